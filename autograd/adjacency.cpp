@@ -11,8 +11,8 @@ namespace {
 
 Array ints(std::int64_t count) { return Array::zeros({count}, DType::int32); }
 
-// Returns the rows of all nodes: `list` in the given order, which is by the node at the end `row`
-// of each edge; `end` is its other end.
+// Returns the rows of all nodes, from edges that are sorted by the node `row` at one of their ends;
+// `end` is the other one.
 SparseRows adjacency(std::int64_t nodes, const std::vector<Edge>& list,
                      const std::vector<std::int32_t>& order, std::int32_t Edge::*row,
                      std::int32_t Edge::*end) {

@@ -26,7 +26,7 @@ class Shape {
   int rank() const { return rank_; }
   std::int64_t elements() const;  // product of all extents; 1 for a scalar
 
-  // Negative axes count from the last one.
+  // Returns the extent of an axis. Negative axes count from the last one.
   std::int64_t operator[](int axis) const { return extents_[axis < 0 ? axis + rank_ : axis]; }
   std::int64_t& operator[](int axis) { return extents_[axis < 0 ? axis + rank_ : axis]; }
   void push_back(std::int64_t extent);
@@ -69,7 +69,7 @@ inline constexpr DType dtype_of<std::int32_t> = DType::int32;
 class Array {
  public:
   Array() = default;                                                 // empty: no memory
-  explicit Array(const Shape& shape, DType dtype = DType::float32);  // not initialized
+  explicit Array(const Shape& shape, DType dtype = DType::float32);  // elements are undefined
 
   static Array zeros(const Shape& shape, DType dtype = DType::float32);
   static Array full(const Shape& shape, double value, DType dtype = DType::float32);
@@ -77,7 +77,8 @@ class Array {
   static Array of(const std::vector<T>& values, const Shape& shape);
 
   bool empty() const { return !buffer_; }
-  bool unique() const { return buffer_.use_count() == 1; }  // no other handle shares the memory
+  // returns whether no other handle shares the memory
+  bool unique() const { return buffer_.use_count() == 1; }
   const Shape& shape() const { return shape_; }
   int rank() const { return shape_.rank(); }
   std::int64_t dim(int axis) const { return shape_[axis]; }
@@ -92,7 +93,8 @@ class Array {
   std::span<T> mutable_values();
   const std::byte* raw() const { return buffer_.get(); }
   std::byte* mutable_raw() { return buffer_.get(); }
-  std::shared_ptr<const std::byte[]> buffer() const { return buffer_; }  // owns the memory
+  // returns the memory, and keeps it alive
+  std::shared_ptr<const std::byte[]> buffer() const { return buffer_; }
 
   // These throw std::invalid_argument for shapes, ranges and dtypes that do not fit.
   Array reshaped(const Shape& shape) const;                   // shares memory

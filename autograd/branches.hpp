@@ -7,9 +7,9 @@
 
 namespace tapestry {
 
-// Records which branch each piecewise op (relu, max) takes at a point, so that a gradient check can
-// keep it. A finite difference across a kink mixes two branches, while the tape differentiates one:
-// with its branches fixed, f is smooth and has the tape's gradient. It acts on this thread only.
+// The branches that piecewise ops (relu, max) take at a point, recorded so that a gradient check
+// can fix them. A finite difference across a kink mixes two branches, while the tape differentiates
+// one: with its branches fixed, f is smooth and has the tape's gradient. Acts on this thread only.
 class Branches {
  public:
   // Runs f and records the branches of its ops.
@@ -35,8 +35,8 @@ class Branches {
   std::int64_t held_ = 0;
 };
 
-// Returns the result of a piecewise op: y, unless a gradient check holds its branches. taken()
-// returns the branch of each element, and value(branches) the result for given branches.
+// Returns the result of a piecewise op: y, or `value(branches)` if a gradient check fixes its
+// branches. taken() returns the branch of each element.
 template <class Taken, class Value>
 Tensor in_held_branches(const Tensor& y, Taken taken, Value value) {
   Branches* const branches = Branches::current();

@@ -26,7 +26,7 @@ constexpr std::align_val_t alignment{64};
 // Recycled blocks would hide overruns and use after free from the address sanitizer.
 constexpr bool recycle = !TAPESTRY_ADDRESS_SANITIZER;
 
-// Returns the bytes that a control group grants, without limit for "max" and missing files.
+// Returns the memory limit of a control group in bytes: unlimited for "max" and a missing file.
 std::int64_t granted_by(const std::filesystem::path& group) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const char* name : {"memory.max", "memory.limit_in_bytes"})
@@ -50,8 +50,8 @@ struct Block {
   std::size_t size = 0;  // at least the requested size
 };
 
-// Allocates blocks from chunks on huge pages, which makes a training step 5 % faster: products read
-// rows that are far apart, each on another small page.
+// An allocator of blocks from chunks on huge pages, which makes a training step 5 % faster: matrix
+// products read rows that are far apart, each on another small page.
 class Chunks {
  public:
   static constexpr std::size_t most_carved = 32 << 20;  // larger blocks have a mapping of their own
@@ -77,7 +77,7 @@ class Chunks {
   static std::byte* map(std::size_t bytes) {
     const std::size_t rounded = round_up(bytes, huge_page);
     void* memory = std::aligned_alloc(huge_page, rounded);
-    if (!memory) throw std::bad_alloc();      // the process has a limit
+    if (!memory) throw std::bad_alloc();      // the address space of the process is limited
     madvise(memory, rounded, MADV_HUGEPAGE);  // only advice: it may fail
     return static_cast<std::byte*>(memory);
   }
@@ -147,7 +147,7 @@ class Store {
 
   using Idle = std::map<std::size_t, std::vector<std::byte*>>;  // keyed by size
 
-  // Remove all idle blocks, as if the store were new, and add them again.
+  // Remove all idle blocks, and add them again.
   Idle take_idle() {
     for (const auto& [size, blocks] : idle_) held_ -= size * blocks.size();
     most_in_use_ = in_use_;
@@ -161,7 +161,7 @@ class Store {
   }
 
  private:
-  // Returns whether `bytes` more are a quarter above the largest use so far.
+  // Returns whether `bytes` more exceed the highest use so far by more than a quarter.
   bool is_crowded(std::size_t bytes) const {
     constexpr std::size_t slack = 64 << 20;
     const std::size_t most = std::max(most_in_use_, in_use_ + bytes);
@@ -283,7 +283,7 @@ class Pool {
   std::int64_t fails_after_ = -1;  // number of requests until one fails; -1: none
 };
 
-// Never destroyed: static arrays release their memory after main().
+// Returns the pool, which is never destroyed, because static arrays release memory after main().
 Pool& pool() {
   static Pool& instance = *new Pool;
   return instance;

@@ -25,7 +25,7 @@ class OutOfMemory final : public std::bad_alloc {
 // kill the process when it is written to. In a DryRun the block is only reserved, without limit.
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes);
 
-// Does the same for the temporary memory of kernels, which memory_use() does not count.
+// Returns temporary memory of kernels, from the same pool, which memory_use() does not count.
 std::shared_ptr<std::byte[]> allocate_workspace(std::size_t bytes);
 
 // The memory of the pool: the number of arrays, and sizes in bytes.
@@ -45,15 +45,15 @@ struct MachineMemory {
 // Returns the memory of this machine. `root` is the root of the file system.
 MachineMemory machine_memory(const std::filesystem::path& root = "/");
 
-// Returns the address space of dry runs that no array uses to the system.
+// Releases the address space that dry runs reserved and no array uses.
 void forget_reserved_memory();
 
-// Lets the request after `count` more throw OutOfMemory, once; -1: none. For tests. Returns how
-// many were left before.
+// Makes one request throw OutOfMemory, after `count` others; -1: none. Returns the number of
+// requests that were left before the one set earlier. For tests.
 std::int64_t fail_request_after(std::int64_t count);
 
-// Hides the idle blocks of the pool while it lives, so that the pool grows like that of a new
-// process: they are neither reused nor counted as held.
+// A guard that hides the idle blocks of the pool while it is in scope, so that the pool grows as in
+// a new process: idle blocks are neither reused nor counted as held.
 class IdleSetAside {
  public:
   IdleSetAside();

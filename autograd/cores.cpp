@@ -18,7 +18,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// Adds the group `name` ("/a/b") below the folder of a controller, and the groups above it.
+// Appends the control group `name` ("/a/b") of a controller's folder, and all groups above it.
 void add_groups(const Path& controller, const std::string& name, std::vector<Path>& groups) {
   Path group = controller;
   groups.push_back(group);

@@ -4,10 +4,10 @@
 
 namespace tapestry {
 
-// Makes the ops of this thread compute shapes only while it lives: `parallel_for`, and so every
+// A guard under which the ops of this thread compute only shapes: `parallel_for`, and so every
 // kernel, does nothing, and arrays reserve addresses that take no memory until they are written.
 // memory_use() counts them as usual, so the memory of a training of any size is known without a
-// formula of its model. Values are undefined: code that reads them must ask is_dry_run() first.
+// formula of its model. Values are undefined: code that reads them must test is_dry_run() first.
 class DryRun final : Restore<bool> {
  public:
   explicit DryRun(bool is_one = true) : Restore(is_current_, is_one) {}

@@ -9,9 +9,10 @@
 namespace tapestry {
 
 struct GradcheckOptions {
-  double tolerance = 1e-6;  // on |analytic - numeric| / max(0.01, ‖analytic gradient‖)
-  double step = 1e-4;       // first step of the differences; a tenth and a hundredth of it follow
-  int directions = 4;       // number of random projections
+  double tolerance =
+      1e-6;            // largest accepted |analytic - numeric| / max(0.01, ‖analytic gradient‖)
+  double step = 1e-4;  // first step of the differences; a tenth and a hundredth of it follow
+  int directions = 4;  // number of random projections
   std::int64_t jacobian_limit = 256;  // full Jacobian if inputs × outputs is at most this
   std::uint64_t seed = 0;
 };
@@ -32,8 +33,8 @@ std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>&
                                                   const std::vector<Parameter*>& parameters,
                                                   const GradcheckOptions& options = {});
 
-// Does the same for a scalar loss in one random direction of all parameters at once, in a few
-// passes. If there is an error, the result has the name of the last parameter whose gradient is
+// Compares the gradient of a scalar loss in one random direction of all parameters at once, in a
+// few passes. If there is an error, the result has the name of the last parameter whose gradient is
 // wrong.
 GradcheckResult gradcheck_together(const std::function<Tensor()>& loss,
                                    const std::vector<Parameter*>& parameters,

@@ -157,14 +157,15 @@ class Pool {
   std::thread host_;
 };
 
-// One loop at a time uses the workers; another loop meanwhile runs on its own thread.
+// The workers and their lock: one loop at a time uses them, and another loop meanwhile runs on its
+// own thread.
 struct Threads {
   std::mutex mutex;
   std::atomic<int> count = default_num_threads();
   std::unique_ptr<Pool> pool;
 };
 
-// Never destroyed: the workers sleep until the process ends.
+// Returns the workers, which are never destroyed: they sleep until the process ends.
 Threads& threads() {
   static Threads& instance = *new Threads;
   return instance;

@@ -15,7 +15,7 @@ struct Event {
   std::string name;   // name of the op: "linear"
   std::string scope;  // path of the module: "blocks.0.attention.output"; may be empty
   Phase phase = Phase::step;
-  double start_s = 0, duration_s = 0;        // the start counts from the first start()
+  double start_s = 0, duration_s = 0;        // seconds; the start counts from the first start()
   double flops = 0;                          // floating-point operations of products and attention
   double bytes = 0;                          // size of operands and results, each counted once
   std::vector<std::vector<double>> loops{};  // seconds of each piece of each parallel_for, if kept

@@ -99,7 +99,7 @@ std::int64_t Random::below(std::int64_t bound) {
   return std::int64_t(uniform() * bound);
 }
 
-// Each block makes two elements: 2i and 2i + 1 depend on block next_ + i only.
+// Fills an array in pairs: elements 2i and 2i + 1 depend only on block next_ + i.
 template <class T, class Draw>
 void Random::fill(Array& array, Draw draw) {
   if (is_blank_) return;
@@ -142,7 +142,7 @@ void Random::fill_normal(Array& array, double mean, double standard_deviation) {
   });
 }
 
-// Uses one random word for each element.
+// Sets the elements by one random word each.
 void Random::mask(const Array& from, Array& to, double probability, double value) {
   require_value(probability >= 0 && probability < 1, "random", "probability", probability,
                 "0 or more and below 1");

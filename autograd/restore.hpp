@@ -4,8 +4,8 @@
 
 namespace tapestry {
 
-// Sets a variable of this thread or of the program while the guard lives, and restores the previous
-// value afterwards, also when an exception ends the scope. Guards of one variable must nest.
+// A guard that sets a variable of this thread or of the program, and restores the previous value at
+// the end of its scope, also after an exception. Guards of one variable must nest.
 template <class T>
 class Restore {
  public:
@@ -20,7 +20,7 @@ class Restore {
   T previous_;
 };
 
-// Does the same for a setting that has a function: calls set(value), and set(previous) at the end.
+// A guard of a setting that has a function: calls set(value), and set(previous) at the end.
 template <class T>
 class RestoreSetting {
  public:

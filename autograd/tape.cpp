@@ -91,7 +91,8 @@ const std::string& name_of(const std::string* scope) {
   return scope ? *scope : of_loss;
 }
 
-// A shared gradient must not be changed: `add` passes one array to two inputs.
+// Copies a gradient that is shared, because it must not be changed: `add` passes one array to two
+// inputs.
 void make_unique(Array& array) {
   if (!array.unique()) array = array.clone();
 }
@@ -194,7 +195,7 @@ void Tape::backward(const Tensor& loss, double seed, const TakeGradient& take) {
 
 namespace {
 
-// Tracks which variables have their complete gradient, because no remaining entry uses them.
+// The remaining uses of variables, which tell when the gradient of a variable is complete.
 class Uses {
  public:
   void count(const std::vector<InputRecord>& inputs, bool reaches_others) {

@@ -35,7 +35,7 @@ struct InputRecord {
   DType dtype;
 };
 
-// Collects the gradients of an op's inputs, for its pullback.
+// The gradients of an op's inputs, to which its pullback adds.
 class InputGradients {
  public:
   InputGradients(const std::vector<InputRecord>& inputs, Gradients& gradients)
@@ -47,7 +47,8 @@ class InputGradients {
   // summed to the input's own shape here, and nowhere else.
   void add(std::size_t input, const Array& gradient);
 
-  // Does the same in place: kernel(into, accumulate) writes to `into`, or adds if `accumulate`.
+  // Adds to a gradient in place: kernel(into, accumulate) writes to `into`, or adds if
+  // `accumulate`.
   void accumulate(std::size_t input,
                   const std::function<void(Array& into, bool accumulate)>& kernel);
 
@@ -59,14 +60,15 @@ class InputGradients {
   Gradients& gradients_;
 };
 
-// Computes d(loss)/d(inputs) from d(loss)/d(output). An op keeps only what its pullback captures.
+// A function that computes d(loss)/d(inputs) from d(loss)/d(output). An op stores only what its
+// pullback captures.
 using Pullback = std::function<void(const Array& gradient, InputGradients& into)>;
 
-// Receives the gradient of a variable.
+// A function that receives the gradient of a variable.
 using TakeGradient = std::function<void(std::uint64_t variable, Array gradient)>;
 
-// Records the ops of this thread while it is in scope; the innermost tape records. Entries are in
-// order of execution, so the reverse order visits every use of a value before its definition.
+// A record of the ops of this thread while it is in scope; the innermost tape records. Entries are
+// in order of execution, so the reverse order visits every use of a value before its definition.
 class Tape final {
  public:
   Tape();
@@ -74,10 +76,11 @@ class Tape final {
   // Returns the gradients of seed · loss. Frees each entry after its pullback. Throws
   // std::invalid_argument unless the loss has one element.
   Gradients backward(const Tensor& loss, double seed = 1.0);
-  // Does the same, but passes the gradient of each variable to `take` as soon as it is complete: on
-  // this thread, from the last layer to the first.
+  // Passes the gradient of each variable to `take` as soon as it is complete: on this thread, from
+  // the last layer to the first.
   void backward(const Tensor& loss, double seed, const TakeGradient& take);
-  // Does the same for an output of any shape, given d(loss)/d(output) of its shape and dtype.
+  // Returns the gradients for an output of any shape, given d(loss)/d(output) of its shape and
+  // dtype.
   Gradients backward(const Tensor& output, const Array& gradient);
 
   std::size_t size() const { return entries_.size(); }
@@ -98,7 +101,7 @@ class Tape final {
   Restore<Tape*> current_;
 };
 
-// Stops recording on this thread while it is in scope.
+// A guard that stops recording on this thread.
 class NoTape final : Restore<Tape*> {
  public:
   NoTape();
@@ -109,8 +112,8 @@ class NoTape final : Restore<Tape*> {
 Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pullback pullback,
               bool reaches_others = false);
 
-// Names the module ("blocks.0.attention") of the ops that run while it is in scope, for errors,
-// observers and profiles.
+// A guard that names the module ("blocks.0.attention") of the ops that run while it is in scope,
+// for errors, observers and profiles.
 class Scope final : Restore<const std::string*> {
  public:
   explicit Scope(const std::string& path);  // must outlive the object
@@ -134,8 +137,8 @@ struct ObservedOp {
   const Array& array;    // forward: the result; backward: the gradient of the result
 };
 
-// Receives every op of this thread while it is in scope. A gradient is passed before the op's
-// pullback, which may overwrite it. Ops that recompute() repeats are passed twice.
+// An object that receives every op of this thread while it is in scope. A gradient is passed before
+// the op's pullback, which may overwrite it. Ops that recompute() repeats are passed twice.
 class Observer {
  public:
   Observer();
@@ -144,7 +147,7 @@ class Observer {
   virtual void forward(const ObservedOp&, const std::vector<Tensor>& /*inputs*/) {}
   virtual void backward(const ObservedOp&) {}
 
-  static Observer* current();  // the innermost one of this thread, or null
+  static Observer* current();  // returns the innermost observer of this thread, or null
 
  private:
   Restore<Observer*> current_;

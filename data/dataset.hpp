@@ -27,7 +27,7 @@ struct Reference {
 struct SourceTokens {
   Array tokens{};                       // (B, S) int32
   Array padding{};                      // (B, S) int32: 1 where a token is padding, else 0
-  std::vector<Reference> references{};  // B of them
+  std::vector<Reference> references{};  // one per row
 };
 
 // The auxiliary inputs of a graph network, whose inputs are the features (N, F) of the nodes. The
@@ -64,7 +64,8 @@ struct Batch {
   const T* find() const {
     return std::get_if<T>(&auxiliary);
   }
-  // Returns them. Throws std::invalid_argument if the batch has others or none.
+  // Returns the auxiliary inputs of this type. Throws std::invalid_argument if the batch has others
+  // or none.
   template <class T>
   const T& part() const {
     const T* found = find<T>();
@@ -119,8 +120,8 @@ class Dataset {
   // Returns the length of every example, in any unit, for Order::similar_lengths; empty if all are
   // equal.
   virtual std::vector<std::int64_t> lengths() const { return {}; }
-  // Adds the data to a checksum, by which a resumed run recognizes its data; nothing if options and
-  // a seed determine them.
+  // Adds the data to a checksum, which a resumed run compares; adds nothing if options and a seed
+  // determine the data.
   virtual void add_to(Checksum&) const {}
   // Returns itself if the examples are windows of time series, else null.
   virtual const SeriesDataset* series() const { return nullptr; }

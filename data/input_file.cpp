@@ -300,8 +300,8 @@ std::optional<float> parse_float(std::string_view text) {
   float value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
-  if (error == std::errc::result_out_of_range)  // the error does not tell whether the number is too
-                                                // large or too small
+  // the error does not say whether the number is too large or too small
+  if (error == std::errc::result_out_of_range)
     value = std::strtof(std::string(text).c_str(), nullptr);
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }

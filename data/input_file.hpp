@@ -14,16 +14,15 @@
 #include <utility>
 #include <vector>
 
-struct gzFile_s;  // zlib's
+struct gzFile_s;  // declared by zlib
 
 namespace tapestry {
 
-// Throws InputError if the path leads to nothing, to a folder, or to a pipe or device, which may
-// never end.
+// Throws InputError unless the path names a regular file: pipes and devices may never end.
 void require_file(const std::string& path);
 
-// Returns whether the path leads to a file. Throws InputError if it leads to anything else, or to a
-// file that cannot be opened.
+// Returns whether the path names a file. Throws InputError if it names anything else, or a file
+// that cannot be opened.
 bool has_file(const std::string& path);
 
 // Records for was_read() that this process reads the file. The readers of this header call it.
@@ -32,8 +31,9 @@ void record_read(const std::string& path);
 // Returns whether this process has read the file, under this name, another one or a link.
 bool was_read(const std::string& path);
 
-// Reads a file in pieces. A gzip file (it begins with 1f 8b) is inflated, up to 32 MiB or 200 times
-// its size, whichever is more: a file that inflates further is meant to exhaust the memory.
+// A file that is read in pieces. A gzip file (it begins with 1f 8b) is inflated, up to 32 MiB or
+// 200 times its size, whichever is more: a file that inflates further is meant to exhaust the
+// memory.
 class InputFile final {
  public:
   explicit InputFile(const std::string& path);  // throws as require_file(), or if it cannot be read
@@ -41,7 +41,7 @@ class InputFile final {
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  // Returns the size of the content in bytes; for gzip an upper bound.
+  // Returns the size of the content in bytes, or for gzip an upper bound.
   std::int64_t most_bytes() const;
   bool is_gzip() const { return is_gzip_; }
 
@@ -90,7 +90,7 @@ void read_text_parts(const std::string& path,
 // last line may lack. Returns nothing at the end: while (const auto line = next_line(rest)) …
 std::optional<std::string_view> next_line(std::string_view& text);
 
-// A line of a file of text, which says in messages where it stands.
+// A line of a text file, with its position for messages.
 struct FileLine {
   const std::string& path;
   std::int64_t number = 1;  // number of the line, from 1
@@ -112,7 +112,8 @@ std::string_view trimmed(std::string_view text);  // returns it without white sp
 // Returns the parts between separators, trimmed: "a, b" at ',' -> {"a", "b"}.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
-// Returns the number that the whole text is, in decimal; nothing if it is none that T holds.
+// Returns the decimal number that the whole text represents; nothing if it is not a number or T
+// cannot hold it.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   T value{};

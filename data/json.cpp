@@ -13,7 +13,7 @@ namespace tapestry {
 
 namespace {
 
-// Builds a value from the events of the library's parser.
+// A builder of a value from the events of the library's parser.
 class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit JsonBuilder(int most_depth, const JsonValue::TakeMember* take = nullptr)
@@ -129,7 +129,7 @@ int json_depth(std::string_view text) {
 
 bool has_duplicate_keys(std::string_view text) {
   using Event = nlohmann::json::parse_event_t;
-  std::vector<std::set<std::string>> objects;  // the keys of those that are open
+  std::vector<std::set<std::string>> objects;  // keys of the objects that are open
   bool found = false;
   const auto watch = [&](int, Event event, nlohmann::json& value) {
     if (event == Event::object_start) objects.emplace_back();

@@ -24,10 +24,9 @@ concept JsonRange = !std::convertible_to<T, std::string_view> && requires(const 
   range.end();
 };
 
-// Represents a JSON value: null, a boolean, a number, a string, an array or an object, whose
-// members stay in the order in which they were added. Its interface is the part of
-// nlohmann::ordered_json that is used here; only its source includes that library, whose templates
-// take long to compile.
+// A JSON value: null, a boolean, a number, a string, an array or an object, whose members stay in
+// the order in which they were added. Its interface is the part of nlohmann::ordered_json that is
+// used here; only its source includes that library, whose templates take long to compile.
 class JsonValue final {
  public:
   using array_t = std::vector<JsonValue>;
@@ -93,8 +92,9 @@ class JsonValue final {
   using TakeMember = std::function<void(const std::string& name, const JsonValue& value)>;
   static bool parse_members(std::string_view text, int depth, const TakeMember& take);
 
-  // The text: on one line, or with each level indented by `indent` of the character `fill`. `ascii`
-  // escapes all other characters. Throws exception for a string that is not UTF-8, if strict.
+  // Returns the text: on one line, or with each level indented by `indent` of the character `fill`.
+  // `ascii` escapes all other characters. Throws exception for a string that is not UTF-8, if
+  // strict.
   std::string dump(int indent = -1, char fill = ' ', bool ascii = false,
                    error_handler_t handler = error_handler_t::strict) const;
 
@@ -116,9 +116,10 @@ class JsonValue final {
   // type.
   template <class T>
   T get() const;
-  std::int64_t integer() const;  // the same, of an integer only
+  std::int64_t integer() const;  // returns an integer; throws exception for other numbers
 
-  // Elements of an array or members of an object: 0 of null, 1 of other values.
+  // Returns the number of elements of an array or members of an object: 0 for null, 1 for other
+  // values.
   std::size_t size() const noexcept;
   bool empty() const noexcept { return size() == 0; }
 
@@ -129,23 +130,25 @@ class JsonValue final {
   const JsonValue& operator[](std::size_t i) const { return at(i); }
   const JsonValue& at(std::size_t i) const;
   JsonValue& back();
-  void push_back(JsonValue value);  // null becomes an array
+  void push_back(JsonValue value);  // appends to an array; null becomes an array
 
   // --- objects ---
 
-  std::span<const std::pair<std::string, JsonValue>> items() const noexcept;  // none of other types
-  const JsonValue* find(std::string_view name) const noexcept;  // end() if there is no such member
+  // empty for other types
+  std::span<const std::pair<std::string, JsonValue>> items() const noexcept;
+  // returns end() if there is no such member
+  const JsonValue* find(std::string_view name) const noexcept;
   bool contains(std::string_view name) const noexcept { return find(name) != end(); }
   const JsonValue& operator[](std::string_view name) const { return at(name); }
   const JsonValue& at(std::string_view name) const;
-  JsonValue& operator[](std::string_view name);  // adds what is missing; null becomes an object
+  JsonValue& operator[](std::string_view name);  // adds a missing member; null becomes an object
 
-  // The member, or `otherwise` if there is none. Throws exception for another type than an object.
+  // Returns the member, or `otherwise` if there is none. Throws exception unless this is an object.
   JsonValue value(std::string_view name, const JsonValue& otherwise) const;
   std::int64_t value(std::string_view name, std::int64_t otherwise) const;
   std::string value(std::string_view name, const char* otherwise) const;
 
-  void update(const JsonValue& object);  // adds or replaces its members
+  void update(const JsonValue& object);  // adds or replaces the members of `object`
   JsonValue& sort_keys();                // sorts this object and all within it
 
   // Numbers are equal and in order by value, whatever their types; the order of members does not
@@ -164,7 +167,7 @@ class JsonValue final {
 
   union Payload {
     bool boolean;
-    std::int64_t integer = 0;  // the bits of a natural number, too
+    std::int64_t integer = 0;  // also holds the bits of an unsigned number
     double real;
     std::string* string;
     array_t* array;

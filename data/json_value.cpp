@@ -125,7 +125,7 @@ const char* JsonValue::type_name() const noexcept {
   return "";
 }
 
-// Throws exception with the message of the JSON library, unless the condition holds.
+// Throws exception with a message in the form of the JSON library unless `holds`.
 void JsonValue::expect(bool holds, int number, const char* what) const {
   if (!holds)
     throw exception(fmt::format("[json.exception.type_error.{}] {} {}", number, what, type_name()));

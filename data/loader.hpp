@@ -22,9 +22,9 @@ struct LoaderOptions {
   bool dry_run = false;
 };
 
-// Prepares the batches of each step in a thread of its own, at most `ahead` steps in advance. The
-// examples of a step are sampled together and then divided, so that they do not depend on the
-// number of micro-batches. Neither order nor bits depend on the threads.
+// A loader that prepares the batches of each step in a thread of its own, at most `ahead` steps in
+// advance. The examples of a step are sampled together and then divided, so that they do not depend
+// on the number of micro-batches. Neither order nor bits depend on the threads.
 class Loader final {
  public:
   static constexpr std::int64_t ahead = 2;
@@ -46,7 +46,7 @@ class Loader final {
  private:
   struct Step {
     std::vector<Batch> batches{};
-    std::exception_ptr failure{};  // instead of batches; no step is prepared after it
+    std::exception_ptr failure{};  // stored instead of batches; no step is prepared after it
   };
   void make_steps();
   Step make_step();

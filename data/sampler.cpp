@@ -11,7 +11,8 @@
 namespace tapestry {
 namespace {
 
-// Data sets draw example i with step i of the same stream, so the sampler's steps start above them.
+// Returns the generator of a step. Data sets use step i of the same stream for example i, so the
+// sampler's steps begin above them.
 Random random_for(std::uint64_t seed, std::int64_t step) {
   return Random(seed, Stream::data, (std::uint64_t{1} << 48) + static_cast<std::uint64_t>(step));
 }
@@ -97,7 +98,8 @@ std::int64_t Permutation::operator[](std::int64_t place) const {
   return static_cast<std::int64_t>(number);
 }
 
-// Each round is invertible, whatever `mix` returns for the right half, so no number occurs twice.
+// Returns the encrypted number. Each round is invertible, whatever `mix` returns for the right
+// half, so no number occurs twice.
 std::uint64_t Permutation::encrypt(std::uint64_t number) const {
   const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
   std::uint64_t left = number >> half_bits_, right = number & mask;

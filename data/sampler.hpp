@@ -44,9 +44,9 @@ class Permutation final {
   std::array<std::uint64_t, 8> keys_;
 };
 
-// Chooses the examples of each step as a function of seed and position, so that a resumed run that
-// seeks to its position reads the same examples. A batch may extend over two epochs, except for
-// similar lengths. The index of a shuffled epoch takes 8 bytes per example; above most_indexed
+// A sampler of the examples of each step, as a function of seed and position, so that a resumed run
+// that seeks to its position reads the same examples. A batch may extend over two epochs, except
+// for similar lengths. The index of a shuffled epoch takes 8 bytes per example; above most_indexed
 // examples there is no index, and each element is computed.
 class Sampler {
  public:
@@ -73,8 +73,8 @@ class Sampler {
   std::int64_t epoch_size_;
   std::int64_t position_ = 0;
   std::int64_t epoch_ = -1;                // the epoch that was shuffled last
-  std::vector<std::int64_t> permutation_;  // the order as an index,
-  std::optional<Permutation> computed_;    // or computed without an index
+  std::vector<std::int64_t> permutation_;  // the order as an index
+  std::optional<Permutation> computed_;    // the order without an index
 };
 
 }  // namespace tapestry

@@ -5,7 +5,7 @@
 
 #include "data/dataset.hpp"
 
-// Chooses the inputs of the validation split by a hash, so that the choice is the same for every
+// The choice of the inputs of the validation split by a hash, so that it is the same for every
 // seed. For synthetic tasks it is one input in eight, by a hash of the input.
 namespace tapestry {
 

@@ -34,8 +34,8 @@ void write_rows(const Array& from, std::int64_t begin, const std::vector<std::in
                   from.raw() + (b * T + t) * from_row + begin * element, row);
 }
 
-// Returns the space for `tokens` tokens, at most the capacity. Because it doubles, copies take no
-// longer than writing the tokens did.
+// Returns the space to reserve for `tokens` tokens, at most the capacity. It doubles, so that
+// copying takes no longer than writing the tokens did.
 std::int64_t room_for(std::int64_t tokens, std::int64_t capacity) {
   constexpr std::uint64_t least = 64;
   if (tokens == 0) return 0;
@@ -43,7 +43,7 @@ std::int64_t room_for(std::int64_t tokens, std::int64_t capacity) {
   return std::min(capacity, static_cast<std::int64_t>(doubled));
 }
 
-// Returns the options with the number of keys of the cache: one for all rows, or one for each.
+// Returns the options with the lengths of the cache's rows: `keys`, and key_counts if they differ.
 AttentionOptions to_seen_keys(AttentionOptions options, const AttentionCache& cache) {
   const std::vector<std::int64_t>& lengths = cache.lengths();
   options.keys = cache.length();

@@ -52,10 +52,9 @@ struct KeyValue {
   Tensor value() const;
 };
 
-// Stores what new tokens need to attend to the earlier tokens of each row without computing them
-// again. Softmax attention stores keys and values, in memory that grows with the longest row;
-// random features store sums, whose size does not depend on the length. For inference only: no
-// gradient passes through it.
+// A cache of what new tokens need to attend to the earlier tokens of each row. Softmax attention
+// stores keys and values, in memory that grows with the longest row; random features store sums,
+// whose size does not depend on the length. For inference only: no gradient passes through it.
 class AttentionCache final {
  public:
   // Constructs an empty cache of keys and values: `extent` is (B, capacity, G · D).
@@ -107,8 +106,9 @@ class AttentionMechanism {
   virtual Tensor attend(const Tensor& x, const QueryKeyValue& qkv,
                         const AttentionOptions& options) const = 0;
 
-  // Does the same after the tokens of the cache, and appends x to it. Throws std::invalid_argument
-  // unless the cache is of this mechanism, fits x's batch, width and dtype, and has space.
+  // Returns self-attention to the tokens of the cache and those of x, and appends x to the cache.
+  // Throws std::invalid_argument unless the cache is of this mechanism, fits x's batch, width and
+  // dtype, and has space.
   virtual Tensor attend(const Tensor& x, const QueryKeyValue& qkv, AttentionCache& cache,
                         const AttentionOptions& options) const = 0;
 
@@ -127,7 +127,7 @@ class AttentionMechanism {
   virtual const RandomFeatures* features() const { return nullptr; }
   virtual const Linear* gate() const { return nullptr; }
 
-  // Visits its parameters, which are named as fields of the attention that owns it.
+  // Visits the parameters, as fields of the attention module that owns the mechanism.
   virtual void fields(FieldVisitor&) {}
 };
 

@@ -15,7 +15,7 @@ struct LinearOptions {
   bool glorot = false;
 };
 
-inline constexpr const char* adapter_name = "lora";  // the field of the Linear
+inline constexpr const char* adapter_name = "lora";  // name of a field of Linear
 
 // A low-rank adapter: the change scale · b · a of R rows of a weight, of rank r (LoRA; Hu et al.
 // 2021, arXiv 2106.09685). a (r, in) starts uniform in ±1/√in, and b (R, r) as 0.
@@ -43,7 +43,8 @@ class Linear final : public Module {
   double adapter_scale = 1, adapter_dropout = 0;
 
   Linear(std::int64_t in, std::int64_t out, Random& init, const LinearOptions& options = {});
-  Tensor forward(const Tensor& x, Random* noise = nullptr) const;  // noise: of adapters' dropout
+  // noise: for the dropout of adapters
+  Tensor forward(const Tensor& x, Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;
 };
 

@@ -28,7 +28,8 @@ class FeedForward final : public Module {
   bool gated;
 
   FeedForward(std::int64_t width, Random& init, const FeedForwardOptions& options = {});
-  Tensor forward(const Tensor& x, Random* noise = nullptr) const;  // noise: of adapters' dropout
+  // noise: for the dropout of adapters
+  Tensor forward(const Tensor& x, Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;
 };
 

@@ -15,7 +15,7 @@ namespace tapestry {
 
 class Module;
 
-// Is called once for each field of a module, in the order of their declaration.
+// A function that is called once for each field of a module, in the order of their declaration.
 class FieldVisitor final {
  public:
   using VisitParameter = std::function<void(const std::string& name, Parameter& parameter)>;
@@ -43,7 +43,7 @@ class Module {
   virtual void fields(FieldVisitor& visit) = 0;
 
   // Returns the parameters of the whole tree, and gives them dotted names, and modules their paths.
-  // It has to be called before the first forward().
+  // Must be called before the first forward().
   std::vector<Parameter*> parameters();
 
   void convert(DType dtype);  // converts all parameters
@@ -57,9 +57,9 @@ class Module {
 
 // --- initial values of parameters, float32 ---
 
-// Limits the total size of the initial values of this thread while it lives; beyond it they throw
-// InitialValuesTooLarge. A model that is larger than its checkpoint is refused before it fills the
-// memory.
+// A guard that limits the total size of the initial values of this thread; beyond it they throw
+// InitialValuesTooLarge, so that a model that is larger than its checkpoint is rejected before it
+// fills the memory.
 class InitialValuesLimit final : Restore<std::int64_t> {
  public:
   explicit InitialValuesLimit(std::int64_t bytes);
@@ -69,14 +69,14 @@ struct InitialValuesTooLarge : std::length_error {
   using std::length_error::length_error;
 };
 
-// Leaves the initial values of this thread undefined while it lives, because a checkpoint
-// overwrites them; or, with false, draws them again.
+// A guard that leaves the initial values of this thread undefined, because a checkpoint overwrites
+// them; or, with false, computes them again.
 class SkipInitialValues final : Restore<bool> {
  public:
   explicit SkipInitialValues(bool is_left_out = true);
 };
 
-// Makes the initial values of this thread a dry run while it lives: models have only shapes.
+// A guard that makes the initial values of this thread a dry run: models have only shapes.
 class InitialDryRun final : Restore<bool> {
  public:
   InitialDryRun();

@@ -37,13 +37,14 @@ class SelfAttention final : public Module {
   // Returns the queries, keys and values of x, whose first tokens have the positions `firsts`: one
   // for all examples, or one for each.
   QueryKeyValue project(const Tensor& x, const std::vector<std::int64_t>& firsts = {0}) const;
-  // Does the same for tokens with positions (B, T) int32; empty: 0, 1, …
+  // Returns them for tokens with positions (B, T) int32; empty: 0, 1, …
   QueryKeyValue project(const Tensor& x, const Array& positions, Random* noise) const;
 
-  // `noise`, here and below, is for adapters' dropout; null: evaluation.
+  // `noise`, here and below, is for the dropout of adapters; null: evaluation.
   Tensor forward(const Tensor& x, const AttentionOptions& call = {}, Random* noise = nullptr) const;
 
-  // Does the same for tokens that follow those in the cache, and appends them to it.
+  // Return an empty cache, and the attention of tokens that follow those in the cache, to which
+  // they are appended.
   std::unique_ptr<AttentionCache> make_cache(std::int64_t batch, std::int64_t capacity) const;
   Tensor forward(const Tensor& x, AttentionCache& cache, const AttentionOptions& call = {}) const;
 
@@ -71,7 +72,7 @@ class CrossAttention final : public Module {
 
   Tensor forward(const Tensor& x, const Tensor& source, const AttentionOptions& call = {}) const;
 
-  // Do the same in two steps, for a source that is used many times.
+  // Compute forward() in two steps, for a source that is used many times.
   KeyValue project(const Tensor& source, Random* noise = nullptr) const;
   Tensor attend(const Tensor& x, const KeyValue& source, AttentionOptions call = {},
                 Random* noise = nullptr) const;
@@ -79,8 +80,8 @@ class CrossAttention final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
-// Records the weights of each SelfAttention and CrossAttention of this thread while it is in scope,
-// except for calls with a cache. Attention by random features throws InputError.
+// A recorder of the weights of each SelfAttention and CrossAttention of this thread while it is in
+// scope, except for calls with a cache. Attention by random features throws InputError.
 class AttentionRecorder final {
  public:
   AttentionRecorder();

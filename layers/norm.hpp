@@ -13,7 +13,7 @@ struct NormOptions {
   double epsilon = 1e-5;  // ε, added to the variance or mean square
 };
 
-// Normalizes the last axis: x (..., C) -> (..., C).
+// Normalization of the last axis: x (..., C) -> (..., C).
 // layer: weight (x - mean) / √(variance + ε) + bias, with weight and bias (C).
 // rms:   weight x / √(mean(x²) + ε), with weight (C).
 class Norm final : public Module {
@@ -27,7 +27,7 @@ class Norm final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
-// Sets elements of x (...) to 0 at `rate`, see dropout(). Returns x if `noise` is null
+// A layer that sets elements of x (...) to 0 at `rate`, see dropout(). Returns x if `noise` is null
 // (evaluation).
 class Dropout final : public Module {
  public:

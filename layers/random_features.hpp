@@ -14,7 +14,7 @@ struct RandomFeaturesOptions {
   bool gate = false;  // in causal self-attention, see linear_attention
 };
 
-// The features of queries or keys, by whose products linear attention estimates exponentials.
+// The features of queries or keys, whose products linear attention uses to estimate exponentials.
 struct Features {
   Tensor values;       // (..., H, F, T)
   Array log_scales{};  // l (..., H, T): the features are e^l · values; empty: l = 0

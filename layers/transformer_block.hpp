@@ -50,12 +50,12 @@ class TransformerBlock final : public Module {
   Tensor residual(const Tensor& x, const Norm& branch_norm, Branch branch, Random* noise) const;
 };
 
-// Returns a cache for the self-attention of each block, with room for `tokens` tokens.
+// Returns a cache for the self-attention of each block, for up to `tokens` tokens.
 AttentionCaches make_caches(const std::vector<TransformerBlock>& blocks, std::int64_t batch,
                             std::int64_t tokens);
 
 // A stack of transformer blocks without causal mask: x (B, T, C) -> (B, T, C). With pre-norm, the
-// owner has to normalize the result.
+// module that owns it must normalize the result.
 class Encoder final : public Module {
  public:
   std::vector<TransformerBlock> blocks;

@@ -10,7 +10,7 @@ namespace tapestry {
 // so that the initial weights are soon forgotten. It has the same bits for any number of threads.
 class AveragedWeights {
  public:
-  // Starts with the current weights. Fixed parameters are ignored.
+  // Copies the current weights. Fixed parameters are ignored.
   AveragedWeights(std::vector<Parameter*> parameters, double decay);
 
   void follow(std::int64_t step);  // updates the average after step 1, 2, …
@@ -18,8 +18,8 @@ class AveragedWeights {
   // Swaps the weights of the model with the averages.
   void exchange();
 
-  // Returns the arrays by name, "weights.<parameter>": while the model has the averages, a
-  // checkpoint saves and restores the weights from here.
+  // Returns the arrays by name, "weights.<parameter>". While the model has the averages, these are
+  // the trained weights, which a checkpoint saves and restores.
   const OptimizerState& arrays() const { return arrays_; }
 
  private:

@@ -26,7 +26,7 @@ void Optimizer::keep_to(std::vector<ArrayPart> share) {
   share_ = std::move(share);
 }
 
-// Called late, because slot_names() belongs to the subclass.
+// Allocates the slots at the first step, because slot_names() belongs to the subclass.
 void Optimizer::make_slots() const {
   if (!slots_.empty()) return;
   for (const ArrayPart& part : share_) {

@@ -22,8 +22,8 @@ struct WeightDecay {
   bool all = false;  // decays biases, norms and embeddings as well as weights
 };
 
-// Updates the parameters, except fixed ones, from their gradients. A subclass implements the update
-// of a range of elements.
+// The base of optimizers, which update parameters, except fixed ones, from their gradients. A
+// subclass implements the update of a range of elements.
 class Optimizer {
  public:
   explicit Optimizer(std::vector<Parameter*> parameters, const WeightDecay& decay = {});
@@ -92,7 +92,7 @@ using OptimizerState = std::vector<std::pair<std::string, Array>>;
 // Throws std::invalid_argument after keep_to().
 OptimizerState whole_state(const Optimizer& optimizer);
 
-// The value of a setting.
+// The value of an OptimizerSetting, of the type of its default.
 using OptimizerValue = std::variant<bool, std::int64_t, double>;
 using OptimizerValues = std::map<std::string, OptimizerValue>;  // keyed by the name of the setting
 
@@ -135,7 +135,7 @@ struct Setting {
 
 inline constexpr const char* weight_decay_setting = "weight_decay";
 
-// Returns the settings with those of weight decay appended.
+// Returns the settings, followed by those of weight decay.
 template <class Options>
 std::vector<Setting<Options>> with_weight_decay(std::vector<Setting<Options>> settings) {
   settings.push_back({weight_decay_setting,

@@ -38,13 +38,13 @@ struct AttentionViews {
 void attention_forward(const AttentionShape& shape, const AttentionViews& views, Array& highs,
                        Array& weights);
 
-// Computes and overwrites the gradients (ibid., algorithm 4). With fewer than 64 heads in total,
-// the keys of each head are divided into up to four pieces for the threads; each piece but one
-// takes memory of the size of dq.
 struct AttentionGradients {
-  HeadsView dy;          // given
-  HeadsView dq, dk, dv;  // written
+  HeadsView dy;          // input
+  HeadsView dq, dk, dv;  // outputs
 };
+// Computes and overwrites the gradients (ibid., algorithm 4). With fewer than 64 heads in total,
+// the keys of each head are divided into up to four chunks for the threads; each chunk but one
+// takes memory of the size of dq.
 void attention_backward(const AttentionShape& shape, const AttentionViews& views,
                         const Array& highs, const Array& weights,
                         const AttentionGradients& gradients);
@@ -89,13 +89,13 @@ struct LinearAttentionViews {
 void linear_attention_forward(const LinearAttentionShape& shape, const LinearAttentionViews& views,
                               Array& scales, LinearAttentionState* state);
 
-// Computes and overwrites the gradients. One thread computes each (batch, head).
 struct LinearAttentionGradients {
-  HeadsView dy;         // given
-  FeaturesView dq, dk;  // written
+  HeadsView dy;         // input
+  FeaturesView dq, dk;  // outputs
   HeadsView dv;
   Array dgate;  // (B, S, H), or empty
 };
+// Computes and overwrites the gradients. One thread computes each (batch, head).
 void linear_attention_backward(const LinearAttentionShape& shape, const LinearAttentionViews& views,
                                const Array& scales, const LinearAttentionGradients& gradients);
 

@@ -145,7 +145,7 @@ class BackwardKeys {
     });
   }
 
-  // P = e^(S - high) · weight
+  // Computes P = e^(S - high) · weight.
   void compute_probabilities(const TilePair& pair) {
     multiply_visible(pair, tiles_.q + pair.first_query * width_, tiles_.k_transposed, tiles_.p);
     masks_.apply(pair, tile, 1, tiles_.p);
@@ -158,7 +158,7 @@ class BackwardKeys {
     }
   }
 
-  // dP = dY Vᵀ, dS = P ⊙ (dP - δ)
+  // Computes dP = dY Vᵀ and dS = P ⊙ (dP - δ).
   void compute_score_gradients(const TilePair& pair) {
     multiply_visible(pair, tiles_.dy + pair.first_query * width_, tiles_.v_transposed, tiles_.ds);
     for (std::int64_t r = 0; r < pair.queries; ++r) {
@@ -172,7 +172,7 @@ class BackwardKeys {
     }
   }
 
-  // dV += Pᵀ dY, dK += dSᵀ Q
+  // Computes dV += Pᵀ dY and dK += dSᵀ Q.
   void add_to_keys_and_values(const TilePair& pair) {
     for_each_strip(pair, pair.keys, [&](std::int64_t j, std::int64_t rows) {
       const std::int64_t r = pair.queries_begin(j), depth = pair.queries_end(j + rows - 1) - r;
@@ -184,7 +184,7 @@ class BackwardKeys {
     });
   }
 
-  // dQ += dS K
+  // Computes dQ += dS K.
   void add_to_queries(const TilePair& pair) {
     for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
       const std::int64_t j = pair.keys_begin(r), depth = pair.keys_end(r + rows - 1) - j;

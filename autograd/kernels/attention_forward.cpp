@@ -131,7 +131,7 @@ class ForwardTile {
     return sees;
   }
 
-  // Sᵀ = K Qᵀ
+  // Computes Sᵀ = K Qᵀ.
   void multiply_queries_and_keys(const TilePair& pair) {
     const Rows<T> k = keys_.k.from(pair.first_key - keys_.range.first);
     for_each_strip(pair, pair.keys, [&](std::int64_t j, std::int64_t rows) {
@@ -152,7 +152,7 @@ class ForwardTile {
     }
   }
 
-  // Y += P V
+  // Computes Y += P V.
   void add_values(const TilePair& pair) {
     const Rows<T> v = keys_.v.from(pair.first_key - keys_.range.first);
     for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {

@@ -42,7 +42,7 @@ struct TilePair {
     return edge < keys || start + queries - 1 > 0 || document(queries - 1) > 0;
   }
 
-  // The keys [keys_begin, keys_end) that a query sees, and the queries that see a key.
+  // Return the range [begin, end) of the keys that a query sees, and of the queries that see a key.
   std::int64_t keys_begin(std::int64_t query) const {
     return std::clamp<std::int64_t>(std::max(start + query, document(query)), 0, keys);
   }
@@ -57,7 +57,7 @@ struct TilePair {
     return documents ? std::upper_bound(documents, documents + end, first_key + key) - documents
                      : end;
   }
-  std::int64_t document(std::int64_t query) const {  // first key of a query's document
+  std::int64_t document(std::int64_t query) const {  // returns the first key of a query's document
     return documents ? documents[query] - first_key : -tile;
   }
 };

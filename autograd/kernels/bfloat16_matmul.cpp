@@ -224,8 +224,8 @@ void multiply_by_onednn(const Matmul& matmul, const std::vector<MatmulOperands>&
   });
 }
 
-// Returns the best instructions that oneDNN uses here; in a library of level v4, newer ones than v4
-// has.
+// Returns the best instruction set that oneDNN uses on this processor. In a library of level v4 it
+// may include instructions that v4 lacks.
 const char* instructions() {
   constexpr std::pair<dnnl_cpu_isa_t, const char*> known[] = {
       {dnnl_cpu_isa_avx512_core_amx, "AMX"},

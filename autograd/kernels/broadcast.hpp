@@ -9,12 +9,13 @@ namespace tapestry {
 
 // Computes into += array for one shape and floating dtype; throws std::invalid_argument for others.
 void add_in_place(Array& into, const Array& array);
-void add_on_this_thread(Array& into, const Array& array);  // does the same on one thread
+void add_on_this_thread(Array& into, const Array& array);  // adds on the calling thread only
 
 // Returns the array repeated along stretched axes. Throws std::invalid_argument if it does not fit.
 Array broadcast_to(const Array& array, const Shape& shape);
 
-// Returns the sums over the stretched axes, the adjoint of broadcast_to. Shares memory without any.
+// Returns the sums over the stretched axes, the adjoint of broadcast_to. If there are none, the
+// result shares memory with `array`.
 Array sum_to(const Array& array, const Shape& shape);
 
 enum class Reduction { sum, max };

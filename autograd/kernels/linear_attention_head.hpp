@@ -98,7 +98,7 @@ struct KeyWeights {
 
  private:
   static std::size_t padded_size(std::int64_t n) { return round_up(n, tile); }
-  // Without keys all weights are 0, in any unit.
+  // Returns the logarithm, or 0 for -inf: without keys all weights are 0, in any unit.
   static double finite(double log) { return log == -infinity<double> ? 0 : log; }
 
   void weigh_chunk(const KeyLogs<T>& logs, std::int64_t first, std::int64_t last) {
@@ -182,7 +182,7 @@ struct LinearAttentionHead {
   T* v_tile;                          // (tile, W): [v, 1]
   std::int64_t first = 0, count = 0;  // steps [first, first + count) of the chunk
 
-  // `more` elements of scratch are for the pass.
+  // `more` is the number of additional scratch elements that the pass needs.
   LinearAttentionHead(const LinearAttentionShape& wanted, std::int64_t b, std::int64_t h,
                       const LinearAttentionViews& views, typename KeyWeights<T>::Carried before,
                       std::int64_t more)

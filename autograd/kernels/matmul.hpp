@@ -39,7 +39,7 @@ enum class MatmulPrecision { float32, bfloat16 };
 void set_matmul_precision(MatmulPrecision precision);
 MatmulPrecision matmul_precision();
 
-// Sets the precision of this thread's products while it lives.
+// A guard that sets the precision of this thread's matrix products.
 class UseMatmulPrecision final : RestoreSetting<MatmulPrecision> {
  public:
   explicit UseMatmulPrecision(MatmulPrecision precision)

@@ -86,8 +86,7 @@ class PackedProduct {
         c_(reinterpret_cast<T*>(operands.c)),
         bias_(reinterpret_cast<const T*>(operands.bias)) {}
 
-  // Computes rectangles of C independently of each other, so that no thread waits for what another
-  // one packs.
+  // Computes rectangles of C independently, so that no thread waits for another one to pack.
   void run() const {
     const Cut cut(matmul_);
     parallel_for(cut.down * cut.across, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -163,7 +162,7 @@ class PackedProduct {
       }
   }
 
-  // a and b are the memory for packed panels.
+  // Computes C. a and b are memory for packed panels.
   template <bool packed>
   void multiply_strip(ColumnRange rows, ColumnRange columns, ColumnRange terms, T* a, T* b) const {
     const auto panels_of = [&](ColumnRange block) {

@@ -114,7 +114,7 @@ void map_span(std::int64_t n, const T* const (&in)[inputs], T* out, F f) {
   std::apply(run, std::to_array(in));
 }
 
-// Does the same on all threads, for arrays.
+// Computes map_span() for arrays, on all threads.
 template <class T, std::size_t inputs, class F>
 void map(std::int64_t n, const T* const (&in)[inputs], T* out, F f) {
   constexpr std::int64_t grain = 8192;
@@ -151,8 +151,7 @@ Simd<T> fold_span(std::int64_t n, const T* const (&in)[inputs], Simd<T> start, T
 // place. Longer sums are the sums of their halves.
 inline constexpr std::int64_t longest_run = 512;
 
-// Computes the same for a span, which has one sum in each lane. Returns the length of the first
-// half of a longer span.
+// The largest number of elements of a span that are added sequentially, one sum in each lane.
 template <class T>
 inline constexpr std::int64_t run_of_span = longest_run* simd_width<T>;
 

@@ -30,8 +30,8 @@ inline __m512i _mm512_mask_blend_epi16(__mmask32 mask, __m512i a, __m512i b) {
 
 #include <xsimd/xsimd.hpp>
 
-// On AVX-512, fma of xsimd 8 rounds the product before it adds, also in its own exp and tanh. Calls
-// prefer these functions to its template.
+// On AVX-512, fma of xsimd 8 rounds the product before it adds, also in its own exp and tanh.
+// Overload resolution prefers these functions to its template.
 #if defined(__AVX512F__) && XSIMD_VERSION_MAJOR < 10
 namespace xsimd {
 #define TAPESTRY_FUSED(name, intrinsic)                                     \

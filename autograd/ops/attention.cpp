@@ -66,7 +66,7 @@ Places separate(const Tensor& q, const Tensor& k, const Tensor& v,
 }
 
 // Throws std::invalid_argument unless document_starts fits queries (B, T) and S keys: each start is
-// at most the token's own position, and not below that of the token before.
+// at most the token's own position, and not less than the start of the token before.
 void check_documents(const char* op, const AttentionOptions& options, const Shape& queries,
                      std::int64_t S) {
   const Array& starts = options.document_starts;

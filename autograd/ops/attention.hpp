@@ -28,7 +28,8 @@ struct AttentionOptions {
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 
-// Do the same with operands packed side by side in the last axis, without copies:
+// Return scaled_dot_product_attention() of operands packed side by side in the last axis, without
+// copies:
 Tensor packed_self_attention(const Tensor& qkv,  // (B, T, (H + 2 G) · D) -> (B, T, H · D)
                              const AttentionOptions& options = {});
 Tensor packed_cross_attention(const Tensor& q, const Tensor& kv,  // (B, T, H · D), (B, S, 2 G · D)

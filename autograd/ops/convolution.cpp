@@ -55,7 +55,8 @@ struct Blocks {
                                       std::max<std::int64_t>(1, g.B));
     per_image = (g.h + rows - 1) / rows;
   }
-  std::int64_t groups() const { return (g.B + images - 1) / images; }  // number of groups of images
+  // returns the number of groups of images
+  std::int64_t groups() const { return (g.B + images - 1) / images; }
   std::int64_t count() const { return groups() * per_image; }
   Block operator[](std::int64_t index) const {
     const std::int64_t image = index / per_image * images, row = index % per_image * rows;

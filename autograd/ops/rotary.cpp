@@ -98,7 +98,7 @@ Rotation rotation(const Tensor& x, const RotaryOptions& options) {
           .sines = sines.to(x.dtype())};
 }
 
-// Rotate the pairs of one head of a row by their angles, or with a direction of -1 back.
+// Rotate the pairs of one head of a row by their angles, or back if `direction` is -1.
 template <class T>
 void turn_neighbors(std::int64_t pairs, const T* in, const T* cosine, const T* sine, T direction,
                     T* out) {

@@ -17,9 +17,9 @@ struct NodeGraph {
   std::vector<std::int32_t> labels{};  // N indices of classes
   std::vector<std::string> names{};    // names of the nodes
   std::vector<std::string> classes{};
-  std::vector<std::int64_t> training{};    // nodes
-  std::vector<std::int64_t> validation{};  // nodes
-  std::vector<std::int64_t> test{};        // nodes; may be empty
+  std::vector<std::int64_t> training{};    // indices of nodes
+  std::vector<std::int64_t> validation{};  // indices of nodes
+  std::vector<std::int64_t> test{};        // indices of nodes; may be empty
 };
 
 // Semi-supervised classification of nodes: an example is a node whose class is predicted, while the

@@ -23,7 +23,7 @@ struct Sleeve {
   double length, angle, armhole, cuff;  // the angle is from the vertical, the last two are widths
 };
 
-// Draws a garment as patches one over the other, and renders them with random lighting.
+// A renderer of a garment, which draws patches over each other with random lighting.
 class Tailor {
  public:
   explicit Tailor(Random& random)

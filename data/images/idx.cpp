@@ -90,7 +90,7 @@ class IdxFile final {
   }
 
   const std::vector<std::int64_t>& extents() const { return extents_; }
-  std::int64_t values() const { return values_; }  // how many, a byte each
+  std::int64_t values() const { return values_; }  // returns the number of values, one byte each
 
   // Calls fn(value, byte offset in the file) for each value.
   template <class F>

@@ -81,9 +81,9 @@ const char* garment_name(int garment_class);
 // same bits.
 Array make_garment(int garment_class, Random& random);
 
+enum class SyntheticSplit { train, validation, test };
 // Returns images of garments: image i is of class i mod garment_classes, and depends only on seed,
 // split and i.
-enum class SyntheticSplit { train, validation, test };
 ImageDataset make_clothes(std::int64_t count, std::uint64_t seed, SyntheticSplit split);
 
 }  // namespace tapestry

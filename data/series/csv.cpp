@@ -14,14 +14,14 @@
 namespace tapestry {
 namespace {
 
-// Returns the beginning of a text for a message.
+// Returns at most 40 bytes of a text, for a message.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 40;
   return printable(text.substr(0, most)) + (text.size() > most ? "..." : "");
 }
 
-// Returns how many bytes of a line's rest are quoted, both quotes included; 0 if it does not begin
-// with a quote. A doubled quote is one within.
+// Returns the length in bytes of the quoted beginning of a line's rest, including both quotes; 0 if
+// it does not begin with a quote. A doubled quote within it represents one quote.
 std::size_t quoted_length(std::string_view rest, const FileLine& line) {
   if (!rest.starts_with('"')) return 0;
   for (std::size_t i = 1; i < rest.size(); ++i) {
@@ -123,7 +123,7 @@ void check_names(const SeriesTable& table) {
   }
 }
 
-// Returns a name with single instead of doubled quotes.
+// Returns a name in which each doubled quote is replaced by one.
 std::string unquoted(std::string_view cell) {
   std::string name;
   for (std::size_t i = 0; i < cell.size(); ++i) {

@@ -56,16 +56,16 @@ struct SeriesRanges {
 };
 // Returns the first fractions of the rows for training and validation, and the rest for testing.
 SeriesRanges split_by_fractions(const SeriesTable& table, double train, double validation);
-// Returns splits of that many months of 30 days, from the first row on (Zhou et al. 2021, arXiv
-// 2012.07436, whose split of ETT is 12, 4 and 4). Throws OptionError of "months" if the table is
-// shorter.
 struct Months {
   std::int64_t train = 12, validation = 4, test = 4;
 };
+// Returns splits of these numbers of months of 30 days, from the first row on (Zhou et al. 2021,
+// arXiv 2012.07436, whose split of ETT is 12, 4 and 4). Throws OptionError of "months" if the table
+// is shorter.
 SeriesRanges split_by_months(const SeriesTable& table, const Months& months);
 
-// Scales each of M series to mean 0 and variance 1: (x - mean) / deviation. A constant series has
-// the deviation 1.
+// The scale of each of M series, which transforms it to mean 0 and variance 1: (x - mean) /
+// deviation. A constant series has the deviation 1.
 struct SeriesScale {
   std::vector<double> means, deviations;
 
@@ -90,8 +90,9 @@ class SeriesDataset final : public Dataset {
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
   const SeriesDataset* series() const override { return this; }
-  std::int64_t target_row(std::int64_t example) const { return first_ + example; }  // the first
-  std::int64_t end_row() const { return last_ + window_.horizon; }  // after the last target
+  // first row of the targets
+  std::int64_t target_row(std::int64_t example) const { return first_ + example; }
+  std::int64_t end_row() const { return last_ + window_.horizon; }  // row after the last target
   const SeriesTable* table() const { return table_.get(); }         // may be null
 
  private:

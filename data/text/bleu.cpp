@@ -177,7 +177,7 @@ BleuScore corpus_bleu(std::span<const std::string> hypotheses,
     result.reference_tokens += std::ssize(reference);
     for (std::size_t n = 0; n < max_order; ++n) {
       const auto ours = sorted_ngrams(hypothesis, n + 1), theirs = sorted_ngrams(reference, n + 1);
-      std::vector<Ngram> matching;  // each as often as on the side with fewer of it
+      std::vector<Ngram> matching;  // each n-gram with the smaller of its two counts
       std::ranges::set_intersection(ours, theirs, std::back_inserter(matching));
       counts[n].matching += static_cast<double>(matching.size());
       counts[n].total += static_cast<double>(ours.size());

@@ -33,7 +33,8 @@ const Json& member(const Json& object, std::string_view name) {
   return has ? object.at(name) : nothing;
 }
 
-// Reads a tokenizer.json, and refuses settings with which encode() would give other tokens.
+// A reader of a tokenizer.json, which rejects settings with which encode() would return other
+// tokens.
 class Reader final {
  public:
   Reader(std::string_view json, const std::string& path)
@@ -98,7 +99,7 @@ class Reader final {
     model_.whole_first = flag(field_at(ignore_pointer), at(ignore_pointer), false);
   }
 
-  // --- what is done to a text before ---
+  // --- normalizer and pre-tokenizer ---
 
   void read_normalizer(const std::string& field, const Json& normalizer) {
     if (normalizer.is_null()) return;
@@ -165,7 +166,7 @@ class Reader final {
 
   struct Name {
     Json id;
-    std::size_t place;  // in added_tokens
+    std::size_t place;  // index in added_tokens
   };
 
   void read_tokens() {
@@ -201,7 +202,8 @@ class Reader final {
     return name;
   }
 
-  // Tokens that are not in the vocabulary must have the numbers after it, in order.
+  // Stores the added tokens. Those that are not in the vocabulary must have the ids after it, in
+  // order.
   void place_added(const Json& added, const Json& vocabulary) {
     const std::size_t listed = vocabulary.size();
     std::size_t next = listed;
@@ -257,7 +259,7 @@ class Reader final {
     return id.get<std::size_t>();
   }
 
-  // The unknown token matters only if a byte is not a token.
+  // Reads the unknown token, which is needed only if a byte is not a token.
   void read_unknown() {
     const Json& name = at(unknown_pointer);
     if (name.is_null() || name == "") return;
@@ -310,7 +312,7 @@ class Reader final {
 
   // --- the template ---
 
-  // ByteLevel changes only offsets, which are not computed here.
+  // Reads the template of a post-processor. Ignores ByteLevel, which changes only offsets.
   void read_post_processor(const std::string& field, const Json& found) {
     const Json& type = member(found, "type");
     if (found.is_null() || type == "ByteLevel") return;

@@ -113,8 +113,8 @@ class WordTokens final {
   std::vector<CountsFrom> counts_;
 };
 
-// Learns merges. The counts of pairs are kept up to date, but not the heap of candidates: a
-// candidate whose count has decreased is reinserted when it is reached. A merge visits only the
+// The training of merges. The counts of pairs are kept up to date, but not the heap of candidates:
+// a candidate whose count has decreased is reinserted when it is reached. A merge visits only the
 // places of its pair, and each visit removes a token, so the total time is proportional to the
 // bytes of the distinct words and the logarithm of the number of candidates.
 class Learner final {
@@ -199,7 +199,7 @@ class Learner final {
     grown_.push_back(pair);
   }
 
-  // The pair that is being merged is no longer counted.
+  // Subtracts from the count of a pair; the pair that is being merged has no count.
   void lose(const Pair& pair, std::int64_t count) {
     const auto use = uses_.find(key_of(pair));
     if (use == uses_.end()) return;

@@ -8,7 +8,7 @@ namespace {
 
 using Ordered = JsonValue;
 
-// Writes a model in the form of `tokenizers`.
+// A writer of a model in the format of Hugging Face's tokenizers.
 class Writer final {
  public:
   explicit Writer(const BytePairModel& model)

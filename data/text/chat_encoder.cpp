@@ -44,7 +44,8 @@ std::vector<ChatPiece> pieces_of(const ChatTemplate& chat_template,
   return pieces;
 }
 
-// Collects text until a token or another kind of text follows, and encodes it as a whole.
+// A buffer that collects text until a token or another kind of text follows, and then encodes it as
+// a whole.
 class ChatEncoder::Writer {
  public:
   explicit Writer(const ChatEncoder& by) : by_(by) {

@@ -28,10 +28,10 @@ struct EncodedConversation {
   std::vector<bool> learned{};  // per token: it is a target
 };
 
-// Encodes conversations by a template. The name of a special token is that token in the template,
-// and text in a message. Answers are encoded separately from the text before them, as when a model
-// generates one, and end with the first special token of the template after them, or with the
-// end-of-text token if there is none.
+// An encoder of conversations by a template. The name of a special token is that token in the
+// template, and text in a message. Answers are encoded separately from the text before them, as
+// when a model generates one, and end with the first special token of the template after them, or
+// with the end-of-text token if there is none.
 class ChatEncoder final {
  public:
   // The tokenizer must outlive the encoder. Throws InputError if it lacks a token of the template.

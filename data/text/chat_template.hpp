@@ -16,16 +16,16 @@ struct ChatTurn {
   bool operator==(const ChatTurn&) const = default;
 };
 
-// Defines how a conversation is written as one text, which a model reads and continues.
+// The format in which a conversation is written as one text, which a model reads and continues.
 struct ChatTemplate {
   std::string name{};               // "chatml", "llama3", or the text that it was read from
   std::string start{};              // precedes all messages
   std::array<ChatTurn, 3> turns{};  // indexed by Speaker
   std::string default_system{};     // system message of conversations without one; empty: none
-  bool trims = false;               // white space around contents is removed
+  bool trims = false;               // remove white space around contents
   bool is_exchange = false;         // messages of the user and answers alternate
   bool takes_system = true;         // system messages are allowed
-  bool begins_as_texts = false;     // begins with the tokenizer's tokens before a text
+  bool begins_as_texts = false;     // begins with the tokens that the tokenizer adds before a text
 
   const ChatTurn& turn(Speaker speaker) const { return turns[static_cast<std::size_t>(speaker)]; }
 };

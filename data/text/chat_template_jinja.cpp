@@ -127,7 +127,7 @@ std::optional<ChatTemplate> chat_template_from_jinja(std::string_view jinja) {
              read_literal(jinja.substr(begin.size(), end - begin.size()), value);
     if (is_own) jinja.remove_prefix(end + assignment_end.size());
   });
-  // Some programs remove the end of the last line.
+  // Some programs remove the line end of the last line.
   if (!is_own || (jinja != body && jinja != body.substr(0, body.size() - 1))) return std::nullopt;
   ChatTemplate made = std::move(variables.chat_template);
   made.begins_as_texts = !variables.tokens.start.empty();

@@ -15,7 +15,7 @@ using Json = JsonValue;
 
 constexpr std::size_t max_line_bytes = std::size_t{1} << 24;
 
-// Reads the conversation of one line.
+// A reader of the conversation of one line.
 class ConversationReader {
  public:
   explicit ConversationReader(const FileLine& line) : line_(line) {}

@@ -21,7 +21,7 @@ std::int64_t count_characters(std::string_view text) {
   return std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; });
 }
 
-// Returns [0, size), of which the first `count` are drawn at random.
+// Returns a permutation of [0, size), whose first `count` elements are a random sample.
 std::vector<std::int64_t> shuffled(std::int64_t size, std::int64_t count, std::uint64_t seed) {
   std::vector<std::int64_t> order(size);
   std::iota(order.begin(), order.end(), 0);

@@ -9,7 +9,7 @@
 
 namespace tapestry {
 
-// The words of a file.
+// A list of words, read from a file.
 struct NameList {
   std::string path{};
   std::vector<std::string> names{};  // UTF-8, none empty
@@ -38,8 +38,9 @@ class NameDataset final : public Dataset {
 };
 
 struct NameOptions {
-  std::int64_t held_back = 1000;  // names of the test split, at least 1; limited to a tenth of all
-  std::uint64_t seed = 0;         // chooses these names
+  // number of names in the test split, at least 1; limited to a tenth of all
+  std::int64_t held_back = 1000;
+  std::uint64_t seed = 0;  // seed of the choice of these names
 };
 
 struct NameSplits {

@@ -45,7 +45,7 @@ ParallelText load_parallel_text(const std::string& path, const ParallelFiles& fi
 struct TokenPair {
   std::vector<std::int32_t> source{};  // at least one token
   std::vector<std::int32_t> target{};
-  std::string reference{};  // the text of the target, if translations are compared with it
+  std::string reference{};  // the target's text, if predictions are compared with it
   bool source_cut = false;  // the source was truncated
 };
 

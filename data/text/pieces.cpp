@@ -12,7 +12,8 @@ namespace {
 // The length of the longest contraction: 're, or ' and a long s.
 constexpr std::size_t contraction_bytes = 3;
 
-// Finds the first piece of a text, and records whether it depends on how the text continues.
+// A scanner that finds the first piece of a text, and records whether it depends on how the text
+// continues.
 class Scanner final {
  public:
   Scanner(std::string_view text, PiecePattern pattern) : text_(text), pattern_(pattern) {}
@@ -26,7 +27,7 @@ class Scanner final {
  private:
   struct Character {
     CharacterKind kind = CharacterKind::other;
-    std::size_t bytes = 0;  // 0: the end of the text
+    std::size_t bytes = 0;  // 0 at the end of the text
   };
   struct Run {
     std::size_t end = 0, last = 0;  // `last`: where its last character starts

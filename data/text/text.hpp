@@ -14,7 +14,7 @@
 
 namespace tapestry {
 
-// Numbers the characters (Unicode code points) of a language: token i is the i-th symbol.
+// A vocabulary of characters (Unicode code points): token i is the i-th symbol.
 class CharVocabulary final : public Tokenizer {
  public:
   // Throws InputError unless each symbol is one character and occurs once. Keeps the order.

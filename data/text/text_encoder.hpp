@@ -32,9 +32,9 @@ struct TextEncoderOptions {
   std::size_t part_bytes = std::size_t{1} << 18;
 };
 
-// Encodes texts of any size in parts, on all threads. The tokens are those of each whole document,
-// because it is cut only at BytePairTokenizer::last_cut(), or anywhere if 16 parts have no such
-// place.
+// An encoder of texts of any size in parts, on all threads. The tokens are those of each whole
+// document, because it is cut only at BytePairTokenizer::last_cut(), or anywhere if 16 parts have
+// no such place.
 class TextEncoder final {
  public:
   using Take = std::function<void(std::span<const std::int32_t> tokens)>;
@@ -45,8 +45,8 @@ class TextEncoder final {
 
   void add(std::string_view part);  // adds a part of a text, of whole characters
   void end_text();                  // ends the text and its last document
-  void pause_text();                // passes all tokens on, without ending the document
-  void finish();                    // passes all tokens on, after the last text
+  void pause_text();                // passes on all tokens so far, without ending the document
+  void finish();                    // passes on all tokens, after the last text
 
  private:
   struct Part {

@@ -48,13 +48,14 @@ struct ShardHeader {
 
 struct ShardOptions {
   std::int32_t end_of_text = 0;                 // the token that ends a document
-  std::int64_t tokens = std::int64_t{1} << 24;  // per shard
+  std::int64_t tokens = std::int64_t{1} << 24;  // maximum per shard
 };
 
-// Divides tokens into shards, and keeps one of them in memory.
+// A writer that divides tokens into shards, and holds one of them in memory.
 class ShardMaker final {
  public:
-  // Receives the name of a shard and its bytes, in parts that are to be concatenated.
+  // A function that receives the name of a shard and its bytes, in parts that are to be
+  // concatenated.
   using Take =
       std::function<void(const std::string& name, const std::vector<std::string_view>& parts)>;
 
@@ -80,9 +81,9 @@ class ShardMaker final {
   TokenCounts counts_;
 };
 
-// Reads a folder of shards. Files are read, not mapped: a window takes some microseconds either
-// way, and a file that is truncated during the training is an error instead of SIGBUS. Each shard
-// is compared with its checksum before its first token is returned.
+// A stream of the tokens in a folder of shards. Files are read, not mapped: a window takes some
+// microseconds either way, and a file that is truncated during the training is an error instead of
+// SIGBUS. Each shard is compared with its checksum before its first token is returned.
 class TokenShards final : public TokenStream {
  public:
   static constexpr const char* ending = ".tokens";

@@ -12,7 +12,8 @@
 // Tables in which a tokenizer searches texts and pairs of tokens.
 namespace tapestry {
 
-// Finds the names of tokens in a text: the one that begins first, of several the longest.
+// A table that finds the names of tokens in a text: the one that begins first; of several the
+// longest.
 class NameFinder final {
  public:
   // `name` is not empty; a known name gets the new token.
@@ -42,7 +43,7 @@ class NameFinder final {
 class MergeTable final {
  public:
   struct Step {
-    std::int32_t rank = 0;    // the lowest applies first
+    std::int32_t rank = 0;    // the lowest is merged first
     std::int32_t result = 0;  // the token
   };
 

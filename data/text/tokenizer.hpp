@@ -17,7 +17,7 @@ namespace tapestry {
 class BytePairTokenizer;
 class CharVocabulary;
 
-// Converts text to tokens, numbers in [0, size()), and back.
+// A converter between text and tokens, which are numbers in [0, size()).
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;

@@ -9,13 +9,13 @@
 
 namespace tapestry {
 
-// Counts the distinct pieces of texts (data/text/pieces.hpp), from which byte pairs are learned.
-// Texts are added in parts and not kept, so that only distinct pieces take memory.
+// The counts of the distinct pieces of texts (data/text/pieces.hpp), from which byte pairs are
+// learned. Texts are added in parts and not stored, so that only distinct pieces take memory.
 class WordCounts final {
  public:
   // A longer piece counts as several, of whole characters and at most this length.
   static constexpr std::size_t max_piece_bytes = 1 << 20;
-  // The most bytes of all distinct pieces.
+  // Default limit of the bytes of all distinct pieces.
   static constexpr std::int64_t default_limit = std::int64_t{256} << 20;
 
   explicit WordCounts(const PieceOptions& options, std::int64_t limit = default_limit)

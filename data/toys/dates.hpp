@@ -55,8 +55,9 @@ class DateDataset final : public Dataset {
 
 using Date = std::chrono::year_month_day;
 
-// Returns the date in one of the formats; empty if its year has no two digits, and the format has.
 inline constexpr std::int64_t num_date_formats = 24;
+// Returns the date in one of the formats; empty if the format has two digits for the year, which do
+// not determine this year.
 std::string write_date(const Date& date, std::int64_t format);
 
 // Returns the date as in "1998-03-03".

@@ -58,7 +58,8 @@ const Embedding& EncoderDecoder::target_table() const {
   return target_embedding ? *target_embedding : source_embedding;
 }
 
-// The factor √C makes embeddings as large as sinusoidal positions (Vaswani et al. 2017, §3.4).
+// Returns embeddings multiplied by √C, which makes them as large as sinusoidal positions (Vaswani
+// et al. 2017, §3.4).
 Tensor EncoderDecoder::embed(const Embedding& embedding, const Array& tokens) const {
   return std::sqrt(static_cast<double>(options.block.width)) * embedding.forward(tokens);
 }

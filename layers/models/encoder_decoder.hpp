@@ -21,13 +21,13 @@ class EncoderDecoder final : public Module {
  public:
   EncoderDecoderOptions options;
   Embedding source_embedding;
-  std::optional<Embedding> target_embedding;  // without shared embeddings
+  std::optional<Embedding> target_embedding;  // null with shared embeddings
   PositionalEncoding source_positions, target_positions;
   Dropout dropout;
   Encoder encoder;
   std::vector<TransformerBlock> decoder;
   std::optional<Norm> encoder_norm, decoder_norm;  // only with pre-norm
-  std::optional<Linear> head;                      // without tied embeddings
+  std::optional<Linear> head;                      // null with tied embeddings
 
   EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init);
 
@@ -42,7 +42,8 @@ class EncoderDecoder final : public Module {
   EncodedSource encode(const Array& source, const Array& padding, Random* noise = nullptr) const;
   Tensor decode(const Array& target, const EncodedSource& encoded, Random* noise = nullptr) const;
 
-  // Does the same for tokens that follow those in the caches, one for each decoder block.
+  // Return empty caches, one per decoder block, and the logits of tokens that follow those in the
+  // caches, to which the tokens are appended.
   AttentionCaches make_caches(std::int64_t batch) const;
   Tensor decode(const Array& target, const EncodedSource& encoded, AttentionCaches& caches) const;
 

@@ -148,7 +148,7 @@ class MultiHeadMemory final : public Memory {
   Tensor recall(const Tensor& x) const override;
 };
 
-// The subclasses above, in their order.
+// The subclasses of Memory, in the order above.
 enum class MemoryKind {
   sum,
   forgetting,

@@ -40,14 +40,15 @@ class RecurrentNetwork final : public Module {
   Embedding token_embedding;
   Dropout dropout;  // before each recurrent layer and before the head
   std::vector<Recurrent> layers;
-  std::optional<Linear> head;  // without tied embeddings
+  std::optional<Linear> head;  // null with tied embeddings
 
   RecurrentNetwork(const RecurrentNetworkOptions& wanted, Random& init);
 
   // Starts from states of zero. `noise` is for dropout; null: evaluation.
   Tensor forward(const Array& tokens, Random* noise = nullptr) const;
 
-  // Does the same from given states (B, C), one for each layer, and updates them: for generation.
+  // Return states of zeros (B, C), one per layer, and the logits of tokens read from given states,
+  // which are updated. For generation.
   std::vector<Tensor> make_states(std::int64_t batch) const;
   Tensor forward(const Array& tokens, std::vector<Tensor>& states) const;
 

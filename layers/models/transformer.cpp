@@ -23,8 +23,8 @@ TransformerBlockOptions block_options(const TransformerOptions& options) {
   return block;
 }
 
-// Sinusoidal positions have amplitude 1, so embeddings are multiplied by √C, because they start
-// much smaller (Vaswani et al. 2017, §3.4).
+// Returns the options of the positions. Sinusoidal positions have amplitude 1, so embeddings, which
+// start much smaller, are multiplied by √C (Vaswani et al. 2017, §3.4).
 PositionalEncodingOptions position_options(const TransformerOptions& options) {
   return {.kind = options.block.attention.positions,
           .context = options.context,

@@ -25,7 +25,7 @@ class Transformer final : public Module {
   Dropout dropout;
   std::vector<TransformerBlock> blocks;
   std::optional<Norm> final_norm;  // only with pre-norm
-  std::optional<Linear> head;      // without tied embeddings
+  std::optional<Linear> head;      // null with tied embeddings
 
   Transformer(const TransformerOptions& wanted, Random& init);
 
@@ -35,7 +35,8 @@ class Transformer final : public Module {
   Tensor forward(const Array& tokens, Random* noise = nullptr,
                  const Array& document_starts = {}) const;
 
-  // Does the same for tokens that follow those in the caches, one for each block: for generation.
+  // Return empty caches, one per block, and the logits of tokens that follow those in the caches,
+  // to which the tokens are appended. For generation.
   AttentionCaches make_caches(std::int64_t batch) const;
   Tensor forward(const Array& tokens, AttentionCaches& caches) const;
 
