@@ -226,7 +226,10 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
        {{"model.context", {96, 96}}},
        {"model.kind", "model.attention"}},  // random features go without data.packing
       {"graphs"},
-      {"karate", {"train.batch_size=2", "train.micro_batches=1"}},
+      {"karate",  // with more layers, sums over the neighbors of a hub make an initial loss of 30
+                  // nats
+       {"train.batch_size=2", "train.micro_batches=1"},
+       {{"model.layers", {1, 2}}}},
       {"cora",
        {"data.path=" + folder.path(), "data.training_nodes=100", "data.validation_nodes=100",
         "data.test_nodes=100", "train.batch_size=100", "train.micro_batches=1"}},

@@ -19,7 +19,7 @@ struct Bounds {
   bool or_zero = false;  // 0 has a meaning of its own: none, or the default
 };
 using BoundsOf = std::map<std::string, Bounds>;
-constexpr Bounds clipped_by_sgd = {1e-2, 1e-1};  // learning rates with a limit of the norm
+constexpr Bounds clipped_by_sgd = {3e-2, 1e-1};  // learning rates with a limit of the norm
 
 extern const BoundsOf usual_bounds;                         // by key
 extern const std::map<std::string, std::string> not_drawn;  // keys that are not drawn, and why

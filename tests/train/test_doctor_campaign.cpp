@@ -56,7 +56,7 @@ TEST_CASE("campaign: the doctor finds no fault in sound configs drawn at random"
     if (drawn.is_blind() && said.status == 1) {
       ++blind;
       if (last["gate"] != "layers")  // the weights of an attention to equal nodes have no gradient
-        CHECK(last["cause"] == "the model does not see what tells these examples apart");
+        CHECK(last["cause"] == "the model ignores what distinguishes these examples");
     } else {
       faults += said.status != 0;
       CHECK_MESSAGE(said.status == 0, fmt::format("{}: {}", i, fmt::join(command, " ")), "\n",

@@ -237,6 +237,14 @@ TEST_CASE("bug: doctor: where there is no activation, none is said to be alive")
              {"no known activation"});
 }
 
+TEST_CASE("bug: doctor: two targets that are predicted by chance are no leak") {
+  const CheckResult result = outcome_of(
+      check_first_loss,
+      shipped("karate", {"seed=6", "model.normalization=sum", "model.layers=4", "model.width=32"}));
+  check_says(result.said, {"initial loss 0.000"});
+  CHECK(!result.fault);
+}
+
 TEST_CASE("bug: doctor: a training that memory does not hold is told so before anything") {
   const Admitted small = admit(shipped("copy"), 1 << 20);
   CHECK(!small.under_test);

@@ -11,8 +11,9 @@
 namespace tapestry {
 namespace {
 
-constexpr double high = 2;         // times the loss of a uniform prediction
-constexpr double far_below = 0.5;  // times the unigram entropy
+constexpr double high = 2;             // times the loss of a uniform prediction
+constexpr double far_below = 0.5;      // times the unigram entropy
+constexpr double least_evidence = 10;  // nats of all targets; chance predicts these with e^-10
 
 constexpr std::int64_t least_steps = 40, most_steps = 640, first_steps = 10;  // of one batch
 constexpr std::int64_t warmup_of_batch = 10;
@@ -119,6 +120,12 @@ std::string limited_by(const Config& config) {
   return config[key::trainable].empty() ? "" : key::trainable.name;
 }
 
+// Returns the number of class targets that are not ignored.
+double counted_targets(const Comparison& seen) {
+  const auto targets = seen.targets.values<std::int32_t>();
+  return static_cast<double>(std::ssize(targets) - std::ranges::count(targets, ignored_target));
+}
+
 Fault not_overfitted(const std::string& found, const std::string& alike) {
   if (alike.empty())
     return {found, "the outputs do not depend on the inputs, or the model is too small",
@@ -162,7 +169,8 @@ CheckResult check_first_loss(TrainingUnderTest& under_test) {
                     "times): the initial "
                     "weights are large",
                     error / uniform, high));
-  if (is_untrained && of_classes && error < far_below * constant)
+  if (is_untrained && of_classes && error < far_below * constant &&
+      constant * counted_targets(seen) > least_evidence)
     result.fault = Fault{
         fmt::format("the initial loss is {:.4g}{}, far below the entropy of the targets, {:.4g}",
                     error, unit, constant),
