@@ -53,7 +53,7 @@ void add_adapters(Module& model, const Config& config) {
                   highest_rank(target), target.name);
   Random init(seed_of(config), Stream::adapters);
   const auto rank = static_cast<double>(config[key::adapter_rank]);
-  const SkipInitialValues drawn(false);  // the base model may be loaded without
+  const SkipInitialValues drawn(false);  // the base model may be loaded without initial values
   // The limit applies to the checkpoint only; the ranks limit the size of adapters.
   const InitialValuesLimit unlimited(std::numeric_limits<std::int64_t>::max());
   try {

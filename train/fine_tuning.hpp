@@ -5,9 +5,9 @@
 
 namespace tapestry {
 
-// Gives a model the adapters that model.lora.* ask for, and fixes the parameters that are not to be
-// trained: with adapters all others, but for those that train.trainable names.
-// InputError where a target or a pattern is of nothing that the model has.
+// Adds the adapters of model.lora.* to a model, and fixes the parameters that are not trained: with
+// adapters all others, except those that train.trainable names. Throws InputError for a target or a
+// pattern that matches nothing in the model.
 void prepare_fine_tuning(Module& model, const Config& config);
 
 }  // namespace tapestry

@@ -49,7 +49,7 @@ bool supports_v4() {
 }
 #endif
 
-// Returns all levels, the best first.
+// Returns all levels, in descending order.
 std::vector<Level> known_levels() {
 #ifdef __x86_64__
   return {{"v4", "/glibc-hwcaps/x86-64-v4", supports_v4()},
@@ -109,19 +109,20 @@ Level chosen_level() {
                 "levels with cmake --preset package");
 }
 
-// Opens closed standard streams, so that the next file does not get their number and the program's
-// output. Their use still fails, as that of a closed stream does.
+// Opens closed standard streams, so that the next opened file does not get their number and the
+// program's output. Using them still fails, as it does for a closed stream.
 void take_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0)
-      open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // the smallest free one
+      // Returns the smallest unused number.
+      open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 }  // namespace
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
-// Clang's OpenMP keeps its tables until the end.
+// Suppresses the report of tables that Clang's OpenMP does not free.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libomp"; }
 #endif
 #endif

@@ -71,7 +71,7 @@ WritingOptions writing_options(const GenerationOptions& options) {
           .stops = options.stop};
 }
 
-// Loads a model without its data. Throws InputError if its task has no methods here.
+// Loads a model without its data. Throws InputError if Model has no methods for its task.
 TrainedModel load_usable(const std::string& run) {
   const Checkpoint checkpoint = load_trained_metadata(run);
   const Config config = config_of(checkpoint);
@@ -83,7 +83,7 @@ TrainedModel load_usable(const std::string& run) {
   return load_trained(checkpoint, config, false);
 }
 
-// The task of a method's call, and the precision of matrix products during the call.
+// A guard of a method's call: the task, and the precision of matrix products during the call.
 template <class OwnTask>
 struct TaskCall {
   OwnTask& task;
@@ -96,7 +96,7 @@ struct Model::Loaded {
   explicit Loaded(const std::string& run)
       : trained(load_usable(run)), task(trained.config[key::task]) {}
 
-  // Throws std::invalid_argument if the method belongs to another task.
+  // Returns the task. Throws std::invalid_argument if the method belongs to another task.
   template <class OwnTask>
   TaskCall<OwnTask> call(const char* method, const char* expected) const {
     auto* own = task_as<OwnTask>(*trained.task);

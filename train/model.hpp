@@ -32,18 +32,18 @@ struct Matrix {
 
 // The options of generation, as of `tapestry sample`.
 struct GenerationOptions {
-  std::int64_t tokens = 0;  // maximal number of tokens; 0: 500, or a whole name
+  std::int64_t tokens = 0;  // maximum number of tokens; 0: 500, or a whole name
   double temperature = 1;   // 0 to 100; 0: greedy
-  std::int64_t top_k = 0;   // samples from the k most probable tokens; 0: from all
-  double top_p = 1;         // sample from the smallest set with this probability, 0 to 1
+  std::int64_t top_k = 0;   // sample from the k most probable tokens; 0: from all
+  double top_p = 1;         // sample from the fewest tokens with this total probability, 0 to 1
   double min_p = 0;  // sample from tokens with at least this fraction of the largest probability
   double repetition_penalty = 1;    // above 1: makes tokens of the text so far less probable
   std::uint64_t seed = 1;           // equal seeds give equal texts
   std::vector<std::string> stop{};  // generation ends before any of these texts
 };
 
-// Receive the generated text, in pieces of whole characters, or tokens while they are generated,
-// and return whether to continue.
+// Functions that receive the generated text, in pieces of whole characters, or tokens while they
+// are generated, and return whether to continue.
 using TakeText = std::function<bool(std::string_view piece)>;
 using TakeToken = std::function<bool(std::int32_t token)>;
 

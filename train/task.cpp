@@ -12,11 +12,10 @@
 namespace tapestry {
 namespace {
 
-// Makes a path absolute, relative to the current folder, without a slash at its end, so that the
-// last part is a name.
+// Makes a path absolute and removes trailing slashes, so that its last part is a name.
 void make_path_absolute(Config& config, const Key<std::string>& key) {
   if (config[key].empty()) return;
-  require_utf8(config[key], key.name);  // or it could not be written as TOML
+  require_utf8(config[key], key.name);  // otherwise it cannot be written as TOML
   const std::filesystem::path path = std::filesystem::absolute(config[key]);
   config.set(key, (path.has_filename() ? path : path.parent_path()).string());
 }
@@ -79,8 +78,8 @@ const std::string& kept_value(const std::map<std::string, std::string>& metadata
 
 namespace {
 
-// Returns the task that a config names, before its other keys are known: the last setting of
-// `task`, with an empty text if there is none.
+// Returns the task of a config before its other keys are known: the last setting of `task`; its
+// text is empty if there is none.
 TomlSetting chosen_task(const std::vector<ConfigDocument>& documents,
                         const std::vector<std::string>& overrides) {
   TomlSetting chosen{

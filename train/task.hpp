@@ -19,7 +19,7 @@
 
 namespace tapestry {
 
-// A sum and the count by which it is divided when it is reported. Averages over batches add.
+// A sum and the count by which it is divided when it is reported. Sums of batches are added.
 struct MetricSum {
   double sum = 0, count = 0;
   double value() const { return count > 0 ? sum / count : 0; }
@@ -37,28 +37,27 @@ using Signatures = std::map<std::string, std::string>;
 // The texts that a model generated in an evaluation, and the reference texts.
 struct GeneratedTexts {
   std::vector<std::string> predictions{}, references{};
-  std::int64_t cut_sources = 0;  // number of sources of which the model read only the beginning
+  std::int64_t cut_sources = 0;  // number of truncated sources
 };
 
 // The result of one forward pass over a batch.
 struct Loss {
-  Tensor objective;            // a sum over the batch: the trainer divides it by the step's count
-  MetricSums averages;         // reported metrics, always with "loss"
-  GeneratedTexts generated{};  // in an evaluation of a task that generates texts
+  Tensor objective;            // sum over the batch; the trainer divides it by the step's count
+  MetricSums averages;         // reported metrics, which include "loss"
+  GeneratedTexts generated{};  // texts of an evaluation, if the task generates texts
 };
 
-// How a forward pass runs.
+// The mode of a forward pass.
 struct Pass {
   bool training = false;
   std::int64_t step = 0;
-  Random* noise = nullptr;  // noise of dropout in training, and of sampling
-  // In an evaluation, the noise of each example, so that no metric depends on the division into
-  // batches.
+  Random* noise = nullptr;  // noise of dropout and sampling
+  // Noise of each example in an evaluation, so that no metric depends on the division into batches.
   std::span<Random> noise_of_examples{};
 };
 
-// The data sets, model, loss and metrics of a config's `task`. TaskSpec has what is known of a task
-// without its data.
+// The data sets, model, loss and metrics of a config's `task`. TaskSpec describes a task without
+// its data.
 class Task {
  public:
   virtual ~Task() = default;
@@ -68,11 +67,11 @@ class Task {
   virtual const Dataset& validation_data() = 0;
   virtual const Dataset* test_data() { return nullptr; }   // null: the task has no test split
   virtual Order order() const { return Order::shuffled; }  // order of the training examples
-  // Returns whether every micro-batch computes the same whole, as for the nodes of one graph.
+  // Returns whether every micro-batch computes the same outputs, as for the nodes of one graph.
   virtual bool is_computed_whole() const { return false; }
   virtual Loss loss(const Batch& batch, const Pass& pass) = 0;
 
-  // Returns which of the data are not trained on, for a message at the beginning; or "".
+  // Returns a message about data that are not trained on, for the beginning of a training; or "".
   virtual std::string remark() const { return ""; }
 
   // Adds metrics that follow from the averages: "bits_per_char" from "loss".
@@ -85,23 +84,24 @@ class Task {
     return static_cast<double>(batch.inputs.dim(0));
   }
 
-  // Returns what a checkpoint keeps so that the model can be used without its data: the vocabulary.
+  // Returns the metadata that a checkpoint stores so that the model can be used without its data,
+  // such as the vocabulary.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
 };
 
-// Returns the task as one of class T, or null if it is of another class.
+// Returns the task as class T, or null if it is of another class.
 template <class T, class AnyTask>
 T* task_as(AnyTask& task) {
   return dynamic_cast<T*>(&task);
 }
 
 // The arguments of a task's constructor. `metadata` is a checkpoint's, or empty for a new run.
-// `needs_data` is false if only a trained model is wanted.
+// `needs_data` is false if only a trained model is needed.
 struct TaskSetup {
   const Config& config;
   std::map<std::string, std::string> metadata{};
   bool needs_data = true;
-  bool assumes_text = false;  // in place of a text that is missing: a plan needs only its size
+  bool assumes_text = false;  // a plan assumes a missing text, of which it needs only the size
 };
 
 // Returns the value of `name` in a checkpoint's metadata. Throws std::invalid_argument if it is
@@ -109,25 +109,26 @@ struct TaskSetup {
 const std::string& kept_value(const std::map<std::string, std::string>& metadata,
                               const std::string& name);
 
-// A metric of a training or of an evaluation.
+// The description of a metric of a training or an evaluation.
 struct MetricInfo {
   enum class Better { neither, lower, higher };
   std::string name{};  // name as in metrics.jsonl, without "test_"
-  std::string unit{};  // "nats per token"; empty: a share from 0 to 1, or a number without unit
+  std::string unit{};  // "nats per token"; empty: a fraction from 0 to 1, or a number without unit
   Better better = Better::neither;
   std::string meaning{};
   bool is_per_token = false;            // comparable only between models of the same tokens
   std::vector<std::string> settings{};  // comparable only if these keys have the same values
 };
 
-using TypedOptions = std::vector<std::pair<std::string, std::string>>;  // a name and its text
+// Names of options, with their texts.
+using TypedOptions = std::vector<std::pair<std::string, std::string>>;
 
-// A function that shows a trained model in one way, and the options that it takes on the command
-// line. It takes the task as an object of the task's own class.
+// A function that shows a trained model in one way, and its command-line options. Its task argument
+// has the task's own class.
 template <class Shown>
 class Inspector {
  public:
-  // None: `missing` is the message for tasks that have no such inspector.
+  // Constructs an inspector of a task that has none; `missing` is its message.
   explicit Inspector(const char* missing) : missing_(missing) {}
   template <class OwnTask>
   Inspector(std::vector<KeyInfo> options, Shown (*show)(OwnTask&, const Options&))
@@ -164,11 +165,11 @@ class Inspector {
   std::function<Shown(Task& task, const Options& options)> show_{};
 };
 
-// All that the program knows of a task. Each task registers one, and no tool has another list.
+// The description of a task. Each task registers one, and no other part of the program lists tasks.
 struct TaskSpec {
   std::string name{}, help{};
-  // Returns what the model of a config and a checkpoint's metadata is: "a character-level
-  // transformer language model". Null: `help` says it.
+  // Returns a description of the model of a config and a checkpoint's metadata: "a character-level
+  // transformer language model". Null: `help` describes it.
   std::string (*describe)(const Config& config,
                           const std::map<std::string, std::string>& metadata) = nullptr;
   std::vector<KeyInfo> keys{};  // keys of this task, in addition to those that every task has
@@ -192,33 +193,33 @@ struct TaskSpec {
 std::map<std::string, TaskSpec>& task_registry();
 const TaskSpec& spec_of(const Config& config);
 
-// Registers a task when it is defined at namespace scope in the task's source. `spec` is called
-// when tasks are first asked for: the keys of all sources exist by then.
+// A registration of a task, defined at namespace scope in the task's source. `spec` is called at
+// the first use of the registry, when the keys of all sources exist.
 struct RegisterTask {
   explicit RegisterTask(TaskSpec (*spec)());
 };
 
-// Constructs a task of class T: the `make` of its spec.
+// Constructs a task of class T; used as `make` of its spec.
 template <class T>
 std::unique_ptr<Task> make_task_of(const TaskSetup& setup) {
   return std::make_unique<T>(setup);
 }
 
-// Returns the metric `name` of a task, "test_loss" being "loss": the task's own, or one that every
-// training has. An unknown one has only its name.
+// Returns the metric `name` of a task: one of the task's own, or one that every training has;
+// "test_loss" is "loss". An unknown metric has only its name.
 MetricInfo metric_info(const std::string& task, const std::string& name);
 
 // Returns the metrics that every training has.
 const std::vector<MetricInfo>& common_metrics();
 
-// Returns a config with the keys of its task, on top of its bases, the last of which is `beneath`
-// if it is given. Reads a path or the name of a shipped config.
+// Returns the config with the keys of its task, for a path or the name of a shipped config. Its
+// bases follow it, with `beneath`, if given, as the last.
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
                    const std::optional<ConfigDocument>& beneath = {});
-// Does the same for a text, which can be based only on shipped configs.
+// Returns the config of a text, which can be based only on shipped configs.
 Config parse_config(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides);
-// Does the same for the text of Config::toml(), as checkpoints keep it.
+// Returns the config of a text of Config::toml(), as stored in checkpoints.
 Config resolved_config(const ConfigDocument& document, const std::vector<std::string>& overrides);
 Config resolved_config(const std::string& text, const std::string& source,
                        const std::vector<std::string>& overrides);

@@ -14,14 +14,14 @@
 namespace tapestry {
 namespace {
 
-// "decoder.1.cross_attention" -> "1"
+// Returns "1" of "decoder.1.cross_attention".
 std::string number_of(const std::string& path) {
   const std::size_t begin = std::min(path.find_first_of("0123456789"), path.size());
   return path.substr(begin, path.find_first_not_of("0123456789", begin) - begin);
 }
 
 // Returns the map of a head: a row for each query, a column for each key, or the patches of an
-// image. A weight w has the color √(w / max), so that small weights are seen beside large ones.
+// image. A weight w has the color √(w / max), so that small weights are visible beside large ones.
 HeatMap map_of(const AttentionMap& attention, std::int64_t head) {
   const Array weights = attention.weights.select({head});
   const float most = std::ranges::max(weights.values<float>());

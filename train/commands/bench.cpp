@@ -24,9 +24,10 @@ constexpr const char* developers_program =
     "moved to the developers' program tapestry-bench, which is built with the tests "
     "(tests/bench/README.md)";
 
-constexpr std::array default_configs = {"sort", "clothes-vae", "waves", "graphs"};  // need no file
+// These read no file.
+constexpr std::array default_configs = {"sort", "clothes-vae", "waves", "graphs"};
 
-// Counts the tokens or examples of steps.
+// A callback that counts the tokens or examples of steps.
 class UnitCount final : public Callback {
  public:
   void on_step_end(const ComputedStep& computed, bool) override {
@@ -39,7 +40,7 @@ class UnitCount final : public Callback {
   double units_ = 0, steps_ = 0;
 };
 
-// Returns the arithmetic of the trainer's next step, in FLOP, as its kernels count it.
+// Returns the number of FLOP of the trainer's next step, as its kernels count them.
 double flops_of_step(Trainer& trainer) {
   profile::start();
   trainer.step();
@@ -48,7 +49,7 @@ double flops_of_step(Trainer& trainer) {
   return flops;
 }
 
-// Measures training steps of a config. Nothing is written.
+// Returns the measured times of training steps of a config. Writes no files.
 StepSpeed speed_of(const Config& config) {
   const std::unique_ptr<Task> task = begin_task(config);
   const std::atomic<bool> never = false;
@@ -87,7 +88,7 @@ class Bench final : public Command {
     }
     const int threads = num_threads();
     for (std::size_t i = 0; i < configs.size(); ++i) {
-      set_num_threads(threads);  // a config may leave them as they are
+      set_num_threads(threads);  // a config may not set them
       use_machine_as(configs[i]);
       const StepSpeed speed = speed_of(configs[i]);
       if (i == 0 && !json_) say("{}\n", machine());

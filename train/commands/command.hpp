@@ -14,8 +14,8 @@ class App;
 
 namespace tapestry {
 
-// Binds the arguments of a command to variables. Text that has not the type of its variable, or is
-// out of range, is refused before the command runs.
+// The arguments of a command, each bound to a variable. Text that is not of the variable's type, or
+// is out of range, is an error before the command runs.
 class Arguments {
  public:
   struct AllowedRange {
@@ -24,31 +24,31 @@ class Arguments {
 
   explicit Arguments(CLI::App& app) : app_(app) {}
 
-  // Positional arguments: a required one, or a list.
+  // Declare positional arguments: a required one, or a list.
   void place(const std::string& name, std::string& value, const std::string& help);
   void places(const std::string& name, std::vector<std::string>& values, const std::string& help,
               bool required = true);
-  // Options "--name"; the values of the variables are the defaults.
+  // Declare an option "--name"; the value of the variable is the default.
   void option(const std::string& name, std::string& value, const std::string& help);
   void option(const std::string& name, std::int64_t& value, const std::string& help,
               AllowedRange range);
-  // May be repeated.
+  // Declares an option that may be repeated.
   void option(const std::string& name, std::vector<std::string>& values, const std::string& type,
               const std::string& help);
   void flag(const std::string& name, bool& value, const std::string& help);
-  // Passes the text of "--name" to `set`, once or, if repeated, each time. The help shows `type`:
-  // "INT".
+  // Declares an option whose text is passed to `set`, once or, if `repeated`, each time. The help
+  // shows `type`: "INT".
   void option(const std::string& name, const std::string& type,
               std::function<void(const std::string&)> set, const std::string& help,
               bool repeated = false);
-  // Refuses an option of earlier versions with the message "NAME: it WHAT". The help does not list
-  // it.
+  // Declares an option of earlier versions, which fails with the message "NAME: it WHAT". The help
+  // does not list it.
   void moved(const std::string& name, const std::string& what);
 
-  // CONFIG and RUN, the first argument of most commands, and --set, which sets keys of a config.
+  // Declare arguments that several commands have: CONFIG or RUN, --set and so on.
   void config(std::string& value);
   void run(std::string& value);
-  void adapter(std::string& value);  // --adapter, which load_trained_with() adds to a run
+  void adapter(std::string& value);  // RUN's additional --adapter, see load_trained_with()
   void overrides(std::vector<std::string>& values);
   void threads(std::int64_t& value);
 
@@ -56,7 +56,7 @@ class Arguments {
   CLI::App& app_;
 };
 
-// Exit statuses; 0 means done.
+// Exit statuses; 0 means success.
 inline constexpr int failed_status = 1, wrong_input_status = 2;
 inline constexpr int interrupted_status = 130;  // stopped by a signal, with a checkpoint written
 
@@ -73,7 +73,8 @@ struct CommandType {
   std::function<std::unique_ptr<Command>()> make;
 };
 
-// Commands by name; two words, as in "tokenizer train", are a command of a group.
+// Returns the commands by name. A name of two words, such as "tokenizer train", is a command of a
+// group.
 std::map<std::string, CommandType>& command_registry();
 
 template <class C>

@@ -15,8 +15,8 @@
 namespace tapestry {
 namespace {
 
-// Prints an error. Of several processes that were launched together, only the first prints; the
-// others wait for it, because the launcher ends all processes when one fails.
+// Prints an error and returns the status. Of several ranks, only rank 0 prints; the others wait for
+// it, because the launcher ends all processes when one fails.
 int failed(std::string_view message, int status) {
   if (launched_rank() == 0)
     complain(message);
@@ -28,7 +28,7 @@ int failed(std::string_view message, int status) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
-  // A write beyond the limit on file sizes is an error, not a signal.
+  // A write beyond the limit of file sizes is then an error instead of a signal.
   std::signal(SIGXFSZ, SIG_IGN);
   if (launched_rank() > 0) keep_silent();
   try {

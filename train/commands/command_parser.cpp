@@ -12,7 +12,7 @@
 #include "train/config/config.hpp"
 #include "train/run/version.hpp"
 
-// All that CLI11 does for the program, in one source, because its headers take seconds to compile.
+// The only source that includes CLI11, because its headers take seconds to compile.
 namespace tapestry {
 
 std::map<std::string, CommandType>& command_registry() {
@@ -22,7 +22,7 @@ std::map<std::string, CommandType>& command_registry() {
 
 namespace {
 
-// Returns what is wrong with a name that was typed, for CLI11.
+// Returns what is wrong with a name that the user typed, for CLI11; empty if nothing is.
 std::string complaint_of_name(const std::string& text) {
   return text.empty() ? "expected a name, found nothing" : "";
 }
@@ -44,7 +44,7 @@ void Arguments::option(const std::string& name, std::string& value, const std::s
 
 void Arguments::option(const std::string& name, std::int64_t& value, const std::string& help,
                        AllowedRange range) {
-  // CLI11 takes one that does not fit into 64 bits for the greatest that does.
+  // CLI11 reads a number that does not fit 64 bits as the largest one that does.
   const auto complaint_of_number = [range](const std::string& text) {
     errno = 0;
     std::strtoll(text.c_str(), nullptr, 10);
@@ -85,7 +85,7 @@ void Arguments::moved(const std::string& name, const std::string& what) {
   };
   app_.add_option_function<std::vector<std::string>>(name, refuse)
       ->expected(0, 1)
-      ->group("");  // hidden
+      ->group("");  // hides the option in the help
 }
 
 void Arguments::config(std::string& value) {
@@ -121,7 +121,7 @@ std::string group_help(const std::string& group) {
 }
 
 // Adds a command with its arguments to the program's: "tokenizer train" as train of the group
-// tokenizer. Returns where it stands.
+// tokenizer. Returns the command's parser.
 CLI::App& declare(CLI::App& app, const std::string& name, Command& command) {
   const std::string& help = command_registry().at(name).help;
   CLI::App* place = &app;
@@ -159,14 +159,16 @@ CommandDescription describe_command(const std::string& name) {
 
 namespace {
 
-// The command that was typed, of a group the one within it; the program itself before any.
+// Returns the command that was given, for a group the command within it, or the program if none was
+// given.
 const CLI::App& typed_command(const CLI::App& app) {
   const CLI::App* command = &app;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
   return *command;
 }
 
-// "--thread" -> "--threads", among the options of the command it was given to.
+// Returns the message for unexpected arguments, with the most similar option of the command:
+// "--threads" for "--thread".
 std::string advice(const CLI::App& app, const std::vector<std::string>& extras) {
   if (!extras.front().starts_with('-'))
     return fmt::format("unexpected {}; --help lists what is expected", extras.front());
@@ -176,8 +178,9 @@ std::string advice(const CLI::App& app, const std::vector<std::string>& extras) 
   return fmt::format("unexpected {}{}", extras.front(), did_you_mean(extras.front(), names));
 }
 
-// CLI11 would take a misspelled command for a missing one. `words` are what was typed behind `app`,
-// the program or a group of commands, of which `group` is the name and a space.
+// Throws InputError for an unknown command, which CLI11 reports as a missing one. `words` are the
+// arguments after `app`, the program or a group of commands, of which `group` is the name and a
+// space.
 void expect_command(const CLI::App& app, std::span<char*> words, const std::string& group = "") {
   const std::vector<const CLI::App*> known = app.get_subcommands({});
   if (known.empty()) return;

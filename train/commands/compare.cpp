@@ -15,8 +15,8 @@ namespace {
 using Json = JsonValue;
 using Row = std::vector<std::string>;
 
-// The alignment of columns: the first `texts` ones are aligned left, with `remarks` also the last
-// one, and all others right.
+// The alignment of columns: the first `texts` ones are left-aligned, with `remarks` also the last
+// one, and all others right-aligned.
 struct TableStyle {
   std::size_t texts = 1;
   bool remarks = false;
@@ -40,7 +40,7 @@ void print_table(const std::vector<Row>& rows, const TableStyle& style = {}) {
 
 // --- runs ---
 
-// Returns the metrics, and how some of them were computed: "bleu_signature".
+// Returns the metrics, and the settings with which some of them were computed: "bleu_signature".
 Row columns_of(const std::vector<RunGroup>& groups) {
   std::vector<std::string> columns = measured_figures(groups);
   std::set<std::string> names(columns.begin() + 1, columns.end());
@@ -136,7 +136,8 @@ void print_differences(const std::vector<RunGroup>& groups) {
   if (has_single) say("{}\n", single_run_advice);
 }
 
-// Prints which metrics of single runs, which have no table of differences, are not comparable.
+// Prints which metrics of single runs are not comparable, because no table of differences is
+// printed for these.
 void print_not_comparable(const std::vector<RunGroup>& groups) {
   const RunGroup& first = groups.front();
   for (auto other = groups.begin() + 1; other != groups.end(); ++other) {
@@ -158,7 +159,7 @@ std::string cell_of(const std::string& value) {
   if (value.empty()) return "-";
   if (shown.size() <= most) return shown;
   std::size_t end = most - 3;
-  while ((shown[end] & 0xC0) == 0x80) --end;  // in the middle of a character
+  while ((shown[end] & 0xC0) == 0x80) --end;  // the cut is within a character
   return shown.substr(0, end) + "...";
 }
 

@@ -8,11 +8,12 @@
 // The output of `compare --json`, one object per line.
 namespace tapestry {
 
-// {"run": …, "parameters": …} and the run's last evaluation.
+// Returns {"run": …, "parameters": …} with the last evaluation of each run.
 std::vector<JsonValue> json_of_runs(const std::vector<RunGroup>& groups);
 
-// {"group": …} of each, with its runs, seeds and estimates; then {"comparison": …, "with": …} of
-// each with the first. What is not known is left out: low and high where there is no interval.
+// Returns {"group": …} for each group, with its runs, seeds and estimates; then {"comparison": …,
+// "with": …} of each group with the first. Unknown values are omitted, such as low and high if
+// there is no interval.
 std::vector<JsonValue> json_of_groups(const std::vector<RunGroup>& groups);
 
 }  // namespace tapestry

@@ -18,7 +18,7 @@
 namespace tapestry {
 namespace {
 
-// A check, its result, and the seconds that it took.
+// A check, its result, and its time in seconds.
 struct Examined {
   const DoctorCheck& check;
   CheckResult result;

@@ -50,9 +50,9 @@ void write_weights(const TrainedModel& trained, const std::string& out, const st
 }
 
 struct ExportFormat {
-  std::string name, place;          // name of the format, and what --out names
+  std::string name, place;          // name of the format, and what --out is: a file or a folder
   std::vector<std::string> dtypes;  // number formats of the weights
-  bool keeps_adapters;              // apart from the weights
+  bool keeps_adapters;              // writes adapters separately from the weights
   void (*write)(const TrainedModel& trained, const std::string& out, const std::string& dtype);
 };
 

@@ -29,7 +29,7 @@ class Import final : public Command {
     const ImportedModel model = read();
     const Run run(out_.empty() ? Run::default_folder(model.config[key::name], false) : out_);
     RunLock lock(run, RunLock::Folder::make);
-    open_run(run, model.config, false);  // refuses a folder that holds a run
+    open_run(run, model.config, false);  // throws if the folder has a run
     lock.replace(run.config(), {model.config.toml()});
     save_weights([&](const auto& parts) { lock.replace(run.best(), parts); }, *model.task,
                  model.config);

@@ -8,7 +8,7 @@
 namespace tapestry {
 namespace {
 
-// An option by the names of the tasks that have it.
+// Declarations of one option, each with the name of the task that has it.
 using OptionOfTasks = std::vector<std::pair<std::string, KeyInfo>>;
 
 // Returns the type as the help shows it.
@@ -17,7 +17,7 @@ const char* option_type(const Value& value) {
   return std::holds_alternative<double>(value) ? "FLOAT" : "TEXT";
 }
 
-// Returns what the option does; for each task if that differs.
+// Returns the help of the option; for each task if they differ.
 std::string joined_help(const OptionOfTasks& of_tasks) {
   const std::string first = help_with_choices(of_tasks.front().second);
   if (std::ranges::all_of(of_tasks,

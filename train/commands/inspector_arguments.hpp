@@ -10,7 +10,7 @@
 namespace tapestry {
 
 // Declares the options of all tasks together, because the task is known only when a run is loaded.
-// A text must suit one of the tasks that have the option; it is appended to `typed`.
+// A value must be valid for one of the tasks that have the option; it is appended to `typed`.
 void declare_options(Arguments& arguments,
                      const std::map<std::string, std::vector<KeyInfo>>& options_of_tasks,
                      TypedOptions& typed);

@@ -3,7 +3,7 @@
 #include "train/commands/command_line.hpp"
 #include "train/run/terminal.hpp"
 
-// The manual page, of which the commands' part is written from what they declare.
+// The manual page. The part on commands is generated from their declarations.
 namespace tapestry {
 namespace {
 
@@ -76,15 +76,15 @@ tapestry sample runs/notes --prompt "The " --tokens 500 --temperature 0.8
 .fi
 )";
 
-// Returns the text escaped for roff: hyphens as typed, and no line that begins with a control
-// character.
+// Returns the text escaped for roff, so that hyphens are printed as typed and no line begins with a
+// control character.
 std::string escaped(const std::string& text) {
   std::string safe;
   for (const char c : text) safe += c == '-' ? "\\-" : c == '\\' ? "\\e" : std::string(1, c);
   return safe.starts_with('.') || safe.starts_with('\'') ? "\\&" + safe : safe;
 }
 
-// "train CONFIG"
+// Returns "train CONFIG", the name of a command and its positional arguments.
 std::string synopsis(const std::string& name, const CommandDescription& command) {
   std::string text = fmt::format(".TP\n\\fB{}\\fR", escaped(name));
   for (const OptionDescription& option : command.options) {

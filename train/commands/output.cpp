@@ -26,7 +26,7 @@ struct NamedBytes {
   std::string path, bytes;
 };
 
-// InputError where the name ends as a file of another kind does: ".pdf", but not "-0.5".
+// Throws InputError if the name has the ending of another kind of file: ".pdf", but not "-0.5".
 void expect_ending(const std::string& out, const std::vector<std::string>& endings) {
   const std::string name = fs::path(out).filename().string();
   expect_input(!name.empty() && name != "." && name != "..",
@@ -39,7 +39,7 @@ void expect_ending(const std::string& out, const std::vector<std::string>& endin
                out, ending, fmt::join(endings, " or "));
 }
 
-// The files that `out` names, all of them drawn before the first is written.
+// Returns the files that `out` names, all rendered before the first is written.
 std::vector<NamedBytes> rendered(const std::string& out, const Figure& figure,
                                  const std::string* csv = nullptr) {
   std::vector<std::string> endings;
@@ -138,7 +138,7 @@ void write_each_line(
 void expect_not_of_a_run(const std::string& out) {
   std::vector<std::string> of_runs;
   for (const fs::path file : Run("").files()) of_runs.push_back(file.filename().string());
-  std::error_code unseen;  // a link is looked through: what it leads to would be written over
+  std::error_code unseen;  // an existing file behind a link would be overwritten
   const fs::path target = fs::weakly_canonical(out, unseen);
   for (const fs::path& path : {fs::path(out), target}) {
     const std::string name = path.filename().string();

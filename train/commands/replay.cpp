@@ -17,7 +17,7 @@ using Json = JsonValue;
 Json to_json(const ValueRange& range) {
   if (range.count() == 0) return nullptr;
   const bool has_magnitude = range.finite > 0;
-  return {{"min", range.low},  // null where all are NaN
+  return {{"min", range.low},  // null if all are NaN
           {"max", range.high},
           {"mean_magnitude", has_magnitude ? Json(range.mean_magnitude()) : Json()},
           {"nan", range.nans},

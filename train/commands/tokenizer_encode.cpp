@@ -14,7 +14,7 @@
 namespace tapestry {
 namespace {
 
-// Returns the places of the tokens that are trained on.
+// Returns the indices of the tokens that are trained on.
 std::vector<std::size_t> learned_places(const EncodedConversation& conversation) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < conversation.learned.size(); ++i)

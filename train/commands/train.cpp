@@ -24,8 +24,8 @@ namespace tapestry {
 namespace {
 namespace fs = std::filesystem;
 
-// Prints the expected metric beside the one that was reached. `written`: the settings of the config
-// without --set and --from.
+// Prints the expected metric beside the reached one. `written`: the settings of the config without
+// --set and --from.
 void compare_with_expected(const Config& config, const ConfigSettings& written,
                            const Metrics& metrics) {
   const std::string& metric = config[key::expected_metric];
@@ -41,14 +41,14 @@ void compare_with_expected(const Config& config, const ConfigSettings& written,
         config[key::expected_value], config[key::expected_source]);
 }
 
-// One of several trainings that differ in their seed, into RUN/seed-N.
+// One of several trainings that differ only in their seed, into RUN/seed-N.
 struct SeedRun {
   Run run;
   Config config;
   TrainingOptions options;
 };
 
-// Returns the runs of all seeds. With --resume, those that exist are resumed, or only evaluated if
+// Returns the runs of all seeds. With --resume, existing runs are resumed, or only evaluated if
 // they have ended. Throws InputError before any of them starts if one cannot be trained.
 std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
                                const TrainingOptions& options, std::int64_t seeds) {
@@ -99,7 +99,7 @@ class Train final : public Command {
   }
 
  private:
-  // Takes a run's folder that --resume is to continue for its config and --out.
+  // Sets the config and --out from the run's folder that --resume names.
   void resume_folder() {
     std::error_code unseen;
     if (is_shipped(given_.config) || !fs::is_directory(given_.config, unseen)) return;
@@ -119,8 +119,8 @@ class Train final : public Command {
     out_ = run.folder();
   }
 
-  // An error of all ranks is printed once, by rank 0; an error of one rank by that one, which ends
-  // the others.
+  // Trains on all ranks. An error of all ranks is printed once, by rank 0; an error of one rank is
+  // printed by this rank, which ends the others.
   int train_together(Ranks& ranks) {
     try {
       return train(ranks);
@@ -147,14 +147,14 @@ class Train final : public Command {
   }
 
   // Returns the settings of the config without --set and --from, or those of `config` if the file
-  // alone is not complete.
+  // alone is incomplete.
   ConfigSettings as_written(const Config& config) const try {
     return load_config(given_.config, {}).settings();
   } catch (const InputError&) {
     return config.settings();
   }
 
-  // Returns the run's folder. Without --out it depends on those that exist: rank 0 looks.
+  // Returns the run's folder. Without --out it depends on the existing folders, which rank 0 reads.
   std::string folder(const Config& config, Ranks& ranks) const {
     if (!out_.empty()) return out_;
     std::string found;
@@ -164,7 +164,7 @@ class Train final : public Command {
     return ranks.gather(found, "the run's folder").front();
   }
 
-  // Uses the configured number of threads, or the cores of this rank.
+  // Uses the configured number of threads, or else the cores of this rank.
   void use_machine(const Config& config, Ranks& ranks) const {
     use_machine_as(config);
     if (ranks.alone()) return;

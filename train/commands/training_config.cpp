@@ -8,7 +8,8 @@
 namespace tapestry {
 namespace {
 
-// Returns the part of a run's config that its weights depend on: task, model and tokenizer.
+// Returns the part of a run's config that determines the shapes of its weights: task, model and
+// tokenizer.
 ConfigDocument model_of(const std::string& run) {
   const Checkpoint head = load_trained_metadata(run);
   const Config config = config_of(head);

@@ -17,8 +17,9 @@ struct TrainingArguments {
 
   void declare(Arguments& arguments);
 
-  // Returns the config with `changes` on top. With --from, its model is that of the run or
-  // checkpoint, where the config does not set it. Throws InputError.
+  // Returns the config with `changes` applied last. With --from, settings of the model that the
+  // config does not set are those of that run or checkpoint. Throws InputError for an invalid
+  // config.
   Config read(const std::vector<std::string>& changes = {}) const;
 };
 

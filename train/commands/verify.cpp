@@ -15,13 +15,13 @@ namespace {
 
 using Json = JsonValue;
 
-constexpr std::size_t most_named = 8;  // tensors that differ, in one line
+constexpr std::size_t most_named = 8;  // maximum number of named tensors
 
 std::string counted(std::int64_t count, const std::string& one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
-// Returns what computed a session: version, instruction level, processor, threads and ranks.
+// Returns the version, instruction level, processor, threads and ranks of a session.
 std::string maker(const Session& session) {
   return fmt::format("tapestry {}, {}, {}, {}, {}", printable_beginning(session.version),
                      printable_beginning(session.backends), printable_beginning(session.processor),
@@ -122,7 +122,7 @@ void print_json(const std::string& run, const VerifyResult& result) {
   say("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-// Shows the current step on one line of a terminal; prints nothing elsewhere.
+// A line of a terminal that shows the current step; elsewhere it prints nothing.
 class StepsShown {
  public:
   ~StepsShown() { clear(); }
@@ -141,7 +141,7 @@ class StepsShown {
 
  private:
   bool is_shown_ = false;
-  double shown_s_ = -1;  // when the line was shown last
+  double shown_s_ = -1;  // time of the last update
 };
 
 class Verify final : public Command {

@@ -15,7 +15,7 @@ namespace tapestry {
 namespace {
 
 constexpr std::chrono::milliseconds between_looks(500);
-constexpr int looks_without_growth = 4;  // after which it is asked whether somebody trains
+constexpr int looks_without_growth = 4;  // then it checks whether a process trains
 
 class Watch final : public Command {
  public:
@@ -34,7 +34,7 @@ class Watch final : public Command {
       std::error_code missing;
       const auto size = std::filesystem::file_size(run.metrics(), missing);
       if (reader_->end() == 0 || (!missing && static_cast<std::int64_t>(size) < reader_->end()))
-        begin(run);  // the run is new, or was resumed and lost its later lines
+        begin(run);  // the run is new, or was resumed, which removed later lines
       else
         look(run);
       progress_->expect_more(true);
@@ -56,7 +56,7 @@ class Watch final : public Command {
     look(run);
   }
 
-  // Shows what was measured since the last look.
+  // Shows the lines of metrics that were written since the last call.
   void look(const Run& run) {
     ++looks_since_growth_;
     while (reader_->next()) {
@@ -74,7 +74,7 @@ class Watch final : public Command {
     if (looks_since_growth_ == 0 && live_columns() > 0) progress_->draw();
   }
 
-  // How the run has ended, and what that is as an exit status.
+  // Prints how the run ended, and returns the exit status that corresponds to it.
   int say_outcome(const Run& run) const {
     const std::vector<Session> sessions = read_sessions(run);
     const std::string ended =

@@ -41,7 +41,7 @@ std::string describe_range(const Limits& limits, bool integer) {
   return fmt::format("between {} and {}", show(limits.low), show(limits.high));
 }
 
-// Returns what is expected in place of a value of another type: "an integer of 64 bits".
+// Returns what is expected instead of a value of another type: "an integer of 64 bits".
 std::string expected_type(const KeyInfo& key, const TomlSetting& given) {
   const auto* text = given.value ? std::get_if<std::string>(&*given.value) : nullptr;
   const bool is_long =
@@ -52,7 +52,8 @@ std::string expected_type(const KeyInfo& key, const TomlSetting& given) {
                      is_integer && is_long ? " of 64 bits" : "");
 }
 
-// Returns whether a config inherits the key from its base: not its name and published result.
+// Returns whether a config inherits the key from its base: all but its name and its published
+// result.
 bool is_inherited(const std::string& key) { return key != "name" && !key.starts_with("expected."); }
 
 std::string text_error(const Limits& limits, const std::string& text) {
@@ -102,7 +103,8 @@ std::string one_of(const std::vector<Value>& values) {
 
 namespace {
 
-// Returns Damerau's distance in which no letter is edited twice ("optimal string alignment").
+// Returns the Damerau-Levenshtein distance in which no letter is edited twice ("optimal string
+// alignment").
 std::size_t edits_between(const std::string& a, const std::string& b) {
   std::vector<std::size_t> two_before, before(b.size() + 1), row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -144,7 +146,7 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
 
 namespace {
 
-// Returns the key with the name of `unknown` in another section, or in other libraries; "" if there
+// Returns the key that has the name `unknown` in another section or in other libraries; "" if there
 // is none.
 std::string same_key_elsewhere(const std::vector<KeyInfo>& keys, const std::string& unknown) {
   const std::string name = unknown.substr(unknown.rfind('.') + 1);
@@ -231,7 +233,7 @@ std::string Condition::wish() const {
                   : fmt::format("set {} = {}", key, one_of(values));
 }
 
-// Returns the conditions of the key that do not hold.
+// Returns the conditions of a key that are not met.
 std::vector<const Condition*> Config::unmet(const KeyInfo& key) const {
   std::vector<const Condition*> conditions;
   for (const Condition& condition : key.limits.used_if)
@@ -256,7 +258,7 @@ void Config::drop_unused_settings() {
     dropped_.push_back(
         fmt::format("{}: {} = {}: {}", found.origin, key.name, to_toml(found.value), found.unused));
   }
-  for (const std::string& name : unused) {  // after all conditions were looked at
+  for (const std::string& name : unused) {  // after all conditions were tested
     Entry& found = entries_.at(name);
     found.value = found.key.fallback;
     found.origin = "default";

@@ -11,29 +11,30 @@
 
 namespace tapestry {
 
-// A condition on a key: that it has one of these values or, with `excludes`, none of them. Keys
-// make their conditions: schedule.is(Decay::linear), data_path.is_not("").
+// A condition on a key: that its value is one of these or, with `excludes`, none of these.
+// Conditions are made from keys: schedule.is(Decay::linear), data_path.is_not("").
 struct Condition {
   std::string key;
   std::vector<Value> values;
   bool excludes = false;
 
   bool holds(const Value& value) const;
-  std::string wish() const;  // returns `set data.path = ""`, or "give another data.path"
+  std::string wish() const;  // returns advice: `set data.path = ""`, or "give another data.path"
 };
 
-// The values that a key may have, and when it is used. Numbers are finite.
+// The allowed values of a key, and the conditions on which it is used. Numbers must be finite.
 struct Limits {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   // Choices of a string, or of the strings in a list; empty: any.
   std::vector<std::string> choices{};
-  bool may_change_on_resume = false;       // may differ when a run is resumed
-  bool does_not_affect_result = false;     // may differ as well; the trained model is the same
-  bool repeated = false;                   // an option that may be given several times
-  std::vector<Condition> used_if{};        // if one does not hold, the key must not be set
-  std::vector<std::string> also_called{};  // in other libraries; a message suggests the key for it
-  std::vector<std::string> old_names{};    // accepted names of the key in earlier versions
+  bool may_change_on_resume = false;    // may differ when a run is resumed
+  bool does_not_affect_result = false;  // may differ, and does not change the trained model
+  bool repeated = false;                // an option that may be repeated
+  std::vector<Condition> used_if{};     // the key must not be set unless all of these hold
+  // Names in other libraries, for which a message suggests this key.
+  std::vector<std::string> also_called{};
+  std::vector<std::string> old_names{};  // names in earlier versions, which are accepted
   std::map<std::string, std::string> old_choices{};  // current choices by their earlier names
 };
 
@@ -46,7 +47,7 @@ struct KeyInfo {
   Limits limits;
 };
 
-// Returns the help of a key, with its choices if it has some.
+// Returns the help of a key, with its choices if it has any.
 std::string help_with_choices(const KeyInfo& key);
 
 template <class T>
@@ -93,7 +94,7 @@ struct Choice : KeyInfo {
   }
 };
 
-// Throws std::logic_error. Stands after a switch over a Choice that has a case for each value.
+// Throws std::logic_error after a switch over a Choice that has a case for each value.
 [[noreturn]] void throw_unhandled(const KeyInfo& key);
 
 // Returns what is wrong with a value of the key's type, "expected …", or "".
@@ -102,16 +103,16 @@ std::string range_error(const KeyInfo& key, const Value& value);
 // Returns `"adam" or "adamw"`.
 std::string one_of(const std::vector<Value>& values);
 
-// The value of every declared key, and its origin. A key that is not used (Limits::used_if) has its
-// default. If it was set together with the setting that makes it unused, or later, the config is
-// refused; if it was set earlier (in a base, and the other in the config, or by --set), it is
+// The values of all declared keys, and their origins. An unused key (Limits::used_if) has its
+// default. If it was set together with the setting that makes it unused, or later, the config is an
+// error; if it was set earlier (in a base, and the other one in the config or by --set), it is
 // dropped.
 class Config {
  public:
-  // `documents` are a config and its bases, as with_bases returns them; `overrides` are "key=value"
-  // of --set. What an earlier document sets holds in place of what a later one sets. Throws
-  // InputError, with file:line:column and the nearest valid name, for a key that is unused or not
-  // declared, and for a value of another type or out of range.
+  // `documents` are a config and its bases, as with_bases returns them, of which earlier ones have
+  // precedence; `overrides` are "key=value" of --set. Throws InputError, with file:line:column and
+  // the nearest valid name, for a key that is unused or not declared, and for a value of another
+  // type or out of range.
   Config(const std::vector<ConfigDocument>& documents, const std::vector<std::string>& overrides,
          const std::vector<KeyInfo>& keys);
 
@@ -124,7 +125,7 @@ class Config {
     return key.value_of(std::get<std::string>(entry(key.name).value));
   }
   const Value& value(const std::string& key) const { return entry(key).value; }
-  // Returns whether the task declares the key and the other settings let it count.
+  // Returns whether the task declares the key and the other settings do not make it unused.
   bool has(const std::string& key) const;
   template <class T>
   void set(const Key<T>& key, T value) {
@@ -142,7 +143,7 @@ class Config {
   // Returns a text, without unused keys, that resolves to this config; or the part of it with the
   // keys whose names have one of these beginnings, such as "model.".
   std::string toml(const std::vector<std::string>& beginnings = {""}) const;
-  // Returns the same text with the origins of keys that were set as comments.
+  // Returns toml() with the origins of keys that were set as comments.
   std::string toml_with_origins() const;
   // Returns all keys, with origins, help and unused keys as comments.
   std::string explain() const;
@@ -151,11 +152,12 @@ class Config {
   std::string json() const;
   // Returns the values of all keys that are used, as TOML by name.
   std::map<std::string, std::string> settings() const;
-  // Returns those that affect the result of a training.
+  // Returns the settings() that affect the result of a training.
   std::map<std::string, std::string> settings_that_count() const;
-  // Returns what was dropped: "sort:20:1: optim.beta2 = 0.99: is not used with optim.name = …".
+  // Returns the dropped settings: "sort:20:1: optim.beta2 = 0.99: is not used with optim.name = …".
   const std::vector<std::string>& dropped() const { return dropped_; }
-  // Returns the keys that may not differ when a run is resumed and do: "model.width (128, now 64)".
+  // Returns the keys that must not differ when a run is resumed, but do: "model.width (128, now
+  // 64)".
   std::vector<std::string> differences(const Config& resumed) const;
 
  private:
@@ -163,8 +165,8 @@ class Config {
     KeyInfo key;
     Value value;
     std::string origin;    // "default", "--set" or file:line:column
-    int layer = 0;         // 0: default; then the documents from the last base on, and --set
-    std::string unused{};  // the reason why it is not used: "is not used with …"
+    int layer = 0;         // 0: default; then the documents, the last base first, and --set
+    std::string unused{};  // why it is unused: "is not used with …"
   };
   const Entry& entry(const std::string& name) const;
   std::vector<const Condition*> unmet(const KeyInfo& key) const;
@@ -172,7 +174,7 @@ class Config {
   template <class Written>
   std::string write(Written written) const;
 
-  std::vector<KeyInfo> keys_;  // in the order of declaration
+  std::vector<KeyInfo> keys_;  // in declaration order
   std::map<std::string, Entry> entries_;
   std::vector<std::string> dropped_;
 };

@@ -20,7 +20,7 @@ bool is_file(const std::string& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-// Finds a shipped config by its name, or by the name that it had in earlier versions.
+// Returns the shipped config with this name, or with this name in an earlier version.
 auto find_shipped(const std::string& name) {
   return shipped_configs().find(name == "memory-forgetting-learnt" ? "memory-forgetting-learned"
                                                                    : name);

@@ -22,7 +22,7 @@ Condition has_setting(const std::string& setting) {
   return condition;
 }
 
-// Returns the settings of every optimizer, each once. Shared ones stand after the others.
+// Returns the settings of all optimizers, each once. Shared ones come last.
 std::vector<KeyInfo> optimizer_keys() {
   std::vector<KeyInfo> keys;
   for (const auto& [optimizer_name, type] : optimizer_registry())

@@ -201,7 +201,7 @@ inline const Key<std::string> expected_source{
     "where the expected value comes from: a publication, or a reason",
     {.does_not_affect_result = true}};
 
-// Returns all of the above, with the settings of every optimizer, and the task's own keys in their
+// Returns the keys above, with the settings of every optimizer, and the task's own keys in their
 // sections.
 std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys);
 
@@ -222,26 +222,25 @@ namespace tapestry {
 struct Parameter;
 class Optimizer;
 
-std::uint64_t seed_of(const Config& config);  // key::seed
+std::uint64_t seed_of(const Config& config);  // value of key::seed
 
 // Return the optimizer with its settings, and the schedule of its learning rate.
 std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
 Schedule make_schedule(const Config& config);
 
-// The key that holds an option of data/, and the advice for a value that does not suit the data.
+// The key that holds an option of data/, and the advice for a value that does not fit the data.
 struct OptionKey {
   std::string option;  // the field's name: "gaps"
   const KeyInfo& key;
   std::string advice{};
 };
 
-// Throws the error that is being handled again, with the key, its value and origin before the fact,
-// and the advice after it.
+// Throws the current exception again, with the key, its value and origin before the fact, and the
+// advice after it.
 [[noreturn]] void rethrow_with_key(const Config& config, const std::vector<OptionKey>& keys,
                                    const OptionError& error);
 
-// Returns what `read` returns. An error of data/ names one of its options; it is thrown again with
-// the option's key.
+// Returns what `read` returns. An OptionError of data/ is thrown again with the key of the option.
 template <class Read>
 auto with_keys(const Config& config, const std::vector<OptionKey>& keys, Read read) {
   try {

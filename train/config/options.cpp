@@ -18,7 +18,7 @@ Number number(const std::string& name, const std::string& text, const char* expe
   return value;
 }
 
-// The text as the type of `like`.
+// Returns the text as a value of the type of `like`. Throws InputError if it is not one.
 Value parse(const std::string& name, const std::string& text, const Value& like) {
   if (std::holds_alternative<std::int64_t>(like))
     return number<std::int64_t>(name, text, "an integer");

@@ -4,16 +4,15 @@
 
 namespace tapestry {
 
-// The options of an inspector on the command line. Each is declared as a key, whose name stands
-// after two dashes.
+// The command-line options of an inspector. Each is declared as a key; "--" precedes its name.
 class Options {
  public:
-  explicit Options(const std::vector<KeyInfo>& known);  // starts with the default values
+  explicit Options(const std::vector<KeyInfo>& known);  // sets all options to their defaults
 
-  // Sets an option to a text of the command line; the last one holds. Throws InputError, which
-  // names the option, if it is unknown, or if the value is of another type or out of range.
+  // Sets an option from its text; a later call overrides it. Throws InputError that names the
+  // option if it is unknown, or if the value is of another type or out of range.
   void set(const std::string& name, const std::string& text);
-  // Throws InputError, which names the option, if one was set and is not used (Limits::used_if).
+  // Throws InputError that names the option if one was set but is unused (Limits::used_if).
   void expect_all_used() const;
 
   template <class T>
@@ -24,7 +23,7 @@ class Options {
   Enum operator[](const Choice<Enum>& key) const {
     return key.value_of(std::get<std::string>(entries_.at(key.name).value));
   }
-  // Returns all texts of an option that may be repeated.
+  // Returns all values of an option that may be repeated.
   const std::vector<std::string>& texts(const KeyInfo& key) const {
     return entries_.at(key.name).texts;
   }

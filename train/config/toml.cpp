@@ -12,20 +12,20 @@
 namespace tapestry {
 namespace {
 
-// A number as TOML that reads back as the same double, and as a float.
+// Returns a number as TOML, which is read back as the same double and as a float.
 std::string number(double value) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
   std::string text = fmt::format("{}", value);
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 
-// "source:line:column"
+// Returns "source:line:column".
 std::string position(const std::string& source, const toml::source_region& region) {
   return fmt::format("{}:{}:{}", source, region.begin.line, region.begin.column);
 }
 
-// Throws InputError if a text has so many dots that its keys may be nested deeper than the TOML
-// library, which follows them recursively, can stand.
+// Throws InputError if a text has so many dots that its keys may be nested too deeply for the TOML
+// library, which is recursive.
 void require_few_dots(std::string_view text, const std::string& source) {
   constexpr std::ptrdiff_t most = 1000;
   expect_input(std::ranges::count(text, '.') <= most,
@@ -43,7 +43,7 @@ std::optional<Value> list_of(const toml::array& list) {
   return Value(values);
 }
 
-// Returns nothing if no key has values of the node's type.
+// Returns the value of a node; nothing if no key has values of its type.
 std::optional<Value> value_of(const toml::node& node) {
   if (node.is_boolean()) return Value(node.as_boolean()->get());
   if (node.is_integer()) return Value(node.as_integer()->get());
@@ -63,7 +63,7 @@ TomlSetting setting_of(const std::string& name, const std::string& origin, const
   return setting;
 }
 
-// Adds every leaf of a table by its dotted name. An inline table is a section too.
+// Adds every leaf of a table by its dotted name. An inline table is treated as a section.
 void add_settings(const toml::table& table, const std::string& prefix, const std::string& source,
                   std::vector<TomlSetting>& settings) {
   for (const auto& [key, node] : table) {
@@ -76,7 +76,7 @@ void add_settings(const toml::table& table, const std::string& prefix, const std
   }
 }
 
-// Returns whether the table's only value ends where the text does: no comment and no other line
+// Returns whether the table's only value ends at the end of the text: no comment and no other line
 // follow it.
 bool is_whole(const toml::table& table, std::string_view text) {
   toml::source_position end{1, 1};
@@ -89,7 +89,8 @@ bool is_whole(const toml::table& table, std::string_view text) {
   return table.size() == 1 && table.begin()->second.source().end == end;
 }
 
-// Always on one line: "a\nb".
+// Returns a TOML string on one line: "a
+// b".
 std::string quoted(const std::string& text) {
   std::ostringstream written;
   const toml::value<std::string> node(text);
@@ -97,7 +98,7 @@ std::string quoted(const std::string& text) {
   return written.str();
 }
 
-// "a, b" -> {"a", "b"}; "" -> {}
+// Returns the parts of a text: "a, b" -> {"a", "b"}; "" -> {}.
 std::vector<std::string> comma_separated(const std::string& text) {
   if (text.empty()) return {};
   const std::vector<std::string_view> parts = split(text, ',');
@@ -132,7 +133,7 @@ TomlSetting parse_override(const std::string& text, bool is_string) {
     const toml::node* node = table.get("value");
     if (is_whole(table, written) && (!is_string || node->is_string()))
       return setting_of(name, "--set", *node);
-  } catch (const toml::parse_error&) {  // not TOML: bare text
+  } catch (const toml::parse_error&) {  // unquoted text
   }
   return {.name = name, .origin = "--set", .value = Value(value)};
 }

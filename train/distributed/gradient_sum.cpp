@@ -10,7 +10,7 @@
 namespace tapestry {
 namespace {
 
-// A message holds at most so many fragments: 4 MB of float32.
+// Maximum number of fragments of a message: 4 MB of float32.
 constexpr std::int64_t most_fragments = 64;
 
 std::span<std::byte> bytes_of(Array array) { return {array.mutable_raw(), array.bytes()}; }
@@ -21,22 +21,22 @@ Array part_of(const Array& array, const ArrayPart& part) {
 
 }  // namespace
 
-// A part of one parameter's gradient, which one rank adds up.
+// A part of one parameter's gradient, which one rank, its owner, sums.
 struct GradientSum::Slice {
   ArrayPart part;
   int owner = 0;
   std::size_t first_fragment = 0, fragments = 0;
 
-  // One a sum of all ranks, in the order of the parts; only the owner's.
+  // A sum of one rank that the owner adds; sorted by micro-batch. Only the owner has terms.
   struct Term {
     int rank = 0;
-    std::size_t sum = 0;  // index of that rank's sum
+    std::size_t sum = 0;  // index among that rank's sums
     int merges_after = 0;
-    Array array{};  // receives the sum; for sums of this rank, the sum itself
+    Array array{};  // received sum, or this rank's own sum
     bool is_there = false;
   };
   std::vector<Term> terms{};
-  int under_way = 0;  // messages
+  int under_way = 0;  // number of messages in flight
 };
 
 GradientSum::GradientSum(Ranks& ranks, const std::vector<Parameter*>& parameters,
@@ -58,8 +58,8 @@ GradientSum::GradientSum(Ranks& ranks, const std::vector<Parameter*>& parameters
 
 GradientSum::~GradientSum() = default;
 
-// A large array is cut into as many stretches as there are ranks; a small one goes whole to the
-// rank that has least.
+// Divides a large array into as many slices as there are ranks; assigns a small one to the rank
+// that owns the fewest elements.
 void GradientSum::cut_into_slices() {
   const std::int64_t R = ranks_.size();
   std::vector<std::int64_t> load(R, 0);
@@ -132,12 +132,13 @@ void GradientSum::add(Tape& tape, const Tensor& loss, double seed) {
     met[parameter->second] = given_[parameter->second] = true;
     accept(parameter->second, std::move(gradient));
   });
-  // None is a gradient of zeros, so that the sum is the same whichever rank has the part.
+  // A missing gradient counts as zeros, so that the sum does not depend on which rank has the
+  // micro-batch.
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (!met[i])
       accept(i, Array::zeros(parameters_[i]->tensor.shape(), parameters_[i]->tensor.dtype()));
   const MicroBatchStep& step = plan_.steps[micro_batch_];
-  if (!step.sends) {  // the new sum takes the place of those it was made of
+  if (!step.sends) {  // the merged sum replaces its terms
     std::vector<Array> top = std::move(stack_.back());
     stack_.resize(stack_.size() - 1 - step.merges);
     stack_.push_back(std::move(top));
@@ -148,7 +149,8 @@ void GradientSum::add(Tape& tape, const Tensor& loss, double seed) {
   ++micro_batch_;
 }
 
-// A gradient that two parameters share, or a caller holds, is not written to.
+// Adds a gradient to the sums. Copies one that two parameters share, or that the caller holds,
+// before it is written to.
 void GradientSum::accept(std::size_t parameter, Array gradient) {
   const MicroBatchStep& step = plan_.steps[micro_batch_];
   const bool stays = ranks_.alone() && plan_.steps.size() == 1;
@@ -172,8 +174,8 @@ void GradientSum::accept(std::size_t parameter, Array gradient) {
 
 namespace {
 
-// Tags: one for each slice and sum of a rank, one for each slice that is added up, and one for each
-// that is exchanged.
+// Return the tags of messages: one for each slice and sum of a rank, one for the total of each
+// slice, and one for each exchanged slice.
 int tag_of_sum(std::size_t slice, std::size_t slices, std::size_t sum) {
   return static_cast<int>(Ranks::first_free_tag + (2 + sum) * slices + slice);
 }
@@ -184,7 +186,7 @@ int tag_of_exchange(std::size_t slice, std::size_t slices) {
 
 }  // namespace
 
-// The other ranks' sums of one that is this rank's to add up.
+// Receives the sums of the other ranks for a slice that this rank owns.
 void GradientSum::await(Slice& slice) {
   for (Slice::Term& term : slice.terms) term.is_there = false;
   for (Slice::Term& term : slice.terms) {
@@ -215,7 +217,8 @@ void GradientSum::give(std::size_t sum, std::size_t parameter) {
   }
 }
 
-// When all have left, the whole sum may take the first one's place.
+// Sends this rank's sum of a slice to its owner. After the last one, receives the total in place of
+// the first sum.
 void GradientSum::send_sum(std::size_t sum, Slice& slice) {
   const std::size_t i = &slice - slices_.data();
   if (sum == 0) slice.under_way = static_cast<int>(sums_.size());
@@ -232,7 +235,7 @@ void GradientSum::send_sum(std::size_t sum, Slice& slice) {
               });
 }
 
-// Adds the terms of a slice as soon as all have arrived.
+// Adds the terms of a slice if all have arrived.
 void GradientSum::add_up(Slice& slice) {
   for (const Slice::Term& term : slice.terms)
     if (!term.is_there) return;
@@ -262,7 +265,8 @@ void GradientSum::add_up(Slice& slice) {
       });
 }
 
-// Returns the ranks whose terms are missing; if there are none, those that did not forward a sum.
+// Returns the ranks whose terms are missing; if there are none, the ranks that did not send a
+// total.
 std::vector<int> GradientSum::missing() const {
   std::vector<int> ranks;
   const auto add = [&](int rank) {
@@ -325,7 +329,7 @@ Clip GradientSum::clip(double limit) {
   double bytes = 0;
   for (const Parameter* parameter : parameters_) bytes += parameter->value().bytes();
   profile::mark(profile::Phase::step, "clip", nullptr, ranks_.alone() ? bytes : 0);
-  for (std::vector<Array>& sums : sums_) sums.clear();  // the caller has what is left of them
+  for (std::vector<Array>& sums : sums_) sums.clear();  // the caller holds the result
   return clip_of(fragments_, squares_, limit);
 }
 

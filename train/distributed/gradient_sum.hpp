@@ -16,12 +16,12 @@
 
 namespace tapestry {
 
-// The part of the sum that a rank keeps: all of it, or only its own shard, for an optimizer that
+// The part of the sum that a rank stores: all of it, or only its own shard, for an optimizer that
 // updates only that shard (ZeRO stage 1, Rajbhandari et al. 2019, arXiv 1910.02054).
 enum class Kept { all, own_shard };
 
 struct GradientSumOptions {
-  // Micro-batches per step on all ranks together, at least one per rank.
+  // Number of micro-batches per step on all ranks together, at least one per rank.
   std::int64_t micro_batches = 1;
   Kept kept = Kept::all;
 };
@@ -41,8 +41,8 @@ struct GradientSumOptions {
 //   optimizer.step(gradients, learning_rate, sum.clip(1.0).scale);
 class GradientSum final {
  public:
-  // Called by all ranks, with the same parameters; these and `ranks` outlive the sum. Throws
-  // std::invalid_argument for fewer micro-batches than ranks.
+  // Must be called by all ranks, with the same parameters. These and `ranks` must outlive the sum.
+  // Throws std::invalid_argument for fewer micro-batches than ranks.
   GradientSum(Ranks& ranks, const std::vector<Parameter*>& parameters,
               const GradientSumOptions& options);
   ~GradientSum();
@@ -53,29 +53,30 @@ class GradientSum final {
   std::int64_t first() const { return plan_.range.first; }
   std::int64_t last() const { return plan_.range.last; }
 
-  // Adds seed · d(loss)/d(parameters) of the next micro-batch, by the tape's backward pass.
+  // Adds seed · d(loss)/d(parameters) of the next micro-batch, computed by the tape's backward
+  // pass.
   void add(Tape& tape, const Tensor& loss, double seed);
 
-  // Returns the sum; called by all ranks after each has added its micro-batches. A parameter
-  // without a gradient is left out by one process; with several ranks std::invalid_argument names
-  // it.
+  // Returns the sum. Must be called by all ranks after each has added its micro-batches. One
+  // process omits a parameter without a gradient; several ranks throw std::invalid_argument that
+  // names it.
   Gradients finish();
 
-  // Returns the norm of the sum that finish() returned, and the factor that limits it; called by
-  // all ranks.
+  // Returns the norm of the sum that finish() returned, and the factor that clips it. Must be
+  // called by all ranks.
   Clip clip(double limit);
 
   // Returns this rank's shard of the trained parameters.
   const std::vector<ArrayPart>& own_shard() const { return own_; }
 
-  // Sends every rank's shard of some arrays, one per parameter, to all ranks or to rank 0; called
-  // by all ranks. `place` returns the memory of a part of one of the arrays.
   enum class To { all, first };
+  // Sends every rank's shard of some arrays, one per parameter, to all ranks or to rank 0. Must be
+  // called by all ranks. `place` returns the memory of a part of one of the arrays.
   void exchange(const std::function<std::span<std::byte>(const ArrayPart&)>& place, To to,
                 std::string_view what);
 
-  // Return seconds of all steps: from the first slice that was sent to the complete sum, and those
-  // of them in which finish() waited while nothing was computed.
+  // Return the total time from sending the first slice of each step to its complete sum, in
+  // seconds, and the part of it in which finish() waited.
   double seconds_under_way() const { return seconds_under_way_; }
   double seconds_waited() const { return seconds_waited_; }
 
@@ -84,7 +85,7 @@ class GradientSum final {
   void begin();
   void accept(std::size_t parameter, Array gradient);
   void cut_into_slices();
-  // On the messages' thread:
+  // The following functions run on the messages' thread.
   void await(Slice& slice);
   void give(std::size_t sum, std::size_t parameter);
   void send_sum(std::size_t sum, Slice& slice);
@@ -92,25 +93,25 @@ class GradientSum final {
   std::vector<int> missing() const;
 
   Ranks& ranks_;
-  std::vector<Parameter*> parameters_;  // without the fixed ones
+  std::vector<Parameter*> parameters_;  // without fixed parameters
   Kept kept_;
   std::vector<MicroBatchPlan> plans_;  // plans of all ranks
   const MicroBatchPlan& plan_;         // plan of this rank
   std::vector<Fragment> fragments_;
-  std::vector<Slice> slices_;             // in the order of the parameters
-  std::vector<std::size_t> first_slice_;  // first slice of each parameter, and the end
+  std::vector<Slice> slices_;             // in parameter order
+  std::vector<std::size_t> first_slice_;  // index of the first slice of each parameter, and the end
   std::vector<ArrayPart> own_;
 
-  // The state of the current step. Arrays are indexed by parameter.
-  std::unordered_map<std::uint64_t, std::size_t> parameter_of_;  // a variable
-  std::size_t micro_batch_ = 0;            // index of the next one in plan_.steps
-  std::vector<std::vector<Array>> stack_;  // sums to which more is added here
-  std::vector<std::vector<Array>> sums_;   // sums of this rank; the first becomes the whole sum
-  std::size_t sum_ = 0;                    // index of the next one in sums_
-  std::vector<bool> given_;                // per parameter: a micro-batch had a gradient of it
-  std::vector<double> squares_;         // sum of squares of each fragment whose sum this rank has
-  std::atomic<std::int64_t> left_ = 0;  // slices that are not there yet
-  double first_left_s_ = 0;             // when the step's first gradient was given away
+  // State of the current step. Arrays are indexed by parameter.
+  std::unordered_map<std::uint64_t, std::size_t> parameter_of_;  // keyed by the id of the variable
+  std::size_t micro_batch_ = 0;            // index of the next micro-batch in plan_.steps
+  std::vector<std::vector<Array>> stack_;  // incomplete sums
+  std::vector<std::vector<Array>> sums_;   // sums to be sent; the total replaces the first
+  std::size_t sum_ = 0;                    // index of the next sum in sums_
+  std::vector<bool> given_;             // per parameter: whether a micro-batch had a gradient of it
+  std::vector<double> squares_;         // sum of squares of each fragment of this rank's shard
+  std::atomic<std::int64_t> left_ = 0;  // number of incomplete slices
+  double first_left_s_ = 0;             // time at which the step's first gradient was sent
   double seconds_under_way_ = 0, seconds_waited_ = 0;
 };
 

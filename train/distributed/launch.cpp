@@ -24,7 +24,7 @@ std::optional<int> number(const char* variable) {
   return error == std::errc() && rest == end && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-// The environment variables of one launcher. srun has no other variable for the number of
+// The environment variables of one launcher. srun sets no other variable for the number of
 // processes.
 struct Variables {
   const char *rank, *size, *mpi;
@@ -50,7 +50,7 @@ OpenTransport* load_transport(const Launch& launch) {
       "{} processes were launched together, but {}, the plug-in for their MPI, does not exist; "
       "install lib{}-dev and build again, or install tapestry-{}",
       launch.size, path, name, name);
-  // Its MPI loads plug-ins of its own, which look for its names.
+  // Global, because MPI loads plug-ins of its own that use its symbols.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   const char* failure = library ? nullptr : dlerror();
   expect_input(library != nullptr, "{}: cannot be loaded: {}; install Tapestry again", path,

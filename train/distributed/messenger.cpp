@@ -97,7 +97,7 @@ void Messenger::run(const std::function<Transport*()>& open) {
   try {
     exchange_messages();
     transport->finish();
-  } catch (...) {  // what the messages belong to may be gone from here on
+  } catch (...) {  // owners of the messages may be destroyed from here on
     std::unique_lock lock(mutex_);
     failure_ = std::current_exception();
     changed_.notify_all();
@@ -110,7 +110,8 @@ void Messenger::exchange_messages() {
   while (!is_finished()) {
     const bool worked = do_posted(), heard = take_done();
     if (worked || heard) {
-      const std::lock_guard lock(mutex_);  // otherwise a thread that starts to wait could miss it
+      // Without it, a thread that starts to wait could miss the notification.
+      const std::lock_guard lock(mutex_);
       changed_.notify_all();
       quiet_since_ = Clock::now();
     } else {
@@ -147,8 +148,8 @@ bool Messenger::take_done() {
   return count > 0;
 }
 
-// While this process computes, the thread looks now and then, so as to leave it the core; while
-// it waits, all the time, but not for long where others may need the core.
+// Pauses between polls. While this process computes, polls rarely, to leave it the core; while it
+// waits, polls continuously, but pauses soon if other processes may need the core.
 void Messenger::rest() {
   std::unique_lock lock(mutex_);
   if (!posted_.empty() || abort_status_ || (stopping_ && nothing_under_way())) return;

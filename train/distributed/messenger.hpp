@@ -17,13 +17,13 @@
 
 namespace tapestry {
 
-// The thread that talks to the other ranks: it alone calls the transport, and what is said to run
-// on it is called by what was posted, and by what follows a message. If one of these throws,
-// nothing more is sent, and wait() throws the exception.
+// The thread that communicates with the other ranks. Only this thread calls the transport;
+// functions marked as running on it are called from posted work and from completion callbacks. If
+// one of these throws, nothing more is sent, and wait() throws the exception.
 class Messenger final {
  public:
   explicit Messenger(std::function<Transport*()> open);
-  ~Messenger();  // when all messages are done; waits for the other ranks
+  ~Messenger();  // waits until all messages are complete and the other ranks are here
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
 
@@ -31,13 +31,13 @@ class Messenger final {
   int size() const { return transport_->size(); }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
-  // Each function does what that of Ranks does.
+  // These functions implement those of Ranks with the same names.
   void post(std::function<void()> work);
   void wait(const std::function<bool()>& ready, const std::string& what,
             std::function<std::vector<int>()> missing);
   void at(const std::string& place);
   void watch(const std::atomic<bool>& stop, std::function<void(const std::string&)> report);
-  void abort(int status);  // ends all processes, soon
+  void abort(int status);  // ends all processes soon
 
   // --- on the thread ---
 
@@ -58,7 +58,7 @@ class Messenger final {
   bool nothing_under_way() const { return free_numbers_.size() == under_way_.size(); }
   bool is_finished();
 
-  // Used only by the thread.
+  // The members down to report_ are used only by the thread.
   std::vector<Done> under_way_;    // messages in flight, indexed by number
   std::vector<int> free_numbers_;  // numbers of completed messages
   bool waited_ = false;

@@ -7,8 +7,8 @@
 
 #include "train/distributed/transport.hpp"
 
-// The plug-in: compiled once for each MPI that is there, and part of no library of ours. Its errors
-// are MPI's own, which end all processes (MPI_ERRORS_ARE_FATAL).
+// The plug-in, which is compiled once per installed MPI implementation and linked into no other
+// library. Errors of MPI end all processes (MPI_ERRORS_ARE_FATAL).
 namespace tapestry {
 namespace {
 
@@ -17,7 +17,7 @@ class MpiTransport final : public Transport {
   MpiTransport() {
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-    // Other code of this process may use MPI, so messages have a communicator of their own.
+    // Messages use a separate communicator, because other code of this process may use MPI.
     MPI_Comm_dup(MPI_COMM_WORLD, &ours_);
     MPI_Comm_rank(ours_, &rank_);
     MPI_Comm_size(ours_, &size_);
@@ -84,7 +84,7 @@ class MpiTransport final : public Transport {
   MPI_Comm ours_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
   std::vector<MPI_Request> requests_;  // requests in flight
-  std::vector<int> numbers_;           // theirs
+  std::vector<int> numbers_;           // the caller's numbers of requests_
   std::vector<int> places_;
   std::vector<int> done_;  // completed requests; those from next_done_ on have not been returned
   std::size_t next_done_ = 0;

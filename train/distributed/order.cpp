@@ -24,8 +24,8 @@ void add_merges(std::vector<int>& merges, std::int64_t groups, std::int64_t begi
 
 // A sum on a rank's stack.
 struct Sum {
-  std::int64_t last_part;  // after which it was pushed, or last added to
-  int missed = 0;          // merges with sums of other ranks
+  std::int64_t last_part;  // micro-batch after which it was pushed or last added to
+  int missed = 0;          // number of merges with sums of other ranks
 };
 
 }  // namespace
@@ -41,14 +41,14 @@ MicroBatchRange micro_batches_of_rank(std::int64_t micro_batches, int rank, int 
   return {micro_batches * rank / ranks, micro_batches * (rank + 1) / ranks};
 }
 
-// A merge that wants a sum of an earlier rank leaves its own operand to be sent; whatever is pushed
-// behind that can only be added up with what stands behind it too.
+// Returns the plan of a rank. A merge with a sum of an earlier rank is left to the owner, so its
+// operand is sent; sums pushed after it can be merged only with each other.
 MicroBatchPlan plan_micro_batches(std::int64_t micro_batches, int rank, int ranks) {
   const std::vector<int> merges = merges_of(micro_batches);
   MicroBatchPlan plan{
       .range = micro_batches_of_rank(micro_batches, rank, ranks), .steps = {}, .merges_after = {}};
   std::vector<Sum> sums;
-  std::size_t closed = 0;  // sums that nothing on this rank can be added to
+  std::size_t closed = 0;  // number of sums that cannot be merged on this rank
   for (std::int64_t part = plan.range.first; part < plan.range.last; ++part) {
     MicroBatchStep& step = plan.steps.emplace_back();
     sums.push_back({part});

@@ -10,9 +10,8 @@
 
 #include "autograd/check.hpp"
 
-// Values as bytes, for the other ranks, whose processor has the same order of bytes. Of a type that
-// is neither trivially copyable nor a string, vector or map, its fields are packed, which it names:
-//
+// Conversion of values to bytes and back, for ranks with the same byte order. A type that is not
+// trivially copyable, a string, a vector or a map must name its fields:
 //   struct Seat {
 //     std::string cores;
 //     int usable = 1;
@@ -57,8 +56,8 @@ class Packer final {
   std::string bytes_;
 };
 
-// Returns the values in the order in which they were packed. Throws std::invalid_argument if fewer
-// bytes are left than are asked for.
+// A reader of values in the order in which they were packed. Throws std::invalid_argument if fewer
+// bytes are left than a value needs.
 class Unpacker final {
  public:
   explicit Unpacker(std::string_view bytes) : bytes_(bytes) {}

@@ -11,11 +11,11 @@
 namespace tapestry {
 namespace {
 
-// The host and cores of a rank, which it sends to the others.
+// The host and cores of a rank, as it sends them to the others.
 struct Seat {
-  std::string cores;  // the processors that it is bound to, as one text
-  int usable = 1;     // cores among them, or what its control group grants
-  int machine = 1;    // cores of the machine
+  std::string cores;  // the processors to which it is bound, as one text
+  int usable = 1;     // number of these cores, or the limit of its control group
+  int machine = 1;    // number of cores of the machine
   static void fields(auto& visit, auto& self) { visit(self.cores, self.usable, self.machine); }
 };
 
@@ -32,7 +32,7 @@ Placement place_threads(Ranks& ranks) {
       Seat{allowed_processors(), usable_cores(), machine_cores()}, "the hosts of the ranks");
   const int R = ranks.size();
   std::vector<int> threads(R, 0);
-  std::map<std::string, int> idle;  // cores of each host that no rank's threads have
+  std::map<std::string, int> idle;  // number of cores of each host that no thread uses
   for (int rank = 0; rank < R; ++rank) {
     int sharers = 0;
     for (int other = 0; other < R; ++other)

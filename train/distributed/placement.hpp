@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-// The hosts of the ranks, and the number of threads of each.
+// The hosts of the ranks, and the number of threads of this rank.
 struct Placement {
   int threads = 1;  // threads of this rank: its cores, divided among the ranks that share them
   std::string summary{};  // one line to print, with options of mpirun that use more cores

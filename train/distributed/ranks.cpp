@@ -16,7 +16,7 @@
 namespace tapestry {
 namespace {
 
-// Gathers take turns with so many tags, two each; more are never under way.
+// Number of gathers that may be in flight; each has two tags.
 constexpr int gathers_at_once = 1024;
 static_assert(2 * gathers_at_once <= Ranks::first_free_tag - 1);
 constexpr int broadcast_tag = Ranks::first_free_tag - 1;
@@ -31,7 +31,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// The result of a rank's part of common work.
+// The result of one rank's call in agree().
 struct Outcome {
   enum Kind : char { done, wrong_input, failed };
   Kind kind = done;
@@ -111,7 +111,8 @@ void Ranks::abort(int status) {
   std::_Exit(status);
 }
 
-// All send to rank 0, which passes on what came. A message has two parts: its length, and itself.
+// The messages of one gather: all ranks send to rank 0, which sends all values to all ranks. A
+// message has two parts: its length, and its bytes.
 class Ranks::Messages final {
  public:
   Messages(Ranks& ranks, std::string own, std::string_view name, int tag)
@@ -120,7 +121,7 @@ class Ranks::Messages final {
     if (!ranks.are_there()) std::ranges::fill(all_, own_);
   }
 
-  // On the messages' thread, as all that follows.
+  // Runs on the messages' thread, as do the functions below.
   void begin(std::shared_ptr<Messages> self) {
     self_ = std::move(self);
     if (ranks_.rank() == 0) {

@@ -16,26 +16,28 @@ namespace tapestry {
 class Messenger;
 class Transport;
 
-// Returns the rank that mpirun or srun gave this process in its environment; 0 if none did.
+// Returns the rank of this process from the environment variables of mpirun or srun; 0 without
+// these.
 int launched_rank();
 
-// The processes that train together: those that mpirun started, or one that is alone. A thread of
-// its own talks to the others, so that messages travel while this process computes. What is said to
-// be called by all is called by all in the same order. Of one process, what all call together does
-// nothing but to return: no byte is packed, and nothing is copied.
+// The processes that train together: those started by mpirun or srun, or one alone. A separate
+// thread communicates with the others, so that messages are exchanged while this process computes.
+// Functions marked as collective must be called by all ranks in the same order. With one process
+// they return at once: no byte is packed, and nothing is copied.
 class Ranks final {
  public:
   Ranks();  // constructs the ranks of a single process
 
   // Returns the ranks that were launched together, or this process alone. May be called once per
-  // process. Throws InputError if the plug-in for their MPI is missing.
+  // process. Throws InputError if the plug-in for the MPI implementation is missing.
   static Ranks launched();
 
-  // Returns the ranks that a transport connects. `open` is called on the messages' thread.
+  // Returns ranks that a transport connects. `open` is called on the messages' thread.
   static Ranks over(std::function<Transport*()> open);
 
-  // Returns one rank of several that do not exist, for a dry run: what it sends is lost, what it
-  // waits for arrives at once without bytes, and a gather returns its own value for all ranks.
+  // Returns one of several ranks of which the others do not exist, for a dry run: sends are
+  // discarded, receives complete at once without bytes, and a gather returns its own value for all
+  // ranks.
   static Ranks imagined(int rank, int size);
 
   Ranks(Ranks&&) noexcept;
@@ -48,16 +50,17 @@ class Ranks final {
   std::string name(int rank) const;  // "rank 2 (host)"
   std::string host(int rank) const { return hosts_[rank]; }
 
-  // Returns the values of all ranks, by rank. Collective; the values can be packed (packed.hpp).
-  // `what` names them in messages. `fine`: ranks may be late, because their work differs in length;
-  // otherwise a rank that does not answer after the training was told to stop is regarded as dead.
   enum class Late { missing, fine };
+  // Returns the values of all ranks, by rank. Collective; the values must be packable (packed.hpp).
+  // `what` names them in messages. Late::fine: ranks may arrive late, because their work differs in
+  // length; otherwise a rank that does not answer after the training was told to stop is considered
+  // dead.
   template <class T>
   std::vector<T> gather(T own, std::string_view what, Late late = Late::missing) {
     return end_gather(begin_gather(std::move(own), what), late);
   }
 
-  // Gathers in two steps, the first of which does not wait.
+  // Gather in two steps, of which the first does not wait.
   template <class T>
   class Gathering;
   template <class T>
@@ -86,33 +89,34 @@ class Ranks final {
   bool is_agreed() const { return agreed_; }
   void found_by_all() { agreed_ = true; }
 
-  // Ends all processes at once, for what happened to this one.
+  // Ends all processes at once, because of an error of this one.
   [[noreturn]] void abort(int status);
 
-  // Sets the step that such a line shows.
+  // Sets the step that the line of watch() shows.
   void at_step(std::int64_t step) {
     if (messenger_) tell_step(step);
   }
 
-  // When `stop` is set and what is waited for does not come, as when mpirun ends the others because
-  // one of them died, `report` gets a line that says of whom, and this process ends.
+  // Handles a rank that died. If `stop` is set and expected messages do not arrive, as when mpirun
+  // ends all processes because one has died, passes a line with the missing ranks to `report` and
+  // ends this process.
   void watch(const std::atomic<bool>& stop, std::function<void(const std::string&)> report);
 
-  // --- for those who exchange more than this: send and receive on the messages' thread alone ---
+  // --- individual messages: call send and receive only on the messages' thread ---
 
   using Done = std::function<void()>;
-  void post(std::function<void()> work);  // passes work to the messages' thread
+  void post(std::function<void()> work);  // runs work on the messages' thread
   void send(int to, int tag, std::span<const std::byte> bytes, Done done);
   void receive(int from, int tag, std::span<std::byte> bytes, Done done);
 
-  // Until `ready`, which becomes true on the messages' thread. `missing` says there, when asked,
-  // who did not give what is waited for.
+  // Waits until `ready`, which is called on the messages' thread, returns true. `missing` returns
+  // the ranks that have not sent what is expected.
   void wait(const std::function<bool()>& ready, const std::string& what,
             std::function<std::vector<int>()> missing);
 
   static constexpr int first_free_tag = 4096;
 
-  double bytes_sent() const;  // bytes that this rank has sent so far
+  double bytes_sent() const;  // total number of bytes sent by this rank
 
  private:
   class Messages;  // the messages of one gather
@@ -125,15 +129,15 @@ class Ranks final {
   int rank_ = 0, size_ = 1;
   std::vector<std::string> hosts_{""};
   bool agreed_ = false;
-  int gathered_ = 0;                      // how often
-  std::unique_ptr<Messenger> messenger_;  // null: alone
+  int gathered_ = 0;                      // number of gathers
+  std::unique_ptr<Messenger> messenger_;  // null with one process
 };
 
-// A gather in flight.
+// A gather whose messages are in flight.
 template <class T>
 class Ranks::Gathering final {
   friend class Ranks;
-  T own_{};  // the value of a single process
+  T own_{};  // value, with one process
   std::shared_ptr<Messages> messages_{};
 };
 

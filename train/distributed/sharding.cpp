@@ -28,7 +28,7 @@ void pass_parameters_on(GradientSum& sum, const std::vector<Parameter*>& paramet
 OptimizerState gather_state(GradientSum& sum, const Optimizer& optimizer, const Ranks& ranks) {
   const std::vector<Optimizer::Slot> slots = optimizer.state();
   const bool is_first = ranks.rank() == 0;
-  // Tensors by their kind.
+  // Per parameter: slots by kind.
   std::vector<std::map<std::string, Array>> whole(optimizer.parameters().size());
   for (const std::string& kind : optimizer.slot_kinds()) {
     if (is_first)

@@ -3,7 +3,7 @@
 #include "optim/optimizer.hpp"
 #include "train/distributed/gradient_sum.hpp"
 
-// An optimizer of which each rank has a share (GradientSum::own_shard, Optimizer::keep_to).
+// An optimizer whose state is sharded over the ranks (GradientSum::own_shard, Optimizer::keep_to).
 namespace tapestry {
 
 // Sends this rank's shard of the updated parameters to the other ranks, and receives theirs.

@@ -17,7 +17,7 @@ using Tokens = std::vector<std::int32_t>;
 struct Hypothesis {
   Tokens tokens{};
   double score = 0;      // log P
-  std::int64_t row = 0;  // row of the batch in which it is computed
+  std::int64_t row = 0;  // index of its row in the batch
 };
 
 // The hypotheses of one sentence.
@@ -59,7 +59,7 @@ class Beam {
       });
   }
 
-  // Gives each live hypothesis a row of its own, and sets for these rows the row to copy.
+  // Assigns a row to each live hypothesis, and sets for each row the row to copy from.
   void place(std::vector<std::int64_t>& rows) {
     for (std::size_t i = 0; i < live_.size(); ++i) {
       const std::int64_t row = first_row_ + static_cast<std::int64_t>(i);
@@ -94,7 +94,7 @@ class Beam {
   double best_rating_ = -std::numeric_limits<double>::infinity();
 };
 
-// Returns the log-probabilities (rows, V), float32, of the token after each row's last one.
+// Returns the log-probabilities (rows, V), float32, of the next token of each row.
 Array next_log_probabilities(const EncoderDecoder& model, const Array& tokens,
                              const EncoderDecoder::EncodedSource& encoded,
                              AttentionCaches& caches) {

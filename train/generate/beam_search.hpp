@@ -5,12 +5,13 @@
 namespace tapestry {
 
 struct TranslateOptions {
-  std::int64_t beams = 1;       // hypotheses per sentence; 1: greedy decoding
-  std::int64_t max_tokens = 0;  // tokens of a target, without its end; 0: the model's context
+  std::int64_t beams = 1;  // hypotheses per sentence; 1: greedy decoding
+  // Maximum length of a target, without its end; 0: the model's context.
+  std::int64_t max_tokens = 0;
   // α of the score log P / ((5 + length) / 6)^α by which finished hypotheses are compared (Wu et
   // al. 2016, arXiv 1609.08144, eq. 14).
   double length_penalty = 0.6;
-  std::int32_t begin = 1, end = 2;  // the tokens around a target
+  std::int32_t begin = 1, end = 2;  // the tokens before and after a target
 };
 
 // Returns the most probable target that beam search finds for each row of source (B, S), without

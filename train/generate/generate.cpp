@@ -18,10 +18,11 @@ namespace {
 using Tokens = std::vector<std::int32_t>;
 using Rows = std::vector<std::int64_t>;
 
-// The most rows whose products have the bits that each row has alone.
+// Maximum number of rows that are generated together: with up to few_rows rows, matrix products
+// have the same bits for each row as with that row alone.
 constexpr std::size_t most_together = few_rows;
 
-// logits (B, T, V) -> those of each row's last token (V), float32.
+// Returns the logits (V), float32, of the last token of each row of (B, T, V).
 std::vector<Array> last_of_each(const Tensor& logits) {
   const Array wide = logits.value().to(DType::float32);
   const std::int64_t B = wide.dim(0), T = wide.dim(1), V = wide.dim(2);
@@ -141,13 +142,13 @@ Tensor DecodingState::forward(const Array& tokens, Memory& memory) const {
                       : recurrent_->forward(tokens, memory.states);
 }
 
-// Returns whether so many more tokens fit the context of a row.
+// Returns whether `tokens` more tokens fit the context of a row.
 bool DecodingState::has_room(std::int64_t row, std::int64_t tokens) const {
   if (!transformer_) return true;
   return memory_.caches.front()->lengths()[row] + tokens <= transformer_->options.context;
 }
 
-// Reads the last tokens of these texts, each alone, as new last rows.
+// Reads the last tokens of these texts, each separately, as new last rows.
 std::vector<Array> DecodingState::read_ends(std::span<const std::int64_t> rows,
                                             std::int64_t most_tokens) {
   std::vector<Memory> read;
@@ -192,8 +193,8 @@ std::vector<Array> DecodingState::read(const Array& tokens) {
   return have_room ? last_of_each(forward(tokens, memory_)) : read_past_context(tokens);
 }
 
-// Reads tokens when some contexts are full. Each of these rows reads its later half alone, as the
-// last row; then all rows are put into their order again.
+// Reads tokens when some contexts are full. Each of these rows reads the second half of its text
+// separately, as the last row; then the order of all rows is restored.
 std::vector<Array> DecodingState::read_past_context(const Array& tokens) {
   Rows order, full;
   for (std::int64_t b = 0; b < tokens.dim(0); ++b)
@@ -204,7 +205,7 @@ std::vector<Array> DecodingState::read_past_context(const Array& tokens) {
   std::ranges::move(read_ends(full, (transformer_->options.context + 1) / 2),
                     std::back_inserter(logits));
   order.insert(order.end(), full.begin(), full.end());
-  if (full.size() == order.size()) return logits;  // they are in order
+  if (full.size() == order.size()) return logits;  // the order is unchanged
   Rows places(order.size());
   std::vector<Array> ordered(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {

@@ -8,7 +8,7 @@
 namespace tapestry {
 namespace {
 
-// Returns the number of bytes at the end that begin a character and do not complete it.
+// Returns the length in bytes of an incomplete character at the end of the text.
 std::size_t unfinished_bytes(std::string_view text) {
   for (std::size_t bytes = 1; bytes <= std::min<std::size_t>(3, text.size()); ++bytes) {
     const auto byte = static_cast<unsigned char>(text[text.size() - bytes]);
@@ -19,7 +19,7 @@ std::size_t unfinished_bytes(std::string_view text) {
   return 0;
 }
 
-// Returns the number of bytes at the end of the text with which the stop text begins.
+// Returns the length in bytes of the longest end of the text that is a beginning of the stop text.
 std::size_t begun_bytes(std::string_view text, std::string_view stop) {
   std::size_t bytes = std::min(text.size(), stop.size() - 1);
   while (!text.ends_with(stop.substr(0, bytes))) --bytes;

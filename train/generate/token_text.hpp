@@ -9,19 +9,19 @@
 
 namespace tapestry {
 
-// Decodes tokens one by one. It passes text on as soon as the text cannot change: when characters
-// are complete, and no stop text can have begun.
+// A decoder of tokens, one by one. It passes on text as soon as the text cannot change: when its
+// characters are complete, and no stop text can have begun.
 class TokenText final {
  public:
   using Take = std::function<void(std::string_view text)>;
 
-  // The tokenizer outlives it. Throws std::invalid_argument for an empty stop text.
+  // Throws std::invalid_argument for an empty stop text. The tokenizer must outlive this object.
   TokenText(const Tokenizer& tokenizer, std::vector<std::string> stops, Take take);
 
-  // Adds a token. Returns false if a stop text has come: the text before it was passed on, and the
+  // Adds a token. Returns false if a stop text was found: the text before it was passed on, and the
   // rest is dropped.
   bool add(std::int32_t token);
-  void finish();  // passes on the text that was waiting
+  void finish();  // passes on the remaining text
 
  private:
   bool give(std::string_view text);

@@ -11,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-// Codes along named axes.
+// Codes (N, 2 or 3), and the names of their axes.
 struct Projection {
   Array points;  // (N, 2 or 3)
   std::vector<std::string> axes;
@@ -33,7 +33,8 @@ Projection project_codes(const Array& z, const std::vector<std::int32_t>& classe
   return {project(components, z, 3), axes};
 }
 
-// Returns `count` of [0, N) in order, chosen at random, but the same ones in each call.
+// Returns `count` of the numbers [0, N) in ascending order, a random sample that is the same in
+// each call.
 std::vector<std::int64_t> chosen(std::int64_t N, std::int64_t count) {
   std::vector<std::int64_t> images(N);
   std::iota(images.begin(), images.end(), 0);

@@ -8,12 +8,12 @@
 #include "autograd/adjacency.hpp"
 #include "autograd/array.hpp"
 
-// The contents of a report about a trained model, as values independent of the page.
+// The contents of a report on a trained model, as values that do not depend on the page.
 namespace tapestry {
 
 // The attention of one layer to an example: weights (H, T, S), a row for each query and a column
-// for each key, and the tokens that are read there. Of an image, weights (H, rows, columns) as its
-// patches lie, without labels.
+// for each key, and the labels of their tokens. For an image: weights (H, rows, columns) in the
+// layout of its patches, without labels.
 struct AttentionMap {
   std::string path{};  // name of the layer
   Array weights{};
@@ -22,37 +22,37 @@ struct AttentionMap {
 };
 using AttentionMaps = std::vector<AttentionMap>;
 
-// An example that a transformer read, what it looked at, and what it expected next.
+// An example that a transformer read, with its attention and its next-token probabilities.
 struct ReadExample {
   std::string title{};
   AttentionMaps maps{};
   using Prediction = std::pair<std::string, double>;  // a token and its probability
   struct Expectation {
-    std::string after{}, actual{};          // the token that was read, and the one that came
-    std::vector<Prediction> predictions{};  // the likeliest first
+    std::string after{}, actual{};          // the last token that was read, and the next one
+    std::vector<Prediction> predictions{};  // the most probable first
   };
   std::vector<Expectation> expectations{};
-  // For an image: weights (H, T, T) of `extra_tokens`, then of the patches, row by row.
+  // For an image: weights are (H, T, T), of `extra_tokens`, then of the patches, row by row.
   Array image{};  // (height, width) float32, 0 black and 1 white
   std::int64_t patch_rows = 0, patch_columns = 0, extra_tokens = 0;
 };
 struct ReadExamples {
-  // Meaning of the labels; empty: tokens or patches that it was not trained on.
+  // Meaning of the labels; empty if they are tokens or patches of data that were not trained on.
   std::string caption{};
   std::vector<ReadExample> examples{};
 };
 
-// A decoder as what it computes, so that a page can compute it as well: images = output(layers(z)).
+// A layer of a decoder, with which a page can compute images = output(layers(z)).
 struct DecoderLayer {
   std::string kind{};                     // "linear" or "transposed_convolution"
   Array weight{}, bias{};                 // (out, in) or (in, out, K, K); (out)
-  std::int64_t stride = 0, padding = 0;   // stride and padding of a transposed convolution,
-  std::vector<std::int64_t> in{}, out{};  // and its channels, height and width
-  std::string activation{};               // after it, by the name that a config gives it
+  std::int64_t stride = 0, padding = 0;   // of a transposed convolution
+  std::vector<std::int64_t> in{}, out{};  // its channels, height and width
+  std::string activation{};               // activation after the layer, by its name in a config
 };
 struct Decoder {
   std::vector<DecoderLayer> layers{};
-  bool sigmoid = false;  // at the end
+  bool sigmoid = false;  // whether a sigmoid follows the last layer
 };
 
 // The codes of an autoencoder's images, their reconstructions, and its decoder.
@@ -66,59 +66,60 @@ struct LatentSpace {
 };
 
 struct TranslatedPair {
-  std::vector<std::string> source{}, prediction{};  // tokens; the last predicted one is "end"
+  // Tokens; the last token of the prediction is "end"
+  std::vector<std::string> source{}, prediction{};
   std::string source_text{}, prediction_text{}, reference{};
   double score = 0;    // in [0, 1]
-  Array alignments{};  // (L, T, S): of each layer of the decoder, the mean of its heads
+  Array alignments{};  // (L, T, S): per layer of the decoder, the mean of its heads
 };
-// The best and the worst translations, each group sorted from the best.
+// The best and the worst translations, each group sorted by descending score.
 struct Translations {
   std::string split{}, score_name{};
-  std::int64_t of = 0;  // number of sentences that were translated
+  std::int64_t of = 0;  // number of translated sentences
   std::vector<TranslatedPair> best{}, worst{};
 };
 
-// The forecasts of K rows of a split.
+// Forecasts from K rows of a split.
 struct ForecastWindows {
   std::vector<std::string> names{};  // M
-  // The time of row 0 since 1970-01-01, and the time between two rows.
+  // Time of row 0 since 1970-01-01, and the time between two rows.
   std::int64_t start_s = 0, step_s = 0;
-  std::int64_t context = 0;             // rows that it saw before each
+  std::int64_t context = 0;             // number of input rows of each forecast
   std::int64_t of_series = 0;           // total number of series; the first M are shown
   Array values{};                       // (rows, M) float32
   std::vector<std::int32_t> origins{};  // K: first rows of forecasts, ascending
   Array forecasts{};                    // (K, horizon, M) float32
 };
 
-// A graph in the plane: of nodes that are classified, with their classes, or one that is
-// classified itself.
+// A graph with node positions in the plane. Its nodes are classified, or the graph is.
 struct PlacedGraph {
   std::string title{};
-  std::vector<std::string> names{};                // N, or none
-  std::vector<std::int32_t> truth{}, predicted{};  // N each, or none
-  std::vector<std::string> split{};                // N: "train", "val", "test" or "", or none
+  std::vector<std::string> names{};                // N, or empty
+  std::vector<std::int32_t> truth{}, predicted{};  // N each, or empty
+  std::vector<std::string> split{};                // N: "train", "val", "test" or ""; or empty
   std::vector<Edge> edges{};                       // each edge once
   std::vector<float> weights{};                    // weights of the edges in [0, 1], or empty
   Array places{};                                  // (N, 2) float32 in [0, 1]
-  std::string truth_class{}, predicted_class{};    // classes of the graph
+  std::string truth_class{}, predicted_class{};    // class of the graph, if it is classified
 };
 struct PlacedGraphs {
   std::vector<std::string> class_names{};
   std::vector<PlacedGraph> graphs{};
 };
 
-// How well something is remembered, by how many items passed since: shares after 0, 1, …
+// The fraction of right answers by the number of items since the answer: 0, 1, …
 struct RecallByAge {
   std::vector<double> shares{};
   std::vector<std::int64_t> asked{};  // number of questions by age
   double chance = 0;
 };
 
-// Texts in rows, the first of which names the columns: for tasks that no other panel fits.
+// A table of texts whose first row has the names of the columns, for tasks without a panel of their
+// own.
 struct TablePanel {
   std::string title{}, caption{};
   std::vector<std::vector<std::string>> rows{};
-  // Of the first cells of each row, for their color: from 0 to 1; or none.
+  // Values of the first cells of each row in [0, 1], which determine their color; or empty.
   std::vector<std::vector<double>> shares{};
 };
 

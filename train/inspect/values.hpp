@@ -13,33 +13,33 @@
 #include "autograd/check.hpp"
 #include "train/plot/figure.hpp"
 
-// Values that a task returns to show a trained model. report_panels.hpp has others.
+// Values that tasks return to show a trained model. report_panels.hpp has others.
 namespace tapestry {
 
-// Takes a text piece by piece, each of whole characters.
+// A function that receives a text in pieces of whole characters.
 using TextSink = std::function<void(std::string_view piece)>;
 
-// Something that a model generated: a text, or a figure with its numbers as CSV in `text`.
+// Output of a model: a text, or a figure with its values as CSV in `text`.
 struct Sample {
   std::string text{};
-  // Instead of `text`: writes it while the model generates it. The task outlives it.
+  // Used instead of `text`: writes it while the model generates it. The task must outlive it.
   std::function<void(const TextSink& write)> stream{};
   std::optional<Figure> figure{};
-  std::string name = "samples";  // default name of the file
+  std::string name = "samples";  // default file name
 };
 
-// Returns the text of token ids, of which there may be any number. The task outlives it.
+// A function that returns the text of any number of token ids. The task must outlive it.
 using TokenDecoder = std::function<std::string(std::span<const std::int32_t> tokens)>;
 
-// Facts about the answer to a message.
+// The result of a message of a chat.
 struct Answer {
-  std::int64_t forgotten = 0;  // number of oldest exchanges that no longer fit the context
+  std::int64_t forgotten = 0;  // number of oldest exchanges removed from the context
   bool is_cut = false;         // the answer ends because the context is full
 };
 
-// Answers the next message of a chat, which it remembers, and passes the answer to `sink` while it
-// is generated and `continues` returns true. Throws InputError if the message cannot be read; the
-// chat is then unchanged. The task outlives it.
+// A function that answers the next message of a chat, whose earlier messages it stores, and passes
+// the answer to `sink` while it is generated and `continues` returns true. Throws InputError if the
+// message cannot be read; the chat is then unchanged. The task must outlive it.
 using ChatSession = std::function<Answer(const std::string& message, const TextSink& sink,
                                          const std::function<bool()>& continues)>;
 
@@ -54,14 +54,15 @@ struct LatentCodes {
   std::vector<std::string> class_names{};
 };
 
-// Returns a line for each image: its number in its split, the split, its class and z1, z2, …
+// Returns one line per image: its index in its split, the split, its class and z1, z2, …
 std::string latent_csv(const LatentCodes& latent);
 
-// Returns the codes in two or three dimensions, a cloud for each class: along their principal
-// components if they have more than three. Shows at most `most` images, chosen at random.
+// Returns the codes in two or three dimensions, one cloud per class: along their principal
+// components if they have more than three dimensions. Shows at most `most` images, chosen at
+// random.
 Scatter latent_scatter(const LatentCodes& latent, std::int64_t most = 5000);
 
-// Throws InputError if a model that diverged returned these outputs.
+// Throws InputError if outputs of a model are not finite, as after a divergence.
 inline void expect_finite(const Array& outputs) {
   expect_input(
       std::ranges::all_of(outputs.values<float>(), [](float x) { return std::isfinite(x); }),

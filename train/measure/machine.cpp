@@ -33,7 +33,7 @@ double time_once(const std::function<void()>& work) {
 }
 
 double measure_arithmetic_peak() {
-  constexpr std::int64_t rows_a_thread = 32, times = 20'000;  // some milliseconds
+  constexpr std::int64_t rows_a_thread = 32, times = 20'000;  // takes some milliseconds
   Array x = Array::full({rows_a_thread * num_threads(), limit_columns}, 1);
   const double flops = 2.0 * times * static_cast<double>(x.size());
   return flops / fastest_time([&] { turn_signs(x, times); }) / 1e9;
@@ -62,7 +62,7 @@ double process_age_s() {
   std::string text((std::istreambuf_iterator<char>(file)), {});
   std::istringstream fields(text.substr(text.rfind(')') + 2));
   std::string field;
-  for (int i = 3; i <= 22; ++i) fields >> field;  // the 22nd: starttime, in clock ticks
+  for (int i = 3; i <= 22; ++i) fields >> field;  // field 22 is starttime, in clock ticks
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 -

@@ -4,8 +4,8 @@
 
 #include "train/config/config.hpp"
 
-// This machine: peaks on all threads, measured at each call because clock frequencies change, and
-// clocks.
+// Properties of this machine: peaks on all threads, measured at each call because clock frequencies
+// change, and clocks.
 namespace tapestry {
 
 // Returns the float32 GFLOP/s of multiply-adds in registers, which no matrix product can exceed.
@@ -21,13 +21,13 @@ double measure_memory_peak();
 // Returns the seconds of one call of `work`.
 double time_once(const std::function<void()>& work);
 
-// Returns the seconds since the process started, by the kernel's record (to 10 ms).
+// Returns the seconds since the process started, from the kernel's record (resolution 10 ms).
 double process_age_s();
 
-// Returns the resident memory of this process in bytes; 0 if it is not known.
+// Returns the resident memory of this process in bytes; 0 if it is unknown.
 std::int64_t resident_bytes();
 
-// Sets the threads of this process and the precision of its matrix products as the config has them.
+// Sets the number of threads and the precision of matrix products of this process from the config.
 void use_machine_as(const Config& config);
 
 }  // namespace tapestry

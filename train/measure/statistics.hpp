@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-// Statistics of a metric that was measured several times, as by runs with different seeds.
+// Statistics of a metric that was measured several times, such as by runs with different seeds.
 namespace tapestry {
 
 // Returns the median; of an even number of values the upper of the two in the middle. Throws
@@ -34,7 +34,8 @@ Confidence confidence_of(const Estimate& estimate);
 // fewer.
 Confidence welch_difference(const Estimate& first, const Estimate& other);
 
-// Returns the same for at least two pairs, as of equal seeds: other[i] belongs to first[i].
+// Returns the interval for at least two pairs, such as runs with equal seeds: other[i] belongs to
+// first[i].
 Confidence paired_difference(std::span<const double> first, std::span<const double> other);
 
 // Returns the t for which |T| <= t with this probability; T has Student's distribution with

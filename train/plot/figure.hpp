@@ -8,10 +8,10 @@
 #include "autograd/adjacency.hpp"
 #include "autograd/array.hpp"
 
-// Figures as values; render.hpp draws them.
+// Figures as values, which render.hpp draws.
 namespace tapestry {
 
-// A matrix as colors, with all labels or none.
+// A matrix shown as colors, with labels for all rows and columns or none.
 struct HeatMap {
   std::string title{};
   Array values{};  // (rows, columns) float32, from 0 (white) to 1 (dark)
@@ -19,35 +19,35 @@ struct HeatMap {
   std::string row_axis{}, column_axis{};  // the axes' titles
 };
 struct HeatMaps {
-  std::vector<std::vector<HeatMap>> rows{};            // from the top
+  std::vector<std::vector<HeatMap>> rows{};            // rows of maps, top to bottom
   std::vector<std::string> scale = {"0", "0.5", "1"};  // labels of the colors, evenly spaced
 };
 
 // A line over an axis with even spacing, such as steps.
 struct Line {
   std::string name{};
-  double first = 0;  // the position of the first value
+  double first = 0;  // position of the first value
   std::vector<double> values{};
   double spacing = 1;  // distance between values; 0: a vertical line
 };
 struct LineChart {
   std::string title{};
-  std::vector<Line> lines{};  // at most 4, told apart by color; those without values are not drawn
+  std::vector<Line> lines{};  // at most 4, each in its color; empty lines are not drawn
 };
-// Charts one below another; the first has the legend of all.
+// Charts below each other; the first has the legend of all.
 struct LineCharts {
   std::vector<LineChart> charts{};
-  std::string steps{};  // the name of the axis
+  std::string steps{};  // name of the common axis
 };
 
-// Points (N, 2) or (N, 3) float32 of one color, under one name in the legend.
+// Points (N, 2) or (N, 3), float32, with one color and one entry in the legend.
 struct Cloud {
   std::string name{};
   Array points{};
 };
 struct Scatter {
   std::string title{};
-  std::vector<std::string> axes{};  // their names: two or three
+  std::vector<std::string> axes{};  // names of the two or three axes
   std::vector<Cloud> clouds{};
 };
 
@@ -59,9 +59,9 @@ struct PictureGrid {
 
 using Figure = std::variant<HeatMaps, LineCharts, Scatter, PictureGrid>;
 
-// Returns positions (N, 2) float32 in [0, 1] of a graph's nodes, so that joined nodes are near each
-// other and others are not: springs along the edges, and a force between nodes nearer than two
-// ideal distances (Fruchterman & Reingold 1991). Deterministic; time grows with the square of the
+// Returns positions (N, 2), float32 in [0, 1], of a graph's nodes, in which joined nodes are near
+// each other: springs along the edges, and a repulsion between nodes nearer than two ideal
+// distances (Fruchterman & Reingold 1991). Deterministic. The time is quadratic in the number of
 // nodes: 3000 take seconds.
 Array lay_out(std::int64_t nodes, std::span<const Edge> edges);
 

@@ -28,12 +28,12 @@ std::vector<Point> forces_on(const std::vector<Point>& places, std::span<const E
   parallel_for(std::ssize(places), 64, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       for (std::size_t j = 0; j < places.size(); ++j) {
-        const Point way = places[i] - places[j];  // 0 from itself
+        const Point way = places[i] - places[j];  // 0 for the node itself
         const double squared = std::norm(way);
         if (squared > 4 * ideal * ideal) continue;
         forces[i] += way * (ideal * ideal / std::max(squared, 1e-9));
       }
-      forces[i] -= 0.3 * ideal * places[i];  // keeps nodes without edges
+      forces[i] -= 0.3 * ideal * places[i];  // attracts nodes without edges to the center
     }
   });
   for (const auto& [from, to] : edges) {

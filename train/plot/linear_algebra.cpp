@@ -15,7 +15,7 @@
 namespace tapestry {
 namespace {
 
-// Sets an environment variable until it is destroyed.
+// A guard that sets an environment variable.
 class EnvironmentVariable {
  public:
   EnvironmentVariable(const char* name, const char* value) : name_(name) {
@@ -32,7 +32,7 @@ class EnvironmentVariable {
 };
 
 // Returns the name of OpenBLAS's kernels for the instruction level of this library, or those that
-// the user requests; null if OpenBLAS is to choose.
+// the user requests; null to let OpenBLAS choose.
 const char* kernels() {
   const std::string level = instruction_level();
   if (const char* named = std::getenv("OPENBLAS_CORETYPE")) return named;
@@ -41,7 +41,8 @@ const char* kernels() {
   return level == "x86-64-v2" ? "Nehalem" : nullptr;
 }
 
-// The size of the library and two buffers of 128 MiB, one at the start and one while it computes.
+// The size of the library and two buffers of 128 MiB: one allocated at the start and one during a
+// computation.
 constexpr std::size_t needed = std::size_t{336} << 20;
 
 // Throws if there is too little address space, because OpenBLAS then requests it in an endless

@@ -12,7 +12,7 @@ struct LinearAlgebra {
   void (*eigenvectors)(const double* matrix, std::int64_t n, double* values, double* vectors);
 };
 
-// The name of the plug-in, and of the LinearAlgebra that it exports.
+// The name of the plug-in, and of the LinearAlgebra object that it exports.
 inline constexpr const char *linear_algebra_plugin = "linear_algebra",
                             *linear_algebra_name = "tapestry_linear_algebra";
 

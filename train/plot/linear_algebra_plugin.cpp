@@ -8,12 +8,12 @@
 #include "autograd/restore.hpp"
 #include "train/plot/linear_algebra.hpp"
 
-// A library of its own, which linear_algebra() loads.
+// A separate library, which linear_algebra() loads.
 namespace tapestry {
 namespace {
 
-// The calling thread computes alone: OpenBLAS takes a buffer of address space for each thread that
-// OpenMP offers, and its sums depend on their number.
+// Computes on the calling thread only: OpenBLAS takes a buffer of address space for each thread
+// that OpenMP offers, and its sums depend on their number.
 void eigenvectors(const double* matrix, std::int64_t n, double* values, double* vectors) {
   const RestoreSetting one_thread(omp_set_num_threads, 1, omp_get_max_threads());
   const auto size = static_cast<std::size_t>(n);

@@ -20,8 +20,8 @@
 namespace tapestry {
 namespace {
 
-// Returns the text in gnuplot's single quotes, in which only a quote is special (doubled at the
-// beginning it would end the text). Line breaks, tabs and a single space are shown as signs.
+// Returns the text in gnuplot's single quotes, in which only a quote has to be escaped (doubled at
+// the beginning it ends the text). Line breaks, tabs and a single space are shown as symbols.
 std::string quoted(const std::string& text) {
   if (text == " ") return "'␣'";
   std::string shown;
@@ -32,7 +32,7 @@ std::string quoted(const std::string& text) {
   return safe + "'";
 }
 
-// set xtics ('a' 0, 'b' 1, …)
+// Returns the command set xtics ('a' 0, 'b' 1, …).
 std::string tics(const char* axis, const std::vector<std::string>& labels) {
   if (labels.empty()) return fmt::format("unset {}", axis);
   std::vector<std::string> places;
@@ -54,7 +54,7 @@ struct Extent {
   std::int64_t width = 0, height = 0;  // pixels
 };
 
-// A file in memory, which closing its descriptor removes.
+// A file in memory, which is freed when its descriptor is closed.
 class MemoryFile {
  public:
   MemoryFile() : descriptor_(memfd_create("gnuplot", MFD_CLOEXEC)) {
@@ -96,7 +96,7 @@ int run_gnuplot(const MemoryFile& script, const MemoryFile& picture) {
   posix_spawn_file_actions_adddup2(&actions, script.descriptor(), STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, picture.descriptor(), STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawnattr_t attributes;  // signals that are ignored here are not ignored there
+  posix_spawnattr_t attributes;  // restores signals that this process ignores
   posix_spawnattr_init(&attributes);
   sigset_t usual;
   sigemptyset(&usual);
@@ -122,13 +122,14 @@ struct Drawing {
   std::string script;
 };
 
-constexpr std::int64_t cell = 18;  // pixels of an entry
+constexpr std::int64_t cell = 18;  // size of a matrix element in pixels
 constexpr std::int64_t label = 9;  // largest size of a character of a label
-constexpr std::int64_t gap = 40;   // above a map, for its title
-constexpr std::int64_t axis = 22;  // beside the labels, for the title of an axis
-constexpr std::int64_t head = 50;  // above all maps, for the scale
-constexpr std::int64_t smallest = 8 * cell, largest = 50 * cell;  // sizes of a map
-constexpr std::int64_t unlabeled = 14 * cell;                     // size of a map without labels
+constexpr std::int64_t gap = 40;   // space above a map, for its title
+constexpr std::int64_t axis = 22;  // space beside the labels, for the title of an axis
+constexpr std::int64_t head = 50;  // space above all maps, for the color scale
+// Minimum and maximum size of a map.
+constexpr std::int64_t smallest = 8 * cell, largest = 50 * cell;
+constexpr std::int64_t unlabeled = 14 * cell;  // size of a map without labels
 
 // Returns the extent of a map's cells along an axis.
 std::int64_t extent_along(const HeatMap& map, int axis) {
@@ -149,7 +150,8 @@ std::int64_t overhang_of(const HeatMap& map) {
   return std::max<std::int64_t>(0, (label * std::ssize(map.title) - extent_along(map, 1)) / 2);
 }
 
-// Returns the margin left of a map: of its labels and the axis' title, or of the map's title.
+// Returns the left margin of a map, which holds its labels and the title of its axis, or part of
+// the map's title.
 std::int64_t left_of(const HeatMap& map) {
   const std::int64_t titled = map.row_axis.empty() ? 0 : axis;
   return std::max(titled + extent_of_labels(map.row_labels), overhang_of(map));
@@ -162,7 +164,7 @@ Extent extent_of(const HeatMap& map) {
               extent_along(map, 0) + gap};
 }
 
-// Returns the margins of a map whose labels and title begin at (left, top), as shares of the
+// Returns the margins of a map whose labels and title begin at (left, top), as fractions of the
 // picture.
 std::string margins(const HeatMap& map, std::int64_t left, std::int64_t top, const Extent& whole) {
   const auto across = [&](std::int64_t x) {
@@ -178,7 +180,7 @@ std::string margins(const HeatMap& map, std::int64_t left, std::int64_t top, con
       across(x), across(x + extent_along(map, 1)), up(y), up(y + extent_along(map, 0)));
 }
 
-// 1, 2 or 5 times a power of ten, four steps or fewer over the values of a chart.
+// Returns 1, 2 or 5 times a power of ten that divides the range of a chart into at most four steps.
 double tic_step(const LineChart& chart) {
   double low = INFINITY, high = -INFINITY;
   for (const Line& line : chart.lines)
@@ -190,7 +192,7 @@ double tic_step(const LineChart& chart) {
   return 10 * power;
 }
 
-// Eleven that differ in hue or lightness; further clouds repeat them.
+// Eleven colors that differ in hue or lightness; further clouds repeat them.
 constexpr const char* colors[] = {"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b",
                                   "#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#000000"};
 
@@ -299,7 +301,7 @@ Drawing drawing_of(const Scatter& scatter) {
   if (dimensions == 3)
     script += fmt::format("set zlabel {} rotate offset 2\nset view 62,40,1.1,1.3\nset xyplane 0\n",
                           quoted(scatter.axes[2]));
-  std::vector<std::string> clouds, legend;  // the legend's points are larger
+  std::vector<std::string> clouds, legend;  // separate, because the legend's points are larger
   for (std::size_t i = 0; i < scatter.clouds.size(); ++i) {
     const Cloud& cloud = scatter.clouds[i];
     const std::string style = fmt::format("with points pt {} lc rgb '{}'",
@@ -317,7 +319,7 @@ Drawing drawing_of(const Scatter& scatter) {
 
 Drawing drawing_of(const PictureGrid&) { throw std::invalid_argument("gnuplot draws no pictures"); }
 
-// Draws figures other than grids of pictures. Text of a figure is never a command: it is quoted,
+// Draws all figures except grids of pictures. Text of a figure is never a command: it is quoted,
 // and gnuplot is started without a shell. Throws std::runtime_error if gnuplot is missing or fails.
 std::string draw_by_gnuplot(const Figure& figure, Format format) {
   const auto [extent, drawn] = std::visit([](const auto& one) { return drawing_of(one); }, figure);

@@ -24,9 +24,9 @@ SystemCalls* chosen_calls = nullptr;
   throw FileError(fmt::format("{}: {}: {}{}", path, what, std::strerror(errno), advice));
 }
 
-// Returns a name beside `path` that no file has: ".NAME.PROCESS-NUMBER.tmp".
+// Returns an unused name in the folder of `path`: ".NAME.PROCESS-NUMBER.tmp".
 std::string new_temporary(const std::string& path) {
-  // Largest size of NAME, for which the whole fits into a file name.
+  // Maximum size of NAME, with which the whole fits a file name.
   constexpr std::size_t most_bytes = 200;
   const std::string shown = file_name_of(path).substr(0, most_bytes);
   for (int number = 1;; ++number) {
@@ -111,7 +111,8 @@ void File::close() {
 
 namespace {
 
-// Writes a file under a free name in the same folder and renames it, without syncing the folder.
+// Writes a file with a temporary name in the same folder and renames it, without syncing the
+// folder.
 void replace(const FilePlace& place, const std::string& temporary,
              const std::function<void(File&)>& write) {
   File file(FilePlace{place.folder, temporary, place.path}, O_WRONLY | O_CREAT | O_EXCL);
@@ -141,7 +142,8 @@ void write_file_atomically(const std::string& path, const std::vector<std::strin
 
 void write_file_atomically(const FilePlace& place, const std::vector<std::string_view>& parts) {
   const std::string temporary = temporary_of(place.name);
-  // A file of this name is removed first: a link, a pipe, or the file of a killed process.
+  // An existing file of this name is removed first: a link, a pipe, or the file of a killed
+  // process.
   system_calls().unlinkat(place.folder, temporary.c_str());
   replace(place, temporary, writing(parts));
   sync_folder_of(place);
@@ -176,7 +178,8 @@ std::string folder_of(const std::string& path) {
 std::string file_name_of(const std::string& path) { return fs::path(path).filename().string(); }
 
 void sync_folder(const std::string& folder, const std::string& shown) {
-  if (::access(folder.c_str(), R_OK) != 0 && errno == EACCES) return;  // syncing takes reading it
+  // Syncing needs permission to read the folder.
+  if (::access(folder.c_str(), R_OK) != 0 && errno == EACCES) return;
   File file(folder, O_RDONLY | O_DIRECTORY, shown);
   file.sync();
   file.close();

@@ -11,13 +11,13 @@
 #include <string_view>
 #include <vector>
 
-// All files are written by these functions. Errors are FileError, in one line:
+// Functions that write all files of the program. Errors are FileError, in one line:
 // "runs/sort/config.toml: cannot write: No space left on device".
 namespace tapestry {
 
 // The system calls that write files, with the results that their manual pages describe. Tests
-// replace them by calls that fail, or that forget what was never synced. `folder` is the descriptor
-// of the folder from which a relative path starts, or AT_FDCWD.
+// replace them by calls that fail, or that discard what was never synced. `folder` is the
+// descriptor of the folder in which a relative path begins, or AT_FDCWD.
 class SystemCalls {
  public:
   virtual ~SystemCalls() = default;
@@ -36,16 +36,16 @@ class SystemCalls {
   int unlink(const char* path) { return unlinkat(AT_FDCWD, path); }
 };
 
-SystemCalls& system_calls();                   // the system's own, unless others were chosen
-void choose_system_calls(SystemCalls* calls);  // null: the system's own
+SystemCalls& system_calls();  // returns those of the system, unless others were set
+void choose_system_calls(SystemCalls* calls);  // null: those of the system
 
-// A system call failed: no space, no permission, no such folder.
+// The error of a failed system call: no space, no permission, no such folder.
 class FileError final : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A name in an open folder. It stays in this folder if the folder is moved.
+// A name in an open folder, which remains valid if the folder is moved.
 struct FilePlace {
   int folder;  // descriptor of the folder
   std::string name;
@@ -55,7 +55,7 @@ struct FilePlace {
 // A file that is open for writing.
 class File {
  public:
-  // `flags` as open(2) has them. Errors name the file as `shown`, or else by its path.
+  // `flags` are those of open(2). Errors name the file as `shown`, or else by its path.
   File(const std::string& path, int flags, const std::string& shown = "");
   File(const FilePlace& place, int flags);
   ~File();
@@ -64,36 +64,36 @@ class File {
 
   void write(std::string_view bytes);
   void truncate(std::int64_t bytes);
-  void sync();   // returns when the bytes are on the disk
-  void close();  // the destructor closes, too, but ignores errors
+  void sync();   // returns when the bytes are on disk
+  void close();  // the destructor closes as well, but ignores errors
 
  private:
   std::string path_;
   int descriptor_;
 };
 
-// The end of a file's name while it is written.
+// Ending of a file's name while it is written.
 inline constexpr const char* unfinished_ending = ".tmp";
 
-// Write a file beside `path`, sync it and rename it: at any time, `path` is the old file or the new
-// one, whole.
+// Write a temporary file in the folder of `path`, sync it and rename it: at any time, `path` is
+// either the whole old file or the whole new one.
 void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts);
 void write_file_atomically(const FilePlace& place, const std::vector<std::string_view>& parts);
 
-// Does the same for a file that is not held in memory: `write` writes one part after the other.
+// Writes a file that is not held in memory in the same way: `write` writes its parts in order.
 void stream_file_atomically(const std::string& path, const std::function<void(File&)>& write);
 
-// Removes the unfinished file of a process that was killed while it wrote this place.
+// Removes the temporary file of a process that was killed while it wrote this file.
 void remove_unfinished(const FilePlace& place);
 
 // Makes a folder in an existing one. Returns false if it exists already.
 bool make_folder(const std::string& path);
 
-// Return the folder that `path` lies in, "." where it names none, and the name that it has there.
+// Return the folder of a path, "." if it has none, and the file name.
 std::string folder_of(const std::string& path);
 std::string file_name_of(const std::string& path);
 
-// Returns when the names of files in a folder are on the disk. Errors name it as `shown`.
+// Syncs the names of files in a folder to disk. Errors name the folder as `shown`.
 void sync_folder(const std::string& folder, const std::string& shown);
 void sync_folder_of(const FilePlace& place);
 

@@ -33,13 +33,14 @@ const std::string& metadata(const Checkpoint& checkpoint, const std::string& nam
   return found->second;
 }
 
-// Returns metadata that not every checkpoint has; empty if it is missing.
+// Returns a metadata field that not every checkpoint has; empty if it is missing.
 std::string metadata_or_none(const Checkpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.reader->metadata().find(name);
   return found == checkpoint.reader->metadata().end() ? "" : found->second;
 }
 
-// Returns a number; `missing` if the checkpoint does not have it and need not.
+// Returns a number in the metadata, or `missing` if it is an optional field that the checkpoint
+// lacks.
 template <class Number>
 Number number(const Checkpoint& checkpoint, const std::string& name,
               std::optional<Number> missing = std::nullopt) {
@@ -91,7 +92,7 @@ const SafetensorsEntry& entry_of(const Checkpoint& checkpoint, const std::string
   return *entry;
 }
 
-// Reads a tensor into an array. Throws InputError if it is not as it was written.
+// Reads a tensor into an array. Throws InputError if its checksum differs from the recorded one.
 void restore(const Checkpoint& checkpoint, const std::string& name, Array into) {
   const SafetensorsEntry& entry = entry_of(checkpoint, name, into);
   checkpoint.reader->read(entry, into);
@@ -244,7 +245,7 @@ std::int64_t count_parameters(Module& model) {
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data) {
   const auto bytes = static_cast<std::int64_t>(count_parameters(checkpoint) * sizeof(float));
-  // A model that is a little too large is built, so that a message can name the tensor.
+  // A model that is slightly too large is constructed, so that a message can name the tensor.
   constexpr std::int64_t slack = 64 << 20;
   const InitialValuesLimit limit(bytes + slack);
   const SkipInitialValues left_out;

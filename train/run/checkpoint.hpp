@@ -16,41 +16,41 @@ namespace tapestry {
 // XXH3 of tensors, 16 hexadecimal digits each, by their names in a checkpoint.
 using Checksums = std::map<std::string, std::string>;
 
-Checksums checksums_of(const OptimizerState& tensors);  // on all threads
+Checksums checksums_of(const OptimizerState& tensors);  // computed on all threads
 
-// Returns one checksum of them all: XXH3 of the lines "name checksum", in the order of the names.
+// Returns one checksum of all: XXH3 of the lines "name checksum", sorted by name.
 std::string combined(const Checksums& checksums);
 
-// Returns the names of the tensors whose bits differ, or that one of the two lacks, in order.
+// Returns the names of the tensors whose bits differ, or that one of the two lacks, sorted.
 std::vector<std::string> differing_tensors(const Checksums& one, const Checksums& other);
 
 // The state of a training without parameters and optimizer. Random numbers and the order of the
 // data depend only on it and on the seed.
 struct TrainingState {
-  std::int64_t step = 0;      // optimizer steps done
-  std::int64_t position = 0;  // training examples read
+  std::int64_t step = 0;      // number of optimizer steps
+  std::int64_t position = 0;  // number of training examples read
   double best_loss = std::numeric_limits<double>::infinity();
   bool evaluation_due = false;  // a signal interrupted the evaluation of this step
   double elapsed_s = 0;
-  std::int64_t examples = 0;  // number of training examples; a resumed run must find the same
-  std::string data{};         // their checksum; empty if they are synthetic
+  std::int64_t examples = 0;  // number of training examples; a resumed run must have the same
+  std::string data{};         // checksum of the training examples; empty if they are synthetic
 
-  // Sections of callbacks (trainer/callbacks/).
+  // State of callbacks (trainer/callbacks/).
   struct EarlyStopping {
-    double improved_loss = std::numeric_limits<double>::infinity();  // the last that counted
+    double improved_loss = std::numeric_limits<double>::infinity();  // loss of the last improvement
     std::int64_t patience_counter = 0;                               // evaluations since then
   } early_stopping{};
   struct SkippedSteps {
     std::int64_t count = 0;       // number of skipped steps
-    std::vector<double> norms{};  // gradient norms of the latest other steps
+    std::vector<double> norms{};  // gradient norms of the last steps that were not skipped
   } skipped{};
 };
 
-// A checkpoint is a safetensors file. Its tensors are the parameters by their names, the
-// optimizer's arrays as "optimizer.<slot>.<parameter>", and the trained weights, if the parameters
-// are averages of them, as "optimizer.weights.<parameter>". Its metadata are the state, the
-// resolved config, the task's metadata, each tensor's checksum as "xxh3.<tensor>", and that of
-// other metadata as "xxh3".
+// The contents of a checkpoint, which is a safetensors file. Its tensors are the parameters by
+// their names, the optimizer's arrays as "optimizer.<slot>.<parameter>", and, if the parameters are
+// averages, the trained weights as "optimizer.weights.<parameter>". Its metadata are the state, the
+// resolved config, the task's metadata, the checksum of each tensor as "xxh3.<tensor>", and that of
+// all other metadata as "xxh3".
 struct Checkpoint {
   std::string path{};
   std::shared_ptr<SafetensorsReader> reader{};
@@ -66,37 +66,37 @@ OptimizerState tensors_of(Module& model, const OptimizerState& optimizer);
 void save_checkpoint(const WriteParts& write, Task& task, const OptimizerState& optimizer,
                      const Config& config, const TrainingState& state);
 
-// Saves a model that was not trained here, without optimizer arrays and at step 0.
+// Writes a model that was not trained here, without optimizer arrays and at step 0.
 void save_weights(const WriteParts& write, Task& task, const Config& config);
 
 // Returns a checkpoint without its tensors, which are read when they are restored. Throws
-// InputError, which names the file, if it is damaged or not a checkpoint.
+// InputError that names the file if it is damaged or not a checkpoint.
 Checkpoint load_checkpoint_metadata(const std::string& path);
 
 // Returns the checksum of all metadata but "xxh3", which is this checksum.
 std::string metadata_checksum(std::map<std::string, std::string> metadata);
 
-// Returns the checksum of a tensor. Throws InputError if its bytes are not those that were written.
+// Returns the checksum of a tensor. Throws InputError if it differs from the recorded one.
 std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& entry);
 
 // Returns the recorded checksums of the parameters, without those of the optimizer's arrays.
 Checksums parameter_checksums(const Checkpoint& checkpoint);
 
-std::int64_t count_parameters(const Checkpoint& checkpoint);  // numbers, of the model alone
+std::int64_t count_parameters(const Checkpoint& checkpoint);  // number of parameters of the model
 std::int64_t count_parameters(Module& model);
 
 // Returns the task that wrote a checkpoint. Its parameters have no values before they are restored.
-// Throws InputError if the metadata is damaged, or the config describes a larger model.
+// Throws InputError if the metadata are damaged, or if the config describes a larger model.
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data = true);
 
-// Throws InputError for a tensor that is missing, of another shape or dtype, or not in the model.
 enum class Adapters { saved, new_or_saved };  // new_or_saved: the file may have none
+// Throws InputError for a tensor that is missing, of another shape or dtype, or not in the model.
 void expect_parameters(const Checkpoint& checkpoint, Module& model,
                        Adapters adapters = Adapters::saved);
 
-// Read tensors into place. Throw InputError as expect_parameters does, for a tensor that is not as
-// it was written, and for a parameter that is not finite.
+// Read tensors into the model and the optimizer. Throw InputError as expect_parameters does, for a
+// tensor whose checksum differs, and for a parameter that is not finite.
 void restore_parameters(const Checkpoint& checkpoint, Module& model,
                         Adapters adapters = Adapters::saved);
 void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer);

@@ -24,7 +24,7 @@ namespace event {
 constexpr int wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7;
 }
 namespace session {
-constexpr int status = 1, start = 1;  // the field, and its value
+constexpr int status = 1, start = 1;  // field number, and value
 }
 namespace value {
 constexpr int tag = 1, simple_value = 2, image = 4, histogram = 5, tensor = 8, metadata = 9;
@@ -70,7 +70,7 @@ std::string masked_crc(std::string_view bytes) {
   return little_endian(std::rotr(crc32c(bytes), 15) + 0xA282EAD8u);
 }
 
-// Returns the record of an event at this time, to which `fill` adds.
+// Returns the record of an event, written by `fill`, at the current time.
 template <class Fill>
 std::string record_of(std::int64_t step, const Fill& fill) {
   std::string bytes;
@@ -93,7 +93,7 @@ std::string value_record(std::int64_t step, const std::string& tag, const Fill& 
   });
 }
 
-// Returns the big-endian number at a byte of a PNG.
+// Returns the big-endian number at a byte offset of a PNG.
 std::uint32_t number_of_png(const std::string& png, std::size_t place) {
   std::uint32_t number = 0;
   for (std::size_t i = 0; i < 4; ++i)
@@ -104,7 +104,7 @@ std::uint32_t number_of_png(const std::string& png, std::size_t place) {
 template <class T>
 std::string histogram_record(std::int64_t step, const std::string& tag,
                              std::span<const T> numbers) {
-  constexpr int most = 48;  // buckets, between the least number and the largest
+  constexpr int most = 48;  // maximum number of buckets
   double low = std::numeric_limits<double>::infinity(), high = -low, sum = 0, squares = 0;
   for (const double number : numbers) {
     if (!std::isfinite(number)) continue;
@@ -168,7 +168,7 @@ void EventFile::add_scalar(std::int64_t step, const std::string& tag, double num
   }));
 }
 
-// TensorBoard shows text as Markdown, in which four spaces before a line keep it unchanged.
+// Indents the lines by four spaces, because TensorBoard shows text as Markdown.
 void EventFile::add_text(std::int64_t step, const std::string& tag, const std::string& text) {
   std::string quoted = "    ";
   for (const char byte : text) (quoted += byte) += byte == '\n' ? "    " : "";
@@ -183,7 +183,7 @@ void EventFile::add_text(std::int64_t step, const std::string& tag, const std::s
       tensor.add_bytes(tensor::strings, quoted);
     }
     Message metadata(value, value::metadata);
-    Message(metadata, 1).add_string(1, "text");  // the plugin and its name
+    Message(metadata, 1).add_string(1, "text");  // name of the plugin
   }));
 }
 

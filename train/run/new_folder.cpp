@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the path without slashes at its end.
+// Returns the path without trailing slashes.
 std::string named(const std::string& path) {
   const std::size_t last = path.find_last_not_of('/');
   return last == std::string::npos ? path : path.substr(0, last + 1);

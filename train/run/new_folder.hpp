@@ -6,17 +6,17 @@
 
 namespace tapestry {
 
-// Throws InputError if the path exists, also as a link that leads nowhere, or its folder does not.
+// Throws InputError if the path exists, also as a broken link, or if its folder does not.
 void expect_new_file(const std::string& path);
 
-// A folder that exists with all of its files or not at all: they are written into PATH.tmp, which
+// A folder that is created with all its files or not at all: they are written into PATH.tmp, which
 // is renamed to PATH at the end.
 class NewFolder final {
  public:
-  // Throws InputError if PATH exists and is not an empty folder, PATH.tmp exists, or the folder in
-  // which it is made does not.
+  // Throws InputError if PATH exists and is not an empty folder, if PATH.tmp exists, or if the
+  // folder that contains them does not.
   explicit NewFolder(const std::string& path);
-  ~NewFolder();  // removes what was written unless it was finished
+  ~NewFolder();  // removes PATH.tmp unless it was finished
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
@@ -28,8 +28,8 @@ class NewFolder final {
   std::vector<std::string> written_;
 };
 
-// A new folder "tapestry-NAME-..." below TMPDIR (or /tmp), removed with what it holds when the
-// object is destroyed. Throws InputError if none can be made there.
+// A new temporary folder "tapestry-NAME-..." in TMPDIR (or /tmp), which the destructor removes with
+// its contents. Throws InputError if it cannot be created.
 class ScratchFolder final {
  public:
   explicit ScratchFolder(const std::string& name);

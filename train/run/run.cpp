@@ -21,7 +21,7 @@ std::string Run::default_folder(const std::string& name, bool resume) {
   expect_input(!name.starts_with(".") && name.find('/') == name.npos && printable(name) == name,
                "{}: cannot be the name of a folder in runs/; give a folder with --out",
                printable(name));
-  constexpr std::size_t most_bytes = 200;  // largest size of a folder's name that a number follows
+  constexpr std::size_t most_bytes = 200;  // maximum size of a folder's name before its number
   expect_input(name.size() <= most_bytes,
                "{}: too long for the name of a folder; give a folder with --out",
                printable_beginning(name));
@@ -43,7 +43,8 @@ std::vector<std::string> seed_folders(const std::string& folder) {
     const std::string number = name.starts_with("seed-") ? name.substr(5) : "";
     const bool is_number = !number.empty() && number.size() < 19 &&
                            number.find_first_not_of("0123456789") == std::string::npos &&
-                           (number[0] != '0' || number == "0");  // the number as --seeds writes it
+                           // The number has the form that --seeds writes.
+                           (number[0] != '0' || number == "0");
     if (is_number && fs::exists(Run(path).metrics(), unseen)) seeds[std::stoll(number)] = path;
   }
   std::vector<std::string> paths;
@@ -63,7 +64,8 @@ std::vector<std::string> different_folders(const std::vector<std::string>& folde
   return different;
 }
 
-// A process that begins to train during this check is refused the lock.
+// Returns whether the lock is taken. A process that begins to train during this check is denied the
+// lock.
 bool is_trained_into(const Run& run) {
   const int folder = ::open(run.folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return false;
@@ -76,11 +78,11 @@ namespace {
 
 using Json = JsonValue;
 
-// The record of an evaluation's parameters in metrics.jsonl.
+// The recorded evaluation of a step in metrics.jsonl.
 struct EvaluationRecord {
   std::string checksum{};        // parameters_xxh3; empty: the step has no evaluation
   bool has_other_steps = false;  // other steps have evaluations
-  bool is_damaged = false;       // lines cannot be read: the step's may be among them
+  bool is_damaged = false;       // lines cannot be read, and may be those of the step
 };
 
 EvaluationRecord evaluation_record(const Run& run, std::int64_t step) {
@@ -123,7 +125,7 @@ void expect_recorded(const Checkpoint& checkpoint) {
         printable(checkpoint.path), step, own, printable_beginning(record.checksum), advice));
 }
 
-// Returns whether any of the files exists. A folder without permission seems to have none.
+// Returns whether any of the files exists. In a folder without permission, none does.
 bool has_any(const std::vector<std::string>& files) {
   std::error_code unseen;
   return std::ranges::any_of(files, [&](const auto& file) { return fs::exists(file, unseen); });

@@ -13,9 +13,9 @@ class Run {
  public:
   explicit Run(std::string folder) : folder_(std::move(folder)) {}
 
-  // Returns the folder of a run named `name` without --out: runs/<name>, or runs/<name>-2, -3, …,
-  // of a new run if that exists. The last of these is resumed. Throws InputError if `name` cannot
-  // be the name of a folder.
+  // Returns the default folder of a run named `name`: for a new run runs/<name>, or the first
+  // unused one of runs/<name>-2, -3, …; with `resume`, the last existing one. Throws InputError if
+  // `name` is not a valid folder name.
   static std::string default_folder(const std::string& name, bool resume);
 
   const std::string& folder() const { return folder_; }
@@ -29,7 +29,7 @@ class Run {
   std::string checksums() const { return folder_ + "/checksums.jsonl"; }
   std::string samples() const { return folder_ + "/samples.jsonl"; }
 
-  std::vector<std::string> files() const {  // returns all of the above
+  std::vector<std::string> files() const {  // returns the paths of all files above
     return {config(), metrics(), checksums(), checkpoint(), best(),
             trace(),  profile(), sessions(),  samples()};
   }
@@ -38,46 +38,46 @@ class Run {
   std::string folder_;
 };
 
-// Returns the runs of the seeds that `tapestry train --seeds` trained into this folder, in order,
-// without those that have not measured anything yet. A run's own folder has none.
+// Returns the folders that `tapestry train --seeds` created in this folder, sorted by seed, without
+// runs that have no metrics yet. Empty for a folder of a single run.
 std::vector<std::string> seed_folders(const std::string& folder);
 
-// Returns each folder once, however its path is written, without a slash at its end.
+// Returns each folder once, without a trailing slash. Different paths of one folder count as one.
 std::vector<std::string> different_folders(const std::vector<std::string>& folders);
 
-// Returns whether a process trains the run: it holds the RunLock (run_lock.hpp).
+// Returns whether a process trains the run, that is, holds its RunLock (run_lock.hpp).
 bool is_trained_into(const Run& run);
 
-// --- what a run recorded (lines.hpp reads its lines, session.hpp its sessions) ---
+// --- records of a run (lines.hpp reads its lines, session.hpp its sessions) ---
 
 // Returns the error for a folder that does not exist.
 InputError no_such_run(const std::string& folder);
 
-// Throws InputError if the folder does not exist, or has none of these files of a run.
+// Throws InputError if the folder does not exist, or if it has none of these files.
 void expect_run(const Run& run, const std::vector<std::string>& files);
 
-// Return the config of a run, as its last session had it (config.toml), and of a checkpoint, as it
-// was written. Throw InputError for a file or an override that is no such config.
+// Return the config of a run's last session (config.toml), and of a checkpoint. Throw InputError
+// for an invalid file or override.
 Config config_of(const Run& run, const std::vector<std::string>& overrides = {});
 Config config_of(const Checkpoint& checkpoint, const std::vector<std::string>& overrides = {});
 std::string config_text(const Run& run);  // returns config.toml, at most 1 MiB
 
-// A checkpoint in a run's folder is not one that the run recorded.
+// The error for a checkpoint in a run's folder that the run did not record.
 class ForeignModel final : public InputError {
  public:
   using InputError::InputError;
 };
 
-// Returns the later of the two checkpoints that a run keeps, without its tensors, because
-// best.safetensors is a whole checkpoint as well; nothing if there is none. Throws InputError if
-// one is damaged, and ForeignModel if metrics.jsonl recorded other parameters at its step.
+// Returns the later one of best.safetensors, which is a whole checkpoint as well, and
+// checkpoint.safetensors, without tensors; nothing if there is none. Throws InputError if one is
+// damaged, and ForeignModel if metrics.jsonl recorded other parameters at its step.
 std::optional<Checkpoint> latest_checkpoint(const Run& run);
 
-// Returns the checkpoint that RUN means, also without tensors: of a folder its best, or the last if
-// there is no best; or the file itself. Throws as latest_checkpoint does, and as expect_run does.
+// Returns the checkpoint that RUN names, without tensors: for a folder its best, or the last one if
+// there is no best; or the file itself. Throws as latest_checkpoint and expect_run do.
 Checkpoint load_trained_metadata(const std::string& run);
 
-// A trained model that can be used.
+// A trained model that is ready to use.
 struct TrainedModel {
   Config config;
   std::unique_ptr<Task> task;

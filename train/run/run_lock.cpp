@@ -18,14 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns whether the path still leads to the open folder.
+// Returns whether the path still names the open folder.
 bool is_at(int descriptor, const std::string& folder) {
   struct stat opened = {}, named = {};
   return ::fstat(descriptor, &opened) == 0 && ::stat(folder.c_str(), &named) == 0 &&
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-// Returns the checkpoint or best model that was written last; empty if there is neither.
+// Returns the last written one of checkpoint and best model; empty if there is neither.
 std::string last_written(const Run& run) {
   std::string last;
   fs::file_time_type last_time = fs::file_time_type::min();
@@ -41,27 +41,28 @@ std::string last_written(const Run& run) {
 
 }  // namespace
 
-// Delegates first, so that the destructor removes what was made if this fails.
+// Creates and locks the folder. Delegates first, so that the destructor removes new folders if this
+// fails.
 RunLock::RunLock(const Run& run, Folder folder) : RunLock(run) {
   do {
     if (folder == Folder::make) make();
     open();
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      made_.clear();  // they belong to the other process now
+      made_.clear();  // the other process uses them now
       throw InputError(fmt::format(
           "{}: another process is training into this folder; give another --out, or wait",
           run_.folder()));
     }
-  } while (!is_at(descriptor_, run_.folder()));  // the other took away what it had made
+  } while (!is_at(descriptor_, run_.folder()));  // the other process removed its folder
   // Also for an existing folder: the process that made it may have been killed before syncing.
   sync_folder(folder_of(run_.folder()), run_.folder());
 }
 
-// Removes only folders that it made itself: the path may lead to another folder now.
+// Removes only folders that this object created: the path may name another folder now.
 RunLock::~RunLock() {
   if (descriptor_ >= 0 && is_lost()) made_.clear();
   while (!made_.empty()) {
-    system_calls().rmdir(made_.back().c_str());  // fails where there is something in it
+    system_calls().rmdir(made_.back().c_str());  // fails if the folder is not empty
     made_.pop_back();
   }
   if (descriptor_ >= 0) system_calls().close(descriptor_);
@@ -88,7 +89,7 @@ void RunLock::open() {
     throw std::runtime_error(fmt::format("{}: cannot open: {}", run_.folder(), strerror(errno)));
 }
 
-// Other errors of stat() do not mean that the folder is lost.
+// Returns whether the folder was moved or removed. Other errors of stat() do not count.
 bool RunLock::is_lost() const {
   struct stat named = {};
   if (::stat(run_.folder().c_str(), &named) != 0) return errno == ENOENT || errno == ENOTDIR;
@@ -121,7 +122,7 @@ void RunLock::expect_in_place() const {
       fmt::format("{}; to resume: tapestry train {} --resume", message, shell_word(at)));
 }
 
-// Files can be removed without the folder.
+// Returns whether the files were removed without the folder.
 bool RunLock::was_emptied() const {
   struct stat unused = {};
   const std::string config = file_name_of(run_.config());

@@ -11,37 +11,37 @@
 
 namespace tapestry {
 
-// The folder of the training was moved, removed or replaced.
+// The error for a run's folder that was moved, removed or replaced.
 class FolderLost final : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Keeps other processes from training into the same folder while it exists. The folder is read only
+// A lock that prevents other processes from training into the same folder. The folder is read only
 // after it is locked, because its files may change before. The lock belongs to the folder, not to
 // its path: all files of a run are written through it into the locked folder.
 class RunLock {
  public:
   enum class Folder { make, find };
 
-  // Locks the folder. Folder::make makes it and its parents if they are missing, Folder::find
-  // throws InputError then. Throws InputError if another process holds the lock, and
-  // std::runtime_error if the folder cannot be made.
+  // Locks the folder. Folder::make creates it and missing parents; with Folder::find a missing
+  // folder throws InputError. Throws InputError if another process holds the lock, and
+  // std::runtime_error if the folder cannot be created.
   RunLock(const Run& run, Folder folder);
-  ~RunLock();  // removes the folders that it made if they are empty
+  ~RunLock();  // removes the folders that it created, if they are empty
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
   const Run& run() const { return run_; }
 
-  // Throws FolderLost, which says where the last checkpoint is, if the path no longer leads to the
-  // locked folder, or the config that was written is no longer there.
+  // Throws FolderLost, which names the place of the last checkpoint, if the path no longer names
+  // the locked folder, or if the config that was written is missing.
   void expect_in_place() const;
 
-  // Returns the path of the locked folder, also if it was moved; empty if it was removed.
+  // Returns the current path of the locked folder, also if it was moved; empty if it was removed.
   std::string where() const;
 
-  // Returns the place in the locked folder of the run's file with this path.
+  // Returns the place of the run's file with this path in the locked folder.
   FilePlace place(const std::string& path);
 
   // Returns whether place() was called for this file.
@@ -50,10 +50,10 @@ class RunLock {
   // Writes a file as write_file_atomically does. Throws as expect_in_place does.
   void replace(const std::string& path, const std::vector<std::string_view>& parts);
 
-  // Removes the unfinished files of a process that was killed.
+  // Removes the temporary files of a killed process.
   void remove_unfinished();
 
-  // Removes the files for which place() was called, of a new run that is refused.
+  // Removes the files for which place() was called, if a new run is rejected.
   void remove_placed();
 
  private:
@@ -65,7 +65,7 @@ class RunLock {
 
   Run run_;
   int descriptor_ = -1;
-  std::vector<std::string> made_;  // folders, the outermost first
+  std::vector<std::string> made_;  // created folders, the outermost first
   std::set<std::string> placed_;   // names of files
 };
 

@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors are littl
 using Json = JsonValue;
 
 constexpr std::uint64_t max_header = 32 << 20;
-constexpr std::size_t max_reason = 200;  // the JSON library quotes all that it has read
+constexpr std::size_t max_reason = 200;  // the JSON library quotes everything that it has read
 constexpr std::uint64_t max_elements = 1ull << 40;
 constexpr const char* metadata_name = "__metadata__";
 
@@ -88,7 +88,8 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
     expect_input(type != nullptr, "{}: tensor {}: dtype {}, expected {}", path, name, dtype,
                  readable_types);
     Entry entry{name, type->name, {}, 0, 0};
-    const auto natural_numbers = [&](const char* key) {  // the library would convert 1.5 and true
+    // Rejects 1.5 and true, which the library converts.
+    const auto natural_numbers = [&](const char* key) {
       const Json& list = json.at(key);
       expect_input(list.is_array() && std::ranges::all_of(list, &Json::is_number_unsigned),
                    "{}: tensor {}: {}: expected a list of natural numbers", path, name, key);
@@ -118,7 +119,7 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
 }
 
 struct Header {
-  std::vector<Entry> entries{};  // in its order
+  std::vector<Entry> entries{};  // in file order
   std::map<std::string, std::string> metadata{};
 };
 
@@ -135,8 +136,8 @@ void take(const std::string& path, const std::string& name, const Json& json, He
   }
 }
 
-// Reads each tensor as soon as it is parsed, so that no more of the header is held. Throws
-// InputError for a name that occurs twice, and for deep nesting.
+// Returns the header. Stores each tensor's entry as soon as it is parsed, so that the JSON values
+// are never held together. Throws InputError for a name that occurs twice, and for deep nesting.
 Header parse_header(const std::string& path, const std::string& text) {
   Header header;
   std::vector<std::string> names;
@@ -212,7 +213,7 @@ void write_safetensors(const WriteParts& write, const Safetensors& file, StoredF
   const std::uint64_t length = header.size();
   std::vector<std::string_view> parts{{reinterpret_cast<const char*>(&length), sizeof(length)},
                                       header};
-  std::deque<std::vector<BFloat16>> rounded;  // the rounded tensors that the parts point to
+  std::deque<std::vector<BFloat16>> rounded;  // rounded tensors, to which the parts point
   for (const auto& [name, array] : file.tensors)
     if (type_of(array, stored).bytes == size_of(array.dtype()))
       parts.emplace_back(reinterpret_cast<const char*>(array.raw()), array.bytes());
@@ -249,7 +250,7 @@ SafetensorsReader::SafetensorsReader(const std::string& path) try : path_(path) 
   entries_ = std::move(header.entries);
   metadata_ = std::move(header.metadata);
 } catch (const InputError& error) {
-  throw InputError(printable(error.what()));  // a tensor's name may hold anything
+  throw InputError(printable(error.what()));  // a tensor's name may contain any characters
 }
 
 DType SafetensorsReader::dtype_of(const Entry& entry) const try {
@@ -272,7 +273,7 @@ void SafetensorsReader::read(const Entry& entry, Array& array) try {
           "safetensors: tensor {} into another shape or dtype", entry.name);
   const StoredType& type = *find_type(entry.dtype);
   const std::size_t stored_bytes = entry.end - entry.begin;
-  // 16-bit elements are read into the second half of the array, and widened from its beginning on.
+  // 16-bit elements are read into the second half of the array, and widened from its beginning.
   char* stored = reinterpret_cast<char*>(array.mutable_raw()) + array.bytes() - stored_bytes;
   stream_.seekg(static_cast<std::streamoff>(data_begin_ + entry.begin));
   stream_.read(stored, static_cast<std::streamsize>(stored_bytes));

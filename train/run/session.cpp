@@ -22,7 +22,7 @@ namespace {
 using Json = JsonValue;
 
 constexpr std::size_t most_sessions = 1000;
-// Bytes of a command or a failure, which one line holds.
+// Maximum size in bytes of a command or a failure in one line.
 constexpr std::size_t most_words_bytes = 4000;
 
 std::string now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
@@ -38,7 +38,7 @@ std::vector<std::string> own_command() {
   return words;
 }
 
-// Returns whether the last line has its end: a process may have been killed while it wrote one.
+// Returns whether the last line is complete: a process may have been killed while it wrote one.
 bool ends_in_a_line(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file || file.tellg() == 0) return true;
@@ -73,7 +73,7 @@ std::optional<std::vector<ChangedSetting>> changed_of(const Json& line) {
   return changed;
 }
 
-// Returns the values of --set, sorted.
+// Returns the overrides of --set, sorted.
 std::vector<std::string> typed_settings(const Session& session) {
   std::vector<std::string> typed;
   for (std::size_t i = 0; i < session.command.size(); ++i) {
@@ -207,7 +207,8 @@ std::vector<Session> sessions_within(const std::vector<Session>& all, std::int64
   return some;
 }
 
-// Reverts what each later session changed, from the last one on.
+// Returns the settings before the later sessions: reverts what each of them changed, the last one
+// first.
 ConfigSettings settings_before(const std::vector<Session>& sessions, std::size_t session) {
   ConfigSettings settings;
   for (std::size_t i = sessions.size(); i-- > session + 1;)

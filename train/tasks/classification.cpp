@@ -75,7 +75,7 @@ void sort_errors_first(ClassPredictions& predictions) {
 
 TablePanel confusion_matrix(const ClassPredictions& predictions,
                             const std::vector<std::string>& class_names) {
-  constexpr std::size_t most_columns = 40;  // of more classes the accuracies alone are shown
+  constexpr std::size_t most_columns = 40;  // with more classes only the accuracies are shown
   const std::size_t V = class_names.size(), columns = V > most_columns ? 0 : V;
   std::vector<std::vector<double>> counts(V, std::vector<double>(V));
   for (const ClassPrediction& one : predictions) ++counts[one.target][one.predicted];

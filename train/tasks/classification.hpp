@@ -2,26 +2,27 @@
 
 #include "train/task.hpp"
 
-// Logits (N, V), floating, are scores of V classes for each of N examples.
+// Functions of classifiers. Logits (N, V), floating, are scores of V classes for each of N
+// examples.
 namespace tapestry {
 
 // Returns the class with the highest score, for each example.
 std::vector<std::int32_t> likeliest(const Array& logits);
 
-// Returns the share of the targets (N) int32 that have the highest score, without those that are
-// ignored_target.
+// Returns the accuracy: the fraction of the targets (N), int32, without ignored_target, that have
+// the highest score.
 MetricSum accuracy(const Array& logits, const Array& targets);
 
 // The prediction of a classifier for one example of a split.
 struct ClassPrediction {
   std::int64_t example = 0;
   std::int32_t predicted = 0, target = 0;
-  double probability = 0;  // of the predicted class
+  double probability = 0;  // probability of the predicted class
   bool is_right() const { return predicted == target; }
 };
 using ClassPredictions = std::vector<ClassPrediction>;
 
-// Returns a prediction for each of the targets (N) int32 that is not ignored_target.
+// Returns a prediction for each of the targets (N), int32, without ignored_target.
 ClassPredictions class_predictions(const Array& logits, const Array& targets);
 
 // Returns the predictions for the first 10,000 examples of a split, which `logits_of` computes for

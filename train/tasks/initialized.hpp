@@ -7,14 +7,15 @@
 
 namespace tapestry {
 
-// Returns the model that `make(init)` makes with initial values from the config's seed. A dry run
-// without values comes first: a model that does not fit into memory is refused at once, as
-// InputError, and not after minutes of drawing random numbers.
+// Returns the model that `make(init)` constructs with initial values from the config's seed. A dry
+// run without values comes first, so that a model that does not fit the memory throws InputError at
+// once, and not after minutes of random number generation.
 template <class Make>
 auto initialized(const Config& config, Make make) {
   try {
     {
-      const InitialValuesLimit trial(InitialValuesLimit::left());  // the dry run's memory is freed
+      const InitialValuesLimit trial(
+          InitialValuesLimit::left());  // frees the memory of the dry run
       Random blank = Random::blank();
       make(blank);
     }

@@ -4,12 +4,12 @@
 #include "train/config/options.hpp"
 #include "train/inspect/report_panels.hpp"
 
-// Shared by the inspectors of several tasks: options, outcomes and attention maps.
+// Options, outcomes and attention maps that inspectors of several tasks use.
 namespace tapestry {
 
 inline Key<std::string> prompt_option(const std::string& help) { return {"prompt", "", help}; }
 
-// `otherwise` is the default; 0 if it depends on more.
+// Returns the option --count. `otherwise` is its default; 0 if the default is computed.
 inline Key<std::int64_t> count_option(std::int64_t otherwise,
                                       const std::vector<Condition>& used_if = {}) {
   return {"count", otherwise, "samples to show", {.low = 1, .high = 100000, .used_if = used_if}};
@@ -34,7 +34,8 @@ inline std::string outcome(const std::string& predicted, const std::string& expe
   return predicted == expected ? "right" : "wrong, expected " + expected;
 }
 
-// Returns what each recorded layer attended to in one row of the batch, with the tokens' labels.
+// Returns the attention of each recorded layer in one row of the batch, with the labels of the
+// tokens.
 inline AttentionMaps attention_maps(const AttentionRecorder& recorder,
                                     const std::vector<std::string>& labels, std::int64_t row = 0) {
   AttentionMaps maps;

@@ -21,7 +21,8 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
   return found;
 }
 
-// Throws InputError if the heads do not divide the width and have no width of their own.
+// Returns the number of heads. Throws InputError if it does not divide the width and the heads have
+// no width of their own.
 std::int64_t heads_of(const Config& config, std::int64_t own_width) {
   const std::int64_t C = config[width], H = config[heads];
   config.expect(own_width > 0 || C % H == 0, heads, "must divide model.width = {}: one of {}", C,
@@ -29,7 +30,7 @@ std::int64_t heads_of(const Config& config, std::int64_t own_width) {
   return H;
 }
 
-// Throws InputError if positions are rotary and the width of a head is odd.
+// Returns the kind of positions. Throws InputError if it is rotary and the width of a head is odd.
 Positions positions_of(const Config& config, std::int64_t own_width) {
   const std::int64_t C = config[width], H = config[heads];
   const bool turns = config[positions] == Positions::rotary;
@@ -40,7 +41,7 @@ Positions positions_of(const Config& config, std::int64_t own_width) {
   return config[positions];
 }
 
-// Throws InputError if the heads of keys and values do not divide the heads.
+// Returns the number of key and value heads. Throws InputError if it does not divide the heads.
 std::int64_t key_value_heads_of(const Config& config) {
   const std::int64_t H = config[heads], shared = config[key_value_heads];
   config.expect(shared == 0 || H % shared == 0, key_value_heads,
@@ -48,7 +49,7 @@ std::int64_t key_value_heads_of(const Config& config) {
   return shared;
 }
 
-// Throws InputError if the low frequency is not below the high frequency.
+// Returns the rotary form. Throws InputError unless the low frequency is below the high frequency.
 RotaryForm rotary_form(const Config& config) {
   RotaryForm form{.pairs = config[rotary_pairs], .base = config[rotary_base]};
   if (config[rotary_scaling] == RotaryScalingKind::none) return form;
@@ -61,7 +62,7 @@ RotaryForm rotary_form(const Config& config) {
   return form;
 }
 
-// Sets which of attention's projections have biases.
+// Sets which projections of attention have biases.
 void set_biases(const Config& config, MultiHeadOptions& attention_options) {
   switch (config[attention_bias]) {
     case AttentionBias::same:
@@ -105,7 +106,7 @@ std::vector<KeyInfo> decoder_only_keys() {
 
 namespace {
 
-// Returns what block_keys() set, for heads of this width; 0: model.width / model.heads.
+// Returns the options of block_keys(), for heads of this width; 0: model.width / model.heads.
 TransformerBlockOptions block_options(const Config& config, std::int64_t own_width) {
   const LinearOptions linear{.bias = config[bias]};
   return {.width = config[width],
@@ -124,7 +125,7 @@ TransformerBlockOptions block_options(const Config& config, std::int64_t own_wid
           .dropout = config[dropout]};
 }
 
-// Returns the same with what transformer_keys() add: a window and kinds of attention.
+// Returns the options of transformer_keys(), which add a window and kinds of attention.
 TransformerBlockOptions block_options_with_attention(const Config& config,
                                                      std::int64_t own_width = 0) {
   TransformerBlockOptions block = block_options(config, own_width);
@@ -133,7 +134,7 @@ TransformerBlockOptions block_options_with_attention(const Config& config,
   return block;
 }
 
-// Returns the same with what decoder_only_keys() add: shapes of heads and kinds of rotation.
+// Returns the options of decoder_only_keys(), which add shapes of heads and kinds of rotation.
 TransformerBlockOptions decoder_block_options(const Config& config) {
   TransformerBlockOptions block = block_options_with_attention(config, config[head_width]);
   block.attention.key_value_heads = key_value_heads_of(config);

@@ -168,21 +168,23 @@ inline const Key<std::int64_t> decoder_layers{"model.decoder_layers",
 
 }  // namespace key
 
-std::vector<KeyInfo> block_keys();         // layers, their blocks and positions
-std::vector<KeyInfo> transformer_keys();   // the same, kinds of attention and tied_embeddings
-std::vector<KeyInfo> decoder_only_keys();  // the same with shapes of heads and kinds of rotation
+std::vector<KeyInfo> block_keys();        // number of layers, their blocks, and positions
+std::vector<KeyInfo> transformer_keys();  // block_keys(), kinds of attention and tied_embeddings
+// transformer_keys(), shapes of heads and kinds of rotation
+std::vector<KeyInfo> decoder_only_keys();
 
-// Return the options that the keys set. Throw InputError if the number of heads does not fit the
-// width or the shared heads, or if a head's width is odd and positions are rotary.
+// Return the options of these keys. Throw InputError if the number of heads does not fit the width
+// or the shared heads, or if the width of a head is odd and positions are rotary.
 TransformerBlockOptions block_options(const Config& config);
 TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
                                        std::int64_t context);
 
-// Reads key::decoder_layers, too. Both languages share one vocabulary and one embedding.
+// Returns the options, including key::decoder_layers. Both languages share one vocabulary and one
+// embedding.
 EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t vocabulary,
                                               std::int64_t context);
 
-std::vector<KeyInfo> recurrent_keys();  // the transformer's keys that it has
+std::vector<KeyInfo> recurrent_keys();  // keys that a recurrent network has as well
 RecurrentNetworkOptions recurrent_options(const Config& config, std::int64_t vocabulary);
 
 }  // namespace tapestry

@@ -10,8 +10,7 @@
 namespace tapestry {
 namespace {
 
-// Throws InputError if the adapters were trained with another scale, with which they mean less or
-// more.
+// Throws InputError if the adapters were trained with another scale, which changes their effect.
 void expect_same_scale(const Config& before, const Config& config) {
   const bool continues = before[key::adapter_rank] > 0 && config[key::adapter_rank] > 0;
   config.expect(!continues || before[key::adapter_alpha] == config[key::adapter_alpha],

@@ -9,21 +9,20 @@
 
 namespace tapestry {
 
-// Takes part in a training at the points that Trainer::train and Trainer::step name
-// (trainer.cpp). All callbacks of a training are called in the order that callbacks.hpp gives. What
-// one throws ends the training.
+// An object that is called at fixed points of a training, which Trainer::train and Trainer::step
+// name (trainer.cpp). All callbacks of a training are called in the order of callbacks.hpp. An
+// exception of a callback ends the training.
 class Callback {
  public:
   virtual ~Callback() = default;
 
-  // Adds the callback's arrays to those of a checkpoint; reads them from one. Numbers that a
-  // callback keeps are a section of TrainingState.
+  // Adds the callback's arrays to those of a checkpoint; reads them from one. Numbers of a callback
+  // are stored in TrainingState.
   virtual void save(OptimizerState&) const {}
   virtual void restore(const Checkpoint&) {}
 
-  // Called before the first step, `step` + 1. Records of later steps, from before the run was
-  // interrupted, have to be removed, and that of the step's own evaluation unless it was
-  // `evaluated`.
+  // Called before the first step, `step` + 1. Must remove records of later steps, which an
+  // interrupted training wrote, and the evaluation of `step` itself unless `evaluated`.
   virtual void on_begin(std::int64_t /*step*/, bool /*evaluated*/) {}
 
   virtual void on_step_begin() {}
@@ -37,13 +36,13 @@ class Callback {
 
   // Called before the evaluation of this step. The model may be inspected.
   virtual void before_evaluation(std::int64_t /*step*/) {}
-  // Takes the metrics of a step or an evaluation.
+  // Receives the metrics of a step or an evaluation.
   virtual void on_metrics(const MetricsLine&) {}
-  // Called before a checkpoint is written: records have to be on the disk before it.
+  // Called before a checkpoint is written: records must be on disk before it.
   virtual void on_checkpoint() {}
-  // Takes a message for the user.
+  // Receives a message for the user.
   virtual void on_message(const std::string&) {}
-  // Called after the last step; a test may follow.
+  // Called after the last step; an evaluation of the test split may follow.
   virtual void on_end() {}
 
   // Returns whether the training ends before its last step.

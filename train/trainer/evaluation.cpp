@@ -15,7 +15,7 @@ void append(std::vector<std::string>& to, std::vector<std::string>&& from) {
   std::ranges::move(from, std::back_inserter(to));
 }
 
-// The metrics of one batch.
+// The metrics of a batch.
 struct EvaluatedBatch {
   MetricSums averages{};
   GeneratedTexts generated{};
@@ -25,7 +25,7 @@ struct EvaluatedBatch {
   }
 };
 
-// The batches of one rank.
+// The evaluated batches of a rank.
 struct EvaluatedBatches {
   std::vector<EvaluatedBatch> batches{};
   bool stopped = false;
@@ -61,7 +61,8 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config,
   return evaluate(task, data, config, stop, alone);
 }
 
-// Adds in the order of the batches, whichever rank had them: the same bits on any number of ranks.
+// Adds the metrics in the order of the batches, whichever rank computed them, so that the bits are
+// the same on any number of ranks.
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop, Ranks& ranks) try {
   const MicroBatchRange own =

@@ -9,15 +9,15 @@
 namespace tapestry {
 
 // Returns the averages over a whole data set and the metrics that the task derives from them. Each
-// example has a random stream of its own, the same at every call. Empty if `stop` became true
+// example has its own random stream, which is the same at every call. Empty if `stop` became true
 // before the last batch.
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop = nullptr);
-// Called by all ranks: each takes some of the batches, and all get the same metrics.
+// Returns the same metrics on all ranks, which share the batches. Must be called by all ranks.
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop, Ranks& ranks);
 
-// The parts of evaluate(): the number of batches, the examples of one, and its loss.
+// Return the parts of evaluate(): the number of batches, the examples of a batch, and its loss.
 std::int64_t evaluation_batches(const Dataset& data, const Config& config);
 std::vector<std::int64_t> evaluation_batch(const Dataset& data, const Config& config,
                                            std::int64_t number);

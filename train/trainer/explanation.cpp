@@ -16,11 +16,12 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t most_faulty = 8;    // examples with wrong data that a message names
-constexpr std::size_t most_examples = 2;  // shown examples of a micro-batch; `replay` shows all
+constexpr std::size_t most_faulty = 8;  // maximum number of examples that a message names
+// Maximum number of shown examples of a micro-batch; `replay` shows all.
+constexpr std::size_t most_examples = 2;
 constexpr std::size_t most_largest = 3;
 
-// Checks the output of every op while it lives.
+// A guard that checks the output of every op.
 class CheckedOps final : RestoreSetting<bool> {
  public:
   explicit CheckedOps(const Config& config)
@@ -46,7 +47,7 @@ std::string parameter_fault(Task& task) {
   return "";
 }
 
-// Names the examples whose inputs are not finite, if each has a row of its own; "" if all are
+// Returns the examples whose inputs are not finite, if each has a row of its own; "" if all are
 // finite.
 std::string input_fault(const Batch& batch, std::span<const std::int64_t> examples) {
   if (is_finite(batch.inputs)) return "";
@@ -108,7 +109,7 @@ std::vector<double> largest_gradients(const StepInputs& inputs) {
   return largest;
 }
 
-// Returns "12 of encoder.weight, ...": the largest gradients of all ranks.
+// Returns the largest gradients of all ranks: "12 of encoder.weight, ...".
 std::string name_largest(const StepInputs& inputs, Ranks& ranks) {
   std::vector<std::pair<double, std::string>> all;
   for (const Parameter* parameter : inputs.task.model().parameters())
@@ -137,7 +138,7 @@ std::string examples_of_micro_batch(const StepInputs& inputs, std::size_t i) {
 
 std::string explain_step(const StepInputs& inputs, Ranks& ranks) {
   const std::string moved = parameter_fault(inputs.task);
-  if (!moved.empty()) return moved;  // all ranks have the same parameters
+  if (!moved.empty()) return moved;  // the same on all ranks, which have the same parameters
   const std::vector<std::string> found =
       ranks.gather(micro_batch_fault(inputs), "the explanation", Ranks::Late::fine);
   for (int rank = 0; rank < ranks.size(); ++rank)

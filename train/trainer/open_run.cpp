@@ -24,7 +24,7 @@ void expect_same(const Config& before, const Config& config, const Run& run) {
 }
 
 // Returns whether the folder has at most the beginning of a config: its run was killed before it
-// had written anything whole.
+// had written a whole file.
 bool is_blank(const Run& run, const Config& config) {
   const std::vector<std::string> names = file_names(run.folder());
   const std::string begun = run.config() + unfinished_ending;
@@ -33,7 +33,7 @@ bool is_blank(const Run& run, const Config& config) {
          (is_alone && has_file(begun) && config.toml_with_origins().starts_with(read_text(begun)));
 }
 
-// Throws InputError if the folder has a file with the name of one that a run writes.
+// Throws InputError if the folder has a file that a run writes.
 void expect_nothing_written(const Run& run) {
   for (const std::string& file : run.files())
     for (const std::string& path : {file, file + unfinished_ending}) {
@@ -61,8 +61,8 @@ std::string rates_apart(double now, double before) {
   return a == b ? "" : fmt::format(": the next learning rate would be {} instead of {}", a, b);
 }
 
-// Throws InputError if another train.steps changes the schedule from this step on: whoever resumes
-// has to set optim.decay_steps. During warm-up the schedule has been the same so far.
+// Throws InputError if a new train.steps changes the schedule from this step on; optim.decay_steps
+// must then be set. During warm-up the schedule has been the same so far.
 void expect_same_schedule(const Run& run, const Config& before, const Config& config,
                           std::int64_t step) {
   const Schedule was = make_schedule(before), now = make_schedule(config);

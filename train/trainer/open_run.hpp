@@ -7,13 +7,12 @@
 
 namespace tapestry {
 
-// Returns the checkpoint to resume, or nothing if the run has none yet. Throws InputError if
-// `resume` does not fit what the folder holds (a run of another config, or no run), and, for a new
-// run, if the folder has a file with the name of one that a run writes. Writes nothing.
+// Returns the checkpoint to resume, or nothing if the run has none. Throws InputError if `resume`
+// does not fit the folder (a run of another config, or no run), and for a new run if the folder has
+// a file that a run writes. Writes no files.
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume);
 
-// Throws InputError if the data of a run until now, as `before` records them, are not those of
-// `now`.
+// Throws InputError if the data that `before` recorded for a run differ from those of `now`.
 void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
                       const Config& config);
 

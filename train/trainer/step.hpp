@@ -11,21 +11,21 @@ namespace tapestry {
 // Returns the sampler of the training examples.
 Sampler make_sampler(Task& task, const Config& config);
 
-// The inputs of a step: this rank's micro-batches. The step can be computed from them again, to the
-// same bits, as long as no parameter has moved.
+// The inputs of a step: this rank's micro-batches. The step can be computed from them again, with
+// the same bits, if no parameter has moved.
 struct StepInputs {
   Task& task;
   const Config& config;
-  std::int64_t step = 0;               // steps done before it
-  std::int64_t position = 0;           // training examples read before it
-  std::int64_t first_micro_batch = 0;  // first micro-batch of this rank
+  std::int64_t step = 0;               // number of steps before it
+  std::int64_t position = 0;           // number of training examples read before it
+  std::int64_t first_micro_batch = 0;  // index of the first micro-batch of this rank
   std::vector<Batch> batches = {};     // one batch per micro-batch
-  double count = 0;                    // loss terms of the whole step
+  double count = 0;                    // number of loss terms of the whole step
 
   // Returns the loss of batches[i], with the noise of its micro-batch.
   Loss loss(std::size_t i) const;
 
-  // Return the numbers of the training examples in batches[i], and in the whole step.
+  // Return the indices of the training examples in batches[i], and in the whole step.
   std::vector<std::int64_t> examples(std::size_t i) const;
   std::vector<std::int64_t> examples() const;
 };
@@ -33,34 +33,34 @@ struct StepInputs {
 // The result of a step before it moves parameters.
 struct ComputedStep {
   StepInputs inputs;
-  MetricSums averages;  // averages over all ranks
-  double units = 0;     // tokens or examples of all ranks, of which the throughput is counted
-  bool is_told_to_stop = false;   // a signal or the time limit told a rank to stop
+  MetricSums averages;            // averages over all ranks
+  double units = 0;               // number of tokens or examples of all ranks, for the throughput
+  bool is_told_to_stop = false;   // whether a signal or the time limit told a rank to stop
   Gradients gradients;            // gradients of all micro-batches, not clipped
-  bool has_all_gradients = true;  // false: of this rank's shard only
+  bool has_all_gradients = true;  // false: only those of this rank's shard
   Clip clip;
 };
 
 // The sums of a step's micro-batches over all ranks, added in an order that does not depend on the
-// number of ranks. With one process, every method only adds.
+// number of ranks. With one process, every function only adds.
 class StepSums final {
  public:
   StepSums(Ranks& ranks, const std::vector<Parameter*>& parameters, const Config& config);
 
-  // Begins a step whose micro-batches of this rank are `inputs`.
+  // Begins a step with `inputs` as the micro-batches of this rank.
   void begin(const StepInputs& inputs);
-  // Returns the loss terms of the whole step, by which gradients are divided.
+  // Returns the number of loss terms of the whole step, by which gradients are divided.
   double count();
-  // Adds one micro-batch: its loss and units, and whether this rank was told to stop.
+  // Adds a micro-batch: its loss and units, and whether this rank was told to stop.
   void add(Tape& tape, Loss loss, double units, bool is_told_to_stop);
-  // Returns the sums, and how far the gradient exceeds train.clip_norm.
+  // Returns the sums, with the factor by which train.clip_norm scales the gradient.
   ComputedStep finish(StepInputs inputs);
 
   const GradientSum& gradients() const { return gradients_; }
   GradientSum& gradients() { return gradients_; }
   bool keeps_own_shard() const {
     return keeps_own_shard_;
-  }  // whether this rank keeps only its shard of gradients and optimizer state
+  }  // whether this rank has only its shard of gradients and optimizer state
 
  private:
   // The measurements of one micro-batch.
@@ -79,7 +79,7 @@ class StepSums final {
   GradientSum gradients_;
   Ranks::Gathering<std::vector<double>> counts_;
   std::vector<Measured> measured_;
-  std::optional<double> count_;  // number of the step's targets; none: not computed yet
+  std::optional<double> count_;  // number of the step's targets; none if it is not computed yet
 };
 
 // Returns whether the validation split is evaluated after this step: every train.eval_every steps

@@ -36,7 +36,8 @@ std::string data_checksum(Task& task, const Config& config) {
 
 bool is_due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-// Returns where a training that failed can be resumed; "" for one that is kept nowhere.
+// Returns a sentence on the checkpoint from which a failed training can be resumed; "" if none is
+// written.
 std::string what_is_kept(const Run& run, const RunLock* lock) {
   if (run.folder().empty()) return "";
   const Run now(lock ? lock->where() : run.folder());
@@ -97,7 +98,7 @@ Metrics Trainer::train() {
   Metrics last;
   if (state_.evaluation_due) {
     last = evaluate_and_record();
-    saved_step_ = -1;  // the checkpoint does not have it
+    saved_step_ = -1;  // a checkpoint does not store it
   }
   while (state_.step < steps && !is_stopped() && !is_ended()) {
     const MetricSums averages = step();
@@ -156,7 +157,7 @@ ComputedStep Trainer::compute() {
       Loss loss = inputs.loss(i);
       inputs.count = sums_.count();
       sums_.add(tape, std::move(loss), task_.units(inputs.batches[i]), stop_);
-    } catch (const NonFiniteError& error) {  // thrown because of train.check_finite
+    } catch (const NonFiniteError& error) {  // due to train.check_finite
       throw NonFiniteError(fmt::format("{}; {}", error.what(), examples_of_micro_batch(inputs, i)));
     }
   return sums_.finish(std::move(inputs));
@@ -167,7 +168,8 @@ void Trainer::update(const ComputedStep& computed) {
   if (sums_.keeps_own_shard()) pass_parameters_on(sums_.gradients(), optimizer_->parameters());
 }
 
-// A rank that is told to stop tells the others with its next step.
+// Returns whether the training was told to stop. A rank that is told tells the others with its next
+// step.
 bool Trainer::is_stopped() const { return ranks_.alone() ? stop_.load() : is_told_to_stop_; }
 
 bool Trainer::is_ended() const {
@@ -175,7 +177,7 @@ bool Trainer::is_ended() const {
                              [](const auto& callback) { return callback->ends_training(); });
 }
 
-// Gives the model the weights that are evaluated, shown and saved, while it lives.
+// A guard under which the model has the weights that are evaluated, shown and saved.
 class Trainer::ExchangedWeights final {
  public:
   explicit ExchangedWeights(const std::vector<std::shared_ptr<Callback>>& callbacks)
@@ -192,7 +194,7 @@ class Trainer::ExchangedWeights final {
   const std::vector<std::shared_ptr<Callback>>& callbacks_;
 };
 
-// Calls before_evaluation, whose time does not count for the throughput. The other ranks wait for
+// Calls before_evaluation, whose time is excluded from the throughput. The other ranks wait for
 // rank 0, which has the callbacks.
 void Trainer::inspect() {
   const double before = now_s();
@@ -249,13 +251,13 @@ MetricsLine Trainer::evaluation_line() {
   return line;
 }
 
-// Evaluates the validation split, whose time does not count for the throughput, and keeps the best
+// Evaluates the validation split, whose time is excluded from the throughput, and saves the best
 // model. Returns the metrics; empty if stopped.
 Metrics Trainer::evaluate_and_record() try {
   const double before = now_s();
   const MetricsLine line = evaluation_line();
   is_told_to_stop_ |= line.values.empty();
-  if (line.values.empty()) return {};  // stopped: the evaluation is still due
+  if (line.values.empty()) return {};  // stopped: the evaluation will be done after resuming
   state_.evaluation_due = false;
   const double loss = line.values.at("loss");
   if (!std::isfinite(loss)) {
@@ -287,8 +289,8 @@ void Trainer::save_checkpoint_of_step() {
   saved_step_ = state_.step;
 }
 
-// Writes a checkpoint, unless a parameter is not finite, which would replace a good checkpoint: a
-// step can overflow parameters after a finite loss.
+// Writes a checkpoint, unless a parameter is not finite: a step can overflow parameters after a
+// finite loss, and the checkpoint before is good.
 void Trainer::save(const std::string& path) {
   for (const Parameter* parameter : task_.model().parameters())
     if (!std::isfinite(sum_of_squares(parameter->value()))) {
@@ -308,7 +310,8 @@ void Trainer::save(const std::string& path) {
                   config_, state_);
 }
 
-// The arrays of callbacks are shared: they follow a later exchange of weights.
+// Returns the arrays of a checkpoint. Those of callbacks are shared, so a later exchange of weights
+// changes them.
 OptimizerState Trainer::optimizer_state() {
   OptimizerState state = sums_.keeps_own_shard()
                              ? gather_state(sums_.gradients(), *optimizer_, ranks_)

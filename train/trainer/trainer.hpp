@@ -12,41 +12,43 @@
 
 namespace tapestry {
 
-// The only training loop: trains a task and keeps its run folder.
+// The training loop, which trains a task and writes its run's folder.
 class Trainer {
  public:
-  // Resumes from `checkpoint` if it is not null. Throws InputError if that does not fit task and
-  // data, before anything is written. `lock`: of the run's folder, at rank 0; null: no checkpoint
-  // is written. `stop` ends the training after a step or within an evaluation. Called by all ranks,
-  // as train() is. All arguments outlive the trainer.
+  // Resumes from `checkpoint` if it is not null. Throws InputError, before anything is written, if
+  // it does not fit task and data. `lock` is that of the run's folder at rank 0; null: no
+  // checkpoint is written. `stop` ends the training after a step or within an evaluation. Must be
+  // called by all ranks, as train() must. All arguments must outlive the trainer.
   Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
           const std::atomic<bool>& stop, Ranks& ranks, RunLock* lock = nullptr);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Add a callback after those that the trainer has (callbacks.hpp): one that outlives the trainer,
-  // or one that the trainer is to own.
+  // Add a callback after those that the trainer has (callbacks.hpp). The reference must outlive the
+  // trainer; the pointer is owned by it.
   void add(Callback& callback) { callbacks_.emplace_back(std::shared_ptr<void>(), &callback); }
   void add(std::unique_ptr<Callback> callback) { callbacks_.push_back(std::move(callback)); }
-  void log(const std::string& message);  // gives all callbacks a message for the user
+  void log(const std::string& message);  // passes a message for the user to all callbacks
 
   // Trains to the last step, until a callback ends the training, or until stopped, and writes a
   // checkpoint. Returns the last evaluation, empty if stopped. Throws std::runtime_error if a loss
-  // is not finite; the checkpoint before it stays.
+  // is not finite; the last checkpoint is then kept.
   Metrics train();
 
-  // Records a test of the best model, after train().
+  // Records the evaluation of the best model on the test split, after train().
   void record_test(const MetricsLine& tested);
 
   // --- for tools that take steps themselves; nothing is recorded ---
   MetricSums step();       // returns the sums of the metrics; throws as train() does
-  MetricSums take_step();  // the same; NonFiniteError, OutOfMemory and others pass as they are
-  ComputedStep compute();  // returns the next step's loss and gradients, and moves nothing
-  void follow(const Schedule& schedule) { schedule_ = schedule; }  // used from the next step on
+  MetricSums take_step();  // lets NonFiniteError, OutOfMemory and other exceptions pass
+  ComputedStep compute();  // returns the next step's loss and gradients, without moving parameters
+  // Sets the schedule from the next step on.
+  void follow(const Schedule& schedule) { schedule_ = schedule; }
   MetricsLine training_line(const MetricSums& averages) const;  // returns the line of the last step
-  MetricsLine evaluation_line();     // evaluates the validation split; without values if stopped
-  OptimizerState optimizer_state();  // arrays of a checkpoint without parameters; by all, at rank 0
-  Checksums checksums();  // returns the checksums of the tensors that a checkpoint would have now
+  MetricsLine evaluation_line();  // evaluates the validation split; no values if stopped
+  // Returns the arrays of a checkpoint without parameters at rank 0; must be called by all ranks.
+  OptimizerState optimizer_state();
+  Checksums checksums();  // of the tensors of a checkpoint at this point
   double learning_rate() const {
     return schedule_.at(state_.step);
   }                                      // learning rate of the next step
@@ -79,10 +81,10 @@ class Trainer {
   Loader loader_;
   TrainingState state_;
   std::vector<std::shared_ptr<Callback>> callbacks_;
-  bool is_told_to_stop_ = false;  // a rank was told to stop
-  std::int64_t saved_step_ = -1;  // step of checkpoint.safetensors
-  double started_s_ = 0;          // now_s() at the beginning, later by the pauses between sessions
-  double units_ = 0, units_from_s_ = 0;  // since the last line of training; evaluations excluded
+  bool is_told_to_stop_ = false;         // whether a rank was told to stop
+  std::int64_t saved_step_ = -1;         // step of checkpoint.safetensors
+  double started_s_ = 0;                 // now_s() at the start, minus the time of earlier sessions
+  double units_ = 0, units_from_s_ = 0;  // since the last training line, without evaluations
 };
 
 }  // namespace tapestry

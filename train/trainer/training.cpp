@@ -24,13 +24,14 @@ std::atomic<bool> stop_requested = false;
 
 namespace {
 
-// Handles a signal, but leaves one ignored that was ignored when the program began, as nohup
+// Sets the handler of a signal, unless the signal was ignored when the program began, as nohup
 // ignores SIGHUP.
 void handle_signal(int signal, void (*handler)(int)) {
   if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
 
-// The first signal ends the step and writes a checkpoint; a second one kills the process.
+// Handles the first signal, which ends the step and writes a checkpoint; a second one ends the
+// process.
 void request_stop(int signal) {
   stop_requested = true;
   std::signal(signal, SIG_DFL);
@@ -38,7 +39,7 @@ void request_stop(int signal) {
 
 }  // namespace
 
-// SIGPIPE is ignored: output that cannot be shown ends no training.
+// Also ignores SIGPIPE, so that a closed output does not end the training.
 void stop_at_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) handle_signal(signal, request_stop);
   std::signal(SIGPIPE, SIG_IGN);
@@ -46,7 +47,7 @@ void stop_at_signals() {
 
 namespace {
 
-// Returns the checkpoint to resume, if there is one: rank 0, which has locked the folder, opens the
+// Returns the checkpoint to resume, if there is one. Rank 0, which has locked the folder, opens the
 // run, and the other ranks read the same checkpoint.
 std::optional<Checkpoint> open_run_on_all_ranks(const Run& run, const Config& config, bool resume,
                                                 Ranks& ranks) {
@@ -60,7 +61,7 @@ std::optional<Checkpoint> open_run_on_all_ranks(const Run& run, const Config& co
   return checkpoint;
 }
 
-// Returns everything that the bits of a training depend on, with names for messages.
+// Returns everything on which the bits of a training depend, with names for messages.
 std::vector<std::pair<std::string, std::string>> what_decides(const Config& config,
                                                               const TrainingState& state) {
   return {{"version", version()},
@@ -72,7 +73,7 @@ std::vector<std::pair<std::string, std::string>> what_decides(const Config& conf
           {"checkpoint", fmt::format("step {}", state.step)}};
 }
 
-// Returns "own line, not other line" of the first lines that differ.
+// Returns "own line, not other line" for the first lines that differ.
 std::string first_difference(const std::string& own, const std::string& other) {
   std::istringstream mine(own), theirs(other);
   std::string one, two;
@@ -99,7 +100,7 @@ void expect_same_everywhere(const Config& config, const TrainingState& state, Ra
     }
 }
 
-// Returns how many parameters are trained; "" if all are.
+// Returns text on how many parameters are trained; "" if all are.
 std::string trained_share(Module& model) {
   std::int64_t fixed = 0;
   for (const Parameter* parameter : model.parameters())
@@ -107,8 +108,8 @@ std::string trained_share(Module& model) {
   return fixed == 0 ? "" : fmt::format(" ({} of them trained)", count_parameters(model) - fixed);
 }
 
-// Prints the first lines of a training: model, data, machine, and what is unusual about it.
-// `backends_before`: those that computed the checkpoint that it resumes.
+// Prints the first lines of a training: model, data, machine, and unusual settings.
+// `backends_before` computed the checkpoint that it resumes.
 void announce(const Config& config, const Run& run, Task& task, const TrainingState& state,
               const std::optional<std::string>& backends_before, const TrainingOptions& options) {
   if (options.resume && !backends_before)
@@ -130,7 +131,7 @@ void announce(const Config& config, const Run& run, Task& task, const TrainingSt
         run.folder(), *backends_before, backends());
 }
 
-// Gives all ranks the weights of the best model, which rank 0 reads from the folder that it has
+// Copies the weights of the best model to all ranks; rank 0 reads them from the folder that it has
 // locked. Returns its step.
 std::int64_t share_best(const RunLock* lock, Task& task, Ranks& ranks) {
   std::int64_t step = 0;
@@ -138,7 +139,7 @@ std::int64_t share_best(const RunLock* lock, Task& task, Ranks& ranks) {
     if (!lock) return;
     lock->expect_in_place();
     const Checkpoint checkpoint = load_trained_metadata(lock->run().folder());
-    lock->expect_in_place();  // the file that was opened is the run's own
+    lock->expect_in_place();  // the file that was opened belongs to the run
     restore_parameters(checkpoint, task.model());
     step = checkpoint.state.step;
   });
@@ -150,7 +151,7 @@ std::int64_t share_best(const RunLock* lock, Task& task, Ranks& ranks) {
   return step;
 }
 
-// Returns the metrics of the run's best model on the test split; without values if stopped.
+// Returns the metrics of the run's best model on the test split; no values if stopped.
 MetricsLine test_best(const RunLock* lock, Task& task, const Config& config, double elapsed_s,
                       Ranks& ranks) {
   const std::int64_t step = share_best(lock, task, ranks);
@@ -161,14 +162,14 @@ MetricsLine test_best(const RunLock* lock, Task& task, const Config& config, dou
           .signatures = task.signatures()};
 }
 
-// Adds the metrics of a test as "test_loss" and so on.
+// Adds the metrics of the test split as "test_loss" and so on.
 template <class Value>
 void add_as_test(std::map<std::string, Value>& to, const std::map<std::string, Value>& tested) {
   for (const auto& [name, value] : tested) to["test_" + name] = value;
 }
 
 // Records why the training failed, unless the record was removed or cannot be written: the error of
-// the training matters more.
+// the training is more important.
 void record_failure(RunLock& lock, std::int64_t step, const std::exception& error) try {
   if (std::filesystem::exists(Run(lock.where()).sessions()))
     record_end(lock, step, fmt::format("failed: {}", error.what()));
@@ -176,7 +177,7 @@ void record_failure(RunLock& lock, std::int64_t step, const std::exception& erro
   return;
 }
 
-// Returns whether the error refused a new run, as for lack of memory, before anything was saved.
+// Returns whether the error ended a new run, such as for lack of memory, before anything was saved.
 bool is_refused(const RunLock& lock, const std::exception& error) {
   return (dynamic_cast<const InputError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) &&
          !lock.has_placed(lock.run().checkpoint()) && !lock.has_placed(lock.run().best());
@@ -245,11 +246,11 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   expect_same_everywhere(config, trainer->state(), ranks);
   std::optional<std::string> backends_before;
   if (checkpoint) backends_before = checkpoint->backends;
-  std::optional<std::vector<ChangedSetting>> changed;  // none of a run that begins here
+  std::optional<std::vector<ChangedSetting>> changed;  // none if the run begins here
   if (checkpoint) changed = changes(config_of(*checkpoint), config);
   checkpoint.reset();  // its tensors have been restored
 
-  // Nothing is refused from here on, and nothing was written before.
+  // No check comes after this point, and no file was written before it.
   ranks.agree("beginning the run", [&] {
     if (!writes) return;
     if (options.resume) lock->remove_unfinished();

@@ -9,23 +9,24 @@
 namespace tapestry {
 
 struct TrainingOptions {
-  bool resume = false;                 // continue from the run's checkpoint
-  bool quiet = false;                  // print problems only
-  bool profile = false;                // print where the time of a step goes
-  std::vector<Callback*> callbacks{};  // after all others, on every rank
+  bool resume = false;                 // resume from the run's checkpoint
+  bool quiet = false;                  // print only problems
+  bool profile = false;                // print the time of each part of a step
+  std::vector<Callback*> callbacks{};  // called after all others, on every rank
 };
 
 // The result of a training.
 struct Training {
-  Metrics metrics;  // metrics of the last evaluation and of the best model's test; empty if stopped
+  // Metrics of the last evaluation, and of the best model on the test split; empty if stopped.
+  Metrics metrics;
   Signatures signatures;
   TrainingState state;
 };
 
 // Trains a config into a run's folder, and evaluates the best model on the test split if there is
 // one. SIGINT, SIGTERM, SIGHUP and SIGUSR1 end it after a step, or within an evaluation, with a
-// checkpoint; a second signal kills the process. Called by all ranks; rank 0 alone writes. Throws
-// InputError if the folder, the config or the data do not allow it.
+// checkpoint; a second signal ends the process. Must be called by all ranks; only rank 0 writes.
+// Throws InputError if the folder, the config or the data do not allow the training.
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options,
                     Ranks& ranks);
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options);

@@ -13,7 +13,7 @@ Value lowest(const Value& x) {
   return x.graph->constant(static_cast<double>(std::numeric_limits<float>::lowest()));
 }
 
-// Returns the rows of a table of positions that the sequence has.
+// Returns the rows of a position table for the positions of the sequence.
 Value rows_of(const Value& table, const Sequence& sequence) {
   return sequence.length ? first_rows(table, *sequence.length) : table;
 }
@@ -25,7 +25,8 @@ Value length_of(const Value& x, const Sequence& sequence) {
 // (B, S) -> (B, 1, 1, S)
 Value of_keys(const Value& padding) { return unsqueeze(padding, {1, 2}); }
 
-// Returns the mask of a causal sequence, of a window and of padding; none if all keys are visible.
+// Returns the mask of a causal sequence, of a window and of padding; nothing if all keys are
+// visible.
 std::optional<Hidden> hidden_keys(const Value& x, const Sequence& sequence, std::int64_t window) {
   std::optional<Value> keys;
   const auto hide = [&](const Value& more) { keys = keys ? either(*keys, more) : more; };
@@ -66,7 +67,8 @@ Value turned(const Value& x, const MultiHeadOptions& options, const Sequence& se
   return reshape(pairs, {0, 0, 0, D});
 }
 
-// Repeats heads of keys or values (B, G, S, D), each for H / G queries in a row -> (B, H, S, D).
+// Returns keys or values (B, G, S, D) repeated for the queries' heads -> (B, H, S, D); H / G
+// consecutive heads have the same.
 Value shared_by(const Value& x, const MultiHeadOptions& options) {
   const std::int64_t H = options.heads, G = options.key_value_heads;
   if (G == H) return x;
@@ -84,7 +86,7 @@ struct FeatureValues {
   std::optional<Value> log_scales{};  // (B, H, T, 1)
 };
 
-// Does the same as RandomFeatures::forward, with another order of the axes.
+// Returns the features that RandomFeatures::forward computes, with another order of the axes.
 FeatureValues forward(const RandomFeatures& layer, const Value& x) {
   const Within module(x, layer.path());
   const std::int64_t D = layer.options.features, d = layer.projection.tensor.dim(2);

@@ -79,8 +79,8 @@ Value forward(const FeedForward& layer, const Value& x) {
   return forward(layer.contract, activate(layer.activation, gate) * up);
 }
 
-// The operator reads time first, and matrices of one direction: W (1, H, C), R (1, H, H) and the
-// biases of both side by side (1, 2H).
+// Returns the states of a recurrent layer. The operator has time as the first axis, and weights per
+// direction: W (1, H, C), R (1, H, H) and both biases concatenated (1, 2H).
 Value forward(const Recurrent& layer, const Value& x) {
   const Within module(x, layer.path());
   const std::int64_t H = layer.hidden.weight.tensor.dim(0);
@@ -106,7 +106,8 @@ Value forward(const Convolution2d& layer, const Value& x) {
                         {"pads", std::vector<std::int64_t>{P, P, P, P}}});
 }
 
-// The smallest image that has such features, and what is missing to the one that is wanted.
+// Returns the images: the operator computes the smallest size, and the output padding adds the
+// rest.
 Value forward(const TransposedConvolution2d& layer, const Value& x, const Planes& from,
               const Planes& to) {
   const Within module(x, layer.path());

@@ -9,8 +9,8 @@
 #include "layers/patch_encoder.hpp"
 #include "train/inspect/onnx/ops.hpp"
 
-// forward(layer, x) adds the nodes that compute what layer.forward(x) computes in an evaluation.
-// Shapes are those of layers/.
+// forward(layer, x) adds the nodes that compute layer.forward(x) of an evaluation. Shapes are those
+// of layers/.
 namespace tapestry::onnx {
 
 Value forward(const Linear& layer, const Value& x);
@@ -23,10 +23,10 @@ Value forward(const Recurrent& layer, const Value& x);
 Value forward(const ConvolutionStack& layer, const Value& x);
 Value forward(const TransposedConvolutionStack& layer, const Value& x);
 
-// The tokens of a sequence that attend to each other.
+// A sequence whose tokens attend to each other.
 struct Sequence {
-  std::int64_t longest = 0;       // T at most
-  std::optional<Value> length{};  // T, (1) int64; none: the longest
+  std::int64_t longest = 0;       // maximum of T
+  std::optional<Value> length{};  // T, (1) int64; none: `longest`
   bool causal = false;
   std::optional<Value> padding{};  // (B, T) bool: hidden from every query
 };
@@ -50,14 +50,14 @@ Value forward(const PatchEncoder& layer, const Value& x);
 // The keys that are masked: bool, broadcasts to (B, H, T, S).
 struct Hidden {
   Value keys;
-  bool all_of_some;  // if all keys of a query may be masked, its output is 0
+  bool all_of_some;  // all keys of a query may be masked; its output is then 0
 };
 
-// softmax(q kᵀ / √D) v: q (B, H, T, D), k and v (B, H, S, D) -> (B, H, T, D).
+// Returns softmax(q kᵀ / √D) v: q (B, H, T, D), k and v (B, H, S, D) -> (B, H, T, D).
 Value attend(const Value& q, const Value& k, const Value& v, std::int64_t head_width,
              const std::optional<Hidden>& hidden);
 
-// (B, T, H · D) -> (B, H, T, D), and back.
+// Return x (B, T, H · D) as (B, H, T, D), and the reverse.
 Value split_heads(const Value& x, std::int64_t heads, std::int64_t head_width);
 Value join_heads(const Value& x, std::int64_t columns);
 

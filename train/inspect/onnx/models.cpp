@@ -9,7 +9,7 @@
 namespace tapestry::onnx {
 namespace {
 
-// f(layer) of the first of these kinds that the layer is.
+// Returns f(layer), with the layer as the first of these kinds that it is.
 template <class Kind, class... Others>
 Value by_kind(const Module& layer, const auto& f) {
   if (const auto* own = dynamic_cast<const Kind*>(&layer)) return f(*own);
@@ -17,7 +17,7 @@ Value by_kind(const Module& layer, const auto& f) {
   throw_unhandled("layer");
 }
 
-// Logits by an embedding's rows, for x (B, T, C) -> (B, T, V).
+// Returns logits by the rows of an embedding: x (B, T, C) -> (B, T, V).
 Value read_out(const Embedding& embedding, const Value& x) {
   return matmul(x, transpose(x.graph->parameter(embedding.weight), {1, 0}));
 }
@@ -127,7 +127,7 @@ Value forward(const VisionTransformer& model, const Value& images) {
 
 namespace {
 
-// Windows (R, T) of a forecaster -> (R, horizon).
+// Returns the forecasts of windows: (R, T) -> (R, horizon).
 Value predict(const Forecaster& model, const Value& windows) {
   if (!model.patches) return forward(model.head, windows);
   const std::int64_t N = model.patches->tokens(), P = model.options.patch;
@@ -170,7 +170,7 @@ Value forward(const Forecaster& model, const Value& x) {
 
 namespace {
 
-// (B, N) -> (B, N, 1)
+// Returns x (B, N) as (B, N, 1).
 Value column(const Value& x) { return unsqueeze(x, {2}); }
 
 Value gathered(const GraphConvolution& layer, const DenseGraphs& graphs) {
@@ -208,7 +208,7 @@ Value forward(const GraphLayer& layer, const DenseGraphs& graphs) {
   return activate(layer.activation, y + y.graph->parameter(layer.bias));
 }
 
-// x (B, N, C) -> (B, C)
+// Returns the pooled nodes of each graph: x (B, N, C) -> (B, C).
 Value pool(Pooling pooling, const Value& x, const Value& node_mask) {
   Graph& graph = *x.graph;
   const Value there = column(node_mask);
@@ -246,7 +246,7 @@ Value recall(const CompositeSum& memory, const Value& x) {
   return sum(forward(memory.value, x), 1);
 }
 
-// Sums up what all later gates leave of each value: log_gates and values (B, T, C) -> (B, C).
+// Returns Σ_t v_t g_(t+1) … g_T: logarithms of the gates and values (B, T, C) -> (B, C).
 Value forgotten(const Value& log_gates, const Value& values) {
   return sum(exp(sum_after(log_gates, 1)) * values, 1);
 }
@@ -279,7 +279,7 @@ Value recall(const SoftmaxAttention& memory, const Value& x) {
   return weighted_sum(memory, x, softmax);
 }
 
-// QueryKeyMemory and MultiHeadMemory: the last element asks.
+// Returns the output of QueryKeyMemory and MultiHeadMemory, whose query is the last element.
 Value recall(const auto& memory, const Value& x) {
   return squeeze(forward(memory.attention, unsqueeze(last(x, 1), {1}), x), 1);
 }

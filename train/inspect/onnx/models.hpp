@@ -16,7 +16,8 @@ namespace tapestry::onnx {
 Value forward(const Transformer& model, const Value& tokens);       // (B, T) -> (B, T, V)
 Value forward(const RecurrentNetwork& model, const Value& tokens);  // (B, T) -> (B, T, V)
 
-// The encoder and the decoder of a translation model. The padding of a source is masked.
+// Return the padding mask of a source, the encoded source, and the logits of the target's next
+// tokens.
 Value padding_of(const Value& source, std::int64_t padding_token);  // (B, S) -> (B, S) bool
 // (B, S) -> (B, S, C)
 Value encode(const EncoderDecoder& model, const Value& source, const Value& padding);

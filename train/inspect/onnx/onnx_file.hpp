@@ -9,16 +9,16 @@
 
 namespace tapestry::onnx {
 
-// Passes the parts of a graph's file to `write`, to be written one after the other. The values of
+// Passes the parts of a graph's file to `write`, in their order in the file. The values of
 // parameters are not copied. `version` is the program's. Throws InputError as expect_fits does.
 void write_graph(const std::function<void(const std::vector<std::string_view>& parts)>& write,
                  const Graph& graph, const std::string& version);
 
-// Throws InputError, which names the model, if a file of so many bytes exceeds the format's limit.
 inline constexpr std::int64_t most_bytes = (std::int64_t{1} << 31) - 1;
+// Throws InputError that names the model if a file of `bytes` bytes exceeds the format's limit.
 void expect_fits(const std::string& model, std::int64_t bytes);
 
-// The numbers of the fields of ONNX's messages, by message (onnx/onnx.proto).
+// The field numbers of ONNX's messages, by message (onnx/onnx.proto).
 namespace proto {
 
 namespace model {
@@ -39,7 +39,7 @@ inline constexpr int input = 1, output = 2, name = 3, op = 4, attribute = 5;
 }
 namespace attribute {
 inline constexpr int name = 1, number = 2, integer = 3, tensor = 5, integers = 8, type = 20;
-// Values of the last.
+// Values of `type`.
 inline constexpr int is_number = 1, is_integer = 2, is_tensor = 4, is_integers = 7;
 }  // namespace attribute
 namespace tensor {

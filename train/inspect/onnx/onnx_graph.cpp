@@ -86,7 +86,7 @@ Value Graph::add(const std::string& op, const std::string& name, const std::vect
   return {this, node.output};
 }
 
-// Returns the name or, if it is taken, the first free one of name_1, name_2, …
+// Returns the name or, if it is used, the first unused one of name_1, name_2, …
 std::string Graph::unused(const std::string& name) {
   std::string candidate = name;
   for (int i = 1; !names_.insert(candidate).second; ++i) candidate = fmt::format("{}_{}", name, i);

@@ -15,7 +15,7 @@
 // that mirror the layers add the nodes; they compute nothing.
 namespace tapestry::onnx {
 
-inline constexpr std::int64_t opset = 17, ir_version = 8;  // the latter is the first with opset 17
+inline constexpr std::int64_t opset = 17, ir_version = 8;  // the first IR version with opset 17
 
 // The type of a tensor's elements, by its number in the format.
 enum class Type { float32 = 1, int64 = 7, boolean = 9 };
@@ -54,7 +54,7 @@ struct Value {
 };
 
 struct Node {
-  std::string op{}, name{};  // name: also that of its output, except for outputs of the graph
+  std::string op{}, name{};  // name: also of its output, except for outputs of the graph
   std::vector<std::string> inputs{};
   std::string output{};
   std::vector<Attribute> attributes{};
@@ -82,7 +82,7 @@ class Graph final {
   Value node(const std::string& op, const std::vector<Value>& inputs,
              const std::vector<Attribute>& attributes = {});
 
-  // Each returns a Constant node. `name` describes numbers that are too many for a name.
+  // Return a Constant node. `name` describes numbers that are too many to be part of a name.
   Value constant(double number);
   Value constant(std::int64_t number);
   Value integers(const std::vector<std::int64_t>& numbers);       // (count) int64
@@ -116,7 +116,7 @@ class Graph final {
 // The models of a run. Each becomes a file with its graph's name.
 using Models = std::vector<std::shared_ptr<Graph>>;
 
-// While it lives, new nodes are named after a module.
+// A guard under which new nodes are named after a module.
 class Within final : Restore<std::string> {
  public:
   Within(const Value& value, const std::string& module) : Restore(value.graph->module_, module) {}

@@ -29,7 +29,7 @@ inline Value sigmoid(const Value& x) { return x.graph->node("Sigmoid", {x}); }
 inline Value softplus(const Value& x) { return x.graph->node("Softplus", {x}); }  // log(1 + e^x)
 inline Value at_least(const Value& x, const Value& y) { return x.graph->node("Max", {x, y}); }
 
-// Over the last axis.
+// Returns the softmax over the last axis.
 inline Value softmax(const Value& x) { return x.graph->node("Softmax", {x}, {{"axis", -1}}); }
 
 inline Value sum(const Value& x, std::int64_t axis, Keep keep = Keep::no) {
@@ -37,7 +37,7 @@ inline Value sum(const Value& x, std::int64_t axis, Keep keep = Keep::no) {
                        {{"keepdims", keep == Keep::yes ? 1 : 0}});
 }
 
-// `op` is ReduceMean or ReduceMax, which have the axes as an attribute.
+// Returns a reduction by `op`, ReduceMean or ReduceMax, which have the axes as an attribute.
 inline Value reduce(const char* op, const Value& x, std::int64_t axis, Keep keep) {
   return x.graph->node(op, {x},
                        {{"axes", std::vector{axis}}, {"keepdims", keep == Keep::yes ? 1 : 0}});
@@ -49,7 +49,7 @@ inline Value max(const Value& x, std::int64_t axis, Keep keep = Keep::no) {
   return reduce("ReduceMax", x, axis, keep);
 }
 
-// Returns the sums of each element and all before it.
+// Returns the cumulative sums: each element plus all before it.
 inline Value running_sum(const Value& x, std::int64_t axis) {
   return x.graph->node("CumSum", {x, x.graph->constant(axis)});
 }
@@ -59,7 +59,7 @@ inline Value sum_after(const Value& x, std::int64_t axis) {
   return x.graph->node("CumSum", {x, x.graph->constant(axis)}, {{"exclusive", 1}, {"reverse", 1}});
 }
 
-// Multiplies matrices of the last two axes.
+// Returns the products of matrices in the last two axes.
 inline Value matmul(const Value& x, const Value& y) { return x.graph->node("MatMul", {x, y}); }
 
 inline Value transpose(const Value& x, const std::vector<std::int64_t>& order) {
@@ -96,13 +96,13 @@ inline Value slice(const Value& x, std::int64_t axis, std::int64_t begin, std::i
                               graph.integers({axis}), graph.integers({step})});
 }
 
-// The first rows; count (1) int64.
+// Returns the first `count` rows; count (1) int64.
 inline Value first_rows(const Value& x, const Value& count) {
   const Value zero = x.graph->integers({0});
   return x.graph->node("Slice", {x, zero, count, zero});
 }
 
-// The last element of an axis, without the axis.
+// Returns the last element of an axis, without the axis.
 inline Value last(const Value& x, std::int64_t axis) {
   return squeeze(slice(x, axis, -1, std::numeric_limits<std::int64_t>::max()), axis);
 }
@@ -111,13 +111,13 @@ inline Value gather(const Value& x, const Value& indices, std::int64_t axis = 0)
   return x.graph->node("Gather", {x, indices}, {{"axis", axis}});
 }
 
-// The lengths of all axes, or of the axes [begin, end), int64.
+// Return the lengths of all axes, or of the axes [begin, end), int64.
 inline Value lengths(const Value& x) { return x.graph->node("Shape", {x}); }
 inline Value lengths(const Value& x, std::int64_t begin, std::int64_t end) {
   return x.graph->node("Shape", {x}, {{"start", begin}, {"end", end}});
 }
 
-// count (1) int64 -> 0, 1, … (count) int64.
+// Returns 0, 1, …, count - 1, (count) int64; count (1) int64.
 inline Value counted_to(const Value& count) {
   Graph& graph = *count.graph;
   return graph.node("Range", {graph.constant(std::int64_t{0}), squeeze(count, 0),

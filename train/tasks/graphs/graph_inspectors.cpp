@@ -21,7 +21,8 @@ std::string prediction(const std::vector<std::string>& classes, std::int32_t pre
   return classes[predicted] + "  " + outcome(classes[predicted], classes[label]);
 }
 
-// Returns "9  Mr. Hi  right" for nodes that were not trained on, or for the node that is named.
+// Returns a line such as "9  Mr. Hi  right" for each node that was not trained on, or for the named
+// node.
 std::string sample_nodes(GraphTask& task, const Options& options) {
   const NodeGraph& whole = *task.data().whole;
   const Batch batch = task.data().validation->batch({});
@@ -50,7 +51,7 @@ std::int32_t classify(const GraphNetwork& model, const Adjacency& graph) {
   return likeliest(logits).front();
 }
 
-// Returns "0-1 1-2 0-2" and its prediction for each graph.
+// Returns a line for each graph: its edges, "0-1 1-2 0-2", and its prediction.
 std::string sample_graphs(GraphTask& task, const Options& options) {
   const std::vector<std::string>& classes = task.data().classes;
   if (!options[prompt].empty()) {
@@ -75,8 +76,9 @@ Sample sample(GraphTask& task, const Options& options) {
 constexpr std::int64_t most_shown_nodes = 3000, most_edges = 50'000;
 constexpr std::size_t most_graphs = 12;
 
-// Adds the first edges between chosen nodes, each once, by the numbers of these nodes; and, if
-// there are weights (E) of the graph's edges, the larger weight of both directions.
+// Adds the first edges between chosen nodes, each once, by the indices of these nodes among the
+// chosen ones. If there are weights (E) of the graph's edges, adds the larger weight of both
+// directions.
 void add_edges(PlacedGraph& placed, const Adjacency& graph,
                const std::vector<std::int32_t>& number_of, std::span<const float> weights) {
   std::map<Edge, float> kept;
@@ -94,7 +96,7 @@ void add_edges(PlacedGraph& placed, const Adjacency& graph,
   }
 }
 
-// Returns the nodes with the most neighbors, in their own order.
+// Returns the nodes with the most neighbors, in ascending order.
 std::vector<std::int64_t> shown_nodes(const Adjacency& graph) {
   std::vector<std::int64_t> nodes(graph.nodes());
   std::iota(nodes.begin(), nodes.end(), 0);
@@ -116,7 +118,8 @@ std::vector<std::string> splits_of(const NodeGraph& whole) {
   return splits;
 }
 
-// Returns the mean weights (E) of the first layer's heads, if it is an attention layer.
+// Returns the weights (E) of the first layer, averaged over its heads, if it is an attention layer;
+// otherwise nothing.
 std::vector<float> attention_of(const GraphNetwork& model, const Adjacency& graph,
                                 const NodeFeatures& x) {
   const Tensor weights = model.layers.front()->weights(graph, x);  // (E, H), or empty
@@ -173,7 +176,7 @@ PlacedGraph placed_graph(GraphTask& task, std::int64_t index) {
   return placed;
 }
 
-// Returns the first of the predictions, which begin with the most confident errors.
+// Returns a table of the first predictions, which are the most confident errors.
 TablePanel confident_errors(const ClassPredictions& errors_first, const NodeGraph& whole) {
   constexpr std::size_t most = 10;
   TablePanel panel{.title = "Most confident errors",
@@ -192,8 +195,8 @@ TablePanel confident_errors(const ClassPredictions& errors_first, const NodeGrap
 
 Inspector<Sample> graph_samples() { return {{prompt, count}, &sample}; }
 
-// Shows nodes, or graphs with the most confident errors first, and the confusion matrix of the test
-// split, or of the validation split if there is none.
+// Returns panels of nodes, or of graphs with the most confident errors first, and the confusion
+// matrix of the test split, or of the validation split if there is none.
 ReportPanels graph_panels(GraphTask& task) {
   const GraphData& data = task.data();
   ClassPredictions all =

@@ -9,16 +9,16 @@
 
 namespace tapestry {
 
-// The nodes of one graph, or graphs, to classify.
+// The data of the task: the nodes of one graph, or graphs, to classify.
 struct GraphData {
   std::int64_t inputs = 0;
   std::vector<std::string> classes{};
   std::unique_ptr<Dataset> training{}, validation{}, test{};
-  std::shared_ptr<const NodeGraph> whole{};  // the graph, if nodes are classified; otherwise null
-  const SyntheticGraphs* drawn = nullptr;    // the validation data, if graphs are classified
+  std::shared_ptr<const NodeGraph> whole{};  // the graph whose nodes are classified, or null
+  const SyntheticGraphs* drawn = nullptr;  // the validation split if graphs are classified, or null
 };
 
-// The task `graph`: classifies the nodes of a graph, or whole graphs.
+// The task `graph`, which classifies the nodes of a graph, or whole graphs.
 class GraphTask final : public Task {
  public:
   explicit GraphTask(const TaskSetup& setup);

@@ -29,8 +29,8 @@ Sample sample(ImageClassification& task, const Options& options) {
   return {.text = text};
 }
 
-// weights (H, T, T) -> (H, rows, columns), as the patches lie: the weights of the token that is
-// read out, the class token, or the mean of all tokens' weights.
+// Returns the weights of the token that the head reads, the class token, or the mean of all tokens'
+// weights: (H, T, T) -> (H, rows, columns), in the layout of the patches.
 Array weights_of_patches(const VisionTransformer& model, const Tensor& weights) {
   const std::int64_t H = weights.dim(0), T = weights.dim(1), side = model.options.patch;
   const bool first = model.options.readout == Readout::class_token;
@@ -38,7 +38,7 @@ Array weights_of_patches(const VisionTransformer& model, const Tensor& weights) 
   return reshape(read_out, {H, model.options.height / side, model.options.width / side}).value();
 }
 
-// Returns what each head of each layer attends to in the image.
+// Returns the attention of each head of each layer to the patches of an image.
 AttentionMaps attention(ImageClassification& task, const Options& options) {
   const Batch batch = task.data().validation(options[index_of_first], 1);
   AttentionRecorder recorder;
@@ -87,8 +87,8 @@ Inspector<Sample> image_classification_samples() { return {{index_of_first, coun
 
 Inspector<AttentionMaps> image_classification_attention() { return {{index_of_first}, &attention}; }
 
-// Shows the confusion matrix of the test split, or of the validation split if there is none, and
-// the attention to the most confident errors and to some other images.
+// Returns panels of the confusion matrix of the test split, or of the validation split if there is
+// none, and of the attention to the most confident errors and to some other images.
 ReportPanels image_classification_panels(ImageClassification& task) {
   constexpr std::ptrdiff_t most_wrong = 4, most_shown = 6;
   const ImageDataset* test = task.data().test();

@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-// Only the classes of the synthetic images are known.
+// Returns the names of the classes, which are known only for synthetic images.
 std::vector<std::string> class_names_of(const Config& config) {
   std::vector<std::string> names = config[key::class_names];
   for (int label = 0; config[key::class_names].empty() && label < garment_classes; ++label)
@@ -26,7 +26,7 @@ std::vector<std::string> class_names_of(const Config& config) {
   return names;
 }
 
-// The validation split is a part of the published training images.
+// Reads the images of data.path. The validation split is a part of the published training images.
 ImageTaskSplits read(const Config& config, const ImageOptions& options) {
   return with_keys(
       config,
@@ -71,7 +71,7 @@ ImageData::ImageData(const TaskSetup& setup)
     width_ = std::stoll(kept_value(setup.metadata, "width"));
   }
   if (!setup.needs_data) return;
-  // A plan needs the shapes of synthetic images alone.
+  // A plan needs only the shapes of synthetic images.
   const DryRun without_values(setup.assumes_text && config_[key::data_path].empty());
   splits();
 }

@@ -42,7 +42,7 @@ struct ImageTaskSplits {
   std::optional<ImageDataset> test{};
 };
 
-// The images of a task, and their size, which a checkpoint keeps.
+// The images of a task, and their size, which a checkpoint stores.
 class ImageData {
  public:
   using Metadata = std::map<std::string, std::string>;
@@ -50,7 +50,7 @@ class ImageData {
   // Throws InputError if the images of a trained model had another size.
   explicit ImageData(const TaskSetup& setup);
 
-  // Reads or makes the images at the first call: a trained model does not need them.
+  // Reads or generates the images at the first call; a trained model does not need them.
   const ImageTaskSplits& splits();
   std::int64_t height() const { return height_; }
   std::int64_t width() const { return width_; }
@@ -58,8 +58,8 @@ class ImageData {
   Metadata metadata() const;
   const ImageDataset* test() { return splits().test ? &*splits().test : nullptr; }
 
-  // Returns up to `count` validation images from image `first` on. Throws InputError, which names
-  // --index, if there are none.
+  // Returns up to `count` validation images from image `first` on. Throws InputError that names
+  // --index if there are none.
   Batch validation(std::int64_t first, std::int64_t count);
 
  private:

@@ -26,8 +26,8 @@ class VaeTask final : public Task {
   // dimensions, training minimizes n times w · (mean error over m) + β · (mean KL over n); as sums,
   // w n/m · recon + β · kl.
   double weight_of_reconstruction() const;
-  // Returns β, which rises during its warm-up in training. An evaluation, by which the best model
-  // is chosen, uses all of it at any step.
+  // Returns β, which rises during its warm-up in training. An evaluation uses its final value at
+  // any step, because evaluations choose the best model.
   double weight_of_kl(const Pass& pass) const;
 
   Config config_;

@@ -34,14 +34,14 @@ const Key<double> spread{"spread",
                          "standard deviation of the noise that is added to a code",
                          {.low = 0, .high = 100, .used_if = {kind.is(Kind::around)}}};
 
-// Returns images (N, F) as N pictures with `columns` per row.
+// Returns images (N, F) as a grid of N pictures with `columns` per row.
 PictureGrid grid(const Tensor& images, const VaeOptions& size, std::int64_t columns) {
   const Array pixels = images.value().to(DType::float32);
   const std::int64_t N = pixels.size() / size.pixels();
   return {pixels.reshaped({N, size.height, size.width}), columns};
 }
 
-// Returns equal steps (steps, 1) from 0 to 1.
+// Returns `steps` evenly spaced numbers from 0 to 1, (steps, 1).
 Array equal_steps(std::int64_t steps) {
   std::vector<float> shares;
   for (std::int64_t i = 0; i < steps; ++i)
@@ -49,7 +49,7 @@ Array equal_steps(std::int64_t steps) {
   return Array::of(shares, {steps, 1});
 }
 
-// Returns how many images are computed at once, by their size.
+// Returns how many images are computed together; fewer if they are large.
 std::int64_t at_once(const Vae& model) {
   return std::max<std::int64_t>(1, (std::int64_t{1} << 18) / model.options.pixels());
 }
@@ -78,7 +78,7 @@ class Pictures {
         variational_(task.variational()),
         options_(options) {}
 
-  // Returns new images.
+  // Returns images decoded from samples of the prior.
   PictureGrid prior() {
     const std::int64_t images = count_or(64);
     Tensor z = deviations(images, options_[temperature]);
@@ -126,7 +126,7 @@ class Pictures {
     return options_[image_count] > 0 ? options_[image_count] : usual;
   }
 
-  // z (N, Z) -> images (N, F)
+  // Returns the decoded images: z (N, Z) -> (N, F).
   Tensor decoded(const Tensor& z) const {
     return in_parts(z, at_once(model_),
                     [&](const Tensor& some) { return model_.expected_image(some); });
@@ -137,8 +137,8 @@ class Pictures {
     return data_.validation(options_[first_image], wanted).inputs;
   }
 
-  // Returns draws (rows, Z) from N(0, scale²). A plain autoencoder has no prior: the mean and the
-  // covariance of its training images' codes take the place of 0 and of the identity.
+  // Returns samples (rows, Z) of N(0, scale²). A plain autoencoder has no prior: the mean and the
+  // covariance of its training images' codes replace 0 and the identity.
   Tensor deviations(std::int64_t rows, double scale) {
     Random random(options_[seed], Stream::sample);
     Array epsilon({rows, model_.options.latent});
@@ -181,10 +181,11 @@ Sample sample_images(VaeTask& task, const Options& options) {
   return sample;
 }
 
-// The number of images on a page, as points and as pictures beside their reconstructions.
+// Maximum number of images on a page, as points and as pictures beside their reconstructions.
 constexpr std::int64_t most_points = 2000, most_pictures = 48;
 constexpr std::int64_t most_numbers = 100'000, most_shown_pixels = 200'000;
-constexpr std::int64_t most_pixels = std::int64_t{1} << 21;  // encoded at once
+// Maximum number of pixels encoded together.
+constexpr std::int64_t most_pixels = std::int64_t{1} << 21;
 
 std::int64_t fitting(std::int64_t most, std::int64_t each) {
   return std::max<std::int64_t>(1, most / each);
@@ -281,7 +282,7 @@ LatentCodes vae_latent_codes(VaeTask& task) {
   return codes;
 }
 
-// Shows the images of the test split, or of the validation split if there is none.
+// Returns panels of the images of the test split, or of the validation split if there is none.
 ReportPanels vae_panels(VaeTask& task) {
   const Vae& model = task.model();
   const ImageDataset* test = task.data().test();

@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-// The training and the validation split, file by file.
+// The files of the training and the validation split.
 struct ConversationSplits {
   std::vector<ConversationList> training{}, validation{};
 };
@@ -29,7 +29,7 @@ std::vector<ConversationList> load_lists(const Config& config) {
   return lists;
 }
 
-// Puts whole conversations into the validation split: at least one, and not all.
+// Divides the conversations, of which whole ones are validated: at least one, and not all.
 ConversationSplits split_conversations(const Config& config) {
   std::vector<ConversationList> lists = load_lists(config);
   std::int64_t count = 0;
@@ -54,7 +54,8 @@ ConversationSplits split_conversations(const Config& config) {
   return splits;
 }
 
-// Returns the template of the config; else the model's own, or that beside the tokenizer.
+// Returns the template of the config, or else of the trained model, or of the files beside the
+// tokenizer.
 ChatTemplate chosen_template(const TaskSetup& setup) {
   const Config& config = setup.config;
   const std::string& text = config[key::chat_template];
@@ -74,7 +75,8 @@ ChatTemplate chosen_template(const TaskSetup& setup) {
   return *chosen;
 }
 
-// Returns the corpus with a tokenizer, which may be trained on the training split `lists`.
+// Returns the corpus with a tokenizer, which is trained on the training split `lists` if the config
+// asks for it.
 Corpus with_tokenizer(const Config& config, Corpus corpus, const ChatTemplate& chat_template,
                       const std::vector<ConversationList>& lists) {
   config.expect(!corpus.has_characters, key::corpus_kind,

@@ -71,39 +71,39 @@ inline const Key<std::string> chat_template{
 // A tokenizer and data sets of tokens.
 struct Corpus {
   std::shared_ptr<const Tokenizer> tokenizer{};
-  bool has_characters = false;                  // each token is one character
+  bool has_characters = false;                  // whether each token is one character
   std::optional<std::int32_t> end_of_text{};    // the token that ends a document
   std::optional<std::int32_t> end_of_answer{};  // the token that ends the assistant's turn
   // Metadata of the tokenizer that a checkpoint stores.
   std::map<std::string, std::string> metadata{};
-  std::unique_ptr<Dataset> training{}, validation{};  // null if no data was needed
+  std::unique_ptr<Dataset> training{}, validation{};  // null if data are not needed
   std::string remark{};  // the part of the data that is not used for training
 };
 
-std::vector<KeyInfo> corpus_keys();  // including key::context
+std::vector<KeyInfo> corpus_keys();  // returns the keys, including key::context
 
-// Returns in one line which text is missing and what a plan assumes in its place; nothing if it is
-// not missing, or if the task reads no text.
+// Returns one line that says which text is missing and what a plan assumes instead; nothing if no
+// text is missing, or if the task reads none.
 std::optional<std::string> assumed_text(const Config& config);
 
-// Returns the corpus with the tokenizer of the checkpoint, or else that of the config or the data.
-// Throws InputError for a file that is missing or wrong, too short a text, too long a name, shards
-// of another tokenizer, or conversations without a chat template.
+// Returns the corpus, with the tokenizer of the checkpoint, or else that of the config or the data.
+// Throws InputError for a file that is missing or invalid, a text that is too short, a name that is
+// too long, shards of another tokenizer, or conversations without a chat template.
 Corpus read_corpus(const TaskSetup& setup);
 
-// --- What read_corpus (corpus.cpp) shares with the readers of texts (text_corpus.cpp) and of
+// --- functions of read_corpus (corpus.cpp) and of the readers of texts (text_corpus.cpp) and
 // conversations (conversation_corpus.cpp) ---
 
-// Returns a corpus that has a tokenizer of characters and no data yet.
+// Returns a corpus with a character tokenizer and without data.
 Corpus by_characters(CharVocabulary symbols);
 
-// Returns a corpus that has a tokenizer of byte pairs and no data yet. `json` is the unchanged text
-// of the tokenizer.json that it was loaded from; none: as the tokenizer writes itself.
+// Returns a corpus with a byte-pair tokenizer and without data. `json` is the unchanged text of the
+// tokenizer.json that it was loaded from; none: the text that the tokenizer writes.
 Corpus by_byte_pairs(const Config& config, BytePairTokenizer tokenizer,
                      std::optional<std::string> json = {});
 const BytePairTokenizer& byte_pairs_of(const Corpus& corpus);
 
-// Sets the template in which conversations are written. A checkpoint keeps it.
+// Sets the chat template, which a checkpoint stores.
 void set_template(Corpus& corpus, const ChatTemplate& chat_template);
 
 // Returns the tokenizer that data.tokenizer names, or trains one on the texts.
@@ -113,12 +113,12 @@ BytePairTokenizer chosen_tokenizer(const Config& config, std::span<const std::st
 // Returns data.path. Throws InputError if it is empty.
 const std::string& text_path(const Config& config);
 
-// Returns how many of n are used for training: n without data.validation_fraction of it.
+// Returns how many of n are used for training: all but the fraction data.validation_fraction.
 std::int64_t training_share(const Config& config, std::int64_t n);
 
 // Return the corpus with data. `known` has the tokenizer of a trained model, or none.
 Corpus read_text_corpus(const Config& config, Corpus known);
-// Assumes a text of the size that assumed_text names.
+// Returns a corpus for a plan, with a text of the size that assumed_text names.
 Corpus assume_text(const Config& config, Corpus known);
 Corpus read_conversations(const TaskSetup& setup, Corpus known);
 

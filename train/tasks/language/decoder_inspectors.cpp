@@ -13,11 +13,11 @@ namespace tapestry {
 namespace {
 
 constexpr std::int64_t most_predictions = 5;
-// Largest number of weights of all layers, heads and examples of a page.
+// Maximum number of attention weights of all layers, heads and examples on a page.
 constexpr double most_weights = 5e5;
 constexpr std::int64_t most_tokens = 64;
 
-// Returns the most probable tokens by their probabilities (V), with labels.
+// Returns the most probable tokens, given probabilities (V), with their labels.
 std::vector<ReadExample::Prediction> likeliest_of(
     std::span<const float> probabilities,
     const std::function<std::string(std::int32_t token)>& label) {

@@ -8,19 +8,19 @@
 #include "train/inspect/onnx/models.hpp"
 #include "train/inspect/report_panels.hpp"
 
-// Shared by the inspectors of decoder-only models: language models and toy sequences.
+// Functions of the inspectors of decoder-only models: language models and toy sequences.
 namespace tapestry {
 
-// Returns what the model attends to when it reads the tokens, whose labels are given.
+// Returns the attention of the model for the tokens, with their labels.
 AttentionMaps attention_of(const Transformer& model, const std::vector<std::int32_t>& tokens,
                            const std::vector<std::string>& labels);
 
-// Returns the same with the model's predictions after each token. `label` names a token.
+// Returns the attention, and the next-token probabilities after each token. `label` returns the
+// label of a token.
 ReadExample read_by(const Transformer& model, const std::vector<std::int32_t>& tokens,
                     const std::function<std::string(std::int32_t token)>& label);
 
-// Returns how many tokens of each example a page can show the attention of, if it shows so many
-// examples.
+// Returns how many tokens of each example can be shown on a page with `examples` examples.
 std::int64_t readable_tokens(const Transformer& model, std::int64_t examples);
 
 // Returns the ONNX graph of a network that reads tokens and predicts the next one.

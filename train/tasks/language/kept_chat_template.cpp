@@ -16,12 +16,12 @@ using Json = JsonValue;
 constexpr const char *template_file = "chat_template.jinja",
                      *settings_file = "tokenizer_config.json";
 
-// The files of a published tokenizer, as far as they are there.
+// The files of a published tokenizer, as far as they exist.
 struct TokenizerFiles {
   std::optional<std::string> chat_template{}, settings{};
 };
 
-// Returns a text, or the content of an object.
+// Returns the text of a field, or the `content` of an object.
 std::string text_of(const Json& settings, const char* name) {
   const Json value = settings.value(name, Json());
   const Json text = value.is_object() ? value.value("content", Json()) : value;
@@ -61,7 +61,7 @@ std::optional<ChatTemplate> published_template(const TokenizerFiles& files) {
   }
 }
 
-// Returns the published files that a model carries.
+// Returns the published files that a model stores.
 TokenizerFiles carried_files(const std::map<std::string, std::string>& metadata) {
   const auto carried = [&](const char* name) -> std::optional<std::string> {
     const auto found = metadata.find(std::string(carried_prefix) + name);

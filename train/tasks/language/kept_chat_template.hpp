@@ -7,24 +7,24 @@
 #include "data/text/chat_template.hpp"
 #include "train/tasks/language/language_model.hpp"
 
-// The chat template of a model, which its checkpoint keeps.
+// The chat template of a model, which its checkpoint stores.
 namespace tapestry {
 
-// The name of the metadata with the template that a model was trained with, as to_json returns it.
+// The metadata field of the template that a model was trained with, in the form of to_json.
 inline constexpr const char* chat_template_name = "chat_template";
 
 // Returns the template that the model was trained with, or else that of the published tokenizer
-// whose files it preserves (chat_template.jinja, tokenizer_config.json), if there is one. Throws
-// InputError as recognized_chat_template.
+// whose files it stores (chat_template.jinja, tokenizer_config.json), if there is one. Throws
+// InputError as recognized_chat_template does.
 std::optional<ChatTemplate> kept_chat_template(const std::map<std::string, std::string>& metadata);
 
-// Returns the text in Jinja of the chat template of the published tokenizer whose files the model
-// preserves: chat_template.jinja, or the default one in tokenizer_config.json. Empty if it has
-// none. Throws InputError for several templates of which none is the default one.
+// Returns the chat template of the published tokenizer whose files the model stores, in Jinja:
+// chat_template.jinja, or the default one of tokenizer_config.json. Empty if there is none. Throws
+// InputError for several templates of which none is the default.
 std::string carried_jinja(const std::map<std::string, std::string>& metadata);
 
 // Returns the template that the model was trained with, in Jinja; nothing if it was not trained on
-// conversations, or if this is the template of the published tokenizer whose files it preserves.
+// conversations, or if this is the template of the published tokenizer whose files it stores.
 std::optional<std::string> trained_jinja(const LanguageModel& task);
 
 // Returns the template of the files beside a tokenizer.json, if there is one.

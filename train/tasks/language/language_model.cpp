@@ -21,7 +21,7 @@ const Choice<Network> model_kind{
     "kind of network",
     {{"transformer", Network::transformer}, {"recurrent", Network::recurrent}}};
 
-// Returns the keys of a transformer, of which a recurrent network has only some.
+// Returns the keys of a transformer, some of which a recurrent network has as well.
 std::vector<KeyInfo> network_keys() {
   const std::vector<KeyInfo> shared = recurrent_keys();
   std::vector<KeyInfo> all = decoder_only_keys();
@@ -82,7 +82,8 @@ std::set<std::int32_t> ends_of_text(const Corpus& corpus,
   return ends;
 }
 
-// Throws InputError if the model cannot keep packed conversations in a row apart.
+// Returns the kind of the corpus. Throws InputError if the model cannot separate packed
+// conversations in a row.
 CorpusKind checked_kind(const Config& config) {
   const CorpusKind kind = config[key::corpus_kind];
   const bool packs = kind == CorpusKind::conversations && config[key::packing];
@@ -96,7 +97,7 @@ CorpusKind checked_kind(const Config& config) {
   return kind;
 }
 
-// Returns the logits (B, T, V). If rows hold several documents, each is read by itself.
+// Returns the logits (B, T, V). If rows have several documents, each is read separately.
 Tensor logits_of(const LanguageModel::Network& network, const Batch& batch, Random* noise) {
   const auto* documents = batch.find<DocumentStarts>();
   if (const auto* recurrent = std::get_if<RecurrentNetwork>(&network)) {
@@ -156,7 +157,8 @@ LanguageModel::LanguageModel(const TaskSetup& setup)
       bytes_(bytes_of_tokens(*corpus_.tokenizer)),
       network_(make_network(setup.config, vocabulary_)) {}
 
-// The windows of a text overlap, and are more than a training reads.
+// Returns the order of the examples. The windows of a text overlap, and a training reads only a few
+// of them.
 Order LanguageModel::order() const {
   return kind_ == CorpusKind::text ? Order::with_replacement : Order::shuffled;
 }

@@ -16,12 +16,13 @@ inline const Key<std::int64_t> vocabulary{
     "model.vocabulary", 0, "rows of the embedding; 0: one per token", {.low = 0, .high = 1e7}};
 }
 
-// Metadata whose names begin so are preserved unchanged: files of a published model.
+// Prefix of metadata that are preserved unchanged: files of a published model.
 inline constexpr std::string_view carried_prefix = "carried.";
-// The name of the metadata with the tokens after which a text ends, as a JSON list of numbers.
+// The metadata field of the tokens that end a text, a JSON list of numbers.
 inline constexpr const char* stop_tokens_name = "stop_tokens";
 
-// The task `language-model`: predicts the next token of a text, or the next character of a name.
+// The task `language-model`, which predicts the next token of a text, or the next character of a
+// name.
 class LanguageModel final : public Task {
  public:
   using Network = std::variant<Transformer, RecurrentNetwork>;
@@ -45,7 +46,8 @@ class LanguageModel final : public Task {
   // Returns the token that ends the assistant's turn, if the model was trained on conversations.
   std::optional<std::int32_t> end_of_answer() const { return corpus_.end_of_answer; }
   bool ends_text(std::int32_t token) const { return ends_.contains(token); }
-  std::int64_t vocabulary() const { return vocabulary_; }  // rows of the embedding
+  // Returns the number of rows of the embedding.
+  std::int64_t vocabulary() const { return vocabulary_; }
   std::int64_t context() const { return context_; }
   bool writes_names() const { return kind_ == CorpusKind::names; }
 
@@ -56,7 +58,7 @@ class LanguageModel final : public Task {
   std::map<std::string, std::string> carried_;
   std::set<std::int32_t> ends_;
   std::int64_t vocabulary_;
-  std::vector<double> bytes_;  // the number of bytes of each token
+  std::vector<double> bytes_;  // number of bytes of each token
   Network network_;
 };
 

@@ -62,7 +62,7 @@ std::vector<std::string> read_prompts(const std::string& path) {
   return lines;
 }
 
-// Returns `each` lines of JSON for each prompt.
+// Returns `each` lines of JSON for each prompt of a file.
 Sample sample_together(const TextGenerator& writer, const std::string& path, std::int64_t each) {
   const std::vector<std::string> begins = read_prompts(path);
   const std::vector<std::string> texts = writer.continued(begins, each);
@@ -74,7 +74,7 @@ Sample sample_together(const TextGenerator& writer, const std::string& path, std
   return sample;
 }
 
-// Returns texts, or names with one per line.
+// Returns generated texts, or names with one per line.
 Sample sample(LanguageModel& task, const Options& options) {
   const TextGenerator writer = writer_of(task, options);
   const bool names = task.writes_names();
@@ -97,8 +97,7 @@ Sample sample(LanguageModel& task, const Options& options) {
   }};
 }
 
-// Returns the beginning of a text that the model generates, whose attention is shown if there is no
-// prompt.
+// Returns the beginning of a generated text, whose attention is shown if there is no prompt.
 std::vector<std::int32_t> own_text(const LanguageModel& task, const Transformer& network) {
   constexpr std::int64_t most = 24;
   std::vector<std::int32_t> text = {task.end_of_text().value_or(0)};
@@ -126,7 +125,7 @@ AttentionMaps attention(LanguageModel& task, const Options& options) {
   return attention_of(*transformer, read, labels);
 }
 
-// Returns the text with visible spaces and line ends: "·the", "↵".
+// Returns the text with symbols for spaces and line ends: "·the", "↵".
 std::string visible(std::string text) {
   if (text == "\n") return "↵";
   if (text.starts_with(' ')) text.replace(0, 1, "·");
@@ -134,7 +133,7 @@ std::string visible(std::string text) {
 }
 
 // The beginning of an example and the token that follows it, without padding and without other
-// documents of its row.
+// documents of the row.
 struct Beginning {
   std::vector<std::int32_t> tokens;
   std::int32_t next;
@@ -144,7 +143,7 @@ Beginning beginning(const Batch& batch, std::int64_t most) {
   const auto inputs = batch.inputs.values<std::int32_t>();
   const auto targets = batch.targets.values<std::int32_t>();
   const auto* documents = batch.find<DocumentStarts>();
-  std::size_t last = 0;  // token with a target
+  std::size_t last = 0;  // last token with a target
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (targets[i] != ignored_target &&
         (!documents || documents->starts.values<std::int32_t>()[i] == 0))
@@ -164,7 +163,7 @@ Inspector<Sample> language_model_samples() {
 
 Inspector<AttentionMaps> language_model_attention() { return {{prompt}, &attention}; }
 
-// Shows texts of the validation split and what the model predicts after each token.
+// Returns panels of texts of the validation split and the model's predictions after each token.
 ReportPanels language_model_panels(LanguageModel& task) {
   const auto* network = std::get_if<Transformer>(&task.network());
   if (!network) return {};

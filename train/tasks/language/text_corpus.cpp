@@ -11,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-// Sets the data sets: the first `training` tokens are for training, the others for validation.
+// Sets the data sets: the first `training` tokens are for training, the rest for validation.
 void set_splits(Corpus& corpus, const Config& config, std::shared_ptr<const TokenStream> tokens,
                 std::int64_t training) {
   const auto part = [&](std::int64_t begin, std::int64_t end, Windows windows, const char* name) {
@@ -71,8 +71,8 @@ Corpus read_characters(const Config& config, Corpus corpus) {
   return corpus;
 }
 
-// The text is split by bytes before a tokenizer is trained: the tokenizer is not trained on the
-// validation split, and every tokenizer is evaluated on the same text.
+// Reads a text with a byte-pair tokenizer. The text is split by bytes first, so that the tokenizer
+// is not trained on the validation split, and every tokenizer is evaluated on the same text.
 Corpus read_byte_pairs(const Config& config, Corpus corpus) {
   std::vector<Text> texts = load_texts(config);
   std::int64_t bytes = 0;
@@ -123,19 +123,19 @@ Corpus read_shards(const Config& config, const Corpus& known) {
         shards->folder());
   }
   constexpr std::int64_t soon_compared = std::int64_t{1}
-                                         << 30;  // larger shards: when they are read
+                                         << 30;  // larger shards are checked when they are read
   if (shards->stored_bytes() <= soon_compared) shards->verify();
   set_splits(corpus, config, shards, training_share(config, shards->size()));
   return corpus;
 }
 
-// The size of tiny Shakespeare, and its number of different characters.
+// The assumed number of characters, and of different characters: those of tiny Shakespeare.
 constexpr std::int64_t assumed_characters = 1000000, assumed_symbols = 65;
 
-// Returns a vocabulary of so many arbitrary characters, for a tokenizer of which only the size is
-// known.
+// Returns a vocabulary of `size` arbitrary characters, in place of a tokenizer of which only the
+// size is known.
 CharVocabulary made_up_vocabulary(std::int64_t size) {
-  constexpr char32_t first = 0x10000;  // enough characters follow
+  constexpr char32_t first = 0x10000;  // enough characters follow this one
   std::vector<std::string> symbols(size);
   for (std::int64_t i = 0; i < size; ++i) append_utf8(symbols[i], first + static_cast<char32_t>(i));
   return CharVocabulary(std::move(symbols));

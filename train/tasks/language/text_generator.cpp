@@ -5,7 +5,7 @@
 namespace tapestry {
 namespace {
 
-constexpr const char* line_end = "\n";  // stands before a name and after it
+constexpr const char* line_end = "\n";  // precedes and follows a name
 
 }  // namespace
 
@@ -71,8 +71,8 @@ std::vector<std::string> TextGenerator::continued(const std::vector<std::string>
   return continuations;
 }
 
-// A name begins with a line end. Without a prompt, a text begins with the token that ends
-// documents, or, if there is none, with the first character.
+// Returns the tokens of the beginning of a text. A name begins with a line end. Without a prompt, a
+// text begins with the end-of-text token, or, if there is none, with the first character.
 std::vector<std::int32_t> TextGenerator::first_tokens(const std::string& begin) const {
   const auto before = task_.tokenizer().before_text();
   std::vector<std::int32_t> first(before.begin(), before.end());

@@ -11,7 +11,7 @@
 
 namespace tapestry {
 
-// The options of `sample` and `chat` that say how a language model's next token is chosen.
+// The options of `sample` and `chat` that determine how the next token is chosen.
 namespace sampling {
 
 inline const Key<double> temperature =
@@ -37,38 +37,39 @@ SamplingOptions chosen(const Options& options, const LanguageModel& task);
 
 }  // namespace sampling
 
-// Returns the model of the task, which outlives it, in the middle of no text yet.
+// Returns a decoding state of the task's model without texts. The task must outlive it.
 DecodingState begin_decoding(const LanguageModel& task);
 
 struct WritingOptions {
   SamplingOptions sampling{};
   std::uint64_t seed = 1;
-  std::int64_t tokens = 0;           // at most; 0: 500, or of a name as many as the context holds
-  std::vector<std::string> stops{};  // a text ends before one of them; "" stops nothing
+  std::int64_t tokens = 0;  // maximum number; 0: 500, or for a name the size of the context
+  std::vector<std::string> stops{};  // a text ends before any of these; "" has no effect
 };
 
-// Generates texts with a trained model, which outlives it. The same seed and number of a text give
-// the same text.
+// A generator of texts with a trained model, which must outlive it. Equal seeds and indices of
+// texts give equal texts.
 class TextGenerator final {
  public:
-  // Take what was generated, and return whether the text continues.
+  // Functions that receive generated text, and return whether the text continues.
   using TakeText = std::function<bool(std::string_view piece)>;
   using TakeToken = std::function<bool(std::int32_t token)>;
 
   TextGenerator(const LanguageModel& task, WritingOptions options);
 
-  // Returns the tokens of the beginning of a text or name. Throws as Tokenizer::encode.
+  // Returns the tokens of the beginning of a text or name. Throws as Tokenizer::encode does.
   std::vector<std::int32_t> first_tokens(const std::string& begin) const;
 
-  // Generates what follows these tokens, the i-th of such texts, in pieces of whole characters.
+  // Generates the text after these tokens, with the random numbers of text i, in pieces of whole
+  // characters.
   void write(const std::vector<std::int32_t>& first, std::int64_t i, const TakeText& take) const;
 
-  // Generates the same as tokens, without the one that ends the text and without regard to stops.
+  // Generates the text as tokens, without the end-of-text token, and ignores stop texts.
   void write_tokens(const std::vector<std::int32_t>& first, std::int64_t i,
                     const TakeToken& take) const;
 
-  // Returns what follows each of the beginnings, `each` times. All texts are generated together,
-  // and each is the one that write() generates.
+  // Returns `each` continuations of each of the beginnings. All texts are generated together, and
+  // each is the one that write() generates.
   std::vector<std::string> continued(const std::vector<std::string>& begins,
                                      std::int64_t each) const;
 

@@ -57,8 +57,8 @@ ToySequences sequences(const Config& config, Split split) {
   return with_keys(config, {{"length", length, "raise it"}}, [&] { return ToySequences(options); });
 }
 
-// Returns in how many rows every target has the largest logit: exactly then greedy decoding from
-// the prompt gives the right answer.
+// Returns the number of rows in which every target has the largest logit; greedy decoding from the
+// prompt gives the right answer exactly for these.
 double exact_matches(const Array& logits, const Array& targets) {
   if (is_dry_run()) return 0;
   const std::int64_t B = targets.dim(0), T = targets.dim(1), V = logits.dim(2);
@@ -87,7 +87,7 @@ const Key<std::int64_t> answer_count = count_option(8, {toy_prompt.is("")});
 
 std::string question(const std::string& text) { return text.ends_with('>') ? text : text + '>'; }
 
-// A question with the model's answer.
+// A prompt with the model's answer.
 struct Answered {
   std::string text;     // "31415926>11234569"
   std::string outcome;  // "right"
@@ -118,7 +118,7 @@ AttentionMaps answer_attention(ToySequence& task, const Options& options) {
   const ToySequences& data = task.validation_data();
   std::string text = question(options[toy_prompt].empty() ? data.prompt(0) : options[toy_prompt]);
   text += data.answer(text);
-  text.pop_back();  // after it, nothing is predicted
+  text.pop_back();  // nothing is predicted after the last token
   std::vector<std::string> labels;
   for (const char c : text) labels.emplace_back(1, c);
   return attention_of(task.model(), data.vocabulary().encode(text), labels);
@@ -130,7 +130,7 @@ TokenDecoder toy_sequence_decoder(ToySequence& task) {
   };
 }
 
-// Shows validation sequences with the model's own answers.
+// Returns panels of validation sequences with the model's own answers.
 ReportPanels toy_sequence_panels(ToySequence& task) {
   const ToySequences& data = task.validation_data();
   const std::int64_t count = std::min<std::int64_t>(6, data.size());
@@ -139,7 +139,7 @@ ReportPanels toy_sequence_panels(ToySequence& task) {
   for (std::int64_t i = 0; i < count; ++i) {
     const Answered answer = answered(task, data.prompt(i));
     std::vector<std::int32_t> tokens = data.vocabulary().encode(answer.text);
-    const std::int32_t last = tokens.back();  // after it, nothing is predicted
+    const std::int32_t last = tokens.back();  // nothing is predicted after the last token
     tokens.pop_back();
     read.examples.push_back(read_by(task.model(), tokens, label));
     read.examples.back().expectations.back().actual = label(last);

@@ -119,7 +119,8 @@ ParallelText load(const Config& config, const Key<std::string>& split,
   });
 }
 
-// Throws InputError if the tokenizer lacks the special tokens with which pairs are written.
+// Returns the tokenizer of a file. Throws InputError if it lacks the special tokens of sentence
+// pairs.
 BytePairTokenizer load_tokenizer(const std::string& path) {
   BytePairTokenizer tokenizer = BytePairTokenizer::load(path);
   for (std::size_t token = 0; token < special_tokens.size(); ++token)
@@ -152,7 +153,7 @@ std::unique_ptr<Dataset> cut_to(std::int64_t limit, std::vector<TokenPair> pairs
                                        PairOptions{.context = limit, .overlong = Overlong::cut});
 }
 
-// Returns a split for evaluation. Its references are the whole lines, even if the context cuts
+// Returns a split for evaluation. Its references are whole lines, even if the context truncates
 // them.
 std::unique_ptr<Dataset> evaluation_split(const Config& config, const Key<std::string>& split,
                                           const BytePairTokenizer& tokenizer,

@@ -9,19 +9,19 @@
 
 namespace tapestry {
 
-// Pairs of sentences or dates as tokens, with the functions that encode and decode texts.
+// Pairs of sentences or dates as tokens, and the functions that encode and decode texts.
 struct ParallelCorpus {
   std::int64_t vocabulary = 0, context = 0;
   std::function<std::vector<std::int32_t>(std::string_view)> encode{};
   std::function<std::string(std::span<const std::int32_t>)> decode{};
   std::vector<std::string> decode_each(std::span<const std::int32_t> tokens) const;
-  bool lower_case = false;                            // decoded texts are in lower case
-  std::unique_ptr<Dataset> training{}, validation{};  // null if no data was needed
-  std::unique_ptr<Dataset> test{};                    // null, too, if there is no test split
+  bool lower_case = false;                            // whether decoded texts are in lower case
+  std::unique_ptr<Dataset> training{}, validation{};  // null if data are not needed
+  std::unique_ptr<Dataset> test{};                    // also null if there is no test split
   std::map<std::string, std::string> metadata{};
 };
 
-// The task `translation`: an encoder-decoder transformer of dates or sentences.
+// The task `translation`, an encoder-decoder transformer of dates or sentences.
 class Translation final : public Task {
  public:
   explicit Translation(const TaskSetup& setup);
@@ -41,7 +41,7 @@ class Translation final : public Task {
 
   const ParallelCorpus& corpus() const { return corpus_; }
   TranslateOptions decoding() const;
-  GeneratedTexts generated(const Batch& batch) const;  // predictions and references
+  GeneratedTexts generated(const Batch& batch) const;  // returns predictions and references
 
  private:
   BleuOptions bleu() const;

@@ -63,8 +63,8 @@ Sample sample_translations(Translation& task, const Options& options) {
   return {.text = text};
 }
 
-// Returns the attention while the model reads the prompt and its own translation. As in every task,
-// a query is a token that is read.
+// Returns the attention for the prompt and the model's own translation. As in every task, a query
+// is a token that is read.
 AttentionMaps attention_of_translation(Translation& task, const Options& options) {
   const ParallelCorpus& corpus = task.corpus();
   const Tokens source = source_tokens(corpus, options);
@@ -97,8 +97,8 @@ std::u32string characters(std::string_view text) {
   return all;
 }
 
-// Returns 1 − edits / length: edits is the Levenshtein distance (1966), and length that of the
-// longer text. Equal texts have 1, texts without a letter in common 0.
+// Returns 1 − edits / length, where edits is the Levenshtein distance (1966), and length that of
+// the longer text: 1 for equal texts, 0 for texts without a letter in common.
 double similarity(const std::u32string& one, const std::u32string& other) {
   std::vector<std::size_t> above(other.size() + 1), row(other.size() + 1);
   for (std::size_t j = 0; j <= other.size(); ++j) row[j] = j;
@@ -113,7 +113,8 @@ double similarity(const std::u32string& one, const std::u32string& other) {
   return longer == 0 ? 1 : 1 - static_cast<double>(row.back()) / longer;
 }
 
-// Returns (L, T, S): the attention of each layer of the decoder to the source, before each token.
+// Returns the attention of each layer of the decoder to the source when each token is predicted,
+// (L, T, S).
 Array alignments_of(const EncoderDecoder& model, const Array& source, Tokens predictions) {
   predictions.insert(predictions.begin(), bos_token);
   AttentionRecorder recorder;
@@ -182,7 +183,7 @@ std::shared_ptr<Graph> decoder_graph(const EncoderDecoder& model) {
   return graph;
 }
 
-// Returns the text of each token, for models without a tokenizer.
+// Returns the texts of all tokens, for models without a tokenizer.
 std::string token_texts(const ParallelCorpus& corpus) {
   JsonValue texts = special_tokens;
   for (std::int32_t token = special_tokens.size(); token < corpus.vocabulary; ++token)
@@ -200,7 +201,7 @@ Inspector<AttentionMaps> translation_attention() {
   return {{translation_prompt}, &attention_of_translation};
 }
 
-// Shows pairs of the test split, or of the validation split if there is none.
+// Returns panels of pairs of the test split, or of the validation split if there is none.
 ReportPanels translation_panels(Translation& task) {
   const ParallelCorpus& corpus = task.corpus();
   const Dataset& pairs = corpus.test ? *corpus.test : *corpus.validation;

@@ -88,7 +88,8 @@ MemoryNetwork network(const Config& config, const Recall& data) {
   return initialized(config, [&](Random& init) { return MemoryNetwork(options, init); });
 }
 
-// Counts right answers: all, and those in the first and in the last quarter of the items.
+// Adds the accuracy of all answers, and of those whose position is in the first and in the last
+// quarter of the items.
 void count_right(const Recall& data, const Array& logits, const Batch& batch,
                  MetricSums& averages) {
   if (is_dry_run()) return;
@@ -104,8 +105,9 @@ void count_right(const Recall& data, const Array& logits, const Batch& batch,
   }
 }
 
-// Measures over how many items attention spreads, by weights (B, H, T): T if all weights are equal,
-// 1 if one has all, else (Σ w)² / Σ w² (the effective size of a weighted sample, Kish 1965).
+// Adds the number of items over which attention spreads, from weights (B, H, T): (Σ w)² / Σ w², the
+// effective sample size (Kish 1965), which is T if all weights are equal, and 1 if all but one are
+// 0.
 void measure_spread(const Array& weights, MetricSums& averages) {
   if (weights.empty()) return;
   const std::int64_t T = weights.dim(2);
@@ -173,7 +175,7 @@ AttentionMaps attention(RecallTask& task, const Options& options) {
            .keys = words}};
 }
 
-// Shows the share of right answers by the number of items since the answer.
+// Returns a panel of the fraction of right answers by the number of items since the answer.
 ReportPanels panels(RecallTask& task) {
   constexpr std::int64_t at_once = 256;
   const Recall& data = task.validation_data();

@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-// The task `recall`: a memory is asked for one of the earlier items.
+// The task `recall`, which asks a memory for one of the earlier items.
 class RecallTask final : public Task {
  public:
   explicit RecallTask(const TaskSetup& setup);

@@ -101,7 +101,7 @@ const RegisterTask registered(spec);
 
 Forecast::Forecast(const TaskSetup& setup)
     : config_(setup.config), trained_(setup.metadata), model_(make_model(config_)) {
-  if (!trained_.empty()) {  // throw if they are damaged
+  if (!trained_.empty()) {  // throws if they are damaged
     kept_scale(trained_);
     kept_names(trained_);
   }

@@ -22,7 +22,7 @@ class Forecast final : public Task {
 
  private:
   Config config_;
-  SeriesData::Metadata trained_;  // a checkpoint's, or empty
+  SeriesData::Metadata trained_;  // metadata of a checkpoint, or empty
   std::optional<SeriesData> data_;
   Forecaster model_;
 };

@@ -19,16 +19,16 @@ const Key<std::int64_t> index_of_series = index_option("the series to look at");
 struct ForecastView {
   const SeriesTable& table;
   std::int64_t first;             // row of the first forecast; may be rows()
-  std::int64_t context, horizon;  // rows before and from `first` on
+  std::int64_t context, horizon;  // numbers of rows before `first` and from `first` on
   Array forecasts;                // (horizon, M) in the series' own units
 };
 
-// Returns the value of one of M series, of `values` (rows, M).
+// Returns the value of one of M series in a row of `values` (rows, M).
 double value_at(const Array& values, std::int64_t row, std::int64_t series) {
   return values.values<float>()[row * values.dim(1) + series];
 }
 
-// Returns the values in rows [begin, end), as far as there are such rows.
+// Returns the values in the rows [begin, end), without rows that do not exist.
 std::vector<double> values_in(const Array& values, std::int64_t begin, std::int64_t end,
                               std::int64_t series) {
   std::vector<double> found;
@@ -42,7 +42,7 @@ std::int64_t time_of(const SeriesTable& table, std::int64_t row) {
   return table.times.back() + (row - table.rows() + 1) * table.step_s();
 }
 
-// Returns "time,HUFL,HUFL forecast,…", a line for each row; cells without a value are empty.
+// Returns the CSV "time,HUFL,HUFL forecast,…" with a line per row; cells without a value are empty.
 std::string forecast_csv(const ForecastView& view) {
   std::string text = "time";
   for (const std::string& name : view.table.names)
@@ -63,7 +63,7 @@ std::string forecast_csv(const ForecastView& view) {
   return text;
 }
 
-// Returns a chart for each of the first `count` series. Step 0 is the last of the context.
+// Returns a chart for each of the first `count` series. Step 0 is the last step of the context.
 LineCharts forecast_figure(const ForecastView& view, std::int64_t count) {
   const std::int64_t first = view.first;
   const Array& known = view.table.values;
@@ -81,7 +81,8 @@ LineCharts forecast_figure(const ForecastView& view, std::int64_t count) {
   return figure;
 }
 
-// Returns the row whose time the prompt names; by default the last with a horizon of rows after it.
+// Returns the first row to forecast: the row whose time the prompt names; by default the last row
+// that is followed by a whole horizon.
 std::int64_t first_row(const SeriesTable& table, const ForecasterOptions& window,
                        const std::string& named) {
   const std::int64_t T = window.context, H = window.horizon;
@@ -144,7 +145,7 @@ Array own_units(const Array& scaled, const SeriesScale& scale, std::int64_t coun
   return slice(scale.undo(scaled), -1, 0, count).value();
 }
 
-// Returns examples from the whole test split, or from its first rows if it is long.
+// Returns examples evenly spaced over the test split, or over its first rows if it is long.
 std::vector<std::int64_t> examples_of(const SeriesDataset& test, std::int64_t horizon) {
   const std::int64_t last = std::min(test.size(), most_rows) - 1;
   const std::int64_t apart =
@@ -156,7 +157,7 @@ std::vector<std::int64_t> examples_of(const SeriesDataset& test, std::int64_t ho
 
 // --- ONNX ---
 
-// Returns one number for each of the series.
+// Returns a constant with one number for each of the series.
 onnx::Value row(onnx::Graph& graph, const std::vector<double>& numbers, const std::string& name) {
   const std::vector<float> values(numbers.begin(), numbers.end());
   return graph.constant(Array::of(values, {std::ssize(values)}), name);
@@ -164,12 +165,13 @@ onnx::Value row(onnx::Graph& graph, const std::vector<double>& numbers, const st
 
 }  // namespace
 
-// Shows the forecast from the row whose time --prompt names; by default, of the last rows.
+// Returns the inspector of a forecast from the row whose time --prompt names; by default, of the
+// last rows.
 Inspector<Sample> forecast_samples() { return {{prompt, count}, &sample}; }
 
 Inspector<AttentionMaps> forecast_attention() { return {{prompt, index_of_series}, &attention}; }
 
-// Returns forecasts of windows from the whole test split.
+// Returns panels of forecasts of windows from the whole test split.
 ReportPanels forecast_panels(Forecast& task) {
   SeriesData& data = task.data();
   const SeriesDataset& test = data.splits().test;
@@ -201,7 +203,8 @@ ReportPanels forecast_panels(Forecast& task) {
   return {windows};
 }
 
-// The graph reads and returns the series in their own units; the model itself reads z-scores.
+// Returns the graph, which reads and returns the series in their own units, although the model
+// itself reads z-scores.
 onnx::Models forecast_graphs(Forecast& task) {
   const ForecasterOptions& options = task.model().options;
   const SeriesScale scale = kept_scale(task.metadata());

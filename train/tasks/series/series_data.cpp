@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-constexpr const char* columns = "columns";  // in metadata
+constexpr const char* columns = "columns";  // name of the metadata
 
 SeriesTable load(const Config& config) {
   switch (config[key::series_kind]) {
@@ -32,7 +32,7 @@ SeriesTable load(const Config& config) {
   throw_unhandled(key::series_kind);
 }
 
-// Independent of the locale that a program sets.
+// Returns the numbers in a text, whatever the locale that a program sets.
 std::vector<double> numbers(const std::string& text) {
   std::vector<double> values;
   for (const std::string_view part : split(text, ',')) {

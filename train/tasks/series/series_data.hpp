@@ -70,24 +70,24 @@ inline const Key<std::int64_t> test_months{"data.test_months",
 
 std::vector<KeyInfo> series_keys();
 
-// Return the scale of the series that a model was trained on, and their names, of a checkpoint's
+// Return the scale and the names of the series that a model was trained on, from a checkpoint's
 // metadata.
 SeriesScale kept_scale(const std::map<std::string, std::string>& trained);
 std::vector<std::string> kept_names(const std::map<std::string, std::string>& trained);
 
-// The series of a task, z-scored by the mean and deviation of the training rows, which a checkpoint
-// keeps.
+// The series of a task, standardized by the mean and standard deviation of the training rows, which
+// a checkpoint stores.
 class SeriesData {
  public:
   using Metadata = std::map<std::string, std::string>;
 
-  // `trained` is a checkpoint's metadata, or empty. Throws InputError, which names file, line and
+  // `trained` is a checkpoint's metadata, or empty. Throws InputError that names file, line and
   // column, or the key.
   SeriesData(const Config& config, const SeriesDataset::Window& window, const Metadata& trained);
 
   const SeriesTable& table() const { return *table_; }
   const SeriesScale& scale() const { return scale_; }
-  const Array& values() const { return values_; }  // (rows, M), z-scored
+  const Array& values() const { return values_; }  // (rows, M), standardized
   Metadata metadata() const;
 
   struct Splits {

@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 constexpr const char* config_name = "adapter_config.json";
 constexpr const char* weights_name = "adapter_model.safetensors";
 
-// A linear map of a published model, "model.layers.0.self_attn.q_proj", and the rows of ours that
-// it is.
+// A linear map of a published model, "model.layers.0.self_attn.q_proj", and its rows in our
+// parameter.
 struct PublishedMap {
   std::string name;
   Linear* linear = nullptr;
@@ -34,7 +34,7 @@ struct PublishedMap {
   std::string tensor(const char* matrix) const {  // "A" or "B"
     return fmt::format("base_model.model.{}.lora_{}.weight", name, matrix);
   }
-  // Returns the place of its rows in a matrix that has no others.
+  // Returns the place of its rows in a matrix that has only these.
   TensorPlace rows_alone() const {
     TensorPlace own = place;
     own.first_row = 0;
@@ -52,11 +52,11 @@ std::vector<PublishedMap> published_maps(Linear& linear, const Config& config) {
   return maps;
 }
 
-// A map and the adapters, each of a (r, I) and b (R, r), that change some of its rows.
+// A linear map and the adapters, each of a (r, I) and b (R, r), that change some of its rows.
 struct MapChange {
   PublishedMap map;
   std::vector<const Adapter*> adapters{};
-  std::int64_t rank = 0;  // the sum of theirs
+  std::int64_t rank = 0;  // sum of the ranks of the adapters
 };
 
 std::vector<MapChange> changes_of(Module& model, const Config& config) {
@@ -74,7 +74,7 @@ std::vector<MapChange> changes_of(Module& model, const Config& config) {
   return changes;
 }
 
-// Stacks the a of all adapters and zeros below them: (rank, I).
+// Returns the a of all adapters stacked, followed by rows of zeros: (rank, I).
 Array stacked_a(const MapChange& change, std::int64_t rank) {
   Array all = Array::zeros({rank, change.map.linear->weight.tensor.dim(1)});
   auto to = all.mutable_values<float>().begin();
@@ -83,7 +83,7 @@ Array stacked_a(const MapChange& change, std::int64_t rank) {
   return all;
 }
 
-// Joins the b of all adapters side by side, each at its rows, in the published order: (R, rank).
+// Returns the b of all adapters side by side, each in its rows, in the published order: (R, rank).
 Array joined_b(const MapChange& change, std::int64_t rank) {
   const TensorPlace& place = change.map.place;
   Array all = Array::zeros({place.rows, rank});
@@ -102,7 +102,7 @@ Array joined_b(const MapChange& change, std::int64_t rank) {
   return to_published(change.map.rows_alone(), all);
 }
 
-// Returns the end of a map's name by which peft distinguishes it. GPT-2 has two c_proj.
+// Returns the end of a map's name by which peft identifies it. GPT-2 has two maps named c_proj.
 std::string target_name(const std::string& map, Architecture architecture) {
   std::size_t dot = map.rfind('.');
   if (architecture == Architecture::gpt2) dot = map.rfind('.', dot - 1);
@@ -128,7 +128,7 @@ JsonValue adapter_config(const Config& config, const std::vector<MapChange>& cha
           {"modules_to_save", nullptr}};
 }
 
-// Returns the value of a field. Fails if the key that it becomes does not allow it.
+// Returns the value of a field. Throws InputError if the key that it sets does not allow it.
 template <class T>
 T suited(const Fields& fields, const char* name, T value, const Key<T>& key) {
   if (!range_error(key, Value(value)).empty())
@@ -136,7 +136,7 @@ T suited(const Fields& fields, const char* name, T value, const Key<T>& key) {
   return value;
 }
 
-// Returns the targets of which the file has tensors. No tensor is of only a part of a map.
+// Returns the targets whose tensors the file has. No tensor belongs to a part of a map.
 std::vector<std::string> targets_in(const PublishedWeights& weights, Module& model,
                                     const Config& config) {
   std::set<std::string> names, targets;

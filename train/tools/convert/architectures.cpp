@@ -25,14 +25,15 @@ AttentionBias attention_bias_of(const Config& config) {
   return config[key::bias] ? AttentionBias::all : AttentionBias::none;
 }
 
-// The value that a key must have in one of the architectures.
+// A value that a key must have for one of the architectures.
 struct Expected {
   bool holds;
   const KeyInfo& key;
   const char* values;
 };
 
-// Fails with "key = value: `reason`; expected …; `advice`" of the first that does not hold.
+// Throws InputError "key = value: `reason`; expected …; `advice`" for the first key that has
+// another value.
 void expect_each(const Config& config, const std::string& reason, const char* advice,
                  std::initializer_list<Expected> all) {
   for (const Expected& each : all)

@@ -9,7 +9,7 @@
 #include "train/tasks/transformer_keys.hpp"
 #include "train/tools/convert/fields.hpp"
 
-// The transformers of other programs that a language model can be, and how a config describes them.
+// Architectures of language models in other programs, and the configs that describe them.
 namespace tapestry {
 
 enum class Architecture { gpt2, llama, qwen2, qwen3 };
@@ -22,11 +22,12 @@ struct ArchitectureNames {
 };
 const ArchitectureNames& names_of(Architecture architecture);
 
-// Returns the architecture of that name, of either kind. Otherwise the field fails.
+// Returns the architecture with this name, of either kind. Throws InputError that names the field
+// if there is none.
 Architecture architecture_named(const std::string& name, const char* ArchitectureNames::*kind,
                                 const Fields& fields, const char* field);
 
-// A transformer as a config.json or the fields of a GGUF file describe it.
+// A transformer, described by a config.json or by the fields of a GGUF file.
 struct PublishedConfig {
   Architecture architecture{};
   std::int64_t vocabulary = 0, context = 0, layers = 0, width = 0, feed_forward = 0;
@@ -38,7 +39,7 @@ struct PublishedConfig {
   bool feed_forward_bias = true, tied_embeddings = true;
 };
 
-// The names of a number in the config.json of GPT-2 and of the others, and in GGUF files.
+// The names of a number in the config.json of GPT-2 and of other models, and in GGUF files.
 struct NumberNames {
   std::int64_t PublishedConfig::*number;
   const char *gpt2, *llama, *gguf;
@@ -52,25 +53,24 @@ inline constexpr NumberNames number_names[] = {
 // Returns the keys of a config that describe the model, and their values.
 std::vector<std::pair<std::string, Value>> settings_of(const PublishedConfig& published);
 
-// Describes the model of a config. Throws InputError, which names the key, if no architecture has
-// what the config asks for.
+// Returns the description of a config's model. Throws InputError that names the key if no
+// architecture has this value.
 PublishedConfig published_config(const Config& config, std::int64_t vocabulary);
 
-// Returns the architecture that a config is. Throws InputError as published_config does.
+// Returns the architecture of a config. Throws InputError as published_config does.
 Architecture architecture_of(const Config& config);
 
-// Throws InputError, which names the key, if llama.cpp computes the architecture of this config
-// differently.
+// Throws InputError that names the key if llama.cpp computes this config differently.
 void expect_llama_cpp(const Config& config);
 
 // Returns config[key::key_value_heads], or the number of heads if that is 0.
 std::int64_t key_value_heads_of(const Config& config);
 
 // Reads a config.json. Throws InputError for an unknown architecture, and for a field that is
-// missing, wrong or unknown.
+// missing, invalid or unknown.
 PublishedConfig read_published_config(const JsonValue& json, const std::string& path);
 
-// Returns the config.json of a model, without the numbers of special tokens.
+// Returns the config.json of a model, without the ids of special tokens.
 JsonValue published_json(const PublishedConfig& published);
 
 }  // namespace tapestry

@@ -10,32 +10,32 @@
 
 namespace tapestry {
 
-// Reads the fields of a JSON object that another program wrote. Each has to be asked for: an
-// unknown field may change what a model computes, and is refused by name. All methods throw
-// InputError, which names the file, the field, what was found and what was expected.
+// The fields of a JSON object that another program wrote. All fields must be read: an unread field
+// is an error that names it, because it may change what the model computes. All functions throw
+// InputError that names the file, the field, its value and what was expected.
 class Fields final {
  public:
-  // `at` stands before the names in messages: "rope_scaling.".
+  // `at` precedes the names in messages: "rope_scaling.".
   Fields(const JsonValue& object, std::string path, std::string at = "");
 
-  // Return a whole number from `least` on; nothing if it is missing or null.
+  // Return a whole number of at least `least`; nothing if it is missing or null.
   std::int64_t count(const std::string& name);
   std::optional<std::int64_t> optional_count(const std::string& name, std::int64_t least = 1);
 
-  // Return a value of one type, and `otherwise` if it is missing.
+  // Return the value of a field, or `otherwise` if it is missing.
   double number(const std::string& name, std::optional<double> otherwise = {});
   bool flag(const std::string& name, bool otherwise);
   std::string text(const std::string& name, const std::string& otherwise);
 
-  // Return a null pointer if it is missing or null.
+  // Return null if the field is missing or null.
   const JsonValue* object(const std::string& name);
   const JsonValue* optional_list(const std::string& name);
   const JsonValue& list(const std::string& name);
 
-  // Fails if the field exists and has none of these values.
+  // Throws InputError if the field exists and has none of these values.
   void expect(const std::string& name, std::initializer_list<JsonValue> allowed);
 
-  // Skips fields that do not change the model.
+  // Marks fields that do not change the model as read.
   void ignore(std::initializer_list<const char*> names);
   void expect_all_known() const;
 

@@ -24,14 +24,14 @@ inline constexpr std::int64_t gguf_block = 32, gguf_scale_bytes = sizeof(std::ui
 
 const char* name_of(GgufType type);  // "F32"
 
-// Returns the bytes that so many numbers take; q8_0 stores whole blocks.
+// Returns the size in bytes of `numbers` numbers; q8_0 stores whole blocks.
 std::int64_t gguf_bytes(GgufType type, std::int64_t numbers);
 
-// Returns the finite numbers as llama.cpp stores them, bit for bit. Throws InputError if one is too
-// large for float16, or in q8_0 for 127 times the largest float16.
+// Returns finite numbers in the bits that llama.cpp stores. Throws InputError if one is too large
+// for float16, or in q8_0 for 127 times the largest float16.
 std::string gguf_stored(std::span<const float> numbers, GgufType type);
 
-// Reads as many float32 as the bytes hold.
+// Converts bytes to float32; `into` must have as many elements as the bytes.
 void read_gguf_numbers(std::string_view bytes, GgufType type, std::span<float> numbers);
 
 struct GgufField {
@@ -44,10 +44,10 @@ struct GgufField {
 struct GgufTensor {
   std::string name;  // "blk.0.attn_q.weight"
   GgufType type = GgufType::f32;
-  Shape shape{};  // (out, in) of a projection; the file has the axes in reverse order
+  Shape shape{};  // (out, in) of a projection; the file has the reverse order
 };
 
-// The types of fields, by their numbers.
+// The types of fields, with their numbers in the format.
 enum class GgufFieldType : std::uint32_t {
   uint8,
   int8,
@@ -72,25 +72,25 @@ inline std::uint64_t gguf_aligned(std::uint64_t offset, std::uint64_t alignment 
   return (offset + alignment - 1) / alignment * alignment;
 }
 
-// Writes a file as stream_file_atomically does. `values` is called for one tensor after the other
-// and returns float32 of its shape. Throws InputError, which names the tensor, if its type cannot
-// hold its numbers.
+// Writes a file with stream_file_atomically(). `values` is called for each tensor in order and
+// returns float32 of its shape. Throws InputError that names the tensor if its type cannot hold its
+// numbers.
 void write_gguf(const std::string& path, const std::vector<GgufField>& fields,
                 const std::vector<GgufTensor>& tensors,
                 const std::function<Array(std::size_t tensor)>& values);
 
-// A file whose header was read and checked. The constructor throws InputError, which names the file
-// and the byte, field or tensor: for another version, counts and lengths that exceed the file,
-// repeated names, strings that are not UTF-8, types other than GgufType's, tensors that do not
-// follow each other, and a header above 32 MiB. In addition to what it reads it takes at most 40
-// bytes per byte of the header.
+// A reader of a file. The constructor reads and checks the header, and throws InputError that names
+// the file and the byte, field or tensor: for another version, counts and lengths that exceed the
+// file, repeated names, strings that are not UTF-8, types other than GgufType's, tensors that are
+// not contiguous, and a header above 32 MiB. In addition to the data it takes at most 40 bytes of
+// memory per byte of the header.
 class GgufReader final {
  public:
   explicit GgufReader(const std::string& path);
 
   const std::string& path() const { return path_; }
-  // Returns an object of numbers, strings, booleans and lists of them. A float32 is the shortest
-  // decimal number that stands for it.
+  // Returns an object of numbers, strings, booleans and lists of them. A float32 becomes the
+  // shortest decimal number that represents it.
   const JsonValue& fields() const { return fields_; }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
 

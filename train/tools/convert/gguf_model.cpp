@@ -16,15 +16,15 @@
 namespace tapestry {
 namespace {
 
-// --- Llama 3's scaling of rotary positions: a tensor of the factors that it results in ---
+// --- Llama 3's scaling of rotary positions: a tensor of the resulting factors ---
 
 // The parameters of the rotary factors. llama.cpp does not read these fields.
 constexpr const char *low_field = "tapestry.rotary_low_frequency",
                      *high_field = "tapestry.rotary_high_frequency",
                      *context_field = "tapestry.rotary_original_context";
 
-// Returns by how much each pair of columns of a head of width D turns slower than without scaling:
-// (D / 2).
+// Returns the factor by which the rotation of each pair of columns of a head of width D is reduced
+// by the scaling: (D / 2).
 Array rotary_factors(std::int64_t D, const RotaryForm& form) {
   RotaryForm unscaled = form;
   unscaled.scaling.reset();
@@ -35,8 +35,8 @@ Array rotary_factors(std::int64_t D, const RotaryForm& form) {
   return factors;
 }
 
-// Returns the scaling that the factors result from: by the fields or, in a file of another program,
-// by the numbers that Llama 3.1 to 3.3 have. Throws InputError if it is another one.
+// Returns the scaling with these factors: from the fields or, in a file of another program, with
+// the numbers of Llama 3.1 to 3.3. Throws InputError if it is a different one.
 RotaryScaling read_scaling(Fields& fields, const PublishedTensor& tensor, std::int64_t D,
                            const RotaryForm& unscaled) {
   const Array factors = read_finite(tensor);
@@ -49,7 +49,7 @@ RotaryScaling read_scaling(Fields& fields, const PublishedTensor& tensor, std::i
       fields.optional_count(context_field).value_or(scaling.original_context);
   const bool in_order = scaling.factor >= 1 && 0 <= scaling.low_frequency &&
                         scaling.low_frequency < scaling.high_frequency;
-  const auto are_close = [](float x, float y) {  // others compute the factors in float32
+  const auto are_close = [](float x, float y) {  // other programs compute the factors in float32
     return std::fabs(x - y) <= 1e-4F * std::fabs(y);
   };
   expect_input(in_order && std::ranges::equal(factors.values<float>(),
@@ -82,7 +82,7 @@ void ignore_descriptions(Fields& fields, const JsonValue& object) {
   fields.ignore({"split.no", "split.tensors.count"});
 }
 
-// Returns whether the file has no head, or one that equals the table of embeddings.
+// Returns whether the file has no head, or a head that equals the embedding table.
 bool is_tied(const PublishedWeights& weights, const TensorNames& names) {
   const auto head = weights.tensors.find(tensor_name(names, "head.weight")),
              table = weights.tensors.find(tensor_name(names, "token_embedding.weight"));
@@ -139,7 +139,7 @@ PublishedConfig read_config(Fields& fields, const PublishedWeights& weights) {
 std::vector<GgufField> model_fields(const PublishedConfig& config, const std::string& name,
                                     GgufType stored) {
   constexpr std::uint32_t quantization_version = 2;
-  // llama.cpp's number of how most tensors of the file are stored
+  // The number of llama.cpp for the type of most tensors.
   const std::uint32_t file_type = stored == GgufType::f32 ? 0 : stored == GgufType::f16 ? 1 : 7;
   const std::string type = names_of(config.architecture).model_type;
   std::vector<GgufField> fields = {{"general.architecture", type},
@@ -174,13 +174,13 @@ std::vector<GgufField> model_fields(const PublishedConfig& config, const std::st
   return fields;
 }
 
-// Returns the type in which llama.cpp's own converter stores a tensor.
+// Returns the type with which llama.cpp's converter stores a tensor.
 GgufType type_of(const std::string& name, const Shape& shape, GgufType stored) {
   if (shape.rank() == 1 || name == "position_embd.weight") return GgufType::f32;
   return stored == GgufType::q8_0 && shape[-1] % gguf_block != 0 ? GgufType::f16 : stored;
 }
 
-// The tensors of a file, and how each is made when it is written.
+// The tensors of a file, with functions that compute them when they are written.
 struct GgufContents {
   std::vector<GgufTensor> tensors{};
   std::vector<std::function<Array()>> makers{};

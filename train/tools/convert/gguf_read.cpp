@@ -26,10 +26,10 @@ using FieldType = GgufFieldType;
 constexpr std::uint32_t oldest_version = 2;  // version 1 has other sizes
 constexpr const char* alignment_field = "general.alignment";
 constexpr std::uint64_t most_alignment = 1 << 16, max_header = 32 << 20;
-constexpr std::size_t max_tensor_name = 63, max_axes = 4;  // llama.cpp has no more
+constexpr std::size_t max_tensor_name = 63, max_axes = 4;  // limits of llama.cpp
 constexpr std::uint64_t max_numbers = 1ull << 40;
 
-// Returns the name of a type that a message refuses.
+// Returns the name of a type for a message.
 std::string type_name(std::uint32_t type) {
   static const std::map<std::uint32_t, const char*> names = {
       {0, "F32"},     {1, "F16"},      {2, "Q4_0"},   {3, "Q4_1"},    {6, "Q5_0"},
@@ -43,7 +43,7 @@ std::string type_name(std::uint32_t type) {
   return found == names.end() ? fmt::format("number {}", type) : found->second;
 }
 
-// Reads the header of a file. Every length is compared with the bytes that the file still has.
+// A reader of a header. Every length is compared with the number of remaining bytes.
 class HeaderReader final {
  public:
   HeaderReader(std::ifstream& stream, const std::string& path, std::uint64_t file_bytes)
@@ -75,7 +75,7 @@ class HeaderReader final {
     return read;
   }
 
-  // Fails if the file has no room for `count` items of at least so many bytes.
+  // Throws InputError if the file is too small for `count` items of at least `least_bytes` bytes.
   void expect_room(std::uint64_t count, std::uint64_t least_bytes, const char* what) const {
     if (count > (end_ - at_) / least_bytes)
       fail(at_, fmt::format("{}: {}, but only {} bytes are left: {}", what, count, end_ - at_,
@@ -100,10 +100,10 @@ class HeaderReader final {
   const char* cut_short_;
 };
 
-// The least bytes that a value of each type takes; a text has its length.
+// The minimum size of a value of each type; a text has a length.
 constexpr std::uint64_t value_bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};
 
-// Returns the shortest decimal number that is nearest to no other float32.
+// Returns the shortest decimal number that is nearer to this float32 than to any other.
 double shortest(float number) {
   const std::string text = fmt::format("{}", number);
   double read = 0;
@@ -111,7 +111,7 @@ double shortest(float number) {
   return read;
 }
 
-// Returns a natural number as one, whatever type it was stored as.
+// Returns an integer as unsigned if it is not negative, whatever type it was stored as.
 Json whole_number(std::int64_t number) {
   return number < 0 ? Json(number) : Json(static_cast<std::uint64_t>(number));
 }
@@ -206,7 +206,7 @@ std::uint64_t alignment_of(const Json& fields, const std::string& path) {
   return alignment;
 }
 
-// Reads a tensor's description. Its numbers have to begin where those of the one before it end.
+// Reads a tensor's description. Its data must begin where those of the tensor before it end.
 GgufTensor read_description(HeaderReader& header, std::uint64_t expected_offset) {
   const std::uint64_t begin = header.at();
   GgufTensor tensor{.name = header.text("a tensor's name")};
@@ -288,7 +288,7 @@ GgufReader::GgufReader(const std::string& path) try : path_(path) {
   expect_input(version >= oldest_version && version <= gguf_version,
                "{}: byte 4: version {}, expected {} or {}, little-endian; convert the model again",
                path, version, oldest_version, gguf_version);
-  // Sizes with empty names, and with one axis.
+  // Minimum sizes, with empty names and one axis.
   constexpr std::uint64_t least_field = 13, least_tensor = 32;
   const auto tensors = header.number<std::uint64_t>("the number of tensors");
   const auto fields = header.number<std::uint64_t>("the number of fields");
@@ -322,7 +322,7 @@ GgufReader::GgufReader(const std::string& path) try : path_(path) {
                "{}: {} bytes; expected {}, the end of its tensors", path, file_bytes,
                data_begin + offset);
 } catch (const InputError& error) {
-  throw InputError(printable(error.what()));  // a name may hold anything
+  throw InputError(printable(error.what()));  // a name may contain any characters
 }
 
 Array GgufReader::read(std::size_t index) {

@@ -9,28 +9,29 @@
 #include "train/tools/convert/gguf_file.hpp"
 #include "train/tools/convert/import.hpp"
 
-// The tokenizer in a GGUF file: its fields tokenizer.*, by which llama.cpp tokenizes texts.
+// The tokenizer in a GGUF file, that is, its fields tokenizer.*, with which llama.cpp tokenizes
+// texts.
 namespace tapestry {
 
 struct GgufTokens {
   std::vector<GgufField> fields{};
-  std::vector<std::string> notes{};  // differences from llama.cpp, to be printed
+  std::vector<std::string> notes{};  // messages about differences from llama.cpp
 };
 
 // Returns the fields of a model's tokenizer. Byte pairs and the characters of names become
-// llama.cpp's tokenizer "gpt2". The characters of texts become "rwkv", of the longest token that
-// fits, because only this one may lack a token that ends a text. Throws InputError, which names
-// what llama.cpp cannot do as the tokenizer does it.
+// llama.cpp's tokenizer "gpt2". The characters of texts become "rwkv" (longest match), because it
+// is the only one that may lack a token that ends a text. Throws InputError that names what
+// llama.cpp does not support.
 GgufTokens gguf_tokens(const LanguageModel& task);
 
 // Reads the tokenizer from the fields. `rows` becomes the number of tokens in the file, which is
-// that of the embedding's rows: unused tokens at the end are left out. Throws InputError, which
-// names the file and the field, for a tokenizer of another kind or a wrong one.
+// that of the embedding's rows: unused tokens at the end are omitted. Throws InputError that names
+// the file and the field for an unknown kind of tokenizer or an invalid one.
 ImportedTokens read_gguf_tokens(Fields& fields, const std::string& path, std::int64_t& rows);
 
 namespace gguf {
 
-// llama.cpp's kinds of tokens.
+// The kinds of tokens in llama.cpp.
 enum TokenKind : std::int32_t { normal = 1, unknown, control, user_defined, unused };
 
 inline constexpr const char *model_field = "tokenizer.ggml.model",
@@ -45,12 +46,13 @@ inline constexpr const char *model_field = "tokenizer.ggml.model",
                             *add_bos_field = "tokenizer.ggml.add_bos_token",
                             *add_eos_field = "tokenizer.ggml.add_eos_token",
                             *template_field = "tokenizer.chat_template";
-// llama.cpp does not read these.
+// Fields that llama.cpp does not read.
 inline constexpr const char *composes_field = "tapestry.composes", *names_field = "tapestry.names";
-// llama.cpp's names of tokenizers.
+// The names of tokenizers in llama.cpp.
 inline constexpr const char *byte_pairs = "gpt2", *longest_match = "rwkv";
 
-// llama.cpp's names of patterns. With some of them a piece that is a token is not merged.
+// The name of a piece pattern in llama.cpp. With some patterns, a piece that is a token is not
+// merged.
 struct PatternName {
   const char* name;
   PiecePattern pattern;

@@ -17,7 +17,7 @@ namespace {
 using namespace gguf;
 using Json = JsonValue;
 
-// Returns the bytes of a token as lists of RWKV's tokens write it.
+// Returns the bytes of a token in the escaped form of RWKV's token lists.
 std::string unescaped(std::string_view text) {
   std::string bytes;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -68,7 +68,7 @@ class TokenReader final {
 
  private:
   void ignore() {
-    // They do not change how texts are tokenized, or are not for Tapestry to follow.
+    // They do not change the tokens of a text, or Tapestry does not support them.
     fields_.ignore({"tokenizer.ggml.scores", "tokenizer.ggml.token_type_count",
                     "tokenizer.ggml.unknown_token_id", "tokenizer.ggml.seperator_token_id",
                     "tokenizer.ggml.cls_token_id", "tokenizer.ggml.mask_token_id",
@@ -137,13 +137,13 @@ class TokenReader final {
     fields_.fail(pattern_field, fmt::format("one of {}", fmt::join(known, ", ")));
   }
 
-  // Returns the tokenizer as a tokenizer.json, whose own reader checks it.
+  // Returns the tokenizer as a tokenizer.json, which is checked by its reader.
   std::string json_of(const PatternName& pattern) {
     BytePairModel empty{.whole_first = pattern.whole_first};
     empty.pieces.pattern = pattern.pattern;
     empty.pieces.compose = fields_.flag(composes_field, pattern.pattern == PiecePattern::qwen2);
     Json root = Json::parse(BytePairTokenizer(std::move(empty)).to_json());
-    // Special tokens at the end of the list are added to a vocabulary, as in published files.
+    // Special tokens at the end of the list become added tokens, as in published files.
     std::size_t listed = names_.size();
     while (listed > 0 && kinds_[listed - 1] != normal) --listed;
     Json::object_t vocabulary;
@@ -161,7 +161,7 @@ class TokenReader final {
     return root.dump();
   }
 
-  // Returns the token that is added to texts if the flag is set.
+  // Returns the tokens that are added to texts if the flag is set.
   std::vector<std::int32_t> added(const char* flag, bool usually,
                                   std::optional<std::uint32_t> token) {
     if (!fields_.flag(flag, usually)) return {};

@@ -36,7 +36,7 @@ void expect_supported(bool holds, const std::string& what) {
   expect_input(holds, "the tokenizer {}: llama.cpp does not; --format huggingface keeps it", what);
 }
 
-// Throws InputError for what llama.cpp's tokenizer "gpt2" cannot do.
+// Throws InputError for what llama.cpp's tokenizer "gpt2" does not support.
 void expect_supported(const BytePairTokenizer& tokenizer) {
   const BytePairModel& model = tokenizer.model();
   bool has_all_bytes = true;
@@ -56,7 +56,7 @@ struct TokenList {
   std::vector<std::int32_t> kinds{};
 };
 
-// Gives names to the rows of the embedding that are not tokens.
+// Appends names for the rows of the embedding that are not tokens.
 void fill_up(TokenList& list, std::int64_t rows, const char* begins) {
   const std::unordered_set<std::string> taken(list.names.begin(), list.names.end());
   for (std::int64_t row = std::ssize(list.names); row < rows; ++row) {
@@ -79,14 +79,14 @@ TokenList list_of(const BytePairModel& model, std::int64_t rows) {
   return list;
 }
 
-// Returns the number of a special token that was kept by import, if the model has such a row.
+// Returns the id of a special token that import stored, if the model has such a row.
 std::optional<std::int64_t> kept_number(const LanguageModel& task, const char* name) {
   const Json number = kept_special_tokens(task.metadata()).value(name, Json());
   if (!number.is_number_unsigned() || number >= task.vocabulary()) return std::nullopt;
   return number.get<std::int64_t>();
 }
 
-// Returns a token that occurs in no text. llama.cpp ends texts at token 11 if no field names one.
+// Returns a token that occurs in no text. If no field names an end token, llama.cpp uses token 11.
 std::int32_t harmless_end(const TokenList& list) {
   const auto found = std::ranges::find_if(
       list.kinds, [](std::int32_t kind) { return kind == control || kind == unused; });
@@ -149,8 +149,8 @@ GgufTokens of_byte_pairs(const LanguageModel& task, const BytePairTokenizer& tok
   return tokens;
 }
 
-// Names begin and end with the first symbol, a newline. Merges compose a character of several bytes
-// from them; their intermediate results are not tokens.
+// Returns the tokenizer of names, which begin and end with the first symbol, a newline. Merges
+// compose a character of several bytes; their intermediate results are not tokens.
 GgufTokens of_names(const CharVocabulary& vocabulary, std::int64_t rows) {
   GgufTokens tokens;
   TokenList list;
@@ -175,7 +175,7 @@ GgufTokens of_names(const CharVocabulary& vocabulary, std::int64_t rows) {
   return tokens;
 }
 
-// Returns a symbol as lists of RWKV's tokens write it.
+// Returns a symbol in the escaped form of RWKV's token lists.
 std::string escaped(std::string_view symbol) {
   if (symbol == "\\") return "\\\\";
   const auto byte = static_cast<unsigned char>(symbol.front());
@@ -187,7 +187,7 @@ GgufTokens of_characters(const CharVocabulary& vocabulary, std::int64_t rows) {
   TokenList list;
   for (const std::string& symbol : vocabulary.symbols()) list.names.push_back(escaped(symbol));
   list.kinds.assign(list.names.size(), normal);
-  fill_up(list, rows, "\\xff");  // no text has this byte
+  fill_up(list, rows, "\\xff");  // no text contains this byte
   add_list(tokens, longest_match, nullptr, std::move(list));
   if (std::ranges::any_of(vocabulary.symbols(),
                           [](const std::string& symbol) { return symbol.size() > 1; }))

@@ -23,7 +23,7 @@ std::uint16_t finite_float16(float number) {
   return bits;
 }
 
-// d = max |x| / 127, q = x / d rounded to the nearest, halves away from zero.
+// Stores a block: d = max |x| / 127, q = x / d rounded to nearest, halves away from zero.
 void store_block(std::span<const float> numbers, char* to) {
   float largest = 0;
   for (const float number : numbers) largest = std::max(largest, std::fabs(number));
@@ -65,7 +65,7 @@ void append_typed(std::string& bytes, const std::vector<Element>& list) {
   for (const Element& element : list) append(bytes, element);
 }
 
-// Returns what is before the tensors' numbers.
+// Returns the part of the file before the tensors' data.
 std::string header_of(const std::vector<GgufField>& fields,
                       const std::vector<GgufTensor>& tensors) {
   std::string header = "GGUF";

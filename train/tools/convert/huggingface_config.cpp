@@ -7,7 +7,8 @@
 namespace tapestry {
 namespace {
 
-// Hugging Face's names of activations, and ours. Export uses the first of each.
+// The names of activations in Hugging Face's transformers and here. Export uses the first name of
+// each.
 constexpr std::pair<const char*, Activation> activation_names[] = {
     {"silu", Activation::silu},          {"swish", Activation::silu},
     {"gelu", Activation::gelu},          {"gelu_new", Activation::gelu_tanh},
@@ -27,15 +28,15 @@ const char* activation_name(Activation activation) {
       ->first;
 }
 
-// Skips fields of any config.json that do not change what its model computes.
+// Marks fields of any config.json that do not change what the model computes as read.
 void ignore_common(Fields& fields) {
-  // How the model is stored and used.
+  // Storage and use of the model.
   fields.ignore({"architectures", "transformers_version", "torch_dtype", "dtype", "use_cache",
                  "_name_or_path", "model_name", "tokenizer_class", "transformers.js_config",
                  "unsloth_version", "torchscript", "use_bfloat16", "return_dict",
                  "output_attentions", "output_hidden_states", "attn_implementation",
                  "_attn_implementation_autoset"});
-  // How it is trained, and special tokens.
+  // Training of the model, and special tokens.
   fields.ignore({"bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id",
                  "task_specific_params", "id2label", "label2id", "problem_type",
                  "gradient_checkpointing", "initializer_range", "attention_dropout", "attn_pdrop",
@@ -71,7 +72,7 @@ std::optional<RotaryScaling> read_rotary_scaling(Fields& fields) {
 
 RotaryForm read_rotary(Fields& fields, const std::string& path) {
   RotaryForm rotary{.base = fields.number("rope_theta", 10000.0)};
-  for (const char* name : {"rope_scaling", "rope_parameters"})  // the latter since version 5
+  for (const char* name : {"rope_scaling", "rope_parameters"})  // the second one since version 5
     if (const JsonValue* object = fields.object(name)) {
       Fields inner(*object, path, std::string(name) + ".");
       rotary.base = inner.number("rope_theta", rotary.base);

@@ -16,7 +16,7 @@
 namespace tapestry {
 namespace {
 
-// Other programs require it: "pt", the library that the tensors are for.
+// Metadata that other programs require: "pt", the library for which the tensors are stored.
 const std::map<std::string, std::string> weights_metadata = {{"format", "pt"}};
 
 Safetensors published_weights(const Config& config, Module& model, Architecture architecture) {
@@ -30,8 +30,8 @@ Safetensors published_weights(const Config& config, Module& model, Architecture 
   return file;
 }
 
-// Returns the text of the token that ends a text or, after a training on conversations, an answer.
-// Empty if there is none.
+// Returns the text of the token that ends a text or, after a training on conversations, an answer;
+// empty if there is none.
 std::string end_text(const LanguageModel& task) {
   const auto end = task.end_of_answer() ? task.end_of_answer() : task.end_of_text();
   return end ? task.tokenizer().byte_pairs()->model().tokens[*end] : "";
@@ -45,8 +45,8 @@ JsonValue tokenizer_config(const LanguageModel& task) {
   return json;
 }
 
-// Returns the numbers of special tokens: those that the model was imported with, and the end of a
-// text. A training on conversations decides where an answer ends.
+// Returns the ids of special tokens: those that import stored, and the end of a text. After a
+// training on conversations, its end of an answer replaces the stored one.
 JsonValue special_ids(const LanguageModel& task, const Metadata& metadata) {
   JsonValue ids = kept_special_tokens(metadata);
   if (task.end_of_answer()) {
@@ -63,7 +63,7 @@ std::string text_of(const JsonValue& json) { return json.dump(2) + "\n"; }
 
 using Files = std::map<std::string, std::string>;
 
-// Sets fields of the object in one of the files.
+// Sets fields of the JSON object in one of the files.
 void set_fields(Files& files, const std::string& name, const JsonValue& fields) {
   JsonValue json = JsonValue::parse_or_null(files.at(name));
   expect_input(json.is_object(), "{}: expected a JSON object", name);
@@ -71,7 +71,7 @@ void set_fields(Files& files, const std::string& name, const JsonValue& fields) 
   files[name] = text_of(json);
 }
 
-// Writes into the files the chat template of the training and the token that ends its answers.
+// Adds the chat template of the training and the token that ends its answers to the files.
 void set_conversations(Files& files, const LanguageModel& task, const JsonValue& ids) {
   if (!task.end_of_answer()) return;
   JsonValue settings = {{"eos_token", end_text(task)}};

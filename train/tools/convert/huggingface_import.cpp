@@ -39,7 +39,7 @@ std::string read_required(const std::string& folder, const std::string& name,
 
 // --- weights ---
 
-// Returns the name of the file that holds each tensor, from the index's weight_map.
+// Returns the file name of each tensor, from the index's weight_map.
 std::map<std::string, std::string> read_index(const std::string& path) {
   const Json index = parse_json(read_file(path, max_index_bytes), path);
   const Json map = index.is_object() ? index.value("weight_map", Json()) : Json();
@@ -75,7 +75,7 @@ PublishedWeights read_sharded_weights(const std::string& folder) {
   return weights;
 }
 
-// GPT-2's own file lacks the prefix that its tensors have in other models.
+// Adds the prefix of the tensors' names that GPT-2's own file lacks.
 void add_gpt2_prefix(PublishedWeights& weights) {
   if (weights.tensors.contains("transformer.wte.weight")) return;
   std::map<std::string, PublishedTensor> prefixed;
@@ -86,7 +86,7 @@ void add_gpt2_prefix(PublishedWeights& weights) {
 
 // --- tokens ---
 
-// Returns a kept file as an object, which is empty if the folder has no such file.
+// Returns a stored file as an object, which is empty if the folder has no such file.
 Json kept_object(const Metadata& metadata, const std::string& folder, const char* name) {
   const auto kept = metadata.find(kept_file(name));
   if (kept == metadata.end()) return Json::object();
@@ -96,7 +96,7 @@ Json kept_object(const Metadata& metadata, const std::string& folder, const char
 }
 
 // Returns the token that ends a text: eos_token of tokenizer_config.json, a string or an object's
-// content, or else the first number of config.json's eos_token_id. Empty if neither names one.
+// content, or else the first id of config.json's eos_token_id; empty if there is neither.
 std::string end_of_text(const Json& config, const Metadata& metadata, const std::string& folder,
                         const BytePairTokenizer& tokenizer) {
   const Json token =
@@ -118,8 +118,8 @@ std::string end_of_text(const Json& config, const Metadata& metadata, const std:
   return tokenizer.model().tokens[number];
 }
 
-// Keeps the files of the folder that export writes again, and the numbers of special tokens. Texts
-// end after eos_token_id of generation_config.json, or else of config.json.
+// Returns the files of the folder that export writes again, and the ids of special tokens. The
+// tokens that end a text are eos_token_id of generation_config.json, or else of config.json.
 Metadata kept_from(const std::string& folder, const Json& config) {
   Metadata metadata;
   for (const char* name : kept_file_names) {

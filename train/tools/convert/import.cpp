@@ -41,9 +41,9 @@ std::unique_ptr<Task> build_task(const PublishedModel& published, const Config& 
   }
 }
 
-// Throws InputError for a tensor that no parameter takes, unless it changes nothing: constants, and
-// the head if it equals the table of embeddings that the config ties it to. The config of a GGUF
-// file says so only if they are equal.
+// Throws InputError for a tensor that no parameter uses, unless it has no effect: constants, and
+// the head if it equals the embedding table to which the config ties it. The config of a GGUF file
+// ties them only if they are equal.
 void check_unused(const PublishedTensor& tensor, const std::string& name,
                   const PublishedModel& published, const Config& config) {
   const TensorNames names = {published.format, published.config.architecture};
@@ -59,7 +59,7 @@ void check_unused(const PublishedTensor& tensor, const std::string& name,
                tensor.path, tensor.name, table);
 }
 
-// Copies each tensor to its places in the model. All names and shapes are checked first.
+// Copies the tensors into the model. All names and shapes are checked first.
 void fill(const PublishedModel& published, const ImportedModel& model) {
   struct Copy {
     Parameter* parameter;
@@ -97,7 +97,7 @@ void keep_special_tokens(const JsonValue& config, const EndTokens& ends, Metadat
   const JsonValue numbers = ends.ids.is_array()  ? ends.ids
                             : ends.ids.is_null() ? JsonValue::array()
                                                  : JsonValue::array({ends.ids});
-  for (const JsonValue& id : numbers)  // models may have rows that their tokenizers do not name
+  for (const JsonValue& id : numbers)  // a model may have rows without a token
     expect_input(id.is_number_unsigned() && id <= std::numeric_limits<std::int32_t>::max(),
                  "{}: eos_token_id: expected the number of a token, or a list of them, found {}",
                  ends.path, brief(ends.ids));

@@ -19,87 +19,88 @@ struct ImportedModel {
 
 // Reads a folder of Hugging Face's transformers: config.json, weights as safetensors in float32,
 // float16 or bfloat16, and tokenizer.json. If they exist, tokenizer_config.json,
-// generation_config.json and chat_template.jinja are kept for export. `overrides` change keys of
-// the config. Throws InputError, which names the file and the field or tensor, for all that is not
-// understood: nothing is guessed.
+// generation_config.json and chat_template.jinja are stored for export. `overrides` change keys of
+// the config. Throws InputError that names the file and the field or tensor for anything unknown.
 ImportedModel import_published(const std::string& folder,
                                const std::vector<std::string>& overrides);
 
-// Reads a GGUF file of llama.cpp, of the architecture gpt2, llama, qwen2 or qwen3 and in F32, F16
-// or Q8_0, with its tokens. `overrides` and errors are those of import_published.
+// Reads a GGUF file of llama.cpp with its tokens: architecture gpt2, llama, qwen2 or qwen3, in F32,
+// F16 or Q8_0. `overrides` and errors are those of import_published.
 ImportedModel import_gguf(const std::string& path, const std::vector<std::string>& overrides);
 
-// Returns the model of a run with the adapter of a folder of peft added, or without one if the name
-// of the folder is empty: load_trained(). Throws InputError, which names the field or tensor, if
-// the adapter is of another kind or of another model.
+// Returns load_trained() of a run, with the adapter of a folder of peft added unless `adapter` is
+// empty. Throws InputError that names the field or tensor if the adapter is of an unsupported kind
+// or of another model.
 TrainedModel load_trained_with(const std::string& adapter, const std::string& run,
                                const std::vector<std::string>& overrides, bool needs_data);
 
-// Reads an adapter_config.json. Throws InputError for a field that is missing, wrong or unknown.
 struct PublishedAdapter {
   std::int64_t rank = 0;
   double alpha = 0, dropout = 0;  // the changes are multiplied by alpha / rank
 };
+// Reads an adapter_config.json. Throws InputError for a field that is missing, invalid or unknown.
 PublishedAdapter read_adapter_config(const JsonValue& json, const std::string& path);
 
-// --- what imports hand to import_model ---
+// --- arguments of import_model ---
 
 struct PublishedTensor {
   std::string path;  // path of the file
-  std::string name;  // in that file
+  std::string name;  // name in that file
   Shape shape;
-  std::function<Array()> read;  // returns float32; InputError if it holds integers
+  std::function<Array()> read;  // returns float32; throws InputError if it holds integers
 };
 
-// The tensors of another program's model by name.
+// The tensors of a model of another program, by name.
 struct PublishedWeights {
   std::string path;     // path of the file, or of the index of several files
-  std::string request;  // says in messages what describes the tensors: "config.json asks for"
+  std::string request;  // what requires the tensors, for messages: "config.json asks for"
   std::map<std::string, PublishedTensor> tensors{};
 
-  // Returns a tensor of that shape. Throws InputError if it is missing or has another shape.
+  // Returns a tensor. Throws InputError if it is missing or has another shape.
   const PublishedTensor& find(const std::string& name, const Shape& shape) const;
 };
 
-// Adds the tensors of a safetensors file. Throws InputError if the file is damaged, or a tensor is
-// known already.
+// Adds the tensors of a safetensors file. Throws InputError if the file is damaged, or if a name
+// occurs twice.
 void add_safetensors(const std::string& path, PublishedWeights& weights);
 
-// Returns the tensors of a folder: of model.safetensors, or of the several files that
-// model.safetensors.index.json names. Throws InputError if a file is missing, damaged, or holds
-// other tensors than the index says.
+// Returns the tensors of a folder: of model.safetensors, or of the files that
+// model.safetensors.index.json names. Throws InputError if a file is missing, damaged, or has other
+// tensors than the index names.
 PublishedWeights read_published_weights(const std::string& folder);
 
 // Returns the tensor as float32. Throws InputError if its numbers are not finite.
 Array read_finite(const PublishedTensor& tensor);
 
-bool are_equal(const PublishedTensor& a, const PublishedTensor& b);  // in shape and numbers
+// Returns whether shapes and elements are equal.
+bool are_equal(const PublishedTensor& a, const PublishedTensor& b);
 
-// The tokenizer and other files, which the metadata of a language model keep until export.
+// The tokenizer and other files, which the metadata of a language model store for export.
 using Metadata = std::map<std::string, std::string>;
 
-// The files that are kept unchanged, of at most so many bytes each, and the names of the metadata
-// that keep them.
+// The files that are stored unchanged, their maximum size in bytes, and the names of their
+// metadata.
 inline constexpr const char* kept_file_names[] = {"tokenizer_config.json", "generation_config.json",
                                                   "chat_template.jinja"};
 inline constexpr std::int64_t max_kept_bytes = 1 << 20;
 std::string kept_file(const std::string& name);
 
-// Adds the numbers of special tokens to the metadata: bos_token_id, eos_token_id and pad_token_id
-// of `config`, and the tokens after which texts end, a number or a list in the file `path`. Throws
-// InputError if these are no numbers of tokens.
 struct EndTokens {
   std::string path;
   JsonValue ids;
 };
+// Adds the ids of special tokens to the metadata: bos_token_id, eos_token_id and pad_token_id of
+// `config`, and the tokens that end a text, a number or a list in the file `path`. Throws
+// InputError if these are not ids of tokens.
 void keep_special_tokens(const JsonValue& config, const EndTokens& ends, Metadata& metadata);
 
-// Returns an object of the numbers of special tokens; it is empty if none were kept.
+// Returns an object of the ids of special tokens, which is empty if none were stored.
 JsonValue kept_special_tokens(const Metadata& metadata);
 
 struct ImportedTokens {
   Metadata metadata{};
-  std::map<std::string, std::string> settings{};  // the keys of a config that describe them
+  // Keys of a config that describe the metadata's tokenizer.
+  std::map<std::string, std::string> settings{};
 };
 
 struct PublishedModel {
@@ -111,9 +112,9 @@ struct PublishedModel {
   PublishedWeights weights{};
 };
 
-// Builds the model and fills it with its weights. `overrides` change keys of its config. Throws
-// InputError if a tensor is missing, superfluous, of another shape or not finite, or if the config
-// describes a larger model than the weights are, which is known before it is built.
+// Constructs the model with its weights. `overrides` change keys of its config. Throws InputError
+// if a tensor is missing, superfluous, of another shape or not finite, or, before the model is
+// constructed, if the config describes a larger model than the weights.
 ImportedModel import_model(const PublishedModel& published,
                            const std::vector<std::string>& overrides);
 

@@ -13,7 +13,7 @@ namespace tapestry {
 namespace {
 namespace fs = std::filesystem;
 
-// Writes a graph with the metadata of the run by write(parts).
+// Writes a graph with the metadata of the run through write(parts).
 void write_model(onnx::Graph& graph, const TrainedModel& trained, const auto& write) {
   graph.note("config", trained.config.toml());
   graph.note("steps", std::to_string(trained.state.step));

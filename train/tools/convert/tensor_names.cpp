@@ -8,11 +8,12 @@
 namespace tapestry {
 namespace {
 
-// A module of ours and the modules of others that hold its rows. "*" is the number of a block.
+// A module of ours and the modules of other programs that have its rows. "*" is the index of a
+// block.
 struct ModuleNames {
   std::string_view ours;
   std::vector<std::string_view> huggingface, gguf;
-  bool transposed = false;  // the weights in Hugging Face's files
+  bool transposed = false;  // weights are transposed in Hugging Face's files
 };
 
 const std::vector<ModuleNames>& gpt2_modules() {
@@ -58,8 +59,8 @@ const std::vector<ModuleNames>& llama_modules() {
   return modules;
 }
 
-// Returns the number that "*" of the pattern stands for in the name, "" if the pattern has none,
-// or nothing if the name does not match.
+// Returns the number at "*" of the pattern in a name; "" if the pattern has no "*", and nothing if
+// the name does not match.
 std::optional<std::string> number_in(std::string_view name, std::string_view pattern) {
   const std::size_t star = pattern.find('*');
   if (star == pattern.npos) return name == pattern ? std::optional<std::string>("") : std::nullopt;
@@ -73,7 +74,7 @@ std::optional<std::string> number_in(std::string_view name, std::string_view pat
   return is_number ? std::optional<std::string>(number) : std::nullopt;
 }
 
-// The modules that hold a module of ours, with the number of its block.
+// The modules of other programs for a module of ours, with the index of its block.
 struct FoundModules {
   std::vector<std::string> names{};
   bool transposed = false;
@@ -97,14 +98,15 @@ FoundModules find_modules(const TensorNames& names, std::string_view module) {
                                names_of(names.architecture).class_name, module));
 }
 
-// Returns how many heads of the module's part rotary positions turn. A norm is of one head.
+// Returns the number of heads that rotary positions rotate in a part of the module. A norm has one
+// head.
 std::int64_t turned_heads(std::string_view module, std::size_t part, const Config& config) {
   if (module.ends_with("query_norm") || module.ends_with("key_norm")) return 1;
   if (!module.ends_with("query_key_value") || part == 2) return 0;
   return part == 0 ? config[key::heads] : key_value_heads_of(config);
 }
 
-// Returns the row of ours that row `row` of theirs is, counted from the place's first.
+// Returns the row in our tensor for row `row` of theirs, relative to the first row of the place.
 std::int64_t row_of_ours(const TensorPlace& place, std::int64_t row) {
   if (place.reordered_heads == 0) return row;
   const std::int64_t D = place.rows / place.reordered_heads, half = D / 2;
@@ -113,7 +115,7 @@ std::int64_t row_of_ours(const TensorPlace& place, std::int64_t row) {
   return head * D + (i < half ? 2 * i : 2 * (i - half) + 1);
 }
 
-// Calls visit(element of ours, element of theirs) for each.
+// Calls visit(element of ours, element of theirs) for all elements.
 template <class Visit>
 void for_each_element(const TensorPlace& place, const Shape& ours, Visit visit) {
   const std::int64_t columns = ours.rank() == 2 ? ours[1] : 1;

@@ -9,39 +9,39 @@
 
 namespace tapestry {
 
-// The names and layouts that tensors of an architecture have in the files of other programs.
+// The formats of tensor names and layouts in files of other programs.
 enum class TensorFormat { huggingface, gguf };
 struct TensorNames {
   TensorFormat format;
   Architecture architecture;
 };
 
-// A tensor of another program, and the rows of a parameter of ours that it holds.
+// A tensor of another program, and its rows in a parameter of ours.
 struct TensorPlace {
   std::string theirs{};        // "model.layers.0.self_attn.q_proj.weight"
   std::int64_t first_row = 0;  // first row in our tensor
   std::int64_t rows = 0;       // number of rows in our tensor
   bool transposed = false;     // theirs is (in, out)
-  // The number of heads whose rows are in another order, because one program rotates the columns 2k
-  // and 2k + 1 of a head together, and the other k and k + D/2. 0: the same order.
+  // Number of heads whose rows are in another order, because one program rotates the columns 2k and
+  // 2k + 1 of a head together, and the other k and k + D/2. 0: the same order.
   std::int64_t reordered_heads = 0;
-  bool halves_here = false;  // this program has the halves
+  bool halves_here = false;  // whether this program has k and k + D/2
 
   Shape shape(const Shape& ours) const;  // returns the shape in the other program
 };
 
-// Returns the tensors that hold a parameter of that shape: its queries, keys and values, for
-// example. Throws InputError if the architecture has no such parameter.
+// Returns the tensors that have the rows of a parameter of this shape: its queries, keys and
+// values, for example. Throws InputError if the architecture has no such parameter.
 std::vector<TensorPlace> places_of(const TensorNames& names, const Config& config,
                                    const std::string& parameter, const Shape& shape);
 
-// Returns the name of the tensor that holds a parameter that is not divided: "head.weight".
+// Returns the tensor name of a parameter that is not divided: "head.weight".
 std::string tensor_name(const TensorNames& names, const std::string& parameter);
 
 // The factors of Llama 3's scaling of rotary positions in GGUF files.
 inline constexpr const char* rotary_factors_name = "rope_freqs.weight";
 
-// Returns whether the tensor holds constants that follow from the config.
+// Returns whether the tensor holds constants that the config determines.
 bool is_constant(const TensorNames& names, const Config& config, const std::string& tensor);
 
 Array to_published(const TensorPlace& place, const Array& ours);  // float32

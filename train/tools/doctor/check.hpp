@@ -11,7 +11,7 @@
 
 namespace tapestry {
 
-// A fault of a training, in three sentences.
+// A fault of a training: what was found, its likely cause, and what to do.
 struct Fault {
   std::string found, cause, advice;
 };
@@ -19,26 +19,26 @@ struct Fault {
 // The outcome of one check.
 struct CheckResult {
   std::string said{};                   // result in a few words
-  std::vector<std::string> warnings{};  // findings that do not stop the doctor
-  std::optional<Fault> fault{};         // stops it
+  std::vector<std::string> warnings{};  // findings that are not faults
+  std::optional<Fault> fault{};         // ends the doctor's checks
   std::optional<Figure> figure{};       // shows the finding
-  bool skipped = false;                 // the training has nothing to check: `said` why
+  bool skipped = false;                 // the training has nothing to check; `said` is the reason
 };
 
-// A check of a training, which takes seconds.
+// A check of a training, which takes some seconds.
 struct DoctorCheck {
   std::string name;
   std::function<CheckResult(TrainingUnderTest&)> examine;
 };
 
-// Returns all checks in their order: a fault of one would show in those after it.
+// Returns all checks in order: a fault that one finds may affect those after it.
 const std::vector<DoctorCheck>& doctor_checks();
 
-// Thrown by a check that a signal ended, after it has removed its files.
+// The exception of a check that a signal interrupted, after it has removed its files.
 struct Interrupted {};
 
-// A training that can be examined, or else the result of the check `plan` on one that does not fit
-// into memory: `machine` bytes, or those of this machine.
+// The training to examine, or the result of the check `plan` if it does not fit `machine` bytes of
+// memory, or those of this machine.
 struct Admitted {
   std::unique_ptr<TrainingUnderTest> under_test{};
   CheckResult refused{};
@@ -46,7 +46,7 @@ struct Admitted {
 Admitted admit(const ConfigWith& config_with, std::int64_t machine = 0);
 
 // Runs a check. An exception of the model or its data is a fault, too. InputError, Interrupted and
-// failures of the system pass: they say nothing about the training.
+// failures of the system are rethrown, because they say nothing about the training.
 CheckResult examine(const DoctorCheck& check, TrainingUnderTest& under_test);
 
 // --- the checks ---
@@ -66,14 +66,14 @@ CheckResult check_plan(TrainingUnderTest& under_test);
 CheckResult check_threads(TrainingUnderTest& under_test);
 CheckResult check_resume(TrainingUnderTest& under_test);
 
-// --- parts of them ---
+// --- helpers of the checks ---
 
-// Returns the fault of a validation or test split in which at least two classes look like other
-// classes of the training data. Only of tasks whose examples have one label each.
+// Returns the fault of a validation or test split in which at least two classes resemble other
+// classes of the training data. For tasks whose examples have one label each.
 std::optional<Fault> exchanged_labels(TrainingUnderTest& under_test);
 
-// Returns a hash of each `length` adjacent tokens, from the first on (Karp and Rabin 1987,
-// "Efficient Randomized Pattern-Matching Algorithms").
+// Returns the hashes of all windows of `length` adjacent tokens (Karp and Rabin 1987, "Efficient
+// Randomized Pattern-Matching Algorithms").
 std::vector<std::uint64_t> window_hashes(std::span<const std::int32_t> tokens, std::int64_t length);
 
 }  // namespace tapestry

@@ -10,7 +10,7 @@
 #include "train/run/atomic_file.hpp"
 #include "train/tools/doctor/check.hpp"
 
-// The list of checks, how they are run, and the checks of gradients and of memory and disk.
+// The list of checks, the function that runs them, and the checks of gradients, memory and disk.
 namespace tapestry {
 
 const std::vector<DoctorCheck>& doctor_checks() {
@@ -40,7 +40,7 @@ Fault out_of_memory(const std::bad_alloc& error) {
           "lower train.batch_size, or raise train.micro_batches"};
 }
 
-// Returns whether memory and disk suffice.
+// Compares a plan with the memory and disk of the machine.
 CheckResult compare_with_machine(const TrainingPlan& plan) {
   CheckResult result{
       .said = fmt::format(
@@ -71,7 +71,7 @@ Admitted admit(const ConfigWith& config_with, std::int64_t machine) try {
   std::optional<TrainingPlan> plan;
   try {
     plan = plan_training(config_with, {.seconds = 0, .machine = machine});
-  } catch (const std::invalid_argument&) {  // a check will report how the data do not fit
+  } catch (const std::invalid_argument&) {  // a later check reports the fault of the data
   }
   if (plan && !plan->fits()) return {.refused = compare_with_machine(*plan)};
   return {.under_test = std::make_unique<TrainingUnderTest>(config_with, std::move(plan))};
@@ -113,7 +113,7 @@ CheckResult check_gradient(TrainingUnderTest& under_test) {
               "their formulas"}};
 }
 
-// Plans the config as given, at its full size.
+// Plans the config at its full size.
 CheckResult check_plan(TrainingUnderTest& under_test) {
   const TrainingPlan plan = under_test.plan()
                                 ? *under_test.plan()

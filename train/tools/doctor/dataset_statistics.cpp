@@ -15,14 +15,15 @@ namespace tapestry {
 namespace {
 
 constexpr std::int64_t most_examples = 100'000;
-constexpr std::int64_t most_numbers = 10'000'000;  // largest number of values to read
+constexpr std::int64_t most_numbers = 10'000'000;  // maximum number of values to read
 
 void count(const Array& tokens, Counts& into) {
   for (const std::int32_t token : tokens.values<std::int32_t>())
     if (token != ignored_target) ++into[token];
 }
 
-// Widens the range at each place of an example, where all examples have as many numbers.
+// Updates the minimum and the maximum at each place of an example, if all examples have the same
+// size.
 void widen(std::span<const float> values, std::vector<float>& low, std::vector<float>& high) {
   if (low.empty()) {
     low.assign(values.begin(), values.end());
@@ -42,10 +43,10 @@ std::optional<std::string> non_finite(std::span<const float> values, const char*
   return fmt::format("{} {} of example {} is {}", what, found - values.begin(), example, *found);
 }
 
-constexpr std::int64_t least_different = 16;  // fewer: a column of classes or of small counts
+constexpr std::int64_t least_different = 16;  // a column with fewer has classes or small counts
 constexpr std::int64_t repeated = 3;
 constexpr double far_repeated = 5, far_once = 1000;  // times the range of the other values
-constexpr double huge = 1e15;                        // the square of such a value overflows soon
+constexpr double huge = 1e15;                        // the square of a larger value soon overflows
 
 bool has_few_different(std::span<const float> sorted) {
   std::int64_t different = 1;
@@ -54,7 +55,7 @@ bool has_few_different(std::span<const float> sorted) {
   return different < least_different;
 }
 
-// Returns the first or last value of `sorted` if it is far from all others.
+// Returns the first or last value of `sorted` if it is an outlier.
 std::optional<Outlier> outlier_at_end(std::span<const float> sorted, bool at_front) {
   const float value = at_front ? sorted.front() : sorted.back();
   const std::size_t count = std::ranges::equal_range(sorted, value).size();
@@ -125,7 +126,7 @@ std::vector<std::int64_t> evenly(std::int64_t size, std::int64_t most) {
   return numbers;
 }
 
-// Distant examples come first: neighboring windows of a text hold mostly the same tokens.
+// Reads distant examples first, because adjacent windows of a text have mostly the same tokens.
 bool read_through(const Dataset& data, const std::function<bool(const Batch&)>& visit) {
   constexpr double most_s = 5;
   constexpr std::int64_t stride = 256;
@@ -143,7 +144,7 @@ bool has_token_targets(const Batch& batch) {
          batch.inputs.rank() == 2 && batch.inputs.shape() == batch.targets.shape();
 }
 
-// The last target of a row, and the last before ignored ones, are no inputs.
+// Ignores the last target of a row, and the last before ignored ones, which are no inputs.
 double share_of_next_tokens(const Batch& batch) {
   const std::int64_t T = batch.inputs.dim(1);
   const auto inputs = batch.inputs.values<std::int32_t>();

@@ -11,34 +11,36 @@
 
 namespace tapestry {
 
-// How often each token or label occurs.
+// The number of occurrences of each token or label.
 using Counts = std::unordered_map<std::int32_t, std::int64_t>;
 
-// The contents of a split, each example read by itself.
+// Statistics of a split, from examples that are read one by one.
 struct DatasetStatistics {
-  std::int64_t size = 0;  // examples of the split
+  std::int64_t size = 0;  // number of examples of the split
   std::vector<std::uint64_t>
-      fingerprints{};          // hashes of the examples that were read: all, or evenly spaced ones
-  bool labels = false;         // an example has one target, an integer
+      fingerprints{};          // hashes of the examples that were read, all or evenly spaced ones
+  bool labels = false;         // whether an example has one target, an integer
   Counts inputs{}, targets{};  // counts of integers, without ignored targets
-  std::vector<float> low{}, high{};  // range of each input of a floating example
+  std::vector<float> low{}, high{};  // minimum and maximum of each input of a floating example
   std::vector<float> low_target{}, high_target{};
-  std::optional<std::string> not_finite{};  // the first number that is not: "input 3 of example 7"
+  // Place of the first number that is not finite: "input 3 of example 7"
+  std::optional<std::string> not_finite{};
 
   bool whole() const { return std::ssize(fingerprints) == size; }
-  std::string coverage() const;  // "1000 examples", "100000 of 1000000 examples"
+  // Returns what was read: "1000 examples", "100000 of 1000000 examples"
+  std::string coverage() const;
 };
 
 DatasetStatistics dataset_statistics(const Dataset& data);
 
-// Returns the numbers of at most `most` examples, at even distances.
+// Returns at most `most` evenly spaced indices of examples.
 std::vector<std::int64_t> evenly(std::int64_t size, std::int64_t most);
 
-// Calls `visit` with each example by itself until it returns false, for a few seconds at most.
-// Returns false if time ran out before.
+// Calls `visit` with single examples until it returns false, for a few seconds at most. Returns
+// whether all were read.
 bool read_through(const Dataset& data, const std::function<bool(const Batch&)>& visit);
 
-// Returns a hash of everything that a model reads of a batch, and of its targets.
+// Returns a hash of all inputs and targets of a batch.
 std::uint64_t fingerprint(const Batch& batch);
 
 // Returns whether inputs and targets are (B, T) tokens.
@@ -51,16 +53,16 @@ double share_of_next_tokens(const Batch& batch);
 // occur, whose mean probability is p (Hoeffding 1963, theorem 1); 0 if k is not above n · p.
 double log_chance(double k, double n, double p);
 
-// A value at one end of a column that is far from all others.
+// A value at one end of a column that is far from all other values.
 struct Outlier {
   float value = 0;
-  std::int64_t count = 0;   // how often it occurs
-  float low = 0, high = 0;  // range of the other values
+  std::int64_t count = 0;   // number of occurrences
+  float low = 0, high = 0;  // minimum and maximum of the other values
 };
 
-// Returns the value of a column that is so far from all others that it stands for something else:
-// one that occurs three times and is 5 times as far as the range of the others, or any that is 1000
-// times as far. Columns of few different values, and of values in [0, 1], have none.
+// Returns an outlier of a column, which probably stands for a missing value: one that occurs at
+// least three times at 5 times the range of the other values from them, or any at 1000 times this
+// range. Columns with few different values, or with values in [0, 1], have none.
 std::optional<Outlier> outlier_of(std::vector<float> column);
 
 }  // namespace tapestry

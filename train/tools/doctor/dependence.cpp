@@ -35,7 +35,7 @@ void add_columns(Tokens& tokens, const Batch& one, const GraphPart& part, std::i
     if (features[f] != 0) tokens.push_back(static_cast<std::int32_t>(f));
 }
 
-// Reads the node that has a target.
+// Returns the features of the node that has a target, as tokens.
 Tokens read_node(const Batch& one, const GraphPart& part) {
   const auto targets = one.targets.values<std::int32_t>();
   const std::int64_t node =
@@ -49,7 +49,7 @@ Tokens read_node(const Batch& one, const GraphPart& part) {
 }
 
 Tokens read_graph(const Adjacency& graph) {
-  constexpr std::int64_t degrees = 1024;  // higher ones count as the last
+  constexpr std::int64_t degrees = 1024;  // maximum degree; higher ones count as this one
   const auto degree = [&](std::int64_t v) {
     return static_cast<std::int32_t>(std::min(std::ssize(row(graph.incoming(), v)), degrees - 1));
   };
@@ -69,7 +69,8 @@ void center(Array& matrix) {
   xt::filtration(values, xt::abs(values) < 1e-12 * std::abs(mean)) = 0;
 }
 
-// Turns the products of n rows into exp(-d²), d being their distance relative to the mean one.
+// Replaces the inner products of n rows by exp(-d²), where d is their distance relative to the mean
+// distance.
 void to_gaussian(Array& products) {
   auto values = xtensor_view<double, 2>(products);
   const xt::xtensor<double, 1> lengths = xt::diagonal(values);
@@ -79,7 +80,8 @@ void to_gaussian(Array& products) {
   xt::noalias(values) = xt::exp(squared * (mean > 0 ? -1 / mean : 0));
 }
 
-// Returns the sum over pairs of examples, which `order` gives other targets; both are symmetric.
+// Returns the sum over pairs of examples of both similarities, with the targets permuted by
+// `order`.
 double criterion(const Array& inputs, const Array& targets, const std::vector<std::size_t>& order) {
   const std::size_t n = order.size();
   const auto x = inputs.values<double>(), y = targets.values<double>();

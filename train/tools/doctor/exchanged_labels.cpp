@@ -11,11 +11,12 @@
 #include "train/tools/doctor/check.hpp"
 #include "train/tools/doctor/dependence.hpp"
 
-// Classes of the validation or test split whose examples look like another class in training.
+// A check for classes of the validation or test split whose examples resemble another class in
+// training.
 namespace tapestry {
 namespace {
 
-// The examples of all splits that were read, each with its label.
+// The examples that were read from all splits, and their labels.
 struct Labeled {
   std::vector<Array> examples{};
   std::vector<std::int32_t> labels{};
@@ -36,7 +37,7 @@ void read_labeled(const Dataset& data, Labeled& into) {
   }
 }
 
-// The mean of a class's rows, and how far it is from the true one (its standard error).
+// The mean of a class's rows, and its standard error.
 struct ClassMean {
   double examples = 0, error = 0;
   xt::xtensor<double, 1> mean{};
@@ -59,15 +60,15 @@ ClassMeans class_means(const Array& rows, std::span<const std::int32_t> labels,
   return classes;
 }
 
-// Part of a split's class that looks like another class of the training data.
+// A class of a split of which a part resembles another class of the training data.
 struct MovedClass {
   std::int32_t like = 0;
-  double share = 0;  // fraction of the label's examples
+  double share = 0;  // fraction of the class's examples
 };
 
-// Examples of another class move the mean of a class toward that class, by their share of the
-// distance. Returns the class with the largest share, if the mean moved that way by more than
-// chance and not as far in other directions.
+// Returns the class toward which the mean of this class has moved, if it moved by more than chance
+// and not as far in other directions. Examples of another class move the mean toward that class, by
+// their fraction of the distance.
 std::optional<MovedClass> find_moved(std::int32_t label, const ClassMean& of_split,
                                      const ClassMeans& training) {
   constexpr double least_errors = 5, least_examples = 3, least_share = 0.3;

@@ -7,7 +7,7 @@
 #include "train/tools/doctor/check.hpp"
 #include "train/tools/doctor/observations.hpp"
 
-// Outputs must not depend on other examples, nor on tokens that come later.
+// Checks that outputs do not depend on other examples or on later tokens.
 namespace tapestry {
 namespace {
 
@@ -16,8 +16,8 @@ struct ObservedLoss {
   Activations activations{};
 };
 
-// Computes the objective of examples in float64. An observer cannot be moved: it is filled in
-// place.
+// Computes the objective of examples in float64. `seen` is filled in place, because an observer
+// cannot be moved.
 void observe(TrainingUnderTest& under_test, Examples examples, ObservedLoss& seen) {
   examples.batch = in_float64(std::move(examples.batch));
   seen.objective = quiet_loss(under_test.task(), under_test.config(), examples).objective.item();
@@ -27,7 +27,7 @@ std::string first_op_text(const std::optional<std::string>& where) {
   return where ? ", first in " + *where : "";
 }
 
-// Replaces the inputs after position `last` by other tokens of the range that the batch has.
+// Replaces the inputs after position `last` by other tokens in the range of the batch's tokens.
 Batch with_other_future(Batch batch, std::int64_t last) {
   const std::int64_t T = batch.inputs.dim(1);
   batch.inputs = batch.inputs.clone();
@@ -92,7 +92,7 @@ std::optional<FutureDependence> future_dependence(TrainingUnderTest& under_test,
 
 }  // namespace
 
-// The objective is a sum over examples: that of a batch must be the sum of each example by itself.
+// Checks that the objective of a batch is the sum of the objectives of its examples.
 CheckResult check_neighbors(TrainingUnderTest& under_test) {
   const Dataset& data = under_test.task().training_data();
   const Examples together = under_test.training_examples(4);

@@ -5,7 +5,8 @@
 #include "train/tools/doctor/check.hpp"
 #include "train/tools/doctor/observations.hpp"
 
-// Labels and tokens: in the range of the model, and none in a split that training lacks.
+// A check that labels and tokens are in the model's range, and that training has all labels of
+// other splits.
 namespace tapestry {
 namespace {
 
@@ -33,7 +34,8 @@ std::int64_t all_of(const Counts& counts) {
   return sum;
 }
 
-// The targets of a split that training lacks. `complete`: all of training was read for them.
+// The targets of a split that do not occur in training. `complete`: all of the training split was
+// read.
 struct Unseen {
   std::int64_t count;
   bool complete;
@@ -51,7 +53,7 @@ Unseen unseen_of(TrainingUnderTest& under_test, const DatasetStatistics& split,
   return {all_of(missing), complete};
 }
 
-// Returns whether all training examples that can be read in seconds have this label.
+// Returns whether all training examples that can be read in some seconds have this label.
 bool is_only_label(TrainingUnderTest& under_test, std::int32_t label) {
   bool only = true;
   read_through(under_test.task().training_data(), [&](const Batch& one) {

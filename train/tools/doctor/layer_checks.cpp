@@ -10,23 +10,23 @@
 #include "train/tools/doctor/check.hpp"
 #include "train/tools/doctor/observations.hpp"
 
-// Outputs and gradients of the layers.
+// Checks of the layers' outputs and gradients.
 namespace tapestry {
 namespace {
 
 constexpr std::int64_t most_examples_of_layers = 32;
-constexpr double saturated = 0.99;      // distance of tanh and sigmoid from the middle
-constexpr float tiny = 1e-6F;           // output of a closed gate
-constexpr double largest_output = 1e4;  // root mean square
-constexpr double largest_ratio = 1e6;   // ratio of the relative gradients of two layers
-constexpr double most_dead = 0.9;       // fraction of the units of a layer
+constexpr double saturated = 0.99;      // an output of tanh or sigmoid beyond this is saturated
+constexpr float tiny = 1e-6F;           // a smaller output belongs to a closed gate
+constexpr double largest_output = 1e4;  // limit of the root mean square of an output
+constexpr double largest_ratio = 1e6;  // limit of the ratio of the relative gradients of two layers
+constexpr double most_dead = 0.9;      // limit of the fraction of dead units of a layer
 
 double root_mean_square(const Array& array) {
   return std::sqrt(sum_of_squares(array) /
                    static_cast<double>(std::max<std::int64_t>(1, array.size())));
 }
 
-// Recognizes the outputs of an activation where it is flat.
+// An activation, and a function that returns whether an output is in a flat part of it.
 struct FlatPart {
   std::string_view op;
   bool (*holds)(float);
@@ -45,8 +45,8 @@ constexpr FlatPart flat_parts[] = {
     {"sigmoid", [](float y) { return std::abs(2 * y - 1) > saturated; }},
 };
 
-// Returns the share of units (last axis) whose outputs are all in the activation's flat part, so
-// that they learn nothing; none for other ops.
+// Returns the fraction of units (last axis) whose outputs are all in a flat part of the activation,
+// so that they learn nothing; none for other ops.
 std::optional<double> share_of_dead_units(const Activations::Output& output) {
   if (output.array.rank() == 0) return std::nullopt;
   const auto* part = std::ranges::find(flat_parts, output.op, &FlatPart::op);
@@ -59,9 +59,10 @@ std::optional<double> share_of_dead_units(const Activations::Output& output) {
   return static_cast<double>(std::ranges::count(dead, true)) / static_cast<double>(units);
 }
 
-// The activation with most dead units, the largest output, and the first that is not finite.
+// The activation with the most dead units, the largest output, and the first output that is not
+// finite.
 struct Flow {
-  std::optional<double> dead{};  // none: no known activation
+  std::optional<double> dead{};  // none if there is no known activation
   double largest = 0;
   std::string dead_where{}, largest_where{}, not_finite_where{};
 };
@@ -95,7 +96,7 @@ std::optional<Fault> forward_fault(const Flow& flow) {
 
 struct Layer {
   std::string name;
-  double gradient = 0, size = 0;  // root mean squares, the size that of the weights
+  double gradient = 0, size = 0;  // root mean squares of the gradient and of the weights
   double relative() const { return gradient / size; }
 };
 
@@ -125,7 +126,8 @@ std::optional<Fault> gradient_fault(const Layer& layer) {
   return std::nullopt;
 }
 
-// Compares the smallest and the largest gradient, relative to the weights; none is 0.
+// Returns the fault of gradients, relative to the weights, that differ too much between two layers,
+// or are 0.
 std::optional<Fault> balance_fault(const Layer& least, const Layer& most) {
   if (least.relative() * largest_ratio > most.relative()) return std::nullopt;
   return Fault{fmt::format("the gradient of {} is {:.0e} times its weights, that of {} {:.0e}",
@@ -141,7 +143,8 @@ std::set<std::string> arrays_of_zeros(const std::vector<Parameter*>& parameters)
   return names;
 }
 
-// Returns the fault of a parameter without a gradient, which no optimizer accepts.
+// Returns the fault of a parameter without a gradient, for which every optimizer throws an
+// exception.
 std::optional<Fault> unused_parameter(const std::vector<Parameter*>& parameters,
                                       const Gradients& gradients) {
   for (const Parameter* parameter : parameters)
@@ -153,8 +156,8 @@ std::optional<Fault> unused_parameter(const std::vector<Parameter*>& parameters,
 
 }  // namespace
 
-// Gradients are compared after two steps: weights that are initialized with 0, as those of
-// adapters, are no longer 0. Their size is that of two steps, and is not compared.
+// Checks outputs, then gradients after two steps, when weights that are initialized with 0, as
+// those of adapters, are no longer 0. The relative gradients of these are not compared.
 CheckResult check_layers(TrainingUnderTest& under_test) {
   under_test.reset();
   const Examples examples = under_test.training_examples(

@@ -11,21 +11,21 @@
 namespace tapestry {
 namespace {
 
-constexpr double high = 2;             // times the loss of a uniform prediction
-constexpr double far_below = 0.5;      // times the unigram entropy
-constexpr double least_evidence = 10;  // nats of all targets; chance predicts these with e^-10
+constexpr double high = 2;             // factor of the loss of a uniform prediction
+constexpr double far_below = 0.5;      // factor of the unigram entropy
+constexpr double least_evidence = 10;  // total nats of all targets: chance reaches these with e^-10
 
-constexpr std::int64_t least_steps = 40, most_steps = 640, first_steps = 10;  // of one batch
+constexpr std::int64_t least_steps = 40, most_steps = 640, first_steps = 10;  // on one batch
 constexpr std::int64_t warmup_of_batch = 10;
 constexpr double longest_s = 60, least_range = 0.02;
 
-// A loss that only a model which uses its inputs gets below.
+// A loss that a model reaches only if it uses its inputs.
 struct Threshold {
   double loss = 0;
   const char* meaning = "";
 };
 
-// The loss of one batch before and after steps on it.
+// The loss of one batch before and after training on it.
 struct Overfitting {
   double first = 0, last = 0;
   Threshold threshold{};
@@ -33,8 +33,9 @@ struct Overfitting {
   bool reached() const { return last < threshold.loss; }
 };
 
-// Half of the way from the best constant outputs to the best outputs. If these are about equal, as
-// for examples of one class, a tenth of the way left from a uniform prediction.
+// Returns the loss halfway between the best constant outputs and the best outputs. If these are
+// about equal, as for examples of one class, returns a tenth of the way from the best outputs to a
+// uniform prediction.
 Threshold threshold_of(const Comparison& seen, double first) {
   if (seen.kind == Comparison::Kind::unknown) return {first / 2, "half of the initial loss"};
   const double floor = seen.floor(), uniform = seen.uniform();
@@ -50,14 +51,15 @@ double error_of(TrainingUnderTest& under_test, const Examples& examples) {
   return quiet_loss(under_test.task(), under_test.config(), examples).averages.at("loss").value();
 }
 
-// How one batch is overfitted.
+// The learning rate, optimizer and number of steps of an attempt to overfit one batch.
 struct Attempt {
   double rate;
   std::string optimizer;
   std::int64_t most_steps;
 };
 
-// Measures the loss after 10 steps, 15, 23, …
+// Trains on one batch until its loss is below the threshold, which is tested after 10 steps, 15,
+// 23, …
 Overfitting overfit(TrainingUnderTest& under_test, const Examples& examples,
                     const Attempt& attempt) {
   under_test.reset();
@@ -100,7 +102,8 @@ bool are_close(const Array& one, const Array& other) {
   return true;
 }
 
-// Returns two of the examples whose inputs and targets differ, but not the outputs of the model.
+// Returns a sentence on two examples whose inputs and targets differ, but not the outputs of the
+// model; "" if there are none.
 std::string indistinguishable(TrainingUnderTest& under_test, const Examples& examples) {
   std::vector<ExampleReading> all;
   for (const std::int64_t number : examples.numbers) all.push_back(read_alone(under_test, number));
@@ -112,7 +115,7 @@ std::string indistinguishable(TrainingUnderTest& under_test, const Examples& exa
   return "";
 }
 
-// Returns the setting that fixes a part of the weights, which limits what the rest can learn; "" if
+// Returns the setting that fixes some of the weights, which limits what the others can learn; "" if
 // all are trained.
 std::string limited_by(const Config& config) {
   if (const std::int64_t rank = config[key::adapter_rank]; rank > 0)
@@ -138,7 +141,8 @@ Fault not_overfitted(const std::string& found, const std::string& alike) {
 
 }  // namespace
 
-// Karpathy 2019, "A Recipe for Training Neural Networks": "verify loss @ init".
+// Checks the initial loss (Karpathy 2019, "A Recipe for Training Neural Networks": "verify loss @
+// init").
 CheckResult check_first_loss(TrainingUnderTest& under_test) {
   under_test.reset();
   constexpr std::int64_t most = 64;
@@ -185,8 +189,8 @@ CheckResult check_first_loss(TrainingUnderTest& under_test) {
   return result;
 }
 
-// Karpathy 2019: "overfit one batch", by the configured optimizer and learning rate, or else by
-// Adam at usual rates: whether the model can learn is asked here, and the rate has a check of its
+// Checks that one batch can be overfitted (Karpathy 2019: "overfit one batch"), by the configured
+// optimizer and learning rate, or else by Adam at usual rates: the learning rate has a check of its
 // own.
 CheckResult check_one_batch(TrainingUnderTest& under_test) {
   const std::int64_t batch = under_test.config()[key::batch_size];

@@ -13,7 +13,8 @@ namespace {
 
 using Kind = Comparison::Kind;
 
-// Keeps the operands of the first op of a loss, and the size of the first embedding.
+// An observer that keeps the operands of the first op of a loss, and the size of the first
+// embedding.
 class LossWatcher final : public Observer {
  public:
   explicit LossWatcher(const Batch& batch) : batch_(batch) {}
@@ -43,7 +44,7 @@ class LossWatcher final : public Observer {
   const Batch& batch_;
 };
 
-// Returns the mean loss of these outputs, by the op of the loss.
+// Returns the mean loss of these outputs, computed by the op of the loss.
 double mean_loss(const Comparison& seen, const Array& outputs) {
   switch (seen.kind) {
     case Kind::unknown:
@@ -58,7 +59,7 @@ double mean_loss(const Comparison& seen, const Array& outputs) {
   throw_unhandled("kind of loss");
 }
 
-// Returns the mean entropy of classes in nats, of each of so many places of an example by itself.
+// Returns the mean entropy of the classes in nats over the `places` places of an example.
 double entropy(std::span<const std::int32_t> classes, std::size_t places) {
   std::vector<std::map<std::int32_t, double>> counts(places);
   std::vector<double> counted(places);
@@ -78,8 +79,8 @@ double binary_entropy(double p) {
   return p <= 0 || p >= 1 ? 0 : -p * std::log(p) - (1 - p) * std::log(1 - p);
 }
 
-// Returns the mean loss of the best constants, one for each of so many places of an example: the
-// variance, or the entropy of the mean.
+// Returns the mean loss of the best constants, one for each of the `places` places of an example:
+// the variance, or the entropy of the mean.
 double left_by_constants(Kind kind, std::span<const float> numbers, std::size_t places) {
   std::vector<double> sums(places), squares(places);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -103,7 +104,7 @@ double left_over(const Comparison& seen, std::size_t places) {
 }
 
 // Returns whether two arrays differ. If positions are compared, an array without an axis of that
-// size does not differ.
+// length does not differ.
 bool differ(const Array& one, const Array& other, const ComparedPart& part) {
   if (one.dtype() != DType::float64 || other.dtype() != DType::float64) return false;
   if (one.rank() == 0 || other.size() % one.size() != 0) return false;

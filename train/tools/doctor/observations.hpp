@@ -7,31 +7,32 @@
 #include "autograd/tape.hpp"
 #include "train/tools/doctor/training_under_test.hpp"
 
-// Observers of a forward pass, with which checks need not know the task.
+// Observers of a forward pass, with which checks do not depend on the task.
 namespace tapestry {
 
-// The outputs of a model and their targets, as the op of its loss compares them.
+// The outputs of a model and their targets, as operands of the op of its loss.
 struct Comparison {
   enum class Kind { unknown, cross_entropy, binary_cross_entropy, squared_error };
   Kind kind = Kind::unknown;
-  Array outputs{};            // logits (…, V), or numbers
-  Array targets{};            // classes (…) int32, or numbers of the outputs' shape
-  std::int64_t embedded = 0;  // rows of the first embedding: the tokens that the model knows
+  Array outputs{};  // logits (…, V), or numbers
+  Array targets{};  // classes (…) int32, or numbers of the outputs' shape
+  // Number of rows of the first embedding: the tokens that the model knows.
+  std::int64_t embedded = 0;
 
-  // Mean losses per target, in nats or in squares of the targets' unit:
-  double error() const;     // loss of the outputs
-  double uniform() const;   // loss of a uniform prediction: log V, log 2; or of outputs of 0
-  double floor() const;     // loss of the best possible outputs
-  double constant() const;  // of the best outputs that do not depend on the inputs (for
-                            // classes the unigram entropy),
+  // Return mean losses per target, in nats or in squares of the targets' unit.
+  double error() const;    // of the outputs
+  double uniform() const;  // of a uniform prediction, log V or log 2; or of outputs of 0
+  double floor() const;    // of the best possible outputs
+  // Of the best constant outputs; for classes the unigram entropy.
+  double constant() const;
   double constant_by_place()
       const;  // the same for outputs that depend only on the position in an example
 };
 
-// Returns the comparison of the first op of a loss in a pass over the examples.
+// Returns the operands of the first op of a loss in a pass over the examples.
 Comparison compare_outputs(Task& task, const Config& config, const Examples& examples);
 
-// Keeps the output of each op of a forward pass.
+// An observer that keeps the output of each op of a forward pass.
 class Activations final : public Observer {
  public:
   struct Output {
@@ -47,12 +48,13 @@ class Activations final : public Observer {
   std::vector<Output> outputs;
 };
 
-// Returns the first op whose outputs in two passes differ by more than rounding in float64,
-// "softmax in blocks.0.attention"; none if they do not differ, or other ops ran. Examples that only
-// the second pass has, and places above `last` of an axis of length `places`, are not compared.
 struct ComparedPart {
   std::int64_t places = 0, last = 0;  // 0: all places
 };
+// Returns the first op whose outputs in two passes differ by more than rounding in float64,
+// "softmax in blocks.0.attention"; none if they do not differ, or if other ops ran. Examples that
+// only the second pass has, and places above `last` of an axis of length `places`, are not
+// compared.
 std::optional<std::string> first_difference(const Activations& one, const Activations& other,
                                             const ComparedPart& part = {});
 

@@ -11,11 +11,11 @@
 #include "train/trainer/trainer.hpp"
 #include "train/trainer/training.hpp"
 
-// Checks that steps are bitwise reproducible on other numbers of threads and when resumed.
+// Checks that steps are bitwise reproducible with other numbers of threads and after resuming.
 namespace tapestry {
 namespace {
 
-// Sets `stop` after a step, or when a signal asks for it.
+// A callback that sets `stop` after a step, or after a signal.
 class StopAfter final : public Callback {
  public:
   explicit StopAfter(std::int64_t step) : step_(step) {}
@@ -33,8 +33,8 @@ std::string difference(const Checksums& one, const Checksums& other) {
   return names.empty() ? "" : names.front();
 }
 
-// Takes steps from the first on, or from a checkpoint, and keeps nothing. Returns the checksums of
-// the parameters and the optimizer's state after them, and the position in the training data.
+// Trains from the first step, or from a checkpoint, and writes no files. Returns the checksums of
+// the parameters and the optimizer state after it, and the position in the training data.
 Checksums take_steps(TrainingUnderTest& under_test, std::int64_t steps,
                      const Checkpoint* checkpoint = nullptr) {
   const std::unique_ptr<Task> task =
@@ -51,7 +51,7 @@ Checksums take_steps(TrainingUnderTest& under_test, std::int64_t steps,
   return checksums;
 }
 
-// Trains for some steps into a run, and returns its checkpoint.
+// Trains for `steps` steps into a run, and returns its checkpoint.
 Checkpoint checkpoint_after(TrainingUnderTest& under_test, const Run& run, std::int64_t steps) {
   Config config = under_test.config();
   config.set(key::log_every, std::int64_t{1});
@@ -94,7 +94,7 @@ CheckResult check_threads(TrainingUnderTest& under_test) {
 
 CheckResult check_resume(TrainingUnderTest& under_test) {
   const std::int64_t steps = is_slow(under_test) ? 6 : 20, half = steps / 2;
-  stop_at_signals();  // the folder is removed also after a signal
+  stop_at_signals();  // the folder is also removed after a signal
   const ScratchFolder folder("doctor");
   const Checksums whole = take_steps(under_test, steps);
   const Checkpoint checkpoint = checkpoint_after(under_test, Run(folder.path()), half);

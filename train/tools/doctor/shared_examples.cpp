@@ -9,7 +9,7 @@
 #include "data/validation_split.hpp"
 #include "train/tools/doctor/check.hpp"
 
-// Examples of the validation or test split that are training examples as well.
+// A check for examples of the validation or test split that are also training examples.
 namespace tapestry {
 namespace {
 
@@ -17,10 +17,11 @@ using Hashes = std::vector<std::uint64_t>;
 
 // The examples that a split shares with the training data.
 struct Shared {
-  std::int64_t read = 0, found = 0;  // examples of the split; those that training has as well
-  bool complete = true;              // whether all training examples were compared
-  // Different examples that occur more than once, those of them that occur in both splits, and the
-  // number of these that a random cut would leave.
+  // Numbers of examples: read from the split, and also found in training.
+  std::int64_t read = 0, found = 0;
+  bool complete = true;  // whether all training examples were compared
+  // Numbers of different examples that occur more than once, of those that occur in both splits,
+  // and of those that a random split is expected to have in both.
   std::int64_t repeated = 0, parted = 0;
   double expected = 0;
 };
@@ -99,8 +100,8 @@ std::uint64_t window_hash(std::span<const std::int32_t> tokens) {
   return window_hashes(tokens, std::ssize(tokens)).front();
 }
 
-// A window of the split is a copy if it occurs in the training text. By chance this happens as
-// often as a window of training occurs there twice.
+// Returns the windows of the split that occur in the training text. By chance this is as frequent
+// as windows of training that occur there twice.
 Shared shared_windows(const Dataset& training, const Dataset& split) {
   const std::vector<std::int32_t> text = text_of(training);
   const std::int64_t T = tokens_of(training, 0).size();
@@ -132,8 +133,9 @@ Shared shared_windows(const Dataset& training, const Dataset& split) {
                       std::max(1.0, read + static_cast<double>(of_training.size()))};
 }
 
-// Data that repeat themselves share examples after a random cut, too. More than that is a leak; and
-// a split that consists mostly of training examples measures nothing, whatever the reason.
+// Adds a fault or a warning to the result. Data with repetitions share examples after a random
+// split, too. More than that is a leak; and a split that consists mostly of training examples
+// measures nothing.
 void report(const Shared& shared, const std::string& split, CheckResult& result) {
   const double least_log_chance = std::log(1e-3), most_shared = 0.5;
   const double share = static_cast<double>(shared.found) /
@@ -165,7 +167,7 @@ std::vector<std::uint64_t> window_hashes(std::span<const std::int32_t> tokens,
                                          std::int64_t length) {
   constexpr std::uint64_t base = 0x9E3779B97F4A7C15;
   const auto number = [](std::int32_t token) { return mix(static_cast<std::uint64_t>(token) + 1); };
-  std::uint64_t power = 1, hash = 0;  // base to the power of `length`
+  std::uint64_t power = 1, hash = 0;  // power: base to the power of `length`
   for (std::int64_t i = 0; i < length; ++i) power *= base;
   std::vector<std::uint64_t> hashes;
   for (std::int64_t i = 0; i < std::ssize(tokens); ++i) {

@@ -12,17 +12,17 @@
 #include "train/tools/doctor/dependence.hpp"
 #include "train/tools/doctor/observations.hpp"
 
-// Checks whether targets belong to the inputs that they are paired with.
+// A check that targets belong to the inputs with which they are paired.
 namespace tapestry {
 namespace {
 
 // --- targets that are the next tokens of the inputs ---
 
-// Returns how many of a row's targets stand at the same place of the inputs, two places on, and
-// anywhere in this row or in the next one of the batch.
 struct TokenPlaces {
   double same = 0, second_next = 0, own_row = 0, other_row = 0;
 };
+// Returns the fractions of a row's targets that equal the input at the same place, the input two
+// places later, any input of the row, and any input of the next row of the batch.
 TokenPlaces places_of_targets(const Batch& batch) {
   const std::int64_t T = batch.inputs.dim(1);
   const auto inputs = batch.inputs.values<std::int32_t>();
@@ -48,8 +48,8 @@ TokenPlaces places_of_targets(const Batch& batch) {
   return found;
 }
 
-// The fault of some targets that are not the next tokens, or of all if they are other tokens of
-// their row. Any other targets are not next tokens by design.
+// Returns the fault if some targets are not the next tokens, or if all are other tokens of their
+// row. Other targets are assumed to be no next tokens by design.
 std::optional<Fault> misplaced(const Batch& batch, double next) {
   constexpr double all_but_rounding = 0.999;
   if (next >= all_but_rounding) return std::nullopt;
@@ -73,8 +73,8 @@ std::uint64_t hash_of(std::span<const std::int32_t> tokens) {
   return sum.value();
 }
 
-// The fault of rows whose targets are the next tokens of other rows. Rows that repeat each other
-// match by nature.
+// Returns the fault of rows whose targets are the next tokens of other rows. Rows that repeat each
+// other are ignored.
 std::optional<Fault> of_other_rows(const Dataset& data) {
   constexpr std::int64_t most_rows = 20'000, most_compared = 100;
   std::unordered_map<std::uint64_t, std::int64_t> row_of_inputs;
@@ -106,7 +106,7 @@ std::optional<Fault> of_other_rows(const Dataset& data) {
 
 constexpr double least_deviations = 5, certain_deviations = 8;
 
-// Groups of neighboring examples, evenly among all; a small data set is one group.
+// Groups of adjacent examples.
 using Groups = std::vector<std::vector<std::int64_t>>;
 Groups neighboring(std::int64_t size) {
   constexpr std::int64_t most_read = 8192, per_group = 64, small = 512;
@@ -117,8 +117,8 @@ Groups neighboring(std::int64_t size) {
   return groups;
 }
 
-// Windows of a table that do not overlap, or, where these are too few, overlap little: the rows
-// that two windows share say nothing of their pairing.
+// Returns groups of windows of a table that do not overlap, or overlap little if these are too few:
+// rows that two windows share say nothing about the pairing.
 Groups separate_windows(const Dataset& data) {
   constexpr std::int64_t least_windows = 64;
   const Batch one = data.batch(std::vector<std::int64_t>{0});
@@ -130,7 +130,7 @@ Groups separate_windows(const Dataset& data) {
   return groups;
 }
 
-// Returns the same examples in random groups.
+// Returns the examples in random groups.
 Groups mixed(Groups groups, std::uint64_t seed) {
   std::vector<std::int64_t> all;
   for (const auto& group : groups) all.insert(all.end(), group.begin(), group.end());
@@ -161,8 +161,8 @@ Dependence sum_of(std::span<const Dependence> some) {
   return sum;
 }
 
-// The fault of an eighth of the examples whose targets vary but do not depend on the inputs,
-// although those of the others do: from some row on, inputs and targets are misaligned.
+// Returns the fault of an eighth of the examples whose targets vary but do not depend on the
+// inputs, although those of the others do: from some row on, inputs and targets are misaligned.
 std::optional<Fault> independent_part(const Groups& groups, const std::vector<Dependence>& found) {
   const std::int64_t size = std::ssize(found), parts = std::min<std::int64_t>(8, size);
   const Dependence all = sum_of(found);
@@ -184,8 +184,9 @@ std::optional<Fault> independent_part(const Groups& groups, const std::vector<De
   return std::nullopt;
 }
 
-// `near`: among neighboring examples; `far`: among examples from anywhere. What neighbors have in
-// common, such as the order of a file, says nothing of the pairing.
+// Returns the fault of targets that do not depend on their inputs, `near` among adjacent examples
+// and `far` among all examples. What adjacent examples have in common, such as the order of a file,
+// says nothing about the pairing.
 std::optional<Fault> unrelated(const Dependence& near, const Dependence& far, std::size_t count,
                                bool of_series) {
   const char* advice = "inspect some examples; if the data are correct: --skip targets";
@@ -224,8 +225,8 @@ void check_dependence(TrainingUnderTest& under_test, CheckResult& result) {
                              ? near
                              : sum_of(dependences(data, mixed(groups, seed), seed));
   const std::optional<Fault> fault = unrelated(near, far, count, of_series);
-  // Only counts of tokens are compared, neither their order nor what one asks of another: known to
-  // suffice with numbers, graphs and translations.
+  // Only counts of tokens are compared, not their order. This suffices with numbers, graphs and
+  // translations.
   const Batch one = data.batch(std::vector<std::int64_t>{0});
   if (fault && (one.inputs.dtype() == DType::float32 || one.has_auxiliary())) {
     result.fault = fault;

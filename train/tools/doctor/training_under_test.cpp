@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-constexpr double longest_example_s = 0.25;  // forward and backward
+constexpr double longest_example_s = 0.25;  // time of the forward and backward pass
 constexpr double longest_step_s = 0.4;
 constexpr std::int64_t shortest_training = 100;  // a shorter schedule would end during a check
 constexpr std::int64_t shortest_context = 64;
@@ -34,7 +34,8 @@ TrainingUnderTest::TrainingUnderTest(ConfigWith config_with, std::optional<Train
     first_values_.push_back(parameter->value().clone());
 }
 
-// Times one example, forward and backward: the second pass, when buffers exist.
+// Measures the time of the forward and backward pass of one example: the second one, when buffers
+// exist.
 void TrainingUnderTest::measure_step() {
   const Examples one = training_examples(1);
   const auto pass = [&] {
@@ -45,7 +46,7 @@ void TrainingUnderTest::measure_step() {
     const double first = time_once(pass);
     step_s_ = first > longest_example_s ? first : std::min(first, time_once(pass));
   } catch (const std::invalid_argument&) {
-    step_s_ = 0;  // a check will report how the data do not fit
+    step_s_ = 0;  // a later check reports the fault of the data
   }
 }
 
@@ -163,8 +164,8 @@ class ChosenExamples final : public Dataset {
   std::vector<std::int64_t> numbers_;
 };
 
-// The task under test as the trainer of a trial sees it: after any warm-up of the loss's terms, and
-// if `chosen` are given, with these examples alone and without dropout.
+// The task under test in a trial: after any warm-up of the loss's terms, and if `chosen` are given,
+// with only these examples and without dropout.
 class TrialTask final : public Task {
  public:
   TrialTask(TrainingUnderTest& under_test, std::vector<std::int64_t> chosen)
@@ -191,7 +192,8 @@ class TrialTask final : public Task {
   ChosenExamples chosen_;
 };
 
-// No step is skipped: the first that is not finite ends a trial, but not the doctor.
+// Returns the config of a trial, in which no step is skipped: the first step that is not finite
+// ends the trial, but not the doctor.
 Config config_of_trial(Config config, std::int64_t chosen, const std::string& optimizer) {
   config.set(key::max_bad_steps, std::int64_t{0});
   config.set(key::check_finite, false);
@@ -242,7 +244,7 @@ std::function<Tensor()> objective_in_float64(Task& task, const Config& config) {
   return [&task, batch = in_float64(data.batch(sampler.next(count))), seed = seed_of(config),
           steps = config[key::steps]] {
     Random noise(seed, Stream::dropout);
-    // After any warm-up, so that every term of the loss counts.
+    // After any warm-up, so that every term of the loss has its weight.
     return task.loss(batch, {.training = true, .step = steps, .noise = &noise}).objective;
   };
 }

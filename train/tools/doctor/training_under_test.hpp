@@ -13,58 +13,60 @@
 
 namespace tapestry {
 
-// Some examples of a split, and the batch that they make.
+// Examples of a split, and their batch.
 struct Examples {
   std::vector<std::int64_t> numbers{};
   Batch batch{};
 };
 Examples examples_of(const Dataset& data, std::vector<std::int64_t> numbers);
 
-// A split that no step reads.
+// A split that is not trained on.
 struct EvaluationSplit {
   std::string name{};  // "validation" or "test"
   const Dataset* data = nullptr;
   DatasetStatistics statistics{};
 };
 
-// A training that is examined: its config, its task, and its model before the first step. If its
-// steps are slow, the context and the batches are made smaller.
+// A training to examine: its config, its task, and its model before the first step. If steps are
+// slow, context and batches are reduced.
 class TrainingUnderTest {
  public:
-  // `plan`: made before the model takes memory.
+  // `plan` must be made before the model takes memory.
   explicit TrainingUnderTest(ConfigWith config_with,
                              std::optional<TrainingPlan> plan = std::nullopt);
 
-  const ConfigWith& config_with() const { return config_with_; }  // the config as given,
-  const Config& config() const { return config_; }                // the config as examined
-  const std::string& remark() const { return remark_; }  // the keys that differ; may be empty
-  double step_s() const { return step_s_; }              // estimated, of a step as examined
+  const ConfigWith& config_with() const { return config_with_; }  // the config as given
+  const Config& config() const { return config_; }                // the config that is examined
+  // Text on the keys that differ; may be empty.
+  const std::string& remark() const { return remark_; }
+  double step_s() const { return step_s_; }  // estimated time of a step of config()
   const std::optional<TrainingPlan>& plan() const { return plan_; }
 
   Task& task() { return *task_; }
   std::vector<Parameter*> parameters() { return task_->model().parameters(); }
-  void reset();             // restores all parameters as before the first step, in float32
-  void reset_in_float64();  // the same in float64, each moved a little: no ReLU is at its kink
+  void reset();             // restores the initial parameters, in float32
+  void reset_in_float64();  // also moves each parameter slightly: no ReLU is at its kink
 
-  // The array of weights that has grown most since before the first step, and its factor. Arrays of
-  // zeros are left out.
+  // The weight array with the largest growth since before the first step, and its factor. Arrays
+  // that were zeros are ignored.
   struct Growth {
     std::string name{};
     double factor = 0;
   };
   Growth largest_growth();
 
-  // The learning rate at which one batch was overfitted; 0: none was tried or found.
+  // Record and return the learning rate at which one batch was overfitted; 0 if none was tried or
+  // found.
   void record_overfitting_rate(double rate) { overfitting_rate_ = rate; }
   double overfitting_rate() const { return overfitting_rate_; }
 
-  // Returns the task as another process would construct it, without traces of this one's steps.
+  // Returns a new task, as another process constructs it.
   std::unique_ptr<Task> fresh_task() const;
 
-  const DatasetStatistics& training_statistics();           // computed once
-  const std::vector<EvaluationSplit>& evaluation_splits();  // validation, and test if there is one
+  const DatasetStatistics& training_statistics();           // computed at the first call
+  const std::vector<EvaluationSplit>& evaluation_splits();  // validation, and test if it exists
 
-  // Returns at most `count` training examples, those that a training reads first.
+  // Returns at most `count` training examples, the first ones that a training reads.
   Examples training_examples(std::int64_t count) const;
 
  private:
@@ -85,25 +87,26 @@ class TrainingUnderTest {
 };
 
 // Returns a training step's loss without dropout, after any warm-up of its terms. Each example has
-// noise of its own: its loss is the same in every batch.
+// its own noise, so that its loss is the same in every batch.
 Loss quiet_loss(Task& task, const Config& config, const Examples& examples);
 
-// Used by checks that do not depend on the configured rate.
+// Learning rate of checks that do not depend on the configured one.
 inline constexpr double usual_rate = 1e-3;
 
-// Steps of the product's trainer on the training under test, from the present weights on, with a
-// new optimizer. Nothing is recorded.
+// A trainer of the training under test, which starts with the current weights and a new optimizer,
+// and records nothing.
 class TrialTraining {
  public:
   explicit TrialTraining(TrainingUnderTest& under_test);
-  // Each step is on these examples, without dropout. `optimizer`: instead of the configured one.
+  // Each step reads these examples, without dropout. `optimizer`: used instead of the configured
+  // one.
   TrialTraining(TrainingUnderTest& under_test, const Examples& examples,
                 const std::string& optimizer = "");
 
-  // Takes a step. Returns its loss before it; NaN if the loss or its gradient is not finite, which
-  // moves nothing.
+  // Takes a step. Returns the loss before it; NaN if the loss or its gradient is not finite, and
+  // then moves no parameter.
   double step(double learning_rate);
-  // Returns the gradients of the next step, which is not taken.
+  // Returns the gradients of the next step, without taking it.
   Gradients gradients() { return trainer_.compute().gradients; }
 
  private:
@@ -114,12 +117,12 @@ class TrialTraining {
   Trainer trainer_;
 };
 
-// Converts a model to float64 and moves every parameter a little: with biases of 0, features of 0
-// meet ReLU at its kink, where it has no derivative to check.
+// Converts a model to float64 and moves every parameter slightly: with biases of 0, features of 0
+// are at the kink of ReLU, where it has no derivative.
 void convert_for_gradcheck(Module& model);
 
-// Returns a training step's objective on two examples, of a model in float64: the same at each
-// call. It uses the task as long as it lives.
+// Returns a training step's objective on two examples, of a model in float64, with the same value
+// at each call. The task must outlive it.
 std::function<Tensor()> objective_in_float64(Task& task, const Config& config);
 
 // Converts floating inputs to float64.

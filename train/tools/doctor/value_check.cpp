@@ -8,12 +8,12 @@
 #include "data/text/text.hpp"
 #include "train/tools/doctor/check.hpp"
 
-// The numbers of a data set: finite, without values that stand for missing ones, not constant, and
-// the same whenever they are read.
+// A check of the numbers of a data set: that they are finite, do not stand for missing values, are
+// not constant, and are the same whenever they are read.
 namespace tapestry {
 namespace {
 
-// Largest number of values to read of a split.
+// Maximum number of values to read from a split.
 constexpr std::int64_t most_column_numbers = 2'000'000;
 
 struct Column {
@@ -21,7 +21,7 @@ struct Column {
   std::vector<float> values{};
 };
 
-// Adds an example's numbers by its last axis.
+// Appends an example's numbers to columns, by the index of its last axis.
 void add(std::vector<Column>& columns, const Array& numbers, const char* what) {
   if (numbers.dtype() != DType::float32 || numbers.rank() < 2) return;
   const auto width = static_cast<std::size_t>(numbers.dim(-1));
@@ -31,7 +31,8 @@ void add(std::vector<Column>& columns, const Array& numbers, const char* what) {
   for (std::size_t i = 0; i < values.size(); ++i) columns[i % width].values.push_back(values[i]);
 }
 
-// Returns how many examples to read. Each node of a single graph has the features of all nodes.
+// Returns the number of examples to read. Each node of a single graph has the features of all
+// nodes.
 std::int64_t examples_to_read(const Batch& one) {
   const auto* graph = one.find<GraphPart>();
   if (graph && graph->first_nodes.empty()) return 1;
@@ -62,7 +63,8 @@ Fault sentinel_fault(const Outlier& outlier, const std::string& where) {
           "replace it or leave out those rows; if it is correct: --skip values"};
 }
 
-// Reads each row of a table once, however many windows hold it.
+// Returns the fault of a value that stands for a missing one. Reads each row of a table once,
+// however many windows have it.
 std::optional<Fault> sentinel_in(const SeriesTable& table, std::int64_t rows) {
   const auto M = std::ssize(table.names);
   const auto numbers = table.values.values<float>();
@@ -97,7 +99,7 @@ std::optional<Fault> not_finite(const std::string& split, const DatasetStatistic
                "replace it or leave out that example: its loss is not finite"};
 }
 
-// Returns the fault of one of the first examples, if it differs when it is read again.
+// Returns the fault of one of the first examples that differs when it is read again.
 std::optional<Fault> changing_example(const Dataset& data) {
   constexpr std::int64_t most_read_twice = 16;
   for (std::int64_t i = 0; i < std::min(most_read_twice, data.size()); ++i)
@@ -111,7 +113,7 @@ std::optional<Fault> changing_example(const Dataset& data) {
 // The places of an example that have the same value in all examples.
 struct Constants {
   std::int64_t count = 0, first = 0;
-  float value = 0;  // value of the first
+  float value = 0;  // values of the first example
 };
 Constants constants_of(const std::vector<float>& low, const std::vector<float>& high) {
   Constants found;
@@ -121,7 +123,7 @@ Constants constants_of(const std::vector<float>& low, const std::vector<float>& 
   return found;
 }
 
-// `one`: of an example; its last axis has the columns of a table.
+// Returns the fault. `one` is an array of an example; its last axis has the columns of a table.
 Fault constant_fault(const char* what, const Constants& constants, const Array& one) {
   const std::int64_t columns = one.dim(-1);
   return {fmt::format("{} of the {} {} of an example are constant over all examples, first "
@@ -134,7 +136,8 @@ Fault constant_fault(const char* what, const Constants& constants, const Array& 
 
 }  // namespace
 
-// Some constant inputs are usual, such as the margins of images; more than half are a fault.
+// Checks the values. A few constant inputs are usual, such as the margins of images; more than half
+// are a fault.
 CheckResult check_values(TrainingUnderTest& under_test) {
   const DatasetStatistics& training = under_test.training_statistics();
   if (const auto fault = sentinel(under_test)) return {.fault = fault};

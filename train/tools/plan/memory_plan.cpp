@@ -14,14 +14,14 @@
 namespace tapestry {
 namespace {
 
-// The first steps still make what later ones use again; of the next few, the bytes say whether all
-// batches are alike.
+// The first steps still allocate buffers that later ones reuse; the peaks of the next few tell
+// whether all batches have the same shapes.
 constexpr std::int64_t first_batches = 4, compared_batches = 12, most_batches = 400;
 
 std::int64_t bytes_in_use() { return memory_use().bytes_in_use; }
 
-// Calls walk(number) for some of so many batches, more of them where they differ. Returns what that
-// brings the arrays to at most.
+// Calls walk(number) for some of the batches, more if they differ, and returns the maximum total
+// size of arrays.
 template <class DryTraining>
 std::int64_t peak_of_batches(std::int64_t batches, double seconds, DryTraining walk) {
   const double end_s = now_s() + seconds;
@@ -40,7 +40,7 @@ std::int64_t peak_of_batches(std::int64_t batches, double seconds, DryTraining w
   return most;
 }
 
-// "blocks.*" of "blocks.3.attention.query.weight", else the first name: "head".
+// Returns "blocks.*" for "blocks.3.attention.query.weight", otherwise the first name: "head".
 std::string part_of(const std::string& parameter) {
   const std::size_t first = parameter.find('.');
   if (first == std::string::npos) return parameter;
@@ -71,7 +71,7 @@ std::int64_t bytes_of(const OptimizerState& state) {
   return bytes;
 }
 
-// A training without a folder, that goes through its steps.
+// A training whose steps are dry runs, without a folder.
 class DryTraining {
  public:
   DryTraining(const Config& config, const MemoryPlanOptions& options)
@@ -113,7 +113,7 @@ class DryTraining {
     });
   }
 
-  // Returns the bytes of the activations of the first micro-batch.
+  // Returns the bytes of the activations that the first micro-batch stores.
   std::int64_t activations() {
     const Dataset& data = task_->training_data();
     const std::int64_t count = config_[key::batch_size] / config_[key::micro_batches];
@@ -147,7 +147,7 @@ class DryTraining {
 
   const Config& config_;
   double seconds_;
-  std::int64_t before_, held_before_;  // bytes that other arrays held, and their blocks
+  std::int64_t before_, held_before_;  // bytes of other arrays, and of their blocks
   std::atomic<bool> stop_ = false;
   Ranks ranks_;
   std::unique_ptr<Task> task_;

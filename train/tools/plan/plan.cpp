@@ -101,8 +101,8 @@ std::string show_disk(const TrainingPlan& plan) {
                           bytes_text(plan.disk_free)));
 }
 
-// Returns the memory of this process beside arrays: the program and, since the memory was planned,
-// the data; and what each thread keeps for panels of matrix products (2 to 3 MB were measured).
+// Returns the memory of this process besides arrays: the program, data loaded since the memory was
+// planned, and each thread's buffers for panels of matrix products (2 to 3 MB were measured).
 std::int64_t overhead_of_process() {
   constexpr std::int64_t bytes_of_a_thread = 3 << 20;
   return std::max(resident_bytes() - memory_use().bytes_held, std::int64_t{0}) +
@@ -136,7 +136,7 @@ std::vector<Change> more_micro_batches(const Config& config) {
   return all;
 }
 
-// Returns changes of a step that need less and less memory, from the one that costs least.
+// Returns changes of a step in descending order of memory, which is ascending order of cost.
 std::vector<Change> lighter_steps(const Config& config, int ranks) {
   const Change recomputed{
       {"train.checkpoint_activations=true"},
@@ -153,8 +153,8 @@ std::vector<Change> lighter_steps(const Config& config, int ranks) {
   return all;
 }
 
-// Returns the first change that keeps model, data and steps, the least first, with which each rank
-// holds at most so many bytes; none if there is no such change. `now`: without a change.
+// Returns the smallest change that keeps model, data and steps and with which each rank needs at
+// most `bytes` bytes; none if there is no such change. `now` is the plan without a change.
 std::optional<Change> smallest_change(const ConfigWith& config_with, const MemoryPlan& now,
                                       int ranks, std::int64_t bytes) {
   if (now.weights + now.gradients + (ranks == 1 ? now.optimizer : 0) > bytes) return std::nullopt;

@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::int64_t least_steps = 5;
 
-// Returns the seconds of all batches, estimated by the mean of those that the seconds allow. The
-// first one creates buffers and counts by itself.
+// Returns the seconds of all batches, estimated from the mean of as many as fit the time. The first
+// one is counted separately, because it creates buffers.
 double measure_evaluation(Task& task, const Dataset& data, const Config& config, double seconds) {
   const std::int64_t batches = evaluation_batches(data, config);
   std::vector<double> times;
@@ -41,8 +41,8 @@ double measure_evaluation(Task& task, const Dataset& data, const Config& config,
   return times.empty() ? first : first + estimate_of(times).mean * static_cast<double>(batches - 1);
 }
 
-// Returns the seconds that so many bytes take, measured by a part of them in a file without a name;
-// 0 if there can be none.
+// Returns the seconds to write `bytes` bytes, measured with a part of them in an unnamed file; 0 if
+// it cannot be created.
 double measure_writing(std::int64_t bytes) try {
   constexpr std::int64_t most = 256 << 20, piece = 1 << 20;
   const std::int64_t written = std::min(most, bytes);
@@ -96,7 +96,7 @@ Throughput measure_throughput(const Config& config, const ThroughputOptions& opt
 
 RunLength run_length_of(const Config& config) {
   const std::int64_t steps = config[key::steps];
-  const auto times = [steps](std::int64_t every) {  // the last step counts as well
+  const auto times = [steps](std::int64_t every) {  // includes the last step
     return every == 0 ? 1 : steps / every + (steps % every != 0);
   };
   const std::int64_t evaluations = times(config[key::eval_every]);

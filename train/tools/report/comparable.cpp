@@ -10,16 +10,17 @@
 #include "train/task.hpp"
 #include "train/tools/report/comparison.hpp"
 
-// Which results can be compared. Metrics of two groups: those of the same task and data, and of the
-// same tokens and settings if the metric depends on them. The result of a run and [expected] of its
-// config: those of the same config.
+// Decides which results can be compared. Metrics of two groups: those of the same task and data,
+// and of the same tokens and settings if the metric depends on them. The result of a run and
+// [expected] of its config: those of the same config.
 namespace tapestry {
 
 namespace {
 
 using Names = std::set<std::string>;
 
-// Keys of [data] that change the training data or the tokens, but not the validation text.
+// Returns the keys of [data] that change the training data or the tokens, but not the validation
+// text.
 const Names& keys_of_training() {
   static const Names keys = {"data.path",     "data.tokenizer",       "data.vocabulary",
                              "data.template", "data.end_of_text",     "data.packing",
@@ -31,18 +32,19 @@ const Names& keys_of_training() {
 // Returns the keys that change the validation split, but not the test split.
 Names keys_of_validation(const std::string& task) {
   Names keys = {"data.training_nodes", "data.validation_nodes", "data.validation"};
-  if (task != "\"forecast\"") keys.insert("data.validation_fraction");  // else the test is the rest
+  // Otherwise the rest is the test split.
+  if (task != "\"forecast\"") keys.insert("data.validation_fraction");
   return keys;
 }
 
-// Returns the keys of [data] by which two runs differ.
+// Returns the keys of [data] that differ between two runs.
 std::vector<std::string> differing_data_keys(const ComparedRun& one, const ComparedRun& other) {
   std::vector<std::string> names = names_that_differ({&one.settings, &other.settings});
   std::erase_if(names, [](const std::string& name) { return !name.starts_with("data."); });
   return names;
 }
 
-// Returns the keys of [data] by which the evaluated data differ.
+// Returns the keys of [data] due to which the evaluated data differ.
 std::vector<std::string> other_data_keys(const RunGroup& first, const RunGroup& other,
                                          bool is_test) {
   const Names validation = keys_of_validation(first.setting(key::task.name));
@@ -60,8 +62,8 @@ bool have_same_tokens(const RunGroup& first, const RunGroup& other) {
   return true;
 }
 
-// Returns whether two runs are known to have read different files. Checksums are of the examples:
-// the seed, the tokens and keys of [data] change them for the same files.
+// Returns whether two runs are known to have read different files. Checksums are of the examples,
+// which the seed, the tokens and keys of [data] change for the same files.
 bool read_other_files(const RunGroup& first, const RunGroup& other) {
   const bool same_path = first.setting(key::data_path.name) == other.setting(key::data_path.name);
   const bool same_keys = have_same_tokens(first, other) &&
@@ -89,8 +91,7 @@ std::string other_values(const RunGroup& first, const RunGroup& other,
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// Returns whether a key does not affect a result by more than a seed does. expected.data names the
-// data.
+// Returns whether a key changes a result by no more than a seed does. expected.data names the data.
 bool is_indifferent(const std::string& name) {
   static const std::set<std::string> names = {
       key::name.name,
@@ -114,7 +115,7 @@ bool is_indifferent(const std::string& name) {
   return names.contains(name) || name.starts_with("expected.");
 }
 
-// Returns "train.steps = 300, sort has 1500", of the first key that differs.
+// Returns the first key that differs: "train.steps = 300, sort has 1500"; "" if none does.
 std::string difference(const ConfigSettings& settings, const ConfigSettings& reference,
                        const std::string& whose) {
   for (const std::string& name : names_that_differ({&settings, &reference}))
@@ -126,7 +127,7 @@ std::string difference(const ConfigSettings& settings, const ConfigSettings& ref
   return "";
 }
 
-// Returns why the data are not those of expected.data; empty if they are.
+// Returns why the data differ from those of expected.data; empty if they do not.
 std::string other_data(const ConfigSettings& settings) {
   const auto text = [&](const KeyInfo& key) {
     const std::string value = value_in(settings, key.name);

@@ -20,14 +20,15 @@ using Json = JsonValue;
 
 // --- reading ---
 
-// Adds the metrics of a test as "test_loss" and so on.
+// Adds the metrics of the test split as "test_loss" and so on.
 void add_test(const Json& test, Json& evaluation) {
   for (const auto& [name, value] : test.items())
     if (name != "step" && name != "split" && name != "elapsed_s")
       evaluation["test_" + name] = value;
 }
 
-// Returns the last evaluation of a run with the test after it; null if there is none.
+// Returns the last evaluation of a run with the evaluation of the test split after it; null if
+// there is none.
 Json last_evaluation(const Run& run) {
   expect_run(run, {run.metrics()});
   Json last;
@@ -49,7 +50,7 @@ std::string tokens_of(const Checkpoint& checkpoint) {
 ComparedRun compared(const std::string& folder, const Json& evaluation) {
   const Checkpoint head = load_trained_metadata(folder);
   const Run run_folder(folder);
-  // The config of the best model may be of an earlier, shorter session.
+  // The best model may have the config of an earlier, shorter session.
   const Config config = has_file(run_folder.config()) ? config_of(run_folder) : config_of(head);
   const std::vector<Session> sessions = read_sessions(run_folder);
   ComparedRun run{.folder = folder,
@@ -107,7 +108,7 @@ void join(ComparedRun run, std::vector<RunGroup>& groups) {
 
 // --- metrics ---
 
-// Returns whether runs of the same seed had the same data, as far as is known.
+// Returns whether runs of the same seed read the same data, as far as is known.
 bool have_same_data(const RunGroup& first, const RunGroup& other) {
   for (const ComparedRun& one : first.runs)
     for (const ComparedRun& another : other.runs)
@@ -135,7 +136,7 @@ FigureDifference::Outcome outcome_of_difference(const Confidence& difference) {
 
 // --- settings ---
 
-// Returns the texts of the runs, each once: "100, 200".
+// Returns the different texts of the runs: "100, 200".
 template <class Text>
 std::string texts_of(const RunGroup& group, const Text& text) {
   std::vector<std::string> texts;
@@ -267,7 +268,8 @@ std::string interval_text(const Confidence& confidence, int decimals) {
 
 namespace {
 
-// Returns the outcome in words, with `numbers` of runs if nothing was found.
+// Returns the outcome in words, followed by `numbers` of runs if there is no significant
+// difference.
 std::string outcome_text(const FigureDifference& difference, const std::string& numbers,
                          MetricInfo::Better better) {
   const std::string name = outcome_name(difference.outcome);
@@ -283,7 +285,7 @@ std::string outcome_text(const FigureDifference& difference, const std::string& 
   return fmt::format("significantly {}{}", is_lower ? "lower" : "higher", worth);
 }
 
-// Returns a row of difference_table; empty if there is no difference.
+// Returns a row of difference_table; empty if the metric was not measured in both groups.
 std::vector<std::string> difference_row(const RunGroup& first, const RunGroup& other,
                                         const std::string& figure) {
   const std::optional<FigureDifference> difference = difference_of(first, other, figure);

@@ -9,52 +9,55 @@
 #include "train/measure/statistics.hpp"
 #include "train/run/session.hpp"
 
-// Compares groups of runs that differ only in their seed: whether their metrics differ by more than
-// seeds do, and which settings differ.
+// Comparison of groups of runs that differ only in their seed: whether their metrics differ by more
+// than the seeds explain, and which settings differ.
 namespace tapestry {
 
 struct ComparedRun {
   std::string folder{}, task{};
   std::int64_t parameters = 0, seed = 0;
-  // The last one: step, loss, elapsed_s and the task's metrics; those of the test as test_….
+  // The last evaluation: step, loss, elapsed_s and the task's metrics; metrics of the test split as
+  // test_….
   JsonValue evaluation{};
-  ConfigSettings settings{};  // that affect the result, without the seed
-  std::string data{};         // its checksum; empty if it is synthetic
-  std::string tokens{};       // its tokenizer or vocabulary; empty if the task has none
-  std::string version{};      // of its last session; empty if sessions.jsonl has none
+  ConfigSettings settings{};  // settings that affect the result, without the seed
+  std::string data{};         // checksum of the data; empty if they are synthetic
+  std::string tokens{};       // tokenizer or vocabulary; empty if the task has none
+  std::string version{};      // version of the last session; empty if it was not recorded
   std::string backends{};
 };
 
 // Runs that differ only in their seed.
 struct RunGroup {
-  std::string name{};  // the folder of the seeds, or that of the first run
+  std::string name{};  // folder of the seeds, or of the first run
   std::vector<ComparedRun> runs{};
   bool is_folder = false;
-  std::vector<std::string> left_out{};  // seeds that have not been evaluated yet
+  std::vector<std::string> left_out{};  // seeds without an evaluation
 
   std::vector<std::int64_t> seeds() const;
-  std::string setting(const std::string& name) const;  // that they share; empty if it is unused
-  std::vector<double> values(const std::string& figure) const;  // of the runs that measured it
+  std::string setting(const std::string& name) const;  // returns the common value; empty if unused
+  // Returns those of the runs that measured it.
+  std::vector<double> values(const std::string& figure) const;
 };
 
 // Returns the groups of runs. A folder of seeds is a group; other runs are a group if their configs
 // differ only in the seed and in settings that do not affect the result. Throws InputError for a
-// folder that is no run, was not evaluated or is damaged, and if the seeds of a folder differ in
+// folder that is not a run, has no evaluation or is damaged, and if the seeds of a folder differ in
 // more than the seed.
 std::vector<RunGroup> read_groups(const std::vector<std::string>& folders);
 
-// Returns the names of the metrics that any of the runs has, the loss first, then in order.
+// Returns the names of all measured metrics, the loss first, then sorted by name.
 std::vector<std::string> measured_figures(const std::vector<RunGroup>& groups);
 
 // Returns why a metric of two groups cannot be compared: their tasks, validation or test data,
-// tokens, or settings on which it depends differ. Empty if it can, as far as is known.
+// tokens, or settings on which the metric depends differ. Empty if it can be compared, as far as is
+// known.
 std::string why_not_comparable(const RunGroup& first, const RunGroup& other,
                                const std::string& figure);
 
-// Returns why the result of a training under `settings` cannot be compared with [expected] of its
-// config: a key differs from the config that [expected] was measured with, "train.steps = 300, sort
-// has 1500". Empty if none does. That config is a shipped one with the same [expected], or else
-// `written`: the config as its file has it, without --set.
+// Returns why the result of a training with `settings` cannot be compared with [expected] of its
+// config: a key differs from the config with which [expected] was measured, "train.steps = 300,
+// sort has 1500". Empty if none does. That config is a shipped one with the same [expected], or
+// else `written`: the config as its file has it, without --set.
 std::string why_not_expected(const ConfigSettings& settings, const ConfigSettings& written);
 
 // How a metric of one group differs from that of the first. Groups with the same seeds and data are
@@ -69,29 +72,31 @@ struct FigureDifference {
     not_in_all,
     not_comparable
   };
-  double value = 0;                // the mean minus that of the first group
-  std::optional<double> margin{};  // of the 95 % confidence interval; none without a spread
-  double degrees = 0;              // of freedom
+  double value = 0;  // mean minus that of the first group
+  // Half width of the 95 % confidence interval; none without a spread.
+  std::optional<double> margin{};
+  double degrees = 0;  // degrees of freedom
   bool is_paired = false;
   Outcome outcome = Outcome::one_run;
-  std::string reason{};  // why it is not comparable: then `value` has no meaning
+  std::string reason{};  // why it is not comparable; `value` is then meaningless
 };
-const char* outcome_name(FigureDifference::Outcome outcome);  // "no significant difference"
+// Returns "no significant difference", for example.
+const char* outcome_name(FigureDifference::Outcome outcome);
 
-// Returns nothing if one of them does not have the metric, or their tasks differ.
+// Returns the difference; nothing if one of the groups lacks the metric, or if their tasks differ.
 std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGroup& other,
                                               const std::string& figure);
 
-// Returns the number of decimals that shows two significant digits of a spread.
+// Returns the number of decimals with which a spread has two significant digits.
 int decimals_of(double spread);
-std::string interval_text(const Confidence& confidence, int decimals);  // "0.12 to 0.34"
+std::string interval_text(const Confidence& confidence, int decimals);  // returns "0.12 to 0.34"
 
-// Returns a table whose first row is its head: how each metric of the groups differs from that of
-// the first group. Names are printable.
+// Returns a table, with a header row, of the differences of each metric between the groups and the
+// first group. Names are printable.
 std::vector<std::vector<std::string>> difference_table(const std::vector<RunGroup>& groups);
 
-// A key of the config, or steps, data, version or engines, with its value by group, empty if it is
-// unused. Keys that not all tasks have are left out.
+// A setting, or steps, data, version or engines, with its value in each group; empty if it is
+// unused. Keys that not all tasks have are omitted.
 struct SettingDifference {
   std::string name{};
   std::vector<std::string> values{};

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t most_points = 1000, most_curves = 300;
 
-// Replaces each two neighbors by their mean.
+// Replaces each pair of neighboring points by its mean.
 void halve(std::vector<PlotPoint>& points) {
   const auto middle = [](double a, double b) { return a / 2 + b / 2; };
   std::size_t kept = 0;
@@ -31,7 +31,7 @@ PlotPoint band(double step, const std::vector<double>& values) {
   return {step, low, mean, high};
 }
 
-// Returns one point for tests that were made once per run, at different steps.
+// Returns one point for evaluations of the test split, one per run, at different steps.
 std::vector<PlotPoint> joined_tests(const std::vector<Curve*>& seeds) {
   std::vector<double> steps, values;
   for (const Curve* seed : seeds) {
@@ -55,7 +55,7 @@ std::vector<PlotPoint> joined_points(const std::vector<Curve*>& seeds) {
   return points;
 }
 
-// Makes the points of all seeds means of equally many rows.
+// Makes each point of all seeds the mean of equally many rows.
 void align(const std::vector<Curve*>& seeds) {
   std::int64_t coarsest = 1;
   for (const Curve* seed : seeds) coarsest = std::max(coarsest, seed->rows_a_point);

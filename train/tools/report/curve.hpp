@@ -16,12 +16,12 @@ struct Curve {
   std::string metric{}, split{};
   std::string run{};
   std::int64_t seeds = 1;
-  std::int64_t rows_a_point = 1;  // lines of metrics.jsonl of which a point is the mean
+  std::int64_t rows_a_point = 1;  // number of lines of metrics.jsonl that a point averages
   std::vector<PlotPoint> points{};
 };
 
-// Collects curves from lines of metrics in bounded memory. The points of a long curve are means of
-// neighbors, except for the last, which stays as it was recorded.
+// A reader of curves from lines of metrics, in bounded memory. The points of a long curve are means
+// of neighbors, except for the last point, which stays unchanged.
 class CurveReader {
  public:
   void read(const MetricsLine& line);
@@ -32,7 +32,7 @@ class CurveReader {
   struct Rows {
     std::vector<PlotPoint> points{};
     std::int64_t rows_a_point = 1;
-    std::int64_t rows = 0;  // in the sums, of the next point
+    std::int64_t rows = 0;  // number of rows in the sums of the next point
     double steps = 0, values = 0;
     PlotPoint last{};
   };
@@ -44,11 +44,11 @@ class CurveReader {
   bool left_some_out_ = false;
 };
 
-// Returns the curves of several seeds as bands. A step counts if every seed that reached it has it;
-// tests, of which each seed has one, become one point.
+// Returns the curves of several seeds as bands. A step is included if every seed that reached it
+// has it. The evaluations of the test split, one per seed, become one point.
 std::vector<Curve> joined(std::vector<std::vector<Curve>> seeds);
 
-// Leaves at most `most` points, the last unchanged.
+// Reduces a curve to at most `most` points and keeps its last point unchanged.
 void thin_out(Curve& curve, std::size_t most);
 
 // Sorts the loss first, then the task's metrics, then those of every training (rates and speeds).

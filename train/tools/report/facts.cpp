@@ -28,7 +28,7 @@ std::string sessions_of(const RecordedRun& recorded) {
   return html_table(rows);
 }
 
-// Returns "blocks.0" of "blocks.0.attention.output.weight", "head" of "head.weight".
+// Returns "blocks.0" for "blocks.0.attention.output.weight", and "head" for "head.weight".
 std::string module_of(const std::string& parameter) {
   std::string module;
   for (const std::string_view part : split(parameter, '.')) {
@@ -62,7 +62,7 @@ std::string parameters_of(const RecordedRun& recorded) {
 
 std::string pre(const std::string& text) { return fmt::format("<pre>{}</pre>\n", html_text(text)); }
 
-// Returns words quoted for a shell. A word that begins with "-" is an option here, not a path.
+// Returns words quoted for a shell. A word that begins with "-" is an option, not a path.
 std::string command_text(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) {
@@ -72,14 +72,13 @@ std::string command_text(const std::vector<std::string>& words) {
   return text;
 }
 
-// A session from which another one resumed, and the step at which that began; the last session has
-// no end.
+// A session, and the step at which a later session resumed from it; none for the last session.
 struct Part {
   std::size_t session = 0;
   std::optional<std::int64_t> end{};
 };
 
-// Returns the sessions whose steps were not repeated by a later one.
+// Returns the sessions with steps that no later session repeated.
 std::vector<Part> parts_of(const std::vector<Session>& sessions) {
   std::vector<Part> sections;
   std::optional<std::int64_t> end;
@@ -91,12 +90,13 @@ std::vector<Part> parts_of(const std::vector<Session>& sessions) {
   return sections;
 }
 
-// Returns the settings of a session that differ from config.toml: it ends where the next session
-// began, and keeps its learning rates.
+// Returns the settings of a session that differ from config.toml, with which it ends where the next
+// session began and has the same learning rates.
 ConfigSettings settings_of(const RecordedRun& recorded, const Part& section) {
   ConfigSettings settings = settings_before(recorded.sessions, section.session), all = settings;
   all.insert(recorded.settings.begin(), recorded.settings.end());
-  const std::string decay = value_in(all, key::decay_steps.name);  // empty where nothing decays
+  // Empty if the schedule has no decay.
+  const std::string decay = value_in(all, key::decay_steps.name);
   if (section.end && !decay.empty())
     settings[key::decay_steps.name] = decay == "0" ? value_in(all, key::steps.name) : decay;
   if (section.end) settings[key::steps.name] = fmt::format("{}", *section.end);
@@ -104,7 +104,7 @@ ConfigSettings settings_of(const RecordedRun& recorded, const Part& section) {
   return settings;
 }
 
-// Returns the command that repeats a session from the run's config in another folder.
+// Returns the command that repeats a session with the run's config in another folder.
 std::string again(const RecordedRun& recorded, const Part& section) {
   std::vector<std::string> words = {"tapestry", "train", recorded.folder + "/config.toml", "--out",
                                     recorded.name + "-again"};

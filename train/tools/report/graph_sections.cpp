@@ -38,7 +38,7 @@ Json data_of(const PlacedGraph& graph, const std::vector<std::string>& class_nam
   return data;
 }
 
-// Returns how many nodes of each split are classified right.
+// Returns a table of the accuracy in each split.
 std::string table_of(const PlacedGraph& graph) {
   std::vector<std::vector<std::string>> rows = {{"split", "nodes", "right", "share"}};
   for (const char* split : {"train", "val", "test"}) {
@@ -56,7 +56,7 @@ std::string table_of(const PlacedGraph& graph) {
 }
 
 std::string fallback_of(const PlacedGraph& graph) {
-  constexpr std::size_t most_edges = 1500;  // that a plot without scripts shows
+  constexpr std::size_t most_edges = 1500;  // maximum number of edges in a plot without scripts
   std::string html = graph.split.empty() ? "" : table_of(graph);
   if (graph.edges.size() <= most_edges)
     html += svg_nodes(graph.title,

@@ -27,7 +27,7 @@ bool holds_numbers(const Rows& rows, std::size_t column) {
                                         [&](const auto& row) { return is_number(row[column]); });
 }
 
-// Returns an array in little-endian bytes, the order of the machine.
+// Returns the bytes of an array, little-endian, which is the order of the machine.
 template <class T>
 Json packed(const char* dtype, const Shape& shape, std::span<const T> values) {
   Json extents = Json::array();
@@ -108,7 +108,7 @@ std::string html_facts(const std::vector<std::pair<std::string, std::string>>& f
 std::string html_data(const std::string& id, const JsonValue& data) {
   std::string json = data.dump(-1, ' ', false, JsonValue::error_handler_t::replace);
   for (std::size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at))
-    json.replace(at, 1, "\\u003c");  // it stands within strings only, and could end the element
+    json.replace(at, 1, "\\u003c");  // '<' occurs only within strings, and could end the element
   return fmt::format("<script type=\"application/json\" id=\"{}\">{}</script>\n", id, json);
 }
 

@@ -9,8 +9,8 @@
 #include "data/json.hpp"
 #include "train/plot/figure.hpp"
 
-// Pieces of a page: HTML, data for its scripts, and plots. All text of a run, its data or its user
-// is escaped.
+// Functions that make parts of a page: HTML, data for its scripts, and plots. All text of a run,
+// its data or its user is escaped.
 namespace tapestry {
 
 // Returns the text with markup and control characters escaped.
@@ -18,15 +18,16 @@ std::string html_text(std::string_view text);
 
 std::string base64(std::string_view bytes);  // RFC 4648, section 4
 
-// Returns an <img> of a grid with the alternative text `shows`.
+// Returns an <img> of a grid with `shows` as alternative text.
 std::string html_pictures(const PictureGrid& grid, std::string_view shows);
 
 struct HtmlTableStyle {
-  std::vector<std::vector<double>> shares{};  // color the first cells of each row (TablePanel)
-  bool stacks = false;  // on a phone, the cells of a row stand below each other
+  // Values that color the first cells of each row (TablePanel).
+  std::vector<std::vector<double>> shares{};
+  bool stacks = false;  // on a phone, the cells of a row are shown below each other
 };
 
-// Returns a table. The first row is its head; columns of numbers are aligned right.
+// Returns a table. The first row is its header; columns of numbers are right-aligned.
 std::string html_table(const std::vector<std::vector<std::string>>& rows,
                        const HtmlTableStyle& style = {});
 
@@ -39,32 +40,32 @@ std::string html_data(const std::string& id, const JsonValue& data);
 // Returns closed <details> that hold HTML.
 std::string html_details(std::string_view summary, const std::string& html);
 
-// --- arrays as the page's arrayOf() reads them: dtype, shape and bytes in base64 ---
+// --- arrays in the form that the page's arrayOf() reads: dtype, shape and bytes in base64 ---
 
 JsonValue as_floats(const Array& array);
 JsonValue as_halves(const Array& array);  // float32, rounded to float16
-JsonValue as_bytes(const Array& array);   // of [0, 1], in 255 steps
+JsonValue as_bytes(const Array& array);   // [0, 1] in 255 steps
 JsonValue as_integers(const std::vector<std::int32_t>& values, const Shape& shape);
-JsonValue as_labels(const std::vector<std::string>& texts);  // each of one line
+JsonValue as_labels(const std::vector<std::string>& texts);  // one line per label
 
-// --- plots as SVG, for readers without scripts; their colors are the page's (svg.cpp) ---
+// --- plots as SVG, for readers without scripts, in the page's colors (svg.cpp) ---
 
 struct PlotPoint {
-  double x = 0, low = 0, y = 0, high = 0;  // low and high: of a band, else y
+  double x = 0, low = 0, y = 0, high = 0;  // low and high are equal to y unless the curve is a band
 };
 struct PlotLine {
   std::string name{};
   std::vector<PlotPoint> points{};
 };
 
-// Returns lines over a common axis, with a legend. Points that are not finite are left out.
+// Returns lines over a common axis, with a legend. Points that are not finite are omitted.
 std::string svg_lines(const std::string& title, const std::string& x_name,
                       const std::vector<PlotLine>& lines);
 
-// Nodes of a graph at places that are scaled to the plot.
+// Nodes of a graph, whose positions are scaled to the plot.
 struct PlotNodes {
   Array places{};                       // (N, 2) float32
-  std::vector<std::int32_t> classes{};  // N, or none
+  std::vector<std::int32_t> classes{};  // N, or empty
   std::vector<Edge> edges{};
 };
 std::string svg_nodes(const std::string& title, const PlotNodes& nodes);

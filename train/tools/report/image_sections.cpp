@@ -12,7 +12,7 @@ namespace {
 
 using Json = JsonValue;
 
-// The largest number of decoder weights in a page of 5 MB as float32, and as float16.
+// Maximum number of decoder weights in a page of 5 MB, as float32 and as float16.
 constexpr std::int64_t most_floats = 600'000, most_halves = 1'400'000;
 
 std::int64_t count_weights(const Decoder& decoder) {
@@ -50,7 +50,7 @@ void add_decoder(const Decoder& decoder, Json& data) {
     data["decoder"]["layers"].push_back(data_of(layer, weights <= most_floats));
 }
 
-// Returns images, each beside its reconstruction.
+// Returns a grid of images, each beside its reconstruction.
 PictureGrid in_pairs(const Array& images, const Array& again) {
   const std::int64_t M = std::min<std::int64_t>(images.dim(0), 32);
   const std::int64_t F = images.dim(1) * images.dim(2);
@@ -61,7 +61,8 @@ PictureGrid in_pairs(const Array& images, const Array& again) {
   return {.images = both, .columns = 8};
 }
 
-// Returns a plot of the first codes along two principal components, or one if there is only one.
+// Returns a plot of the first codes along two principal components, or along one if there is only
+// one.
 std::string plot_of(const LatentSpace& space, const PrincipalComponents& components) {
   const std::int64_t dots = std::min<std::int64_t>(space.codes.dim(0), 400);
   std::vector<std::int64_t> first(dots);

@@ -51,7 +51,7 @@ std::string table_of(const std::vector<ReadExample::Expectation>& expectations) 
   return html_table(rows);
 }
 
-// Returns as many pictures as fit into a page.
+// Returns as many of the pictures as fit into a page.
 PictureGrid fitting(const PictureGrid& grid) {
   constexpr std::int64_t most_pixels = 100'000;
   const std::int64_t pixels = grid.images.dim(1) * grid.images.dim(2);
@@ -72,7 +72,8 @@ std::string fallback_of(const ReadExample& example) {
   return html;
 }
 
-// Returns as many examples as fit into a page, at least one, without its first layers if need be.
+// Returns as many examples as fit into a page, but at least one, whose first layers are omitted if
+// necessary.
 std::vector<ReadExample> fitting(const std::vector<ReadExample>& examples) {
   constexpr std::int64_t most_weights = 1'500'000;
   std::vector<ReadExample> kept;

@@ -13,7 +13,7 @@ namespace {
 using Json = JsonValue;
 using MemorySeries = std::vector<std::pair<std::string, RecallByAge>>;
 
-// Returns the share of right answers about items of ages [begin, end); empty if there are none.
+// Returns the fraction of right answers for ages [begin, end); empty if there are none.
 std::string share_of(const RecallByAge& remembered, std::size_t begin, std::size_t end) {
   double right = 0, asked = 0;
   for (std::size_t age = begin; age < end; ++age) {

@@ -24,7 +24,7 @@ std::string setting(const RecordedRun& recorded, const std::string& name) {
   return value.size() >= 2 && value.front() == '"' ? value.substr(1, value.size() - 2) : value;
 }
 
-// One of a run's lines of metrics.
+// A member of RecordedRun that is a line of metrics.
 using MetricsOf = std::optional<MetricsLine> RecordedRun::*;
 
 std::vector<double> measured(const RecordedRun& recorded, MetricsOf line, const std::string& name) {
@@ -36,7 +36,7 @@ std::vector<double> measured(const RecordedRun& recorded, MetricsOf line, const 
   return values;
 }
 
-// Returns "1.886", or of several seeds "0.8150 ± 0.0070"; empty if it was not measured.
+// Returns "1.886", or for several seeds "0.8150 ± 0.0070"; empty if the metric was not measured.
 std::string figure_text(const RecordedRun& recorded, MetricsOf line, const std::string& name) {
   const std::vector<double> values = measured(recorded, line, name);
   if (values.empty()) return "";

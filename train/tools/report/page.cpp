@@ -11,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-// The scripts of each section, in order. Styles have the names of scripts.
+// Returns the scripts of each section, in order. Style sheets have the names of scripts.
 const std::map<std::string, std::vector<std::string>>& files_of_parts() {
   static const std::map<std::string, std::vector<std::string>> files{
       {"curves", {"dygraph.min.js", "chart.js", "curves.js"}},

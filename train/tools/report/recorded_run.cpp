@@ -16,8 +16,8 @@
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t most_read = std::int64_t{1} << 20;  // bytes of a profile
-constexpr std::size_t most_shown = 100'000;                // bytes of a config or a profile
+constexpr std::int64_t most_read = std::int64_t{1} << 20;  // maximum size of a profile in bytes
+constexpr std::size_t most_shown = 100'000;  // maximum shown bytes of a config or a profile
 
 double loss_of(const MetricsLine& line) {
   const auto loss = line.values.find("loss");
@@ -59,7 +59,7 @@ void read_config(const Run& run, RecordedRun& recorded) {
   recorded.settings = resolved_config(text, run.config(), {}).settings();
 }
 
-// Returns a sentence on the model without its period.
+// Returns a sentence on the model, without its period.
 std::string description_of(const Checkpoint& head) {
   const Config config = config_of(head);
   const TaskSpec& spec = spec_of(config);
@@ -84,7 +84,7 @@ void read_model(const Run& run, RecordedRun& recorded) {
     if (!entry.name.starts_with("optimizer.")) recorded.parameters.push_back(entry);
 }
 
-// Adds the attention maps of the task's inspector, if the model has attention.
+// Adds the attention maps of the task's inspector if the model has attention.
 void add_attention(const Config& config, Task& task, ReportPanels& panels) try {
   panels.emplace_back(ReadExamples{
       .caption = "Attention in one example between its items, or between the patches of a window, "
@@ -102,7 +102,7 @@ bool shows_attention(const ReportPanels& panels) {
   });
 }
 
-// Returns whether a sample is a generated text or pictures. Panels show other samples.
+// Returns whether a sample is generated text or pictures; others are shown by panels.
 bool is_made_up(const Sample& sample) {
   return sample.stream || (sample.figure && std::holds_alternative<PictureGrid>(*sample.figure));
 }

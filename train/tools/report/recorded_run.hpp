@@ -12,35 +12,37 @@
 
 namespace tapestry {
 
-// What a run's folder records, as far as it can be read. The notes say what cannot.
+// The records of a run's folder, as far as they can be read. The notes say what cannot be read.
 struct RecordedRun {
-  std::string name{};    // on the page
+  std::string name{};    // name on the page
   std::string model{};   // "A transformer language model: 4 layers × 128, 201.8 k parameters"
-  std::string folder{};  // as it was given; that of the first seed if there are several
+  std::string folder{};  // path as given; of several seeds, that of the first
   std::vector<std::string> notes{};
-  std::string config_text{};  // config.toml
-  ConfigSettings settings{};  // "model.width" -> "128"
+  std::string config_text{};  // text of config.toml
+  ConfigSettings settings{};  // values by key: "model.width" -> "128"
   std::vector<Curve> curves{};
-  // The last evaluation, that with the least loss, and the test.
+  // The last evaluation, the evaluation with the lowest loss, and that of the test split.
   std::optional<MetricsLine> validation{}, best_validation{}, test{};
   std::int64_t last_step = 0;
   double elapsed_s = 0;
-  bool is_trained = false;  // by a process, now
+  bool is_trained = false;  // whether a process trains it now
   std::vector<Session> sessions{};
   std::string profile{};
-  std::vector<SafetensorsEntry> parameters{};  // of the model that is used: the best, or the last
-  std::int64_t parameter_count = 0;            // numbers in them
+  // Of the model that is used: the best, or else the last.
+  std::vector<SafetensorsEntry> parameters{};
+  std::int64_t parameter_count = 0;  // number of elements of these parameters
   std::optional<TrainingState> state{};
   std::string backends{};
-  std::vector<RecordedRun> seeds{};  // the runs, if this one stands for several seeds
+  std::vector<RecordedRun> seeds{};  // the runs, if this one represents several seeds
 
-  std::int64_t steps() const;  // of the config; 0: unknown
+  std::int64_t steps() const;  // steps of the config; 0: unknown
 };
 
-// Throws InputError as expect_run does, for a folder without metrics and checkpoints.
+// Returns the records of a run. Throws InputError as expect_run does for a folder without metrics
+// and checkpoints.
 RecordedRun read_recorded_run(const std::string& folder);
 
-// Adds the message of what `read` throws to the notes.
+// Calls `read`, and adds the message of its exception, if any, to the notes.
 template <class Read>
 void if_possible(RecordedRun& recorded, const Read& read) try {
   read();
@@ -52,7 +54,7 @@ void if_possible(RecordedRun& recorded, const Read& read) try {
   recorded.notes.push_back(names_it ? why : recorded.folder + ": " + why);
 }
 
-// Returns the panels of the run's task, which need its data, and samples by step.
+// The samples of a training, with their steps.
 using SamplesByStep = std::vector<std::pair<std::int64_t, Sample>>;
 struct ShownModel {
   ReportPanels panels{};
@@ -60,7 +62,8 @@ struct ShownModel {
 };
 ShownModel inspect_model(RecordedRun& recorded);
 
-// Returns one run for several seeds: its curves are bands, and its model is that of the first.
+// Returns one run that represents several seeds: its curves are bands, and its model is that of the
+// first.
 RecordedRun joined(std::vector<RecordedRun> seeds);
 
 }  // namespace tapestry

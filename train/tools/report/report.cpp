@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = JsonValue;
 
-constexpr std::size_t most_bytes = 4'600'000;  // of a page, with what stands around its parts
+constexpr std::size_t most_bytes = 4'600'000;  // maximum size of a page in bytes
 
 // --- curves ---
 
@@ -51,9 +51,9 @@ ReportSection curves_of(std::vector<Curve> curves) {
   return section;
 }
 
-// --- what it learned ---
+// --- the trained models ---
 
-// Returns the sections that show what a model learned. Adds memories to the series of them all.
+// The recall of memories, with the names of their runs.
 using MemorySeries = std::vector<std::pair<std::string, RecallByAge>>;
 std::vector<ReportSection> parts_of(RecordedRun& recorded, MemorySeries& series) {
   const ShownModel shown = inspect_model(recorded);
@@ -77,7 +77,8 @@ std::string html_of(const ReportSection& section) {
   return alone.body();
 }
 
-// Adds what runs learned, as far as it fits into the page, and names what is left out.
+// Adds sections on the trained models, as far as they fit into the page, and names those that do
+// not.
 void add_models(Page& page, std::vector<RecordedRun>& runs, std::size_t room) {
   MemorySeries series;
   std::vector<std::vector<ReportSection>> sections(runs.size());
@@ -120,7 +121,7 @@ void add_models(Page& page, std::vector<RecordedRun>& runs, std::size_t room) {
 
 // --- runs ---
 
-// Returns a run, or the runs of several seeds as one.
+// Returns a run, or one run that represents several seeds.
 RecordedRun recorded_run_of(const std::string& folder) {
   const std::vector<std::string> seeds = seed_folders(folder);
   if (seeds.empty()) return read_recorded_run(folder);

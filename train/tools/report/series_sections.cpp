@@ -10,8 +10,8 @@
 namespace tapestry {
 namespace {
 
-// Returns the steps of a season: a day of steps that are shorter, a week of days, or a year of
-// months; 0 if it is unknown or longer than the context.
+// Returns the number of steps of a season: a day if steps are shorter than a day, a week of days,
+// or a year of months; 0 if it is unknown or exceeds the context.
 std::int64_t season_of(const ForecastWindows& windows) {
   constexpr std::int64_t day = 86'400;
   const std::int64_t step = windows.step_s;
@@ -22,7 +22,7 @@ std::int64_t season_of(const ForecastWindows& windows) {
   return season <= windows.context ? season : 0;
 }
 
-// The mean |forecast - target| of a series over all windows, and that of two baselines: repeating
+// The mean |forecast - target| of a series over all windows, and those of two baselines: repeating
 // the last value, and repeating the last season.
 struct Errors {
   double forecast = 0, last_value = 0, seasonal = 0;
@@ -44,7 +44,7 @@ Errors mean_errors(const ForecastWindows& windows, std::int64_t series, std::int
   return {errors.forecast / count, errors.last_value / count, errors.seasonal / count};
 }
 
-// Returns a plot of the last window of a series: its context, the truth and the forecast.
+// Returns a plot of the last window of a series: its context, the target and the forecast.
 std::string plot_of(const ForecastWindows& windows, std::int64_t series) {
   const std::int64_t M = windows.values.dim(1), H = windows.forecasts.dim(1);
   const std::int64_t origin = windows.origins.back(), last = std::ssize(windows.origins) - 1;

@@ -11,7 +11,7 @@ namespace tapestry {
 namespace {
 
 constexpr double width = 640, height = 240, left = 64, right = 628, top = 12, bottom = 212;
-constexpr int colors = 10;  // of the page
+constexpr int colors = 10;  // number of colors of the page
 
 // Returns whether a point can be drawn: it has no NaN and no number near the largest double.
 bool is_finite(const PlotPoint& point) {
@@ -25,11 +25,11 @@ struct Extent {
     low = std::min(low, value);
     high = std::max(high, value);
   }
-  // Returns 0 to 1, or 0.5 if there is only one value.
+  // Returns the position of a value in [0, 1]; 0.5 if low and high are equal.
   double share(double value) const { return high > low ? (value - low) / (high - low) : 0.5; }
 };
 
-// The extents of a plot, and the places of values in it.
+// The extents of a plot, and the positions of values in it.
 struct Axes {
   Extent x, y;
   double across(double value) const { return left + x.share(value) * (right - left); }

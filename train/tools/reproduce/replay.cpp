@@ -88,7 +88,7 @@ std::vector<ReplayedParameter> ranges_of(Module& model, const Gradients& gradien
   return all;
 }
 
-// Returns the latest checkpoint before the step, or null.
+// Returns the last checkpoint before the step, or null.
 const Checkpoint* beginning_before(const Retraining& again, std::int64_t step) {
   const Checkpoint* latest = nullptr;
   for (const Checkpoint* kept : {again.best(), again.last()})

@@ -8,11 +8,11 @@
 
 namespace tapestry {
 
-// The range of values. NaN is neither low nor high.
+// The range of values. NaN counts neither for `low` nor for `high`.
 struct ValueRange {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
-  double magnitudes = 0;  // the sum of |x| of the finite values
+  double magnitudes = 0;  // sum of |x| over the finite values
   std::int64_t finite = 0, nans = 0, infinities = 0;
 
   void add(const Array& array);
@@ -22,12 +22,13 @@ struct ValueRange {
   }
 };
 
-// An op of a module in all its calls during a step: micro-batches, steps of a sequence, and
-// activations that are computed again.
+// An op of a module, with all its calls in a step: in micro-batches, in steps of a sequence, and in
+// recomputed activations.
 struct ReplayedOp {
   std::string module{}, op{};
   std::int64_t calls = 0;
-  ValueRange outputs{}, gradients{};  // gradients of the step's mean loss by these outputs
+  // Gradients of the step's mean loss with respect to the outputs.
+  ValueRange outputs{}, gradients{};
 };
 
 struct ReplayedParameter {
@@ -37,24 +38,25 @@ struct ReplayedParameter {
 
 struct ReplayedExample {
   std::int64_t index = 0;  // index in the training data
-  std::string shown{};     // "(1, 8) 3 1 2 0 …"; the first ones only
-  std::string text{};      // the tokens as text, if the inputs are tokens
+  std::string shown{};     // shape and first numbers: "(1, 8) 3 1 2 0 …"
+  std::string text{};      // text of the tokens, if the inputs are tokens
 };
 
-// A step that was trained up to and computed under observation, without moving the parameters.
+// A step that was computed with an observer after the steps before it were trained again. No
+// parameter moves.
 struct Replay {
   std::string from{};  // "the start", or a checkpoint
   std::int64_t from_step = 0, step = 0;
   Metrics values{};  // loss and the task's metrics
   double gradient_norm = 0, learning_rate = 0;
-  std::string fault{};  // NaN or infinity with its cause; empty if the step is finite
+  std::string fault{};  // NaN or infinity, and its cause; empty if the step is finite
   std::vector<ReplayedExample> examples{};
   std::vector<ReplayedOp> ops{};  // in the order of their first calls
   std::vector<ReplayedParameter> parameters{};
 };
 
-// Trains from the run's latest checkpoint before the step, or from its start. Throws InputError for
-// a step that the run's config does not have, and if the data differ.
+// Trains from the run's last checkpoint before the step, or from its start. Throws InputError for a
+// step outside the run's config, and if the data differ.
 Replay replay(const Run& run, std::int64_t step, const std::vector<std::string>& overrides);
 
 }  // namespace tapestry

@@ -21,7 +21,7 @@ std::optional<Checkpoint> head_of(const std::string& path) {
   return has_file(path) ? std::optional(load_checkpoint_metadata(path)) : std::nullopt;
 }
 
-// Returns the run's config with overrides that do not change its bits.
+// Returns the run's config with overrides, which must not change its bits.
 Config same_config(const Run& run, const std::vector<std::string>& overrides) {
   expect_run(run, {run.config()});
   const ConfigDocument document(run.config(), config_text(run));
@@ -63,7 +63,7 @@ Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides
       config_(same_config(run, overrides)) {
   for (const Checkpoint* kept : {best(), last()})
     if (kept) expect_trained_alike(*kept);
-  // Recorded steps that were skipped are skipped again, whatever a later session allowed.
+  // Steps that were skipped are skipped again, whatever limit a later session set.
   config_.set(key::max_bad_steps, std::numeric_limits<std::int64_t>::max());
 }
 
@@ -93,8 +93,8 @@ Trainer& Retraining::begin(const Checkpoint* from) {
   return *trainer_;
 }
 
-// A session begins at the last checkpoint of the sessions before it. The next step was done by the
-// latest session that begins at this step or before.
+// Sets the schedule of the session that did the next step: the last session that began at or before
+// it. A session begins at the last checkpoint of the sessions before it.
 void Retraining::follow_session() {
   const auto did = std::find_if(schedules_.rbegin(), schedules_.rend(), [&](const auto& session) {
     return session.first <= trainer_->state().step;

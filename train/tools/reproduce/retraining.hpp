@@ -11,21 +11,22 @@
 
 namespace tapestry {
 
-// A run that is trained again in memory. It only reads the run's folder, into which another process
-// may train at the same time.
+// A training that repeats a run in memory. It only reads the run's folder, into which another
+// process may train at the same time.
 class Retraining {
  public:
-  // Throws InputError if the folder is no run, or `overrides` change what its bits depend on.
+  // Throws InputError if the folder is not a run, or if `overrides` change a setting on which its
+  // bits depend.
   Retraining(const Run& run, const std::vector<std::string>& overrides);
 
   const Run& run() const { return run_; }
   const Config& config() const { return config_; }
   const std::vector<Session>& sessions() const {
     return sessions_;
-  }                                // sessions recorded when it was opened
+  }                                // the sessions recorded when this object was constructed
   Task& task() { return *task_; }  // valid after begin()
 
-  // Return best.safetensors and checkpoint.safetensors as they were at first, or null.
+  // Return best.safetensors and checkpoint.safetensors as read by the constructor, or null.
   const Checkpoint* best() const { return best_ ? &*best_ : nullptr; }
   const Checkpoint* last() const { return last_ ? &*last_ : nullptr; }
 
@@ -36,10 +37,10 @@ class Retraining {
   // InputError if the data are not those of the run. Must be called once.
   Trainer& begin(const Checkpoint* from);
 
-  // Does the trainer's next step, at the learning rate of the session that trained it, as far as
+  // Takes the trainer's next step, with the learning rate of the session that did it, as far as
   // sessions.jsonl records it.
   MetricSums step();
-  ComputedStep compute();  // without moving the parameters
+  ComputedStep compute();  // computes it without moving parameters
 
  private:
   void follow_session();
@@ -49,7 +50,7 @@ class Retraining {
   std::optional<Checkpoint> best_, last_;
   std::vector<Session> sessions_;
   Config config_;
-  // Schedules by the step from which a session trained; empty if their settings are unknown.
+  // Schedules, with the first step of their session; empty if the settings of sessions are unknown.
   std::vector<std::pair<std::int64_t, Schedule>> schedules_;
   std::unique_ptr<Task> task_;
   std::atomic<bool> never_ = false;

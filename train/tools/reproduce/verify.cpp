@@ -21,7 +21,7 @@ namespace {
 
 using Json = JsonValue;
 
-constexpr std::size_t most_not_computed = 8;  // figures that are named
+constexpr std::size_t most_not_computed = 8;  // maximum number of metrics to name
 
 // Returns the last step to compare, from `first` on.
 std::int64_t end_of(const Retraining& again, std::int64_t first, const VerifyOptions& options) {
@@ -45,7 +45,8 @@ std::string with_digits(const Json& value) {
 // Returns whether a metric measures time, which differs between two trainings.
 bool is_of_time(const std::string& name) { return name == "elapsed_s" || name.ends_with("_per_s"); }
 
-// Returns whether a number was computed as recorded. JSON has null for numbers that are not finite.
+// Returns whether a number is equal to the recorded one. JSON has null for numbers that are not
+// finite.
 bool is_same_figure(const Json& recorded, double computed) {
   if (recorded.is_null()) return !std::isfinite(computed);
   return recorded.is_number() && recorded.get<double>() == computed;
@@ -59,8 +60,8 @@ class Comparison {
     if (from) best_loss_ = from->state.best_loss;
   }
 
-  // Compares the recorded lines of the last step with its `averages`; only evaluations if these are
-  // null, because the step was not done here.
+  // Compares the recorded lines of the last step with its `averages`; compares only evaluations if
+  // these are null, because the step was not computed here.
   void compare_lines(const std::vector<Json>& lines, const MetricSums* averages) {
     best_loss_before_ = best_loss_;
     for (const Json& line : lines) {
@@ -77,7 +78,7 @@ class Comparison {
     }
   }
 
-  // Compares the recorded test with that of the model that the run ended with.
+  // Compares the recorded evaluation of the test split with that of the run's final model.
   void compare_test(const Json& line, Task& task) {
     const Checkpoint* ended_with = again_.best() ? again_.best() : again_.last();
     if (!ended_with || !task.test_data()) return;
@@ -89,7 +90,7 @@ class Comparison {
     ++verdict_.tests;
   }
 
-  // After a difference, compares the tensors of the next evaluation, to name those that differ.
+  // Compares the tensors of the next evaluation after a difference, to name those that differ.
   void compare_evaluated() {
     if (verdict_.is_same() || is_looked_into_) return;
     const Checksums& recorded = recorded_checksums();
@@ -120,7 +121,7 @@ class Comparison {
     }
   }
 
-  // Counts the step if something of it was compared.
+  // Counts the step if any record of it was compared.
   void end_step() {
     if (compared_at_ != trainer_.state().step) return;
     ++verdict_.recorded_steps;
@@ -182,7 +183,7 @@ class Comparison {
     for (const auto& [kind, tensors] : computed) all.insert(tensors.begin(), tensors.end());
     const std::size_t differing = differing_tensors(recorded, all).size();
     const bool is_cut = recorded.size() + differing == all.size() && evaluated_.front() == nullptr;
-    if (differing > 0 && is_cut)  // killed as it wrote them
+    if (differing > 0 && is_cut)  // the process was killed while it wrote them
       verdict_.not_compared.push_back(
           fmt::format("{} of {} tensors of the evaluation of step {}: {} does not have them",
                       differing, all.size(), trainer_.state().step, again_.run().checksums()));
@@ -252,19 +253,19 @@ class Comparison {
   Trainer& trainer_;
   const Checkpoint* from_;
   VerifyResult& verdict_;
-  double best_loss_ = std::numeric_limits<double>::infinity();  // lowest validation loss so far,
-  double best_loss_before_ = best_loss_;                        // without this step's own
-  std::int64_t compared_at_ = -1;                               // the latest step that was
+  double best_loss_ = std::numeric_limits<double>::infinity();  // lowest validation loss so far
+  double best_loss_before_ = best_loss_;                        // without the current step
+  std::int64_t compared_at_ = -1;                               // last step that was compared
   std::set<std::int64_t> evaluated_steps_;
   std::set<std::string> not_computed_;
   RecordedChecksums evaluated_;
   Checksums checksums_;             // recorded checksums
-  std::int64_t checksums_of_ = -1;  // of this step; -1: none yet
+  std::int64_t checksums_of_ = -1;  // step of checksums_; -1: none yet
   std::int64_t without_tensors_ = 0;
-  bool is_looked_into_ = false;  // the tensors were compared after a difference
+  bool is_looked_into_ = false;  // whether tensors were compared after a difference
 };
 
-// Returns the checkpoint at a path, such as a copy that was made while the run trained.
+// Returns the checkpoint at a path, such as a copy that was made during the training.
 Checkpoint given_beginning(const Retraining& again, const std::string& path) {
   std::error_code unseen;
   expect_input(
@@ -276,7 +277,7 @@ Checkpoint given_beginning(const Retraining& again, const std::string& path) {
   return given;
 }
 
-// Returns the checkpoint to begin from; null for the start.
+// Returns the checkpoint from which to start; null for the first step.
 const Checkpoint* beginning(const Retraining& again, const std::string& from,
                             std::optional<Checkpoint>& given) {
   if (from == "start") return nullptr;
@@ -287,7 +288,7 @@ const Checkpoint* beginning(const Retraining& again, const std::string& from,
   return kept;
 }
 
-// Throws InputError if a record is not a file, or a checkpoint is of a step after the last.
+// Throws InputError if a record is not a file, or if a checkpoint has a step after the last one.
 void expect_whole(const Retraining& again, const Checkpoint* from) {
   for (const std::string& path :
        {again.run().metrics(), again.run().sessions(), again.run().checksums()})
@@ -300,7 +301,7 @@ void expect_whole(const Retraining& again, const Checkpoint* from) {
         kept ? kept->path : "", kept ? kept->state.step : 0, key::steps.name, steps);
 }
 
-// Returns what is recorded of the steps to `last` and was not compared.
+// Returns what is recorded for the steps up to `last` and was not compared.
 std::vector<std::string> not_compared(RecordedMetrics& recorded, const Comparison& comparison,
                                       const VerifyResult& result, std::int64_t last, bool is_all) {
   std::vector<std::string> all;

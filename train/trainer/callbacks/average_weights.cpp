@@ -12,7 +12,8 @@ class WeightAveraging final : public Callback {
   void save(OptimizerState& state) const override {
     state.insert(state.end(), average_.arrays().begin(), average_.arrays().end());
   }
-  // A checkpoint is written while the model has the averages, and its arrays are the weights.
+  // Restores the trained weights from the checkpoint's arrays, because its parameters are the
+  // averages.
   void restore(const Checkpoint& checkpoint) override {
     restore_weights(checkpoint, average_);
     average_.exchange();

@@ -10,39 +10,39 @@
 #include "train/distributed/gradient_sum.hpp"
 #include "train/trainer/callback.hpp"
 
-// The callbacks of a training, in the order in which they are called. Each stands in a source of
-// its own. Their arguments outlive them. The first three decide what a training computes, and every
-// Trainer has them; the others observe, and train_into adds them at rank 0.
+// The callbacks of a training, in the order in which they are called, each with its own source.
+// Their arguments must outlive them. The first three change what a training computes, and every
+// Trainer has them; the others only observe, and train_into adds them at rank 0.
 namespace tapestry {
 
 using Log = std::function<void(const std::string& message)>;
 
-// Returns the callbacks that keep and exchange averaged weights (train.average_decay): their arrays
-// in a checkpoint are "optimizer.weights.<parameter>".
+// Returns the callback that updates and exchanges averaged weights (train.average_decay). Its
+// arrays in a checkpoint are "optimizer.weights.<parameter>".
 std::unique_ptr<Callback> average_weights(const Optimizer& optimizer, double decay);
 
-// Returns the callback that skips steps that are not finite or jump (train.max_bad_steps), and
-// throws std::runtime_error with an explanation at one step too many. State:
-// TrainingState::skipped.
+// Returns the callback that skips steps whose loss or gradient is not finite or jumps
+// (train.max_bad_steps), and throws std::runtime_error with an explanation if there are too many.
+// State: TrainingState::skipped.
 std::unique_ptr<Callback> skip_steps(const Config& config, TrainingState& state, Ranks& ranks,
                                      Log log);
 
-// The number of gradient norms whose median the next one is compared with, once there are as many.
+// Number of gradient norms whose median the next norm is compared with, once there are as many.
 inline constexpr std::size_t norms_compared = 50;
 
-// Returns what is wrong with the next step: its loss or gradient norm is not finite, or its norm is
-// above train.bad_step_factor times the median of those before. Empty: nothing is wrong.
+// Returns the fault of the next step: its loss or gradient norm is not finite, or its norm is above
+// train.bad_step_factor times the median of those before. Empty if there is none.
 std::string fault_of_step(double loss, double norm, const Config& config,
                           const TrainingState::SkippedSteps& state);
 
-// Adds the norm of a step without a fault to those that later ones are compared with.
+// Adds the norm of a step without a fault to those with which later ones are compared.
 void remember_norm(double norm, const Config& config, TrainingState::SkippedSteps& state);
 
 // Returns the callback that ends a training whose validation loss no longer improves
 // (train.early_stopping, train.min_delta). State: TrainingState::early_stopping.
 std::unique_ptr<Callback> stop_early(const Config& config, TrainingState& state, Log log);
 
-// Returns the callback that sets `stop` when the process has run for `minutes` (train.time_limit;
+// Returns the callback that sets `stop` after the process has run for `minutes` (train.time_limit;
 // 0: never). On every rank.
 std::unique_ptr<Callback> limit_time(double minutes, std::atomic<bool>& stop);
 
@@ -52,8 +52,8 @@ std::unique_ptr<Callback> profile_steps(RunLock& lock, const Ranks& ranks, const
                                         Log log);
 
 // Return callbacks that write metrics.jsonl, checksums.jsonl (of each evaluated tensor),
-// samples.jsonl (train.samples) and TensorBoard's events (train.tensorboard). Progress, which shows
-// a training on the terminal, has a header of its own and comes after the checksums.
+// samples.jsonl (train.samples) and TensorBoard's events (train.tensorboard). Progress, which has
+// its own header, comes after the checksums.
 std::unique_ptr<Callback> record_metrics(RunLock& lock);
 std::unique_ptr<Callback> record_checksums(RunLock& lock);
 std::unique_ptr<Callback> record_for_tensorboard(RunLock& lock, Task& task, const Config& config);
@@ -61,13 +61,13 @@ std::unique_ptr<Callback> record_samples(RunLock& lock, Task& task, const Config
 
 // --- for callbacks that inspect the model ---
 
-// Limits the inspections of a model that trains to a hundredth of the training's time, but for the
-// first one. The number of inspections depends on the machine; the training does not depend on
-// them.
+// A limit of the time for inspections of a model during a training: a hundredth of the training's
+// time, except for the first. The number of inspections depends on the machine; the training does
+// not depend on them.
 class InspectionBudget {
  public:
   bool allows_one() const;
-  // Calls `inspect`, whose time counts.
+  // Calls `inspect` and adds its time.
   template <class Inspect>
   void spend_on(const Inspect& inspect) {
     const double begin = now_s();

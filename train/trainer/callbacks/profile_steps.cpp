@@ -15,7 +15,7 @@ namespace {
 using profile::Event;
 using profile::Phase;
 
-// The first steps still create buffers.
+// The first steps still allocate buffers.
 constexpr std::int64_t skipped_steps = 5, profiled_steps = 20;
 
 struct Row {
@@ -47,8 +47,8 @@ std::string rate(double amount, double seconds, double peak) {
   return fmt::format("{:>8.1f} {:>4.0f} %", giga, 100 * giga / peak);
 }
 
-// Returns a line for each op and phase, the slowest first: time per step, share, GFLOP/s and GB/s
-// with their shares of the peaks, which it measures.
+// Returns a line for each op and phase, the slowest first: time per step, fraction of the step,
+// GFLOP/s and GB/s with their fractions of the peaks, which it measures.
 std::string profile_table(const std::vector<Event>& events, std::int64_t steps) {
   const double arithmetic_peak = measure_arithmetic_peak(), memory_peak = measure_memory_peak();
   const std::vector<Row> rows = rows_of(events);
@@ -69,7 +69,7 @@ std::string profile_table(const std::vector<Event>& events, std::int64_t steps) 
   return table + "More than 100 %: products in bfloat16, or operands in the caches.\n";
 }
 
-// Returns the Trace Event Format, which chrome://tracing and Perfetto open.
+// Returns the events in the Trace Event Format, which chrome://tracing and Perfetto open.
 std::string profile_trace(const std::vector<Event>& events) {
   auto list = JsonValue::array();
   for (const Event& event : events)

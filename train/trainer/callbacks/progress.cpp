@@ -27,8 +27,9 @@ std::string as_time(double left) {
              : fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
-constexpr std::int64_t plain_columns = 200;  // width of a line that is not on a terminal
-constexpr std::size_t most_losses = 1024;    // in a curve, which is drawn ten times a second
+constexpr std::int64_t plain_columns = 200;  // width of a line if the output is not a terminal
+// Maximum length of a curve, which is drawn ten times per second.
+constexpr std::size_t most_losses = 1024;
 
 // Returns {"tokens", 21355.2} from "tokens_per_s".
 std::pair<std::string, double> speed_of(const MetricsLine& line) {
@@ -64,7 +65,7 @@ std::string status_line(const Status& status, std::int64_t columns) {
   struct Part {
     std::string text;
     std::int64_t columns;
-    int rank;  // the highest is left out first
+    int rank;  // the highest is omitted first
   };
   const auto plain = [](std::string text, int rank) {
     const std::int64_t size = std::ssize(text);
@@ -97,7 +98,7 @@ Progress::Progress(const ProgressOptions& options) : options_(options) {}
 
 void Progress::on_begin(std::int64_t step, bool) {
   if (step == 0) first_ = MetricsLine();
-  last_shown_s_ = live_columns() > 0 ? -1 : now_s();  // a terminal shows the first step
+  last_shown_s_ = live_columns() > 0 ? -1 : now_s();  // shows the first step on a terminal
 }
 
 void Progress::on_metrics(const MetricsLine& line) {

@@ -8,7 +8,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t most_text = 10'000;  // bytes of a sample
+constexpr std::size_t most_text = 10'000;  // maximum size of a sample in bytes
 
 // Returns the heads (H, T, S) of an attention as pictures beside each other; the largest weight of
 // each head is black.
@@ -24,8 +24,8 @@ PictureGrid heads_as_pictures(const Array& weights) {
   return {.images = images, .columns = H};
 }
 
-// Calls `show`, whose exceptions do not end the training, unless the disk failed: a model may have
-// nothing to show, and one that diverges may fail in any way.
+// Calls `show`, whose exceptions do not end the training, except errors of the disk: a model may
+// have nothing to show, and a model that diverges may fail in any way.
 template <class Show>
 void if_possible(const Show& show) {
   try {
@@ -37,9 +37,9 @@ void if_possible(const Show& show) {
   }
 }
 
-// Writes every metric as "loss/train" and so on, the config, and at evaluations what the model
-// shows (samples, attention) and the distributions of its weights and gradients, as the budget
-// allows.
+// A callback that writes every metric as "loss/train" and so on, the config, and at evaluations the
+// output of inspectors (samples, attention) and histograms of weights and gradients, within the
+// budget.
 class TensorBoard final : public Callback {
  public:
   TensorBoard(RunLock& lock, Task& task, const Config& config)

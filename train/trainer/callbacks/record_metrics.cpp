@@ -8,8 +8,8 @@ class MetricsFile final : public Callback {
  public:
   explicit MetricsFile(RunLock& lock) : file_(lock, lock.run().metrics()) {}
 
-  // Keeps the lines up to `step`; the evaluation of `step` itself only if it is not repeated. A
-  // test, which ends a training, is always repeated.
+  // Keeps the lines up to `step`, but the evaluation of `step` itself only if it is not repeated.
+  // The evaluation of the test split at the end is always repeated.
   void on_begin(std::int64_t step, bool evaluated) override {
     file_.open(step, [&](const std::string& line) {
       const auto entry = parse_metrics_line(line);

@@ -23,7 +23,7 @@ Sample sample_now(const Config& config, Task& task, std::size_t most_bytes) {
 
 namespace {
 
-// Bytes of a sample, escaped at most six times as many.
+// Maximum size of a sample in bytes. Escapes make it at most six times as large.
 constexpr std::size_t most_kept_text = 2000;
 
 class SamplesFile final : public Callback {
@@ -37,7 +37,8 @@ class SamplesFile final : public Callback {
       return sample && sample->step <= step;
     });
   }
-  // A model that diverges may fail in any way; that does not end its training.
+  // Records samples. Exceptions do not end the training, because a model that diverges may fail in
+  // any way.
   void before_evaluation(std::int64_t step) override try {
     if (!budget_.allows_one()) return;
     budget_.spend_on([&] {

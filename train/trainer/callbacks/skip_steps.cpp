@@ -64,7 +64,8 @@ class SkippedSteps final : public Callback {
   }
 
  private:
-  // Ends the training with an explanation where no more steps may be skipped.
+  // Counts a skipped step. Throws std::runtime_error with an explanation if no more steps may be
+  // skipped.
   void skip(const ComputedStep& computed, const std::string& fault) {
     const std::int64_t most = config_[key::max_bad_steps];
     if (++state_.count <= most)

@@ -36,7 +36,7 @@ class EarlyStopping final : public Callback {
   const TrainingState& training_;
   TrainingState::EarlyStopping& state_;
   Log log_;
-  bool ended_here_ = false;  // an evaluation of this process ended the training
+  bool ended_here_ = false;  // whether an evaluation of this process ended the training
 };
 
 }  // namespace
