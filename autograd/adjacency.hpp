@@ -46,7 +46,7 @@ class Adjacency {
   std::vector<Edge> list() const;
 
   const SparseRows& incoming() const { return incoming_; }  // rows by target node; sources are N(v)
-  // Rows by source node, used for gradients.
+  // Returns the rows by source node, which gradients use.
   const SparseRows& outgoing() const { return outgoing_; }
 
  private:

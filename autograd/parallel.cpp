@@ -82,7 +82,8 @@ class Pool {
 #endif
   }
 
-  // The thread sanitizer does not understand how the threads of OpenMP wait for each other.
+  // Runs the team without checks of the thread sanitizer, which does not know how threads of OpenMP
+  // wait for each other.
   void run_team(int workers) {
 #if TAPESTRY_THREAD_SANITIZER
     std::vector<std::jthread> team;

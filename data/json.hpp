@@ -65,7 +65,8 @@ class JsonValue final {
   template <JsonRange Range>
   JsonValue(const Range& range) : JsonValue(array_t(range.begin(), range.end())) {}
 
-  // An object if every value is an array of a string and another value, otherwise an array.
+  // Constructs an object if every value is an array of a string and another value, otherwise an
+  // array.
   JsonValue(std::initializer_list<JsonValue> values);
 
   static JsonValue array() { return array_t(); }
@@ -174,7 +175,7 @@ class JsonValue final {
     Object* object;
   };
 
-  // Mutable, because std::initializer_list has const elements, which are moved from all the same.
+  // Mutable, so that values can be moved out of an std::initializer_list, whose elements are const.
   mutable Type type_ = Type::null;
   mutable Payload payload_{};
 };

@@ -7,8 +7,8 @@
 
 namespace tapestry {
 
-// An option that does not suit the data. The message states the fact, and `option` is the name of
-// the field, from which the caller finds the setting to name.
+// The error for an option that does not fit the data. The message states the fact, and `option` is
+// the name of the field, from which the caller finds the setting to name.
 class OptionError final : public InputError {
  public:
   OptionError(std::string name, const std::string& fact)

@@ -17,8 +17,8 @@ class Embedding final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
-// How a transformer encodes positions: added to the embeddings (learned, sinusoidal), by rotating
-// queries and keys in self-attention (rotary; see autograd/ops/rotary.hpp), or not at all.
+// The encoding of positions in a transformer: added to the embeddings (learned, sinusoidal), by
+// rotating queries and keys in self-attention (rotary; see autograd/ops/rotary.hpp), or not at all.
 enum class Positions { learned, sinusoidal, rotary, none };
 
 // Returns the position of each token in its document, given the documents' starts as for attention:

@@ -14,7 +14,8 @@ namespace tapestry {
 class NodeFeatures {
  public:
   NodeFeatures(const std::convertible_to<Tensor> auto& x) : x_(x) {}  // (N, F); implicit on purpose
-  // x has a value (E, 1) for each entry, which is an edge from column to row; or x is dense.
+  // Constructs sparse features, whose entries, edges from column to row, have values x (E, 1); or
+  // dense ones.
   NodeFeatures(const Tensor& x, const std::optional<Adjacency>& entries)
       : x_(x), entries_(entries) {}
 

@@ -10,7 +10,8 @@ namespace {
 
 thread_local AttentionRecorder* recorder = nullptr;
 
-// Returns the options with 0 replaced by the numbers it stands for. Throws if they do not fit.
+// Returns the options with each 0 replaced by its default. Throws std::invalid_argument if they do
+// not fit.
 MultiHeadOptions completed_options(MultiHeadOptions options, std::int64_t width) {
   const std::int64_t H = options.heads;
   require(H >= 1 && (options.head_width > 0 || width % H == 0),

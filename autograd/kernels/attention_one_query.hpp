@@ -11,7 +11,8 @@ namespace tapestry {
 template <class T>
 class ForwardQuery {
  public:
-  // T = 1, and the keys [first, last), which are whole tiles except at the end.
+  // Constructs the pass for T = 1 and the keys [first, last), which are whole tiles except at the
+  // end.
   ForwardQuery(const AttentionShape& shape, std::int64_t b, std::int64_t h, std::int64_t first,
                std::int64_t last)
       : shape_(shape),

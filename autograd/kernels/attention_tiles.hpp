@@ -5,8 +5,7 @@
 #include "autograd/kernels/attention.hpp"
 #include "autograd/kernels/tile.hpp"
 
-// Which queries of a tile see which keys of a tile: shared by attention_forward.cpp and
-// attention_backward.cpp.
+// The visible keys of each query of a tile, for attention_forward.cpp and attention_backward.cpp.
 namespace tapestry {
 
 inline bool sees_all(const AttentionShape& shape) { return !shape.causal && shape.window == 0; }

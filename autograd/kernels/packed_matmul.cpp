@@ -203,7 +203,7 @@ class PackedProduct {
                     a.from(i - rows.begin), b, start_of(terms, i, columns.begin));
   }
 
-  // A tile that ends within a register is computed in a buffer.
+  // Computes a tile of C, in a buffer if it ends within a register.
   void multiply_into(const TileKernels<T>& by_size, T* c, std::int64_t height, std::int64_t width,
                      std::int64_t depth, Operand<T> a, const T* b, Start<T> start) const {
     const std::int64_t vectors = pieces_of(width, simd_width<T>);

@@ -26,7 +26,8 @@ struct Geometry {
   // then 1, 1 + stride, …, and so on. So an element of the kernel reads contiguous pixels.
   std::int64_t phases() const { return std::min(stride, K); }
   std::int64_t phase_width() const { return w + (K - 1) / stride; }
-  // Element j of a phase, for j in [first, last), is pixel j stride + phase - padding of the image.
+  // Return the range [first, last) of the elements j of a phase that are in the image: j is pixel
+  // j stride + phase - padding.
   std::int64_t first(std::int64_t phase) const {
     return std::clamp<std::int64_t>((padding - phase + stride - 1) / stride, 0, phase_width());
   }

@@ -7,8 +7,8 @@
 
 namespace tapestry {
 
-// Which columns of a head of width D form pair k: 2k and 2k + 1 (neighbors), as in the paper, or k
-// and k + D/2 (halves), as in LLaMA's published weights.
+// The columns of a head of width D that form pair k: 2k and 2k + 1 (neighbors), as in the paper, or
+// k and k + D/2 (halves), as in LLaMA's published weights.
 enum class RotaryPairs { neighbors, halves };
 
 // The frequency scaling of Llama 3.1 (Dubey et al. 2024, arXiv 2407.21783) for contexts longer than

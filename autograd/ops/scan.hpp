@@ -13,7 +13,7 @@ Tensor linear_recurrence(const Tensor& gate, const Tensor& x);
 
 // Returns h_t = tanh(x_t + W h_(t-1)), a simple recurrent network (Elman 1990, "Finding Structure
 // in Time"): x (B, T, H), weight W (H, H), initial h_0 (B, H) or empty for zeros -> h (B, T, H).
-// Fused for the same reason, and so that the gradient of W is one product.
+// Fused for a measured gain as well, and so that the gradient of W is one product.
 Tensor tanh_recurrence(const Tensor& x, const Tensor& weight, const Tensor& initial = {});
 
 }  // namespace tapestry

@@ -65,8 +65,9 @@ Outline band(const Outline& path, double width) {
   return outline;
 }
 
-// Where a scanline crosses an edge, the winding number to the right changes by one. A running sum
-// along each row gives the winding number, whose magnitude is the coverage.
+// Fills the patch by scanlines. Where a scanline crosses an edge, the winding number to the right
+// changes by one. A running sum along each row gives the winding number, whose magnitude is the
+// coverage.
 void paint(const Patch& patch, std::span<float> pixels) {
   std::array<float, picture_side*(picture_side + 2)> changes{};
   int first = picture_side, last = -1;

@@ -140,7 +140,8 @@ class Learner final {
   struct Use {
     std::int64_t count = 0;
     std::int64_t grown_in = -1;  // the merge that it was last found in
-    // Positions of the left token: all with the pair, and some that had it.
+    // Positions of the left token: all at which the pair is, and some at which it was before a
+    // merge.
     std::vector<Place> places{};
   };
   struct Candidate {

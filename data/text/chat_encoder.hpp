@@ -19,7 +19,7 @@ struct ChatPiece {
 };
 
 // Returns the pieces of a conversation in order, including the default system message. They refer
-// to the messages. Throws InputError if these do not suit the template.
+// to the messages. Throws InputError if these do not fit the template.
 std::vector<ChatPiece> pieces_of(const ChatTemplate& chat_template,
                                  const std::vector<Message>& messages);
 
@@ -39,7 +39,7 @@ class ChatEncoder final {
               std::optional<std::int32_t> end_of_text);
 
   // Marks as learned the answers of messages with is_learned, and the tokens that end them. Throws
-  // InputError if the messages do not suit the template.
+  // InputError if the messages do not fit the template.
   EncodedConversation encode(const std::vector<Message>& messages) const;
 
   // Returns the tokens of the messages and of the template before the next answer.

@@ -17,7 +17,7 @@ struct EncodedConversations {
 };
 
 // Encodes at most the first `context` + 1 tokens of each conversation; a model reads all of them
-// but the last. Throws InputError with file and line if a conversation does not suit the template.
+// but the last. Throws InputError with file and line if a conversation does not fit the template.
 EncodedConversations encode_conversations(const ConversationList& list, const ChatEncoder& encoder,
                                           std::int64_t context);
 

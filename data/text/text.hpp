@@ -45,8 +45,8 @@ class CharVocabulary final : public Tokenizer {
 // too.
 std::string character_tokenizer_json(const CharVocabulary& vocabulary);
 
-// Returns the vocabulary of such a file; nothing if its model is not "WordLevel". Throws InputError
-// if it is, but does not divide words into characters.
+// Returns the vocabulary of such a tokenizer.json; nothing if its model is not "WordLevel". Throws
+// InputError if it is, but does not divide words into characters.
 std::optional<CharVocabulary> vocabulary_of_characters(std::string_view json,
                                                        const std::string& path);
 

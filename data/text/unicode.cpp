@@ -83,7 +83,7 @@ void append_utf8(std::string& text, char32_t character) {
 
 namespace {
 
-// A text of characters below this one is composed.
+// A text whose characters are all below this one is in normalization form C.
 constexpr char32_t first_composable = 0x300;
 
 // The number of a syllable of Hangul is computed from a leading consonant, a vowel and an optional

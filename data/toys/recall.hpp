@@ -55,7 +55,8 @@ class Recall final : public Dataset {
   std::int32_t question() const;
   std::int32_t nothing() const;
   Symbols draw(Random& random) const;
-  std::int64_t find_answer(std::span<const std::int32_t> symbols) const;  // -1: none
+  // Returns the position of the answer; -1 if there is none.
+  std::int64_t find_answer(std::span<const std::int32_t> symbols) const;
   std::string word(std::int32_t about, std::int32_t says) const;
 
   RecallOptions options_;

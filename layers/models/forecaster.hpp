@@ -4,7 +4,8 @@
 
 namespace tapestry {
 
-// How a window of a series is normalized, (x - offset) / scale; the forecast is transformed back.
+// The normalization of a window of a series, (x - offset) / scale; the forecast is transformed
+// back.
 enum class WindowNorm {
   instance,  // subtract the mean, divide by the standard deviation (Kim et al. 2022, RevIN, without
              // affine map)

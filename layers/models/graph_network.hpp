@@ -31,7 +31,8 @@ class GraphNetwork final : public Module {
 
   GraphNetwork(const GraphNetworkOptions& options, Random& init);
 
-  // x (N, F), first_nodes as in pool(). `noise` is for dropout; null: evaluation.
+  // Returns the logits for x (N, F), with first_nodes as in pool(). `noise` is for dropout; null:
+  // evaluation.
   Tensor forward(const Adjacency& graph, const NodeFeatures& x, const Array& first_nodes,
                  Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;

@@ -29,9 +29,9 @@ class Transformer final : public Module {
 
   Transformer(const TransformerOptions& wanted, Random& init);
 
-  // `noise` is for dropout; null: evaluation. `document_starts` (B, T) int32 is the start of each
-  // token's document in its row: tokens attend to their own document, and positions count from its
-  // start. Empty: one document in each row.
+  // Returns the logits. `noise` is for dropout; null: evaluation. `document_starts` (B, T) int32 is
+  // the start of each token's document in its row: tokens attend to their own document, and
+  // positions count from its start. Empty: one document in each row.
   Tensor forward(const Array& tokens, Random* noise = nullptr,
                  const Array& document_starts = {}) const;
 

@@ -15,7 +15,7 @@ void declare_options(Arguments& arguments,
                      const std::map<std::string, std::vector<KeyInfo>>& options_of_tasks,
                      TypedOptions& typed);
 
-// Declares the options of one kind of inspectors: of &TaskSpec::samples, say.
+// Declares the options of one kind of inspectors, such as &TaskSpec::samples.
 template <class Shown>
 void declare_options(Arguments& arguments, Inspector<Shown> TaskSpec::*inspector,
                      TypedOptions& typed) {

@@ -26,8 +26,8 @@ constexpr std::size_t max_reason = 200;  // the JSON library quotes everything t
 constexpr std::uint64_t max_elements = 1ull << 40;
 constexpr const char* metadata_name = "__metadata__";
 
-// The types of tensors with the bytes of an element. Those that an array can hold have a dtype;
-// half-precision types are read as float32.
+// A type of tensors, with the size of an element in bytes. Types that an array can hold have a
+// dtype; half-precision types are read as float32.
 struct StoredType {
   const char* name;
   std::size_t bytes;

@@ -39,7 +39,7 @@ void request_stop(int signal) {
 
 }  // namespace
 
-// Also ignores SIGPIPE, so that a closed output does not end the training.
+// Sets the handlers, and ignores SIGPIPE, so that a closed output does not end the training.
 void stop_at_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) handle_signal(signal, request_stop);
   std::signal(SIGPIPE, SIG_IGN);

@@ -22,7 +22,7 @@ Value length_of(const Value& x, const Sequence& sequence) {
   return sequence.length ? *sequence.length : x.graph->integers({sequence.longest});
 }
 
-// (B, S) -> (B, 1, 1, S)
+// Returns the padding (B, S) as a mask of keys (B, 1, 1, S).
 Value of_keys(const Value& padding) { return unsqueeze(padding, {1, 2}); }
 
 // Returns the mask of a causal sequence, of a window and of padding; nothing if all keys are

@@ -16,8 +16,9 @@
 // fields, the tensors' names, shapes and offsets, and their numbers, all little-endian.
 namespace tapestry {
 
-// How a GGUF file stores a tensor's numbers. q8_0 stores 32 numbers as a block: a scale in float16,
-// which is the largest magnitude divided by 127, and 32 integers of a byte that it multiplies.
+// The storage type of a tensor in a GGUF file. q8_0 stores 32 numbers as a block: a scale in
+// float16, which is the largest magnitude divided by 127, and 32 integers of a byte that it
+// multiplies.
 enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8 };
 inline constexpr std::int64_t gguf_block = 32, gguf_scale_bytes = sizeof(std::uint16_t),
                               gguf_block_bytes = gguf_scale_bytes + gguf_block;

@@ -21,7 +21,8 @@ constexpr double far_lower = 100;   // the rate is this much below the one that 
 constexpr double far_larger = 100;  // the weights grew by this factor since the first step
 constexpr double least_change = 1e-5;  // smallest relative change of the loss that counts
 constexpr double lost = 0.25;          // fraction of the fall by which the loss rises again
-constexpr double above_first = 1.1;    // times the first loss: the weights are worse than initially
+constexpr double above_first =
+    1.1;  // the weights are worse if the loss exceeds the first one by this factor
 constexpr std::int64_t quiet_steps = 8;  // first steps, whose rates are too low to have an effect
 
 struct Sweep {

@@ -136,7 +136,7 @@ std::vector<Change> more_micro_batches(const Config& config) {
   return all;
 }
 
-// Returns changes of a step in descending order of memory, which is ascending order of cost.
+// Returns changes of a step, those that cost the least time first.
 std::vector<Change> lighter_steps(const Config& config, int ranks) {
   const Change recomputed{
       {"train.checkpoint_activations=true"},

@@ -60,8 +60,8 @@ std::string why_not_comparable(const RunGroup& first, const RunGroup& other,
 // else `written`: the config as its file has it, without --set.
 std::string why_not_expected(const ConfigSettings& settings, const ConfigSettings& written);
 
-// How a metric of one group differs from that of the first. Groups with the same seeds and data are
-// compared by a paired t-test, others by Welch's test.
+// The difference of a metric between a group and the first group. Groups with the same seeds and
+// data are compared by a paired t-test, others by Welch's test.
 struct FigureDifference {
   enum class Outcome {
     differs,
