@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "autograd/dry_run.hpp"
 #include "autograd/parallel.hpp"
 
 namespace tapestry {
@@ -47,6 +48,12 @@ void for_each_fragment(const std::vector<Fragment>& fragments, Fn fn) {
          at != fragments.end() && at->piece < first + end; ++at)
       fn(*at);
   });
+}
+
+// The same for the fragments of arrays of these sizes; a dry run does not even list them.
+template <class Fn>
+void for_each_fragment(const std::vector<std::int64_t>& sizes, Fn fn) {
+  if (!is_dry_run()) for_each_fragment(fragments_of(sizes), fn);
 }
 
 }  // namespace tapestry

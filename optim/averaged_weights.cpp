@@ -13,7 +13,7 @@ void for_each_piece(const std::vector<Parameter*>& parameters, const OptimizerSt
                     const F& f) {
   std::vector<std::int64_t> sizes;
   for (const auto& [name, array] : arrays) sizes.push_back(array.size());
-  for_each_fragment(fragments_of(sizes), [&](const Fragment& piece) {
+  for_each_fragment(sizes, [&](const Fragment& piece) {
     Array weights = parameters[piece.array]->value(), values = arrays[piece.array].second;
     dispatch(weights.dtype(), [&]<class T>() {
       const auto of = [&](Array& array) {

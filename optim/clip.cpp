@@ -19,7 +19,8 @@ Clip clip(const Gradients& gradients, const std::vector<Parameter*>& parameters,
       sizes.push_back(gradient->size());
       bytes += gradient->bytes();
     }
-  const std::vector<Fragment> fragments = fragments_of(sizes);
+  const std::vector<Fragment> fragments =
+      is_dry_run() ? std::vector<Fragment>() : fragments_of(sizes);
   std::vector<double> squares(fragments.size());
   for_each_fragment(fragments, [&](const Fragment& fragment) {
     squares[&fragment - fragments.data()] =

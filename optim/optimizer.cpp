@@ -54,7 +54,7 @@ void Optimizer::step(const Gradients& gradients, double learning_rate, double sc
                                  size_of(parameters_[share_[i].array]->tensor.dtype()) *
                                  (3 + 2 * slots_[i].size()));
   }
-  for_each_fragment(fragments_of(sizes), [&](const Fragment& fragment) {
+  for_each_fragment(sizes, [&](const Fragment& fragment) {
     const ArrayPart& part = share_[fragment.array];
     const Parameter& parameter = *parameters_[part.array];
     const bool decays = decay_.all || parameter.role == Role::weight;

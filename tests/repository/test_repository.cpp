@@ -46,7 +46,8 @@ std::vector<std::string> matches(const std::string& text, const std::string& pat
   return found;
 }
 
-TEST_SUITE_BEGIN("repository");
+TEST_SUITE_BEGIN("repository" *
+                 not_sanitized("it reads the sources, with expressions that then take a minute"));
 
 TEST_CASE(
     "repository: autograd <- {layers, optim, data} <- train <- tests, and no other dependency") {

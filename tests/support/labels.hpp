@@ -7,14 +7,16 @@
 
 #include "autograd/sanitizer.hpp"
 
-// Tests that cannot run everywhere: TEST_CASE("…" * not_sanitized("why")), and left_out in a test.
+// Tests that cannot run everywhere: TEST_CASE("…" * not_sanitized("why")), the same for a suite,
+// and left_out in a test.
 namespace tapestry {
 
 // The builds under a sanitizer leave the test out; --no-skip runs it all the same.
 class not_sanitized {
  public:
   explicit not_sanitized(const char* why) : why_(why) {}
-  void fill(doctest::detail::TestCase& test) const {
+  template <class Test>  // a test case or a suite
+  void fill(Test& test) const {
     test.m_description = why_;
     test.m_skip |= TAPESTRY_ADDRESS_SANITIZER || TAPESTRY_THREAD_SANITIZER;
   }
