@@ -4,6 +4,7 @@
 
 #include "autograd/ops.hpp"
 #include "layers/linear.hpp"
+#include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
 #include "train/tools/doctor/check.hpp"
@@ -77,7 +78,8 @@ TEST_CASE("bug: doctor: targets of other rows passed where a file's order tells 
   }
 }
 
-TEST_CASE("bug: doctor: targets that only the order of tokens tells were taken for shuffled ones") {
+TEST_CASE("bug: doctor: targets that only the order of tokens tells were taken for shuffled ones" *
+          not_sanitized("it compares all pairs of examples, which takes a minute")) {
   const Finished found = examine_data({"memory-query-key", "--set", "data.pairs=16"});
   INFO(found.out);
   CHECK(found.status == 0);

@@ -245,6 +245,15 @@ TEST_CASE("bug: doctor: two targets that are predicted by chance are no leak") {
   CHECK(!result.fault);
 }
 
+TEST_CASE("bug: doctor: a small model that learns a batch in part does not ignore its inputs") {
+  const CheckResult result = outcome_of(
+      check_one_batch, shipped("graphs", {"model.normalization=symmetric", "model.width=16",
+                                          "data.held_back=200", "data.least_nodes=12"}));
+  CHECK(!result.fault);
+  REQUIRE(result.warnings.size() == 1);
+  check_says(result.warnings[0], {"falls from", "the model may be too small"});
+}
+
 TEST_CASE("bug: doctor: a training that memory does not hold is told so before anything") {
   const Admitted small = admit(shipped("copy"), 1 << 20);
   CHECK(!small.under_test);

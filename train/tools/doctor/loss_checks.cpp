@@ -18,11 +18,13 @@ constexpr double least_evidence = 10;  // total nats of all targets: chance reac
 constexpr std::int64_t least_steps = 40, most_steps = 640, first_steps = 10;  // on one batch
 constexpr std::int64_t warmup_of_batch = 10;
 constexpr double longest_s = 60, least_range = 0.02;
+constexpr double clearly_below = 0.9;  // times the loss of a model that ignores its inputs
 
 // A loss that a model reaches only if it uses its inputs.
 struct Threshold {
   double loss = 0;
   const char* meaning = "";
+  double ignorant = 0;  // loss of the best model that ignores its inputs; 0 if it is not known
 };
 
 // The loss of one batch before and after training on it.
@@ -31,6 +33,7 @@ struct Overfitting {
   Threshold threshold{};
   std::int64_t steps = 0;
   bool reached() const { return last < threshold.loss; }
+  bool uses_inputs() const { return last < clearly_below * threshold.ignorant; }
 };
 
 // Returns the loss halfway between the best constant outputs and the best outputs. If these are
@@ -41,7 +44,8 @@ Threshold threshold_of(const Comparison& seen, double first) {
   const double floor = seen.floor(), uniform = seen.uniform();
   const double range = seen.constant_by_place() - floor;
   if (range > least_range * (std::min(first, uniform) - floor))
-    return {floor + range / 2, "half of what a model reaches that ignores its inputs"};
+    return {floor + range / 2, "half of what a model reaches that ignores its inputs",
+            floor + range};
   return {floor + (uniform - floor) / 10, "a tenth of a uniform prediction"};
 }
 
@@ -206,8 +210,10 @@ CheckResult check_one_batch(TrainingUnderTest& under_test) {
     attempts.push_back({rate, "adam", most / 2});
   Overfitting last, first_try;
   std::size_t tried = 0;
+  bool uses_inputs = false;
   for (; tried < attempts.size() && !last.reached(); ++tried) {
     last = overfit(under_test, examples, attempts[tried]);
+    uses_inputs = uses_inputs || last.uses_inputs();
     if (tried == 0) first_try = last;
   }
   const Attempt& used = attempts[tried - 1];
@@ -228,6 +234,8 @@ CheckResult check_one_batch(TrainingUnderTest& under_test) {
     if (alike.empty() && !limit.empty())
       result.warnings.push_back(
           fmt::format("{}: with {} too few weights may be trained", found, limit));
+    else if (alike.empty() && uses_inputs)
+      result.warnings.push_back(fmt::format("{}: the model may be too small", found));
     else
       result.fault = not_overfitted(found, alike);
   } else if (tried > 1) {
