@@ -21,15 +21,12 @@ std::string number_of(const std::string& path) {
 }
 
 // Returns the map of a head: a row for each query, a column for each key, or the patches of an
-// image. A weight w has the color √(w / max), so that small weights are visible beside large ones.
+// image.
 HeatMap map_of(const AttentionMap& attention, std::int64_t head) {
   const Array weights = attention.weights.select({head});
   const float most = std::ranges::max(weights.values<float>());
-  Array colors({attention.weights.dim(1), attention.weights.dim(2)});
-  std::ranges::transform(weights.values<float>(), colors.mutable_values<float>().begin(),
-                         [&](float weight) { return weight > 0 ? std::sqrt(weight / most) : 0; });
   HeatMap map{.title = fmt::format("{}, head {}, max {:.2g}", attention.path, head, most),
-              .values = colors,
+              .values = attention_colors(weights).reshaped({weights.dim(1), weights.dim(2)}),
               .row_labels = attention.queries,
               .column_labels = attention.keys};
   if (attention.image.empty()) map.row_axis = "Query", map.column_axis = "Key";

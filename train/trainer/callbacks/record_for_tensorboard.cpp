@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "train/config/keys.hpp"
 #include "train/plot/render.hpp"
 #include "train/run/event_file.hpp"
@@ -10,18 +8,12 @@ namespace {
 
 constexpr std::size_t most_text = 10'000;  // maximum size of a sample in bytes
 
-// Returns the heads (H, T, S) of an attention as pictures beside each other; the largest weight of
-// each head is black.
+// Returns the heads (H, T, S) of an attention as pictures beside each other, in the colors of
+// `tapestry attention`; the largest weight of each head is black.
 PictureGrid heads_as_pictures(const Array& weights) {
-  Array images = weights.clone();
-  const std::int64_t H = images.dim(0), size = images.size() / H;
-  const auto values = images.mutable_values<float>();
-  for (std::int64_t h = 0; h < H; ++h) {
-    const auto head = values.subspan(h * size, size);
-    const float darkest = std::max(std::ranges::max(head), 1e-12f);
-    for (float& value : head) value = 1 - value / darkest;
-  }
-  return {.images = images, .columns = H};
+  Array images = attention_colors(weights);
+  for (float& value : images.mutable_values<float>()) value = 1 - value;
+  return {.images = images, .columns = weights.dim(0)};
 }
 
 // Calls `show`, whose exceptions do not end the training, except errors of the disk: a model may
