@@ -149,7 +149,7 @@ TEST_CASE("repository: no family of tasks includes another") {
 }
 
 TEST_CASE("repository: data knows arrays, but no tensor") {
-  const std::set<std::string> allowed = {"adjacency", "array",  "check",   "checksum",
+  const std::set<std::string> allowed = {"adjacency", "array",  "check",   "checksum", "counted",
                                          "parallel",  "random", "dry_run", "xtensor"};
   for (const Source& source : sources())
     if (source.top_folder == "data")
@@ -280,6 +280,15 @@ TEST_CASE("repository: the README's C++ example is the one that the install test
   const std::string example = read_bytes((root / "tests/example/main.cpp").string());
   const std::string readme = read_bytes((root / "README.md").string());
   CHECK(readme.find("```cpp\n" + example + "```\n") != std::string::npos);
+}
+
+TEST_CASE("repository: the layer in layers/README.md is the one that a test checks") {
+  const std::string page = read_bytes((root / "layers/README.md").string());
+  const std::size_t begin = page.find("```cpp\n") + 7;
+  const std::string layer = page.substr(begin, page.find("```\n", begin) - begin);
+  const std::string test = read_bytes((root / "tests/layers/test_example_layer.cpp").string());
+  CHECK(layer.starts_with("// A gated residual layer"));
+  CHECK(test.find(layer) != std::string::npos);
 }
 
 TEST_CASE("repository: the user guide's C++ program is the one that the install test builds") {
