@@ -53,6 +53,8 @@ class OpenReport {
         browser.prefer_dark(dark);
         browser.wait_for("innerWidth === " + std::to_string(width));
         CHECK(browser.run("return document.documentElement.scrollWidth").get<int>() <= width);
+        CHECK(browser.run("return Array.from(document.querySelectorAll('.facts')).filter(table => "
+                          "table.scrollWidth > table.clientWidth).length") == 0);
         CHECK(browser.run("return document.querySelectorAll('[data-show]:not(.is-live)').length") ==
               0);
         const Json paper = browser.run(

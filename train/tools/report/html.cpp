@@ -98,7 +98,7 @@ std::string html_table(const Rows& rows, const HtmlTableStyle& style) {
 }
 
 std::string html_facts(const std::vector<std::pair<std::string, std::string>>& facts) {
-  std::string html = "<div class=\"wide\"><table>\n";
+  std::string html = "<div class=\"wide facts\"><table>\n";
   for (const auto& [name, value] : facts)
     html += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", html_text(name),
                         html_text(value));
