@@ -448,6 +448,35 @@ TEST_CASE("bug: the published result was not compared when data.path ended in a 
           "/some/fashion-mnist-mini");
 }
 
+TEST_CASE("config: keys and choices of earlier versions are accepted, in files and by --set") {
+  struct Row {
+    std::string base, needed, old, current, value, resolved;
+  };
+  const Row rows[] = {
+      {"sort", "train.early_stopping=3", "train.least_gain", "train.min_delta", "0.25", "0.25"},
+      {"karate", "seed=1", "data.labelled", "data.labeled", "[2, 33]", "[2, 33]"},
+      {"sort", "model.positions=rotary", "model.rotary_pairs", "model.rotary_pairs",
+       "\"neighbours\"", "\"neighbors\""}};
+  for (const auto& [base, needed, old, current, value, resolved] : rows) {
+    CAPTURE(old);
+    const std::string text = "base = \"" + base + "\"\n";
+    const Config in_file = parse_config(text + old + " = " + value + "\n", "file", {needed});
+    CHECK(in_file.settings().at(current) == resolved);
+    const Config by_set = parse_config(text, "file", {needed, old + "=" + value});
+    CHECK(by_set.settings().at(current) == resolved);
+    CHECK(by_set.toml() == in_file.toml());
+    CHECK(resolved_config(by_set.toml(), "file", {}).settings() == by_set.settings());
+  }
+}
+
+TEST_CASE("config: a shipped config is found by its name in an earlier version") {
+  const std::string old = "memory-forgetting-learnt", current = "memory-forgetting-learned";
+  CHECK(is_shipped(old));
+  CHECK(load_config(old, {"name=run"}).settings() == load_config(current, {"name=run"}).settings());
+  CHECK(parse_config("base = \"" + old + "\"", "file", {}).settings() ==
+        parse_config("base = \"" + current + "\"", "file", {}).settings());
+}
+
 TEST_CASE("config: values that only fit together with others") {
   const TemporaryFolder folder;
   const std::string story = folder.write("story.txt", "once upon a time there was a text");
