@@ -82,7 +82,7 @@ template <class E>
 Array array_of(const xt::xexpression<E>& expression) {
   using T = typename E::value_type;
   static_assert(is_array_element<T>,
-                "an Array holds float, double or std::int32_t: say xt::cast<float>(expression)");
+                "an Array holds float, double or std::int32_t: use xt::cast<float>(expression)");
   const E& values = expression.derived_cast();
   Shape shape;
   for (const std::size_t extent : values.shape()) shape.push_back(extent);

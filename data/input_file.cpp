@@ -319,7 +319,7 @@ std::vector<std::string> file_names(const std::string& folder) {
 
 std::string list_briefly(const std::vector<std::string>& names) {
   if (names.empty()) return "nothing";
-  const std::size_t shown = std::min<std::size_t>(names.size(), 12);
+  const std::size_t shown = std::min<std::size_t>(names.size(), 5);
   return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + shown, ", "),
                      shown < names.size() ? ", ..." : "");
 }

@@ -62,7 +62,8 @@ void add_paper(Papers& papers, const FileLine& line) {
   if (words.empty()) return;
   const std::int64_t width = std::ssize(words) - 2;
   if (papers.names.empty()) papers.width = width;
-  line.expect(width >= 1, "{} words, expected a name, features and a class", words.size());
+  line.expect(width >= 1, "expected a name, features and a class; number of words: {}",
+              words.size());
   const bool lacks_class = width + 1 == papers.width && parse_float(words.back()) &&
                            std::ranges::count(papers.classes, words.back()) == 0;
   line.expect(!lacks_class, "no class after the {} features; its last word is '{}'", papers.width,
@@ -90,7 +91,8 @@ std::vector<Edge> read_citations(const std::string& path, const Papers& papers) 
   for_each_line(path, [&](const FileLine& line) {
     const std::vector<std::string_view> words = words_of(line.text);
     if (words.empty()) return;
-    line.expect(words.size() == 2, "{} words, expected the names of two nodes", words.size());
+    line.expect(words.size() == 2, "expected the names of two nodes; number of words: {}",
+                words.size());
     std::int32_t ends[2];
     for (std::size_t i = 0; i < 2; ++i) {
       const auto found = papers.numbers.find(std::string(words[i]));

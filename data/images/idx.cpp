@@ -197,8 +197,8 @@ void require_files(const fs::path& folder) {
     found = list_briefly(names);
   }
   throw InputError(
-      fmt::format("{}: image files are missing: expected the IDX files {}, plain or .gz, found {}; "
-                  "see Images in train/tasks/README.md",
+      fmt::format("{}: image files are missing: expected {}, plain or .gz; found {}; see "
+                  "Images in train/tasks/README.md",
                   folder.string(), fmt::join(all_files, ", "), found));
 }
 

@@ -25,8 +25,8 @@ ImageDataset some_of(const ImageDataset& images, const std::vector<std::int64_t>
 
 ImageDataset::ImageDataset(const Array& images, std::vector<std::int32_t> labels)
     : labels_(std::move(labels)) {
-  require(images.rank() == 3 && images.dim(0) >= 1, "ImageDataset: images {}",
-          to_string(images.shape()));
+  require(images.rank() == 3 && images.dim(0) >= 1,
+          "ImageDataset: images {}; expected (N, height, width)", to_string(images.shape()));
   require(std::ssize(labels_) == images.dim(0),
           "ImageDataset: {} labels for images {}; expected one label per image", labels_.size(),
           to_string(images.shape()));

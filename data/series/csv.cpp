@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "autograd/check.hpp"
+#include "autograd/counted.hpp"
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/series/series.hpp"
@@ -166,15 +167,15 @@ SeriesTable load_series(const std::string& path, const SeriesOptions& options) {
     line.text = *text;
     line.expect(!trimmed(line.text).empty(), "an empty line");
     const std::vector<std::string_view> cells = cells_of(line);
-    line.expect(cells.size() == width, "{} columns, expected {} as in the header", cells.size(),
-                width);
+    line.expect(cells.size() == width, "expected {} columns as in the header, found {}", width,
+                cells.size());
     table.times.push_back(row_time(cells[0], line, time_column));
     check_order(table.times, line, options.gaps);
     for (std::size_t j = 1; j < width; ++j)
       values.push_back(cell(cells[j], line, table.names[j - 1]));
   }
   const std::int64_t rows = std::ssize(table.times);
-  expect_input(rows >= 2, "{}: {} rows of numbers; expected at least 2", path, rows);
+  expect_input(rows >= 2, "{}: {} of numbers; expected at least 2", path, counted(rows, "row"));
   table.values = Array::of(values, {rows, std::ssize(table.names)});
   return table;
 }

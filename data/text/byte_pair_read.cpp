@@ -59,8 +59,8 @@ class Reader final {
   [[noreturn]] void fail(const std::string& field, const std::string& expected,
                          const Json& found) const {
     throw InputError(
-        fmt::format("{}: {}: expected {}, found {}; give a tokenizer.json of byte-level BPE, like "
-                    "those of GPT-2, SmolLM2, Llama 3 and Qwen2",
+        fmt::format("{}: {}: expected {}, found {}; use byte-level BPE, as in GPT-2, "
+                    "SmolLM2, Llama 3 and Qwen2",
                     path_, field, expected, brief(found)));
   }
 

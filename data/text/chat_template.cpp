@@ -129,9 +129,10 @@ ChatTemplate read_chat_template(const std::string& text) {
   const bool of_two = uses(parts, "user") + uses(parts, "assistant") + uses(parts, "system") > 0;
   if (!of_one && !of_two)
     refuse_template(fmt::format("\"{}\" has no fields", printable(text.substr(0, 40))));
-  if (of_one && of_two) refuse_template("it mixes the fields of a message and of an exchange");
+  if (of_one && of_two)
+    refuse_template("the template mixes the fields of a message and of an exchange");
   if (of_one && (uses(parts, "content") != 1 || uses(parts, "role") == 0))
-    refuse_template("it needs {role}, and {content} exactly once");
+    refuse_template("the template needs {role}, and {content} exactly once");
   ChatTemplate made = of_one ? of_messages(parts) : of_exchanges(parts);
   made.name = text;
   made.begins_as_texts = true;

@@ -181,7 +181,7 @@ std::string text_outside_tags(std::string_view jinja) {
     if (is_last) return outside;
     const char* close = is_output ? "}}" : jinja[begin + 1] == '%' ? "%}" : "#}";
     const std::size_t end = jinja.find(close, begin + 2);
-    expect_input(end != std::string_view::npos, "it has a tag without an end");
+    expect_input(end != std::string_view::npos, "the template has a tag without an end");
     trims_after = jinja[end - 1] == '-';
     drops_line_end = !is_output;
     jinja.remove_prefix(end + 2);
@@ -251,13 +251,20 @@ struct Habit {
   std::string_view sign, says;
 };
 constexpr std::array habits = {
-    Habit{"<think>", "it writes <think>"},       Habit{"reasoning_content", "it writes thoughts"},
-    Habit{"strftime_now", "it writes the date"}, Habit{"date_string", "it writes a date"},
-    Habit{"eos_token", "it writes eos_token"},   Habit{".split(", "it cuts contents"},
-    Habit{".replace(", "it changes contents"},   Habit{"replace(", "it changes contents"},
-    Habit{".strip(", "it changes contents"},     Habit{".lstrip(", "it changes contents"},
-    Habit{".rstrip(", "it changes contents"},    Habit{"|upper", "it changes contents"},
-    Habit{"| upper", "it changes contents"},     Habit{"capitalize", "it changes contents"},
+    Habit{"<think>", "the template writes <think>"},
+    Habit{"reasoning_content", "the template writes reasoning"},
+    Habit{"strftime_now", "the template writes the date"},
+    Habit{"date_string", "the template writes a date"},
+    Habit{"eos_token", "the template writes eos_token"},
+    Habit{".split(", "the template cuts contents"},
+    Habit{".replace(", "the template changes contents"},
+    Habit{"replace(", "the template changes contents"},
+    Habit{".strip(", "the template changes contents"},
+    Habit{".lstrip(", "the template changes contents"},
+    Habit{".rstrip(", "the template changes contents"},
+    Habit{"|upper", "the template changes contents"},
+    Habit{"| upper", "the template changes contents"},
+    Habit{"capitalize", "the template changes contents"},
 };
 
 void check_habits(const std::string& jinja, const Family& family) {
@@ -265,21 +272,22 @@ void check_habits(const std::string& jinja, const Family& family) {
   expect_input(!has(jinja, "loop.last") || has(jinja, "tool"),
                "the template treats the last message differently");
   for (const std::string& mark : marks_of(jinja))
-    expect_input(std::ranges::find(family.marks, mark) != family.marks.end(), "it writes {}",
-                 printable(mark.substr(0, 60)));
+    expect_input(std::ranges::find(family.marks, mark) != family.marks.end(),
+                 "the template writes {}", printable(mark.substr(0, 60)));
   const std::string outside = text_outside_tags(jinja);
-  expect_input(outside.empty(), "it writes \"{}\" between its tags",
+  expect_input(outside.empty(), "the template writes \"{}\" between its tags",
                printable(std::string_view(outside).substr(0, 40)));
 }
 
 }  // namespace
 
 ChatTemplate recognized_chat_template(std::string_view jinja, std::string_view bos_token) {
-  expect_input(jinja.size() <= max_template_bytes, "it has {} bytes, expected at most {}",
+  expect_input(jinja.size() <= max_template_bytes, "the template has {} bytes; expected at most {}",
                jinja.size(), max_template_bytes);
   if (std::optional<ChatTemplate> own = chat_template_from_jinja(jinja)) return *std::move(own);
   const bool is_llama3 = has(jinja, "<|start_header_id|>");
-  expect_input(is_llama3 || has(jinja, "<|im_start|>"), "it is neither ChatML's nor Llama 3's");
+  expect_input(is_llama3 || has(jinja, "<|im_start|>"),
+               "the template is neither ChatML's nor Llama 3's");
   Family family = is_llama3 ? llama3_family() : chatml_family();
   const std::string text = compact(with_line_ends(jinja));
   check_habits(text, family);
@@ -289,7 +297,7 @@ ChatTemplate recognized_chat_template(std::string_view jinja, std::string_view b
   expect_input(has(text, family.question), "an answer does not begin as in ChatML or Llama 3");
   const bool names_start = has(text, "bos_token");
   expect_input(!names_start || (is_llama3 && (bos_token.empty() || family.made.start == bos_token)),
-               "it writes bos_token, \"{}\"", printable(bos_token.substr(0, 60)));
+               "the template writes bos_token, \"{}\"", printable(bos_token.substr(0, 60)));
   if (!names_start && !has(text, "<|begin_of_text|>")) family.made.start = "";
   family.made.trims = has(text, "| trim") || has(text, "|trim");
   family.made.default_system = default_system(text, family);

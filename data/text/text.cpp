@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "autograd/check.hpp"
+#include "autograd/counted.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/option_error.hpp"
@@ -17,8 +18,8 @@ void check_length(const TextRange& range) {
   const bool overlapping = range.windows == Windows::overlapping;
   const std::int64_t needed = overlapping ? range.context + 1 : 2;
   expect_option(range.end - range.begin >= needed, overlapping ? "context" : "end",
-                "{}: the {} split has {} tokens; expected at least {} with a context of {}",
-                range.path, range.split, range.end - range.begin, needed, range.context);
+                "{}: the {} split has {}; expected at least {} with a context of {}", range.path,
+                range.split, counted(range.end - range.begin, "token"), needed, range.context);
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ std::vector<std::int64_t> choose(std::int64_t count, std::int64_t n, Random& ran
 
 Recall::Recall(const RecallOptions& options) : options_(checked(options)) {}
 
-// Symbols are the keys, the distractors, the values, the question and the blank, in this order.
+// Returns the first symbol of a value. Symbols are the keys, the distractors, the values, the
+// question and the blank, in this order.
 std::int32_t Recall::first_value() const {
   return static_cast<std::int32_t>(options_.keys + options_.distractors);
 }

@@ -110,9 +110,11 @@ TEST_CASE("chat templates: one that does not parse is refused in a line") {
   CHECK(refused("{user} {answer}") == "unknown field {answer}");
   CHECK(refused("{user} {assistant") == "byte 7: a single '{'; write the character twice");
   CHECK(refused("} {user}") == "byte 0: a single '}'; write the character twice");
-  CHECK(refused("{user}{content}") == "it mixes the fields of a message and of an exchange");
-  CHECK(refused("{content}") == "it needs {role}, and {content} exactly once");
-  CHECK(refused("{role}{content}{content}") == "it needs {role}, and {content} exactly once");
+  CHECK(refused("{user}{content}") ==
+        "the template mixes the fields of a message and of an exchange");
+  CHECK(refused("{content}") == "the template needs {role}, and {content} exactly once");
+  CHECK(refused("{role}{content}{content}") ==
+        "the template needs {role}, and {content} exactly once");
   for (const char* text : {"{user}", "{assistant}{user}", "{user}{assistant}{user}",
                            "{user}{system}{assistant}", "{system}{system}{user}{assistant}"})
     CHECK(refused(text) ==
@@ -159,7 +161,7 @@ TEST_CASE("chat templates: Llama 3's is recognised in Jinja, and whether it trim
         to_json(read_chat_template("llama3")));
   CHECK(!recognized_chat_template(jinja("")).trims);
   CHECK(said([&] { recognized_chat_template(jinja(""), "<s>"); }) ==
-        "it writes bos_token, \"<s>\"");
+        "the template writes bos_token, \"<s>\"");
 }
 
 TEST_CASE("chat templates: what writes anything else is refused, by what it writes") {
@@ -167,15 +169,16 @@ TEST_CASE("chat templates: what writes anything else is refused, by what it writ
     return said([&] { recognized_chat_template(jinja); });
   };
   const std::string rest = message_of_chatml + after + question_of_chatml;
-  CHECK(refused("[INST] {{ messages }} [/INST]") == "it is neither ChatML's nor Llama 3's");
-  CHECK(refused(loop + "{{ '<think>' }}" + rest) == "it writes <think>");
-  CHECK(refused(loop + "{{ '<|observation|>' }}" + rest) == "it writes <|observation|>");
-  CHECK(refused(loop + "{{ strftime_now('%d') }}" + rest) == "it writes the date");
-  CHECK(refused("{{ bos_token }}" + loop + rest) == "it writes bos_token, \"\"");
+  CHECK(refused("[INST] {{ messages }} [/INST]") ==
+        "the template is neither ChatML's nor Llama 3's");
+  CHECK(refused(loop + "{{ '<think>' }}" + rest) == "the template writes <think>");
+  CHECK(refused(loop + "{{ '<|observation|>' }}" + rest) == "the template writes <|observation|>");
+  CHECK(refused(loop + "{{ strftime_now('%d') }}" + rest) == "the template writes the date");
+  CHECK(refused("{{ bos_token }}" + loop + rest) == "the template writes bos_token, \"\"");
   CHECK(refused(loop + "{% if loop.last %}{% endif %}" + rest) ==
         "the template treats the last message differently");
-  CHECK(refused("Answer:" + loop + rest) == "it writes \"Answer:\" between its tags");
-  CHECK(refused(loop + rest + "{{ '") == "it has a tag without an end");
+  CHECK(refused("Answer:" + loop + rest) == "the template writes \"Answer:\" between its tags");
+  CHECK(refused(loop + rest + "{{ '") == "the template has a tag without an end");
   CHECK(refused(loop + "{{ '<|im_start|>' + message['role'] + ' ' + message['content'] }}" + after +
                 question_of_chatml) == "a message does not begin as in ChatML or Llama 3");
   CHECK(refused(loop + R"({{ '<|im_start|>' + message['role'] + '\n' + '<|im_end|>' }})" + after) ==
@@ -184,7 +187,8 @@ TEST_CASE("chat templates: what writes anything else is refused, by what it writ
         "an answer does not begin as in ChatML or Llama 3");
   CHECK(refused(loop + R"({{ "<|im_start|>system\nIt's me<|im_end|>\n" }})" + rest) ==
         "the template adds its own system message");
-  CHECK(refused(std::string(1 << 19, 'x')) == "it has 524288 bytes, expected at most 262144");
+  CHECK(refused(std::string(1 << 19, 'x')) ==
+        "the template has 524288 bytes; expected at most 262144");
 }
 
 // --- tokens ---

@@ -209,14 +209,15 @@ TEST_CASE("citations: what is wrong, in which file and line, and why") {
   check_says(
       load(good, "p1 p3\np9 p1\n"),
       {"small.cites: line 2", "node p9, which is not among the 8 nodes of", "small.content"});
-  check_says(load(good, "p1 p3 p4\n"), {"small.cites: line 1: 3 words", "two nodes"});
-  check_says(load(good, "p1\n"), {"line 1: 1 words"});
+  check_says(load(good, "p1 p3 p4\n"), {"small.cites: line 1: ", "two nodes; number of words: 3"});
+  check_says(load(good, "p1\n"), {"line 1: ", "number of words: 1"});
   check_says(load(good + "p9\t1\t0\t2\n", cites),
              {"small.content: line 10: no class after the 3 features; its last word is '2'"});
   check_says(load(good + "p9\t1\t0\tart\n", cites),
              {"small.content: line 10: 2 features, expected 3 as in line 1"});
   check_says(load(good + "p9\t1\t0\t0\t0\tart\n", cites), {"line 10: 4 features, expected 3"});
-  check_says(load("p1 maths\n", cites), {"line 1: 2 words, expected a name, features and a class"});
+  check_says(load("p1 maths\n", cites),
+             {"line 1: expected a name, features and a class; number of words: 2"});
   check_says(load(good + "p9 1 x 0 art\n", cites), {"line 10: feature 'x'", "number"});
   check_says(load(good + "p9 1 nan 0 art\n", cites), {"feature 'nan'"});
   check_says(load(good + "p9 1 1e99 0 art\n", cites), {"feature '1e99'"});

@@ -19,7 +19,7 @@ std::string page_of(const RunFixture& fixture, const std::string& run) {
 
 // The words of the commands that a page gives to make its run again.
 std::vector<std::vector<std::string>> commands_of(const std::string& page) {
-  const std::size_t at = page.find("<pre>", page.find("To make it again"));
+  const std::size_t at = page.find("<pre>", page.find("To repeat the training"));
   std::vector<std::vector<std::string>> commands;
   for (const std::string& line : lines_of(page.substr(at + 5, page.find("</pre>", at) - at - 5))) {
     std::istringstream stream(line);
@@ -56,7 +56,7 @@ TEST_CASE("bug: verify, replay, report: a resume with other settings had other b
   }
 
   const std::string page = page_of(fixture, "run");
-  check_says(page, {"Its settings were changed when it was resumed",
+  check_says(page, {"Settings were changed when the training was resumed",
                     "optim.decay_steps = 60 (before: 0), train.steps = 60 (before: 40)"});
   const auto commands = commands_of(page);
   REQUIRE(commands.size() == 2);
@@ -105,7 +105,7 @@ TEST_CASE("sessions: what earlier sessions had that did not record it is told as
   fixture.folder.write("run/sessions.jsonl", lines);
   const Finished said = tapestry_run({"verify", fixture.folder.path("run"), "--all"});
   CHECK(said.status == 1);
-  check_says(said.out, {"it was trained in 2 sessions with different settings"});
+  check_says(said.out, {"the run was trained in 2 sessions with different settings"});
   check_says(page_of(fixture, "run"), {"which an earlier version did not record"});
 }
 

@@ -254,7 +254,7 @@ TEST_CASE("tokenizer encode: conversations, and which of their tokens are learne
   fixture.folder.write("tokenizer_config.json", Json{{"chat_template", jinja}}.dump());
   CHECK(encode({"--conversations"}).out == finished.out);
   fixture.folder.write("chat_template.jinja", "[INST]{{ messages }}");
-  check_says(encode({"--conversations"}).err, {"it is neither ChatML's nor Llama 3's"});
+  check_says(encode({"--conversations"}).err, {"the template is neither ChatML's nor Llama 3's"});
   check_says(encode({"--conversations", "--json"}).err,
              {"--conversations: cannot be combined with --json"});
   check_says(encode({"--chat-template", "chatml"}).err,

@@ -317,7 +317,7 @@ TEST_CASE("bug: compare: losses of other tokenizers and data were judged") {
     CHECK((difference->outcome == Judged::not_comparable) == !difference->reason.empty());
     return difference->reason;
   };
-  CHECK(why("pairs", "loss") == "it is per token, and the tokenizers differ");
+  CHECK(why("pairs", "loss") == "the metric is per token, and the tokenizers differ");
   CHECK(why("pairs", "bits_per_byte").empty());
   CHECK(why("wide", "loss").empty());
   CHECK(why("fraction", "loss") == "data.validation_fraction is 0.1 and 0.3");
@@ -326,7 +326,7 @@ TEST_CASE("bug: compare: losses of other tokenizers and data were judged") {
 
   const RunOptions here{.folder = fixture.folder.path()};
   const Finished text = tapestry_run({"compare", "characters", "pairs"}, here);
-  check_says(text.out, {"not comparable: it is per token, and the tokenizers differ\n"});
+  check_says(text.out, {"not comparable: the metric is per token, and the tokenizers differ\n"});
   const Finished single = tapestry_run({"compare", "characters/seed-1", "other/seed-1"}, here);
   check_says(single.out, {"not comparable between characters/seed-1 and other/seed-1: loss, ",
                           "bits_per_byte", ": the validation data differ\n"});
@@ -334,7 +334,7 @@ TEST_CASE("bug: compare: losses of other tokenizers and data were judged") {
       tapestry_run({"compare", "characters", "pairs", "--groups", "--json"}, here);
   const Json figures = Json::parse(lines_of(json.out).back())["figures"];
   CHECK(figures["loss"]["verdict"] == "not comparable");
-  CHECK(figures["loss"]["reason"] == "it is per token, and the tokenizers differ");
+  CHECK(figures["loss"]["reason"] == "the metric is per token, and the tokenizers differ");
   CHECK(!figures["loss"].contains("difference"));
   CHECK(figures["bits_per_byte"].contains("difference"));
 }

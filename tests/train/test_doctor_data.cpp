@@ -262,7 +262,7 @@ TEST_CASE("bug: doctor: labels of examples that were not read were taken for mis
   CHECK(!judge_wide_labels("unread").fault.has_value());
   const CheckResult found = judge_wide_labels("none");
   REQUIRE(found.fault.has_value());
-  check_says(found.fault->found, {"1 validation examples have labels that no training example"});
+  check_says(found.fault->found, {"1 validation example has a label that no training example"});
 }
 
 TEST_CASE("doctor: a label that is ten times as frequent as another one is a warning") {

@@ -547,8 +547,8 @@ TEST_CASE("gguf: wrong tokens of byte pairs are refused by field") {
        "[\"a\",\"b\",\"a\",\"<end>\"]");
   says(made().set("tokenizer.ggml.merges", std::vector<std::string>{"b a"}),
        " (tokens as a tokenizer.json): model.merges[0]: expected two tokens of model.vocab "
-       "whose concatenation is a token, found \"b a\"; give a tokenizer.json of byte-level BPE, "
-       "like those of GPT-2, SmolLM2, Llama 3 and Qwen2");
+       "whose concatenation is a token, found \"b a\"; use byte-level BPE, as in GPT-2, "
+       "SmolLM2, Llama 3 and Qwen2");
   says(made().set("tokenizer.ggml.merges", true),
        ": tokenizer.ggml.merges: expected a list, found true");
 

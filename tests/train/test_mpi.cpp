@@ -256,7 +256,7 @@ TEST_CASE("mpi: one rank is killed: all end, which one is said, and the run goes
   CHECK(finished.status != 0);
   // Another one whose processor is busy elsewhere may be named as well: "ranks 1, 2".
   check_says(said(finished), {"rank", " 2 did not answer while this rank waited for ", "step ",
-                              "what was saved before stays in"});
+                              "the checkpoints in"});
   check_says(finished.err, {"process rank 2 ", "signal 9"});
   for (int rank = 0; rank < 3; ++rank) CHECK(process_of(rank, run) == 0);
 

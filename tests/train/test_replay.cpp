@@ -75,8 +75,8 @@ TEST_CASE("replay: a run that failed shows where, from the checkpoint before") {
        "train.checkpoint_every=1", "train.eval_every=0", "optim.momentum=1", "train.steps=100000"});
   REQUIRE(failed.status == 1);
   CHECK(lines_of(failed.err).size() == 1);
-  check_says(failed.err, {"the loss is ", "the output of ", " in blocks.0.",
-                          " is not finite: ", "; from ", "training examples ", "stays in "});
+  check_says(failed.err, {"the loss is ", "the output of ", " in blocks.0.", " is not finite: ",
+                          "; from ", "training examples ", "the checkpoints in "});
   const int step = step_of_error(failed.err);
   REQUIRE(step > 1);
   const Json replay = replayed(fixture, "run", step);

@@ -177,14 +177,14 @@ TEST_CASE("bug: report: numbers that explode in one model refused the page of al
   }
   std::filesystem::remove(fixture.folder.path("vae/metrics.jsonl"));  // of the weights before
   check_says(report_of({fixture.folder.path("vae"), fixture.folder.path("toy")}),
-             {"What could not be shown", "data-show=\"attention\""});
+             {"<h2>Not shown", "data-show=\"attention\""});
 }
 
 TEST_CASE("report: the first sentence is made for the run") {
   const RunFixture fixture;
   const std::vector<std::pair<std::string, std::string>> rows = {
-      {"text", "A character-level transformer language model: 1 layers × 16, "},
-      {"toy", "A character-level transformer trained on the toy task sort: 1 layers × 16, "},
+      {"text", "A character-level transformer language model: 1 layer × 16, "},
+      {"toy", "A character-level transformer trained on the toy task sort: 1 layer × 16, "},
       {"vae", "A variational autoencoder of images with 2 latent dimensions, "}};
   for (const auto& [config, sentence] : rows) {
     fixture.must_train(config, config, {"train.steps=1"});
@@ -357,8 +357,8 @@ TEST_CASE("report: one page without a network, of a run, of seeds and of several
   const std::string text = report({"text"});
   check_says(text, {"default-src 'none'", "data-show=\"attention\"", "data-show=\"samples\"",
                     "finished, 40 steps", "checksum of the data", "<svg class=\"plot\"",
-                    "To make it again", "Where the time of a step goes", "Its sessions: 1",
-                    "blocks.0", "Dan Vanderkam"});
+                    "To repeat the training", "Profile of a step", "Sessions: 1", "blocks.0",
+                    "Dan Vanderkam"});
   for (const char* loads : {"src=\"http", "href=\"http", "url(", "@import", "fetch(", "eval("})
     CHECK_MESSAGE(count(text, loads) == 0, loads);
   CHECK(count(text, "'sha256-") == count(text, "<script>"));
@@ -367,7 +367,7 @@ TEST_CASE("report: one page without a network, of a run, of seeds and of several
   const std::string seeds = report({"seeds"});
   check_says(seeds, {"\"band\":true", "\"seeds\":2", "<polygon"});
   const std::string several = report({"text", "vae"});
-  check_says(several, {"Where their configs differ", "model.hidden", "data-show=\"latent\"",
+  check_says(several, {"Differences of the configs", "model.hidden", "data-show=\"latent\"",
                        "data-show=\"attention\""});
   const Finished beside = tapestry_run({"report", fixture.folder.path("vae")});
   CHECK(beside.status == 0);
@@ -440,8 +440,7 @@ TEST_CASE("report: of what runs, failed, was killed or is damaged") {
     check_says(report_of({folder}), {"is being trained"});
   }
   std::ofstream(folder + "/best.safetensors") << "damaged";
-  check_says(report_of({folder}),
-             {"What could not be shown", "best.safetensors", "<h2 id=\"curves\""});
+  check_says(report_of({folder}), {"<h2>Not shown", "best.safetensors", "<h2 id=\"curves\""});
   std::filesystem::remove(folder + "/best.safetensors");
   std::filesystem::remove(folder + "/checkpoint.safetensors");
   check_says(report_of({folder}), {"<h2 id=\"curves\""});
@@ -455,7 +454,7 @@ TEST_CASE("report: data that is gone leaves the curves, and says so") {
   fixture.must_train("text", "run", {"train.steps=4"});
   std::filesystem::remove(fixture.folder.path("story.txt"));
   const std::string page = report_of({fixture.folder.path("run")});
-  check_says(page, {"What could not be shown", "story.txt", "data-show=\"curves\""});
+  check_says(page, {"<h2>Not shown", "story.txt", "data-show=\"curves\""});
 }
 
 TEST_CASE("report: --out never replaces what a run needs") {

@@ -282,7 +282,8 @@ TEST_CASE("bug: --resume in a warm-up was refused for a learning rate that stays
   fixture.must_train("toy", "near", {"train.steps=2000", brief[0], brief[1]});
   const std::string said =
       refusal(fixture, "toy", "near", {"train.steps=2001", brief[0], brief[1]});
-  const std::size_t begin = said.find("would be ") + 9, middle = said.find(" instead of ", begin);
+  const std::size_t begin = said.find("learning rate is ") + 17,
+                    middle = said.find(" instead of ", begin);
   const std::string now = said.substr(begin, middle - begin),
                     before = said.substr(middle + 12, said.find(' ', middle + 12) - middle - 12);
   CHECK(std::stod(now) != std::stod(before));

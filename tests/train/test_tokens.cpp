@@ -84,7 +84,7 @@ TEST_CASE("tokens: shards of files, folders and patterns; the documents' ends ar
     INFO(finished.err);
     REQUIRE(finished.status == 0);
     check_says(finished.out,
-               {out + ": ", " tokens of ", " bytes in 2 documents, 1 shards of uint16"});
+               {out + ": ", " tokens of ", " bytes in 2 documents, 1 shard of uint16"});
     CHECK(!fs::exists(folder.path(out + ".tmp")));
     const TokenShards shards(folder.path(out));
     std::vector<std::int32_t> found(shards.size());
@@ -97,7 +97,7 @@ TEST_CASE("tokens: shards of files, folders and patterns; the documents' ends ar
           read_bytes(folder.path("tokenizer.json")));
   }
   check_says(desk.run({"tokens", "shards-0", "shards-1", "--verify"}).out,
-             {"shards-0: ", "shards-1: ", "in 2 documents, 1 shards, not damaged"});
+             {"shards-0: ", "shards-1: ", "in 2 documents, 1 shard, not damaged"});
   desk.tokens({"books/one.txt", "--documents", "lines", "--out", "lines"});
   CHECK(TokenShards(folder.path("lines")).counts().documents == 60);
   folder.write("stories", "one<|endoftext|>two<|endoftext|>\n<eos>three");

@@ -290,7 +290,7 @@ TEST_CASE("training: a loss that is not finite ends the run, and what was saved 
     CHECK(finished.status == 1);
     CHECK(lines_of(finished.err).size() == 1);
     check_says(finished.err, {"tapestry: step ", " is not finite: ", "training examples ",
-                              "stays in " + fixture.folder.path(config)});
+                              "the checkpoints in " + fixture.folder.path(config)});
     CHECK(load_checkpoint(fixture.checkpoint(config)).state.step > 0);
   }
 }

@@ -328,7 +328,7 @@ TEST_CASE("verify: what lets other bits be expected is said of a run that has th
   const Finished other = says();
   CHECK(other.status == 1);
   check_says(other.out, {"step 3 differs", "loss: recorded 1.5, ",
-                         "likely cause: it was computed by an abacus, "});
+                         "likely cause: the run was computed by an abacus, "});
 }
 
 TEST_CASE("verify: an evaluation without a checksum is damaged; sessions may be missing") {

@@ -26,7 +26,7 @@ class ShowConfig final : public Command {
 };
 
 const RegisterCommand<ShowConfig> config_command(
-    "config", "print every key of a config: its value, where it comes from and what it sets");
+    "config", "print every key of a config: its value, its origin and its meaning");
 
 }  // namespace
 }  // namespace tapestry

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/counted.hpp"
 #include "data/json.hpp"
 #include "train/commands/command.hpp"
 #include "train/measure/machine.hpp"
@@ -39,7 +40,7 @@ void print_lines(const std::vector<GradcheckResult>& results, bool passed) {
   }
   if (any_held)
     say("held: number of elements of relu or max that were held on their side of the kink\n");
-  say("{} parameter arrays: {}\n", results.size(),
+  say("{}: {}\n", counted(std::ssize(results), "parameter array"),
       passed ? "every gradient is right" : "some gradients are wrong");
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/ranges.h>
 
 #include "autograd/clock.hpp"
+#include "autograd/counted.hpp"
 #include "autograd/parallel.hpp"
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
@@ -67,8 +68,9 @@ class MakeTokens final : public Command {
   }
 
   static std::string described(const TokenCounts& counts, std::int64_t shards) {
-    return fmt::format("{} tokens of {} bytes in {} documents, {} shards", counts.tokens,
-                       counts.bytes, counts.documents, shards);
+    return fmt::format("{} of {} in {}, {}", counted(counts.tokens, "token"),
+                       counted(counts.bytes, "byte"), counted(counts.documents, "document"),
+                       counted(shards, "shard"));
   }
 
   std::int32_t end_of_text(const BytePairTokenizer& tokenizer) const {

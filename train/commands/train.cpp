@@ -193,7 +193,7 @@ class Train final : public Command {
         show(training.metrics, training.signatures));
     compare_with_expected(config, as_written(config), training.metrics);
     if (!options_.quiet)
-      say("tapestry sample {} shows what the model learned\n", shell_word(run.folder()));
+      say("tapestry sample {} prints samples of the model\n", shell_word(run.folder()));
     return 0;
   }
 

@@ -4,6 +4,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/clock.hpp"
+#include "autograd/counted.hpp"
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
@@ -16,10 +17,6 @@ namespace {
 using Json = JsonValue;
 
 constexpr std::size_t most_named = 8;  // maximum number of named tensors
-
-std::string counted(std::int64_t count, const std::string& one) {
-  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
-}
 
 // Returns the version, instruction level, processor, threads and ranks of a session.
 std::string maker(const Session& session) {

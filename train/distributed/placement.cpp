@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autograd/cores.hpp"
+#include "autograd/counted.hpp"
 
 namespace tapestry {
 namespace {
@@ -43,15 +44,15 @@ Placement place_threads(Ranks& ranks) {
   }
   const auto [least, most] = std::ranges::minmax(threads);
   Placement placement{.threads = threads[ranks.rank()]};
-  placement.summary = fmt::format(
-      "{} ranks on {} machine{}, {} thread{} each", R, idle.size(), idle.size() == 1 ? "" : "s",
-      least == most ? std::to_string(least) : fmt::format("{} to {}", least, most),
-      most == 1 ? "" : "s");
+  placement.summary =
+      fmt::format("{} on {}, {}{} each", counted(R, "rank"), counted(std::ssize(idle), "machine"),
+                  least == most ? "" : fmt::format("{} to ", least), counted(most, "thread"));
   int unused = 0;
   for (const auto& [host, cores] : idle) unused += std::max(0, cores);
   if (unused >= R)
-    placement.summary += fmt::format(
-        "; {} cores are idle, because mpirun binds the ranks to fewer; add --bind-to none", unused);
+    placement.summary +=
+        fmt::format("; idle: {}, because mpirun binds the ranks to fewer; add --bind-to none",
+                    counted(unused, "core"));
   return placement;
 }
 

@@ -292,7 +292,7 @@ Drawing drawing_of(const LineCharts& figure) {
 
 Drawing drawing_of(const Scatter& scatter) {
   const std::size_t dimensions = scatter.axes.size();
-  require(dimensions == 2 || dimensions == 3, "a scatter of {} axes", dimensions);
+  require(dimensions == 2 || dimensions == 3, "scatter plot: {} axes; expected 2 or 3", dimensions);
   std::string script = fmt::format(
       "set title {}\nset xlabel {} offset 0,-0.5\nset ylabel {} offset 0,-0.5\nset key outside "
       "right top\n"
@@ -390,7 +390,7 @@ std::vector<Format> formats_of(const Figure& figure) {
 
 std::string render(const Figure& figure, Format format) {
   if (const auto* pictures = std::get_if<PictureGrid>(&figure)) {
-    require(format == Format::png, "render: pictures as {}", ending_of(format));
+    require(format == Format::png, "render: pictures as {}; expected .png", ending_of(format));
     return to_png(*pictures);
   }
   return draw_by_gnuplot(figure, format);

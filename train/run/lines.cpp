@@ -159,7 +159,7 @@ Json RecordedMetrics::checked_line() {
   Json line = reader_.metrics();
   reader_.expect(!has_duplicate_keys(reader_.text()), "a key occurs twice");
   if (is_split(line, "test")) {
-    reader_.expect(test_ != line, "it occurs twice");
+    reader_.expect(test_ != line, "the line occurs twice");
     return line;
   }
   const bool trained = is_split(line, "train");

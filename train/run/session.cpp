@@ -9,6 +9,7 @@
 #include <set>
 
 #include "autograd/buffer_pool.hpp"
+#include "autograd/counted.hpp"
 #include "autograd/parallel.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
@@ -174,10 +175,10 @@ std::string outcome(const std::vector<Session>& sessions, const Reached& reached
   const std::int64_t step = end ? std::max(end->step, reached.step) : reached.step;
   const std::string where =
       fmt::format("step {} of {}", step, reached.steps > 0 ? fmt::to_string(reached.steps) : "?");
-  if (end && end->how == "done") return fmt::format("finished, {} steps", end->step);
+  if (end && end->how == "done") return "finished, " + counted(end->step, "step");
   if (end) return end->how + " at " + where;
   if (reached.is_tested || (reached.steps > 0 && step >= reached.steps))
-    return fmt::format("finished, {} steps", step);
+    return "finished, " + counted(step, "step");
   if (sessions.empty()) return "ended at " + where;
   return "ended at " + where + " without a record of its end: it was killed, or the machine failed";
 }

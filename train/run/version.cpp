@@ -7,6 +7,7 @@
 
 #include "autograd/checksum.hpp"
 #include "autograd/cores.hpp"
+#include "autograd/counted.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
 #include "data/input_file.hpp"
@@ -32,7 +33,7 @@ std::string library_checksum() {
 }
 
 std::string machine() {
-  return fmt::format("{}, {} thread{}", backends(), num_threads(), num_threads() == 1 ? "" : "s");
+  return fmt::format("{}, {}", backends(), counted(num_threads(), "thread"));
 }
 
 }  // namespace tapestry

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "autograd/array.hpp"
+#include "autograd/counted.hpp"
 #include "autograd/dry_run.hpp"
 
 namespace tapestry {
@@ -80,9 +81,9 @@ TablePanel confusion_matrix(const ClassPredictions& predictions,
   std::vector<std::vector<double>> counts(V, std::vector<double>(V));
   for (const ClassPrediction& one : predictions) ++counts[one.target][one.predicted];
   TablePanel panel{.title = "Confusion matrix",
-                   .caption = fmt::format("Targets and predictions of {} examples that the model "
+                   .caption = fmt::format("Targets and predictions of {} that the model "
                                           "was not trained on. The color shows the share of a row.",
-                                          predictions.size()),
+                                          counted(std::ssize(predictions), "example")),
                    .rows = {{"Target ↓ Prediction →"}},
                    .shares = {{}}};
   panel.rows[0].insert(panel.rows[0].end(), class_names.begin(), class_names.begin() + columns);

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "autograd/counted.hpp"
 #include "layers/module.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
@@ -45,18 +46,17 @@ void check_training_keys(const Config& config, int ranks) {
                 key::early_stopping, "needs evaluations: set train.eval_every");
   const double factor = config[key::bad_step_factor];
   config.expect(factor == 0 || factor > 1, key::bad_step_factor,
-                "would skip normal steps; expected more than 1, or 0 to disable the check");
+                "skips normal steps; expected more than 1, or 0 to disable the check");
   if (micro_batches >= ranks) return;
   config.expect(batch >= ranks, key::batch_size,
-                "a step of {} examples cannot be divided among {} ranks; start fewer processes",
-                batch, ranks);
+                "a step of {} cannot be divided among {} ranks; start fewer processes",
+                counted(batch, "example"), ranks);
   std::int64_t least = ranks;
   while (batch % least != 0) ++least;
-  config.fail(
-      key::micro_batches,
-      fmt::format("{} micro-batch{} for {} ranks; expected at least {}, which divides {} = {}",
-                  micro_batches, micro_batches == 1 ? "" : "es", ranks, least, key::batch_size.name,
-                  batch));
+  config.fail(key::micro_batches,
+              fmt::format("{} for {} ranks; expected at least {}, which divides {} = {}",
+                          counted(micro_batches, "micro-batch", "micro-batches"), ranks, least,
+                          key::batch_size.name, batch));
 }
 
 }  // namespace tapestry

@@ -77,8 +77,7 @@ std::string micro_batch_fault(const StepInputs& inputs) {
   for (std::size_t i = 0; i < inputs.batches.size(); ++i) {
     const std::vector<std::int64_t> examples = inputs.examples(i);
     std::string fault = input_fault(inputs.batches[i], examples);
-    if (const std::string op = op_fault(inputs, i); !op.empty())
-      fault += (fault.empty() ? "" : "; ") + op;
+    if (fault.empty()) fault = op_fault(inputs, i);
     if (fault.empty()) continue;
     return fmt::format("{}; {}", fault, examples_of_micro_batch(inputs, i));
   }

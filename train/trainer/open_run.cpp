@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "autograd/counted.hpp"
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
@@ -52,13 +53,13 @@ void expect_begun_as(const Run& run, const Config& config) {
   expect_same(config_of(run), config, run);
 }
 
-// Returns ": the next learning rate would be 0.00164 instead of 1e-05", with the digits in which
+// Returns ": the next learning rate is 0.00164 instead of 1e-05", with the digits in which
 // they differ; "" if they are equal.
 std::string rates_apart(double now, double before) {
   std::string a, b;
   for (int digits = 3; a == b && now != before; ++digits)
     a = fmt::format("{:.{}g}", now, digits), b = fmt::format("{:.{}g}", before, digits);
-  return a == b ? "" : fmt::format(": the next learning rate would be {} instead of {}", a, b);
+  return a == b ? "" : fmt::format(": the next learning rate is {} instead of {}", a, b);
 }
 
 // Throws InputError if a new train.steps changes the schedule from this step on; optim.decay_steps
@@ -105,8 +106,8 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
   const Config before = config_of(*checkpoint);
   expect_same(before, config, run);
   config.expect(config[key::steps] >= checkpoint->state.step, key::steps,
-                "{} has already completed {} steps; expected at least that number", run.folder(),
-                checkpoint->state.step);
+                "{} has already completed {}; expected at least that number", run.folder(),
+                counted(checkpoint->state.step, "step"));
   expect_same_schedule(run, before, config, checkpoint->state.step);
   return checkpoint;
 }
@@ -114,9 +115,9 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
 void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
                       const Config& config) {
   expect_input(before.examples == now.examples,
-               "{}: trained on {} examples so far, but {} = {} has {}; give the original data, or "
+               "{}: trained on {} so far, but {} = {} has {}; give the original data, or "
                "another --out",
-               run.folder(), before.examples, key::data_path.name,
+               run.folder(), counted(before.examples, "example"), key::data_path.name,
                printable_beginning(config[key::data_path]), now.examples);
   expect_input(
       before.data.empty() || before.data == now.data,

@@ -43,7 +43,7 @@ std::string what_is_kept(const Run& run, const RunLock* lock) {
   const Run now(lock ? lock->where() : run.folder());
   if (now.folder().empty()) return fmt::format("; {} was removed meanwhile", run.folder());
   return has_bytes(now.checkpoint()) || has_bytes(now.best())
-             ? fmt::format("; what was saved before stays in {}", now.folder())
+             ? fmt::format("; the checkpoints in {} are kept", now.folder())
              : fmt::format("; {} has no checkpoint yet", now.folder());
 }
 

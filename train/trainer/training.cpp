@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "autograd/counted.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
@@ -119,9 +120,10 @@ void announce(const Config& config, const Run& run, Task& task, const TrainingSt
         "and multiplied in float32, which is not faster\n",
         key::precision.name);
   if (!options.quiet)
-    say("{}: {} parameters{}, {} training examples, {}, into {}{}\n", config[key::name],
-        count_parameters(task.model()), trained_share(task.model()), task.training_data().size(),
-        machine(), printable(run.folder()),
+    say("{}: {}{}, {}, {}, into {}{}\n", config[key::name],
+        counted(count_parameters(task.model()), "parameter"), trained_share(task.model()),
+        counted(task.training_data().size(), "training example"), machine(),
+        printable(run.folder()),
         backends_before             ? fmt::format(", from step {}", state.step)
         : config[key::from].empty() ? ""
                                     : ", from the weights of " + config[key::from]);
@@ -260,7 +262,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   stop_at_signals();
   ranks.watch(stop_requested, [name = ranks.name(ranks.rank()),
                                folder = run.folder()](const std::string& missing) {
-    complain(fmt::format("{}: {}; what was saved before stays in {}", name, missing, folder));
+    complain(fmt::format("{}: {}; the checkpoints in {} are kept", name, missing, folder));
   });
   announce(config, run, *task, trainer->state(), backends_before, options);
   Training training;

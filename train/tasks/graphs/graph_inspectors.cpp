@@ -2,6 +2,7 @@
 #include <map>
 #include <numeric>
 
+#include "autograd/counted.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "data/json.hpp"
 #include "train/inspect/onnx/models.hpp"
@@ -145,7 +146,7 @@ PlacedGraph placed_nodes(GraphTask& task) {
   for (std::size_t i = 0; i < nodes.size(); ++i) number_of[nodes[i]] = static_cast<std::int32_t>(i);
   PlacedGraph placed{
       .title = std::ssize(nodes) == whole.graph.nodes()
-                   ? fmt::format("{} nodes", nodes.size())
+                   ? counted(std::ssize(nodes), "node")
                    : fmt::format("{} of {} nodes, those with the most neighbors", nodes.size(),
                                  whole.graph.nodes()),
       .names = chosen(whole.names, nodes),

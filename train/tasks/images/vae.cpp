@@ -1,5 +1,6 @@
 #include "train/tasks/images/vae.hpp"
 
+#include "autograd/counted.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
@@ -72,9 +73,10 @@ Vae make_vae(const Config& config, const ImageData& images) {
 }
 
 std::string description(const Config& config, const std::map<std::string, std::string>&) {
-  return fmt::format("a {}{} autoencoder of images with {} latent dimensions",
+  return fmt::format("a {}{} autoencoder of images with {}",
                      config[channels].empty() ? "" : "convolutional ",
-                     config[sigma] == Sigma::none ? "plain" : "variational", config[latent]);
+                     config[sigma] == Sigma::none ? "plain" : "variational",
+                     counted(config[latent], "latent dimension"));
 }
 
 TaskSpec vae_spec() {

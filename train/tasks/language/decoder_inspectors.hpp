@@ -26,7 +26,8 @@ std::int64_t readable_tokens(const Transformer& model, std::int64_t examples);
 // Returns the ONNX graph of a network that reads tokens and predicts the next one.
 template <class Network>
 onnx::Models next_token_models(const Network& network, std::int64_t context) {
-  auto graph = std::make_shared<onnx::Graph>("model", "What comes after each token of a row.");
+  auto graph =
+      std::make_shared<onnx::Graph>("model", "Logits of the next token after each token of a row.");
   const onnx::Value tokens = graph->input({.name = "tokens",
                                            .type = onnx::Type::int64,
                                            .shape = {"batch", "time"},

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "autograd/counted.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/conversation_dataset.hpp"
@@ -117,8 +118,8 @@ AttentionMaps attention(LanguageModel& task, const Options& options) {
           ? own_text(task, *transformer)
           : task.tokenizer().encode((names ? "\n" : "") + options[prompt]);
   const std::int64_t length = std::ssize(read);
-  expect_input(length >= 1 && length <= task.context(), "--prompt: {} tokens; expected {} to {}",
-               length - names, 1 - names, task.context() - names);
+  expect_input(length >= 1 && length <= task.context(), "--prompt: {}; expected {} to {}",
+               counted(length - names, "token"), 1 - names, task.context() - names);
   std::vector<std::string> labels;
   for (const std::int32_t token : read)
     labels.push_back(printable(task.tokenizer().decode(std::array{token})));

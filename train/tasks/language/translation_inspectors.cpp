@@ -164,8 +164,8 @@ std::shared_ptr<Graph> encoder_graph(const EncoderDecoder& model) {
 }
 
 std::shared_ptr<Graph> decoder_graph(const EncoderDecoder& model) {
-  auto graph = std::make_shared<Graph>("decoder",
-                                       "What comes after each token of a target, given a source.");
+  auto graph = std::make_shared<Graph>(
+      "decoder", "Logits of the next token after each token of a target, given a source.");
   const Value target = graph->input(
       {.name = "target",
        .type = Type::int64,
@@ -174,7 +174,7 @@ std::shared_ptr<Graph> decoder_graph(const EncoderDecoder& model) {
                            model.options.target_context, bos_token, eos_token)});
   const Value encoded = graph->input({.name = "encoded",
                                       .shape = {"batch", "source_time", model.options.block.width},
-                                      .help = "what the encoder made of the source"});
+                                      .help = "the encoded source"});
   const Value source = source_input(*graph, model.options);
   graph->output({.name = "logits",
                  .shape = {"batch", "time", model.options.target_vocabulary},

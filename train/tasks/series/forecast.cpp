@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <xtensor/xmath.hpp>
 
+#include "autograd/counted.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/xtensor.hpp"
@@ -63,9 +64,9 @@ double sum_of_distances(const Array& a, const Array& b) {
 }
 
 std::string description(const Config& config, const std::map<std::string, std::string>&) {
-  return fmt::format("a {} that forecasts {} time steps from {}",
+  return fmt::format("a {} that forecasts {} from {}",
                      config[kind] == Kind::linear ? "linear model" : "patch transformer",
-                     config[horizon], config[context]);
+                     counted(config[horizon], "time step"), config[context]);
 }
 
 TaskSpec spec() {

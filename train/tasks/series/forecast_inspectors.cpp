@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "autograd/counted.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/tasks/inspectors.hpp"
@@ -13,7 +14,7 @@ namespace {
 
 const Key<std::string> prompt = prompt_option("the time to forecast from, or \"end\"");
 const Key<std::int64_t> count = count_option(8);
-const Key<std::int64_t> index_of_series = index_option("the series to look at");
+const Key<std::int64_t> index_of_series = index_option("the series to show");
 
 // A forecast of the M series from row `first` on, with the rows before it.
 struct ForecastView {
@@ -86,8 +87,8 @@ LineCharts forecast_figure(const ForecastView& view, std::int64_t count) {
 std::int64_t first_row(const SeriesTable& table, const ForecasterOptions& window,
                        const std::string& named) {
   const std::int64_t T = window.context, H = window.horizon;
-  expect_input(table.rows() >= T, "{}: {} rows, model.context needs {}", table.path, table.rows(),
-               T);
+  expect_input(table.rows() >= T, "{}: {}, model.context needs {}", table.path,
+               counted(table.rows(), "row"), T);
   if (named.empty()) return std::max(T, table.rows() - H);
   if (named == "end" || table.rows() == T) return table.rows();
   const auto found =
@@ -212,7 +213,7 @@ onnx::Models forecast_graphs(Forecast& task) {
     return onnx::Described{
         .name = name, .shape = {"batch", steps, std::ssize(scale.means)}, .help = help};
   };
-  auto graph = std::make_shared<onnx::Graph>("model", "What comes next in time series.");
+  auto graph = std::make_shared<onnx::Graph>("model", "Forecasts of time series.");
   const onnx::Value past = graph->input(
       series("past", options.context, "the series as they were measured, the oldest step first"));
   const onnx::Value means = row(*graph, scale.means, "means"),

@@ -41,7 +41,7 @@ void expect_each(const Config& config, const std::string& reason, const char* ad
 }
 
 void expect_published(const Config& config, std::initializer_list<Expected> all) {
-  expect_each(config, "no supported architecture of Hugging Face's transformers has this",
+  expect_each(config, "no supported Hugging Face architecture has this",
               "--format safetensors writes the weights of any model", all);
 }
 

@@ -7,6 +7,7 @@
 
 #include "autograd/checksum.hpp"
 #include "autograd/clock.hpp"
+#include "autograd/counted.hpp"
 #include "data/graphs/node_graph.hpp"
 #include "data/text/conversation_dataset.hpp"
 #include "data/text/pairs.hpp"
@@ -89,8 +90,8 @@ std::uint64_t fingerprint(const Batch& batch) {
 }
 
 std::string DatasetStatistics::coverage() const {
-  return whole() ? fmt::format("{} examples", size)
-                 : fmt::format("{} of {} examples", fingerprints.size(), size);
+  return whole() ? counted(size, "example")
+                 : fmt::format("{} of {}", fingerprints.size(), counted(size, "example"));
 }
 
 DatasetStatistics dataset_statistics(const Dataset& data) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/counted.hpp"
 #include "train/tools/doctor/check.hpp"
 #include "train/tools/doctor/observations.hpp"
 
@@ -73,8 +74,9 @@ void compare_labels(const EvaluationSplit& split, TrainingUnderTest& under_test,
   const Unseen unseen =
       unseen_of(under_test, split.statistics, under_test.training_statistics().targets);
   if (unseen.count == 0) return;
-  const std::string found = fmt::format("{} {} examples have labels that no training example has",
-                                        unseen.count, split.name);
+  const std::string found = counted(unseen.count, split.name + " example") +
+                            (unseen.count == 1 ? " has a label" : " have labels") +
+                            " that no training example has";
   if (unseen.complete)
     result.fault =
         Fault{found, "the examples were split without shuffling, as in a file sorted by label",
@@ -87,8 +89,9 @@ void examine_labels(TrainingUnderTest& under_test, CheckResult& result) {
   const DatasetStatistics& training = under_test.training_statistics();
   const auto by_count = [](const auto& a, const auto& b) { return a.second < b.second; };
   const auto [rarest, commonest] = std::ranges::minmax_element(training.targets, by_count);
-  result.said = fmt::format("{} classes with {} to {} examples each", training.targets.size(),
-                            rarest->second, commonest->second);
+  result.said = fmt::format("{} with {} to {} each",
+                            counted(std::ssize(training.targets), "class", "classes"),
+                            rarest->second, counted(commonest->second, "example"));
   if (training.targets.size() == 1 && is_only_label(under_test, rarest->first))
     result.fault = Fault{fmt::format("all training examples have the label {}", rarest->first),
                          "the labels were not read, or the data have one class",
@@ -124,7 +127,7 @@ void examine_tokens(TrainingUnderTest& under_test, CheckResult& result) {
   const DatasetStatistics& training = under_test.training_statistics();
   Counts known = training.inputs;
   known.insert(training.targets.begin(), training.targets.end());
-  result.said = fmt::format("{} different tokens in {}", known.size(), training.coverage());
+  result.said = counted(std::ssize(known), "different token") + " in " + training.coverage();
   for (const EvaluationSplit& split : under_test.evaluation_splits())
     if (!result.fault) compare_tokens(split, under_test, known, result);
 }

@@ -214,7 +214,7 @@ CheckResult check_learning_rate(TrainingUnderTest& under_test) {
     if (warm_up <= steps_of_warm_up || is_worse(outcome_of(under_test, peak, warm_up), below))
       return stop({outcomes, true, std::min(advised_rate(found), peak / 10)});
     result.warnings.push_back(
-        fmt::format("it needs {} = {}: with {} warm-up steps the loss rises at first",
+        fmt::format("{} = {} is needed: with {} warm-up steps the loss rises at first",
                     key::warmup_steps.name, warm_up, steps_of_warm_up));
     under_test.reset();
   }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "autograd/counted.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/restore.hpp"
 #include "train/config/keys.hpp"
@@ -83,9 +84,8 @@ CheckResult check_threads(TrainingUnderTest& under_test) {
   const Checksums one = steps_on(1);
   const std::string found = difference(one, steps_on(many));
   if (found.empty())
-    return {.said =
-                fmt::format("{} steps on 1 and on {} threads are bitwise identical ({} tensors)",
-                            steps, many, one.size() - 1)};
+    return {.said = fmt::format("{} steps on 1 and on {} threads are bitwise identical ({})", steps,
+                                many, counted(std::ssize(one) - 1, "tensor"))};
   return {.fault = Fault{
               fmt::format("{} differs after {} steps on 1 and on {} threads", found, steps, many),
               "a sum is divided by the number of threads, or threads share what one of them writes",
@@ -100,9 +100,8 @@ CheckResult check_resume(TrainingUnderTest& under_test) {
   const Checkpoint checkpoint = checkpoint_after(under_test, Run(folder.path()), half);
   const std::string found = difference(whole, take_steps(under_test, half, &checkpoint));
   if (found.empty())
-    return {.said =
-                fmt::format("{} steps and {} + {} resumed steps are bitwise identical ({} tensors)",
-                            steps, half, half, whole.size() - 1)};
+    return {.said = fmt::format("{} steps and {} + {} resumed steps are bitwise identical ({})",
+                                steps, half, half, counted(std::ssize(whole) - 1, "tensor"))};
   return {.fault = Fault{
               fmt::format("{} differs between {} steps and {} + {} resumed steps", found, steps,
                           half, half),

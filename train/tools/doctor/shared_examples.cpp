@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "autograd/counted.hpp"
 #include "data/validation_split.hpp"
 #include "train/tools/doctor/check.hpp"
 
@@ -181,7 +182,7 @@ std::vector<std::uint64_t> window_hashes(std::span<const std::int32_t> tokens,
 CheckResult check_shared_examples(TrainingUnderTest& under_test) {
   const Dataset& training = under_test.task().training_data();
   const bool of_windows = are_windows(training);
-  CheckResult result{.said = fmt::format("{} training examples", training.size())};
+  CheckResult result{.said = counted(training.size(), "training example")};
   for (const EvaluationSplit& split : under_test.evaluation_splits()) {
     const Shared shared = of_windows ? shared_windows(training, *split.data)
                                      : shared_examples(training, under_test.training_statistics(),

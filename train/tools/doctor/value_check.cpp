@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/counted.hpp"
 #include "data/graphs/node_graph.hpp"
 #include "data/series/series.hpp"
 #include "data/text/printable.hpp"
@@ -55,12 +56,12 @@ std::vector<Column> columns_of(const std::vector<const Dataset*>& splits) {
 }
 
 Fault sentinel_fault(const Outlier& outlier, const std::string& where) {
-  return {fmt::format("the value {:.6g} occurs {} time{} in {}; all others there are between "
-                      "{:.6g} and {:.6g}",
-                      outlier.value, outlier.count, outlier.count == 1 ? "" : "s", where,
-                      outlier.low, outlier.high),
-          "it marks a missing value, or is a measurement error",
-          "replace it or leave out those rows; if it is correct: --skip values"};
+  return {
+      fmt::format("the value {:.6g} occurs {} in {}; all others there are between "
+                  "{:.6g} and {:.6g}",
+                  outlier.value, counted(outlier.count, "time"), where, outlier.low, outlier.high),
+      "the value marks a missing one, or is a measurement error",
+      "replace it or leave out those rows; if it is correct: --skip values"};
 }
 
 // Returns the fault of a value that stands for a missing one. Reads each row of a table once,
@@ -104,9 +105,10 @@ std::optional<Fault> changing_example(const Dataset& data) {
   constexpr std::int64_t most_read_twice = 16;
   for (std::int64_t i = 0; i < std::min(most_read_twice, data.size()); ++i)
     if (fingerprint(data.batch(std::vector{i})) != fingerprint(data.batch(std::vector{i})))
-      return Fault{fmt::format("training example {} differs when it is read again", i),
-                   "it is random or modified when it is read, so training is not reproducible",
-                   "derive its randomness from the seed and the example's index"};
+      return Fault{
+          fmt::format("training example {} differs when it is read again", i),
+          "the data set is random or modified when it is read, so training is not reproducible",
+          "derive its randomness from the seed and the example's index"};
   return std::nullopt;
 }
 

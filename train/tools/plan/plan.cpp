@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "autograd/buffer_pool.hpp"
+#include "autograd/counted.hpp"
 #include "autograd/parallel.hpp"
 #include "data/json.hpp"
 #include "train/config/keys.hpp"
@@ -78,19 +79,21 @@ std::string show_time(const TrainingPlan& plan) {
   const Throughput& throughput = *plan.throughput;
   const RunLength& run_length = plan.run_length;
   text += line("start", duration_text(throughput.begin_s));
-  text += line("step", duration_text(throughput.step_s),
-               fmt::format("{} to {} in {} measured steps; {:.3g} GFLOP/s",
-                           duration_text(throughput.fastest_step_s),
-                           duration_text(throughput.slowest_step_s), throughput.steps,
-                           plan.memory.flops / 1e9 / throughput.step_s));
+  text +=
+      line("step", duration_text(throughput.step_s),
+           fmt::format("{} to {} in {}; {:.3g} GFLOP/s", duration_text(throughput.fastest_step_s),
+                       duration_text(throughput.slowest_step_s),
+                       counted(throughput.steps, "measured step"),
+                       plan.memory.flops / 1e9 / throughput.step_s));
   text += line("evaluation", duration_text(throughput.evaluation_s));
   if (throughput.test_s > 0) text += line("test split", duration_text(throughput.test_s));
   text +=
       line("checkpoint", throughput.checkpoint_s > 0 ? duration_text(throughput.checkpoint_s)
                                                      : "not measured: nothing can be written here");
   text += line("total", duration_text(seconds_of(run_length, throughput)),
-               fmt::format("{} steps, {} evaluations, at most {} checkpoints", run_length.steps,
-                           run_length.evaluations, run_length.checkpoints));
+               fmt::format("{}, {}, at most {}", counted(run_length.steps, "step"),
+                           counted(run_length.evaluations, "evaluation"),
+                           counted(run_length.checkpoints, "checkpoint")));
   return text;
 }
 

@@ -160,7 +160,7 @@ std::string why_not_comparable(const RunGroup& first, const RunGroup& other,
     return other_values(first, other, keys);
   const MetricInfo known = metric_info(first.runs.front().task, figure);
   if (known.is_per_token && !have_same_tokens(first, other))
-    return "it is per token, and the tokenizers differ";
+    return "the metric is per token, and the tokenizers differ";
   std::vector<std::string> keys;
   for (const std::string& name : known.settings)
     if (first.setting(name) != other.setting(name)) keys.push_back(name);

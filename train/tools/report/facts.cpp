@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/counted.hpp"
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
@@ -56,7 +57,7 @@ std::string parameters_of(const RecordedRun& recorded) {
   for (const auto& [module, size] : sizes)
     modules.push_back({module, fmt::format("{}", size),
                        fmt::format("{:.1f} %", 100 * static_cast<double>(size) / total)});
-  return html_details(fmt::format("{} parameters, by layer", recorded.parameter_count),
+  return html_details(counted(recorded.parameter_count, "parameter") + ", by layer",
                       html_table(modules) + html_details("Each tensor", html_table(tensors)));
 }
 
@@ -119,23 +120,23 @@ std::string again(const RecordedRun& recorded, const Part& section) {
 
 std::string commands_of(const RecordedRun& recorded) {
   if (recorded.sessions.empty())
-    return "<p>To make it again, to the same bits on the same processor:</p>\n" +
+    return "<p>To repeat the training, with the same bits on the same processor:</p>\n" +
            pre(command_text({"tapestry", "train", recorded.folder + "/config.toml", "--out",
                              recorded.name + "-again"}));
   std::string html =
-      "<p>It was begun by</p>\n" + pre(command_text(recorded.sessions.front().command));
+      "<p>The training began with</p>\n" + pre(command_text(recorded.sessions.front().command));
   if (!knows_settings(recorded.sessions))
     return html +
-           "<p>It was resumed with other settings, which an earlier version did not record: the "
-           "commands of its sessions make it again, where their configs are as they were.</p>\n";
+           "<p>The training was resumed with other settings, which an earlier version did not "
+           "record: the commands of its sessions repeat it if their configs are unchanged.</p>\n";
   const bool is_changed = std::ranges::any_of(recorded.sessions, [](const Session& session) {
     return session.changed && !session.changed->empty();
   });
-  if (is_changed) html += "<p>Its settings were changed when it was resumed.</p>\n";
+  if (is_changed) html += "<p>Settings were changed when the training was resumed.</p>\n";
   std::string commands;
   for (const Part& section : is_changed ? parts_of(recorded.sessions) : std::vector<Part>{{}})
     commands += (commands.empty() ? "" : "\n") + again(recorded, section);
-  return html + "<p>To make it again, to the same bits on the same processor:</p>\n" +
+  return html + "<p>To repeat the training, with the same bits on the same processor:</p>\n" +
          pre(commands);
 }
 
@@ -150,8 +151,9 @@ std::string origin_of(const RecordedRun& recorded) {
   if (const std::string path = value_in(recorded.settings, key::data_path.name); !path.empty())
     facts.emplace_back("data", path == "\"\"" ? "built in" : path);
   if (recorded.state)
-    facts.emplace_back("checksum of the data", recorded.state->data.empty() ? "none: it is built in"
-                                                                            : recorded.state->data);
+    facts.emplace_back("checksum of the data", recorded.state->data.empty()
+                                                   ? "none, because the data are built in"
+                                                   : recorded.state->data);
   if (!recorded.backends.empty()) facts.emplace_back("computed by", recorded.backends);
   if (!recorded.sessions.empty()) {
     const Session& last = recorded.sessions.back();
@@ -167,13 +169,12 @@ std::string facts_of(const RecordedRun& recorded) {
   if (recorded.settings.contains(key::task.name)) html += commands_of(recorded);
   if (!recorded.parameters.empty()) html += parameters_of(recorded);
   if (!recorded.config_text.empty())
-    html += html_details("The config, every key of it, and where those that were set came from",
+    html += html_details("Config: all keys, with the origins of those that were set",
                          pre(recorded.config_text));
   if (!recorded.sessions.empty())
-    html += html_details(fmt::format("Its sessions: {}", recorded.sessions.size()),
-                         sessions_of(recorded));
-  if (!recorded.profile.empty())
-    html += html_details("Where the time of a step goes", pre(recorded.profile));
+    html +=
+        html_details(fmt::format("Sessions: {}", recorded.sessions.size()), sessions_of(recorded));
+  if (!recorded.profile.empty()) html += html_details("Profile of a step", pre(recorded.profile));
   return html;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "autograd/counted.hpp"
 #include "train/plot/principal_components.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"
@@ -39,8 +40,8 @@ void add_decoder(const Decoder& decoder, Json& data) {
   if (weights > most_halves) {
     data["decoder"] = nullptr;
     data["why_no_decoder"] = fmt::format(
-        "The decoder has {} weights, more than a page should carry ({}): `tapestry "
-        "sample RUN --kind around` draws what it makes.",
+        "The decoder has {} weights, more than a page can hold ({}): `tapestry "
+        "sample RUN --kind around` draws its images.",
         weights, most_halves);
     return;
   }
@@ -90,9 +91,10 @@ Json basis_of(const PrincipalComponents& components) {
 ReportSection section_of(const LatentSpace& space) {
   const std::int64_t N = space.codes.dim(0), Z = space.codes.dim(1);
   const PrincipalComponents components = principal_components(space.codes);
-  ReportSection section{.script = "latent",
-                        .title = "Latent space",
-                        .caption = fmt::format("{} images of the {} split.", N, space.split)};
+  ReportSection section{
+      .script = "latent",
+      .title = "Latent space",
+      .caption = fmt::format("{} of the {} split.", counted(N, "image"), space.split)};
   section.data = {{"height", space.images.dim(1)},
                   {"width", space.images.dim(2)},
                   {"class_names", as_labels(space.class_names)},
@@ -103,9 +105,10 @@ ReportSection section_of(const LatentSpace& space) {
                   {"pictures", as_bytes(space.images)},
                   {"reconstructed", as_bytes(space.reconstructions)}};
   add_decoder(space.decoder, section.data);
-  section.fallback = html_pictures(in_pairs(space.images, space.reconstructions),
-                                   "images, each beside what the decoder makes of its point") +
-                     plot_of(space, components);
+  section.fallback =
+      html_pictures(in_pairs(space.images, space.reconstructions),
+                    "images, each beside the image that the decoder computes from its code") +
+      plot_of(space, components);
   return section;
 }
 

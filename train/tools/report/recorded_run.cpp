@@ -6,6 +6,7 @@
 #include <cctype>
 #include <limits>
 
+#include "autograd/counted.hpp"
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
@@ -67,7 +68,8 @@ std::string description_of(const Checkpoint& head) {
   text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
   const ConfigSettings used = config.settings();
   const std::string layers = value_in(used, "model.layers"), width = value_in(used, "model.width");
-  if (!layers.empty() && !width.empty()) text += fmt::format(": {} layers × {}", layers, width);
+  if (!layers.empty() && !width.empty())
+    text += fmt::format(": {} × {}", counted(std::stoll(layers), "layer"), width);
   return fmt::format("{}, {} parameters", text, count_text(count_parameters(head)));
 }
 

@@ -99,7 +99,7 @@ void add_models(Page& page, std::vector<RecordedRun>& runs, std::size_t room) {
       sections[i].push_back(std::move(section));
     }
   }
-  page.add("<h2 id=\"learned\">What it learned</h2>\n");
+  page.add("<h2 id=\"learned\">Model</h2>\n");
   if (bytes == 0 && series.empty())
     page.add("<p>There is nothing to show yet, or it could not be shown.</p>\n");
   if (!series.empty()) page.add(section_of(series));
@@ -115,7 +115,7 @@ void add_models(Page& page, std::vector<RecordedRun>& runs, std::size_t room) {
   }
   page.add("</div>\n");
   if (!left_out.empty())
-    page.add(fmt::format("<p>Left out, to keep this page below 5 MB: {}.</p>\n",
+    page.add(fmt::format("<p>Omitted, to keep this page below 5 MB: {}.</p>\n",
                          html_text(fmt::format("{}", fmt::join(left_out, ", ")))));
 }
 
@@ -146,7 +146,7 @@ std::string notes_of(const std::vector<RecordedRun>& runs) {
   for (const RecordedRun& recorded : runs)
     for (const std::string& note : recorded.notes) items += "<li>" + html_text(note) + "</li>\n";
   if (items.empty()) return "";
-  return "<h2>What could not be shown</h2>\n<ul>\n" + items + "</ul>\n";
+  return "<h2>Not shown</h2>\n<ul>\n" + items + "</ul>\n";
 }
 
 }  // namespace
@@ -182,12 +182,12 @@ std::string report_of(const std::vector<std::string>& paths) {
   page.add(fmt::format("<header><h1>{}</h1>\n", html_text(title)));
   if (runs.size() == 1) page.add(lead_of(runs.front()));
   page.add(
-      "<nav><a href=\"#learned\">What it learned</a> <a href=\"#curves\">Curves</a> "
-      "<a href=\"#was\">How it was made</a></nav></header>\n<main>\n");
+      "<nav><a href=\"#learned\">Model</a> <a href=\"#curves\">Curves</a> "
+      "<a href=\"#was\">Training</a></nav></header>\n<main>\n");
   std::string outcomes;
   if (runs.size() > 1) if_possible(runs.front(), [&] { outcomes = outcomes_of(folders); });
   page.add("<div class=\"columns\"><div>\n" + overview_of(runs) + outcomes + "</div>\n<div>\n");
-  page.add(runs.size() > 1 ? "<h3>Where their configs differ</h3>\n" + differences_of(runs)
+  page.add(runs.size() > 1 ? "<h3>Differences of the configs</h3>\n" + differences_of(runs)
                            : origin_of(runs.front()));
   page.add("</div></div>\n");
   const ReportSection curve_part = curves_of(std::move(curves));
@@ -195,7 +195,7 @@ std::string report_of(const std::vector<std::string>& paths) {
   add_models(page, runs, most_bytes - std::min(most_bytes, others));
   page.add("<h2 id=\"curves\">Curves</h2>\n" + drawn);
   if (drawn.empty()) page.add(curve_part);
-  page.add("<h2 id=\"was\">How it was made</h2>\n" + facts);
+  page.add("<h2 id=\"was\">Training</h2>\n" + facts);
   page.add(notes_of(runs) + "</main>\n");
   return page.html();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/counted.hpp"
 #include "data/series/series.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"
@@ -69,10 +70,10 @@ ReportSection section_of(const ForecastWindows& windows) {
   ReportSection section{
       .script = "forecast",
       .title = "Forecasts",
-      .caption = fmt::format("{} windows of the test split, of {} of {} series. Errors are in the "
+      .caption = fmt::format("{} of the test split, of {} of {} series. Errors are in the "
                              "units of each series; "
                              "the metrics above are of all series, scaled to variance 1.",
-                             K, M, windows.of_series)};
+                             counted(K, "window"), M, windows.of_series)};
   section.data = {{"names", as_labels(windows.names)},
                   {"start_s", windows.start_s},
                   {"step_s", windows.step_s},

@@ -27,18 +27,18 @@ std::vector<std::string> other_makers(const std::vector<Session>& sessions,
   };
   for (const Session& session : result.recorded_by) {
     if (session.backends != own.backends)
-      add(fmt::format("it was computed by {}, here by {}", printable_beginning(session.backends),
-                      own.backends));
+      add(fmt::format("the run was computed by {}, here by {}",
+                      printable_beginning(session.backends), own.backends));
     if (session.version != own.version)
-      add(fmt::format("it was computed by tapestry {}, here by {}",
+      add(fmt::format("the run was computed by tapestry {}, here by {}",
                       printable_beginning(session.version), own.version));
     if (session.processor != own.processor)
-      add(fmt::format("it was computed on {}, here on {}", printable_beginning(session.processor),
-                      own.processor));
+      add(fmt::format("the run was computed on {}, here on {}",
+                      printable_beginning(session.processor), own.processor));
   }
   if (!knows_settings(sessions))
     add(fmt::format(
-        "it was trained in {} sessions with different settings, of which an earlier version "
+        "the run was trained in {} sessions with different settings, of which an earlier version "
         "recorded only the last",
         sessions.size()));
   for (const Session& session : result.recorded_by)
@@ -48,8 +48,9 @@ std::vector<std::string> other_makers(const std::vector<Session>& sessions,
                         session.from_step, printable_beginning(one.key),
                         printable_beginning(one.before)));
   if (!config[key::from].empty() && result.first_step == 1)
-    add(fmt::format("it started from the weights of {}, which may have been trained further since",
-                    printable_beginning(config[key::from])));
+    add(fmt::format(
+        "the run started from the weights of {}, which may have been trained further since",
+        printable_beginning(config[key::from])));
   return reasons;
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "autograd/counted.hpp"
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
@@ -364,7 +365,8 @@ VerifyResult verify(const Run& run, const VerifyOptions& options) {
   const std::int64_t steps = result.last_step - before;
   expect_input(result.training_lines + result.evaluations + result.tensors > 0,
                "{}: nothing was recorded {} step {} to compare with; {}", run.folder(),
-               steps == 0 ? "after" : fmt::format("of the {} steps after", steps), before,
+               steps == 0 ? "after" : fmt::format("of the {} after", counted(steps, "step")),
+               before,
                steps > 0 || options.steps == 0 ? "give more --steps"
                : from                          ? "--from start begins with the first step"
                       : "the run has not yet written a line of metrics.jsonl");

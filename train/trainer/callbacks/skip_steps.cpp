@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "autograd/counted.hpp"
 #include "autograd/tape.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/statistics.hpp"
@@ -59,7 +60,7 @@ class SkippedSteps final : public Callback {
   }
   void on_end() override {
     if (state_.count > 0)
-      log_(fmt::format("{} of {} steps were skipped ({})\n", state_.count, training_.step,
+      log_(fmt::format("skipped: {} of {} ({})\n", state_.count, counted(training_.step, "step"),
                        key::max_bad_steps.name));
   }
 
@@ -73,7 +74,9 @@ class SkippedSteps final : public Callback {
                               computed.inputs.step + 1, fault, state_.count, most));
     const std::string explanation = explain_step(computed.inputs, ranks_);
     const std::string excess =
-        most == 0 ? "" : fmt::format(" after {} = {} skipped steps", key::max_bad_steps.name, most);
+        most == 0
+            ? ""
+            : fmt::format(" after {} ({})", counted(most, "skipped step"), key::max_bad_steps.name);
     ranks_.found_by_all();
     throw NonFiniteError(fmt::format("{}{}: {}", fault, excess, explanation));
   }

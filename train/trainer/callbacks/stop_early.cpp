@@ -1,3 +1,4 @@
+#include "autograd/counted.hpp"
 #include "train/config/keys.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 
@@ -23,8 +24,8 @@ class EarlyStopping final : public Callback {
   }
   void on_end() override {
     if (ended_here_)
-      log_(fmt::format("ends after step {}: no improvement in {} evaluations ({})\n",
-                       training_.step, state_.patience_counter, key::early_stopping.name));
+      log_(fmt::format("ends after step {}: no improvement in {} ({})\n", training_.step,
+                       counted(state_.patience_counter, "evaluation"), key::early_stopping.name));
   }
   bool ends_training() const override {
     return patience_ > 0 && state_.patience_counter >= patience_;

@@ -437,8 +437,7 @@
                                    'aria-label': 'Images and their reconstructions'},
                            ...this.pairs.slice(0, pairsAtFirst));
       roving(grid);
-      const told = 'In each pair: the image on the left, what the decoder makes of its code on the '
-        + 'right. ';
+      const told = 'In each pair: the image on the left, its reconstruction on the right. ';
       const use = this.decode
         ? 'Choose a pair to move z to its code; the first you choose becomes end A, the second end '
           + 'B of the row of pictures beneath, and so on in turn.'
