@@ -96,7 +96,8 @@ class Array {
   // returns the memory, and keeps it alive
   std::shared_ptr<const std::byte[]> buffer() const { return buffer_; }
 
-  // These throw std::invalid_argument for shapes, ranges and dtypes that do not fit.
+  // Return views and copies. Throw std::invalid_argument for shapes, ranges and dtypes that do not
+  // fit.
   Array reshaped(const Shape& shape) const;                   // shares memory
   Array part(std::int64_t begin, std::int64_t end) const;     // flat; shares memory
   Array clone() const;                                        // copies

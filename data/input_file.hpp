@@ -128,6 +128,7 @@ std::optional<float> parse_float(std::string_view text);
 
 // Returns the sorted names in a folder. Throws InputError if it cannot be listed.
 std::vector<std::string> file_names(const std::string& folder);
-std::string list_briefly(const std::vector<std::string>& names);  // returns "a, b", or "nothing"
+// Returns "nothing", or at most 5 names: "a, b".
+std::string list_briefly(const std::vector<std::string>& names);
 
 }  // namespace tapestry

@@ -19,7 +19,7 @@ struct Clip {
 // factor.
 Clip clip(const Gradients& gradients, const std::vector<Parameter*>& parameters, double limit);
 
-// Does the same, given the sum of squares of each fragment.
+// Returns the norm and the factor, given the sum of squares of each fragment.
 Clip clip_of(const std::vector<Fragment>& fragments, std::span<const double> squares, double limit);
 
 }  // namespace tapestry

@@ -65,8 +65,9 @@ struct Keys {
   KeyRange range;
 };
 
-// Products read rows of whole aligned registers. Packing also pays if several tiles of queries read
-// the copies; for a few queries, aligned rows are read without copies.
+// Returns whether keys and values must be packed. Products read rows of whole aligned registers.
+// Packing also pays if several tiles of queries read the copies; for a few queries, aligned rows
+// are read without copies.
 template <class T>
 bool needs_packing(std::int64_t queries, std::int64_t D, const Rows<T>& v) {
   const bool aligned = D % simd_width<T> == 0 && v.time % simd_width<T> == 0 &&

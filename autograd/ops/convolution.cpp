@@ -22,8 +22,9 @@ struct Geometry {
   Shape features() const { return {B, O, h, w}; }
   std::int64_t patch() const { return C * K * K; }  // number of elements of a patch
 
-  // A row of an image, with padding, is divided into phases: the pixels 0, stride, 2 stride, …,
-  // then 1, 1 + stride, …, and so on. So an element of the kernel reads contiguous pixels.
+  // Returns the number of phases into which a row of an image, with padding, is divided: the pixels
+  // 0, stride, 2 stride, …, then 1, 1 + stride, …, and so on. So an element of the kernel reads
+  // contiguous pixels.
   std::int64_t phases() const { return std::min(stride, K); }
   std::int64_t phase_width() const { return w + (K - 1) / stride; }
   // Return the range [first, last) of the elements j of a phase that are in the image: j is pixel

@@ -13,7 +13,7 @@ namespace tapestry {
 // targets (B) int32; count B.
 class ImageDataset final : public Dataset {
  public:
-  // images (N, height, width) float32, and N labels.
+  // Takes images (N, height, width), float32, and N labels.
   ImageDataset(const Array& images, std::vector<std::int32_t> labels);
 
   std::int64_t size() const override { return images_.dim(0); }

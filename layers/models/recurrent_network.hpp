@@ -44,7 +44,7 @@ class RecurrentNetwork final : public Module {
 
   RecurrentNetwork(const RecurrentNetworkOptions& wanted, Random& init);
 
-  // Starts from states of zero. `noise` is for dropout; null: evaluation.
+  // Returns the logits, starting from states of zeros. `noise` is for dropout; null: evaluation.
   Tensor forward(const Array& tokens, Random* noise = nullptr) const;
 
   // Return states of zeros (B, C), one per layer, and the logits of tokens read from given states,

@@ -80,8 +80,7 @@ Confidence paired_difference(std::span<const double> first, std::span<const doub
   return confidence_of(estimate_of(differences));
 }
 
-// P(|T| > t) = I_x(degrees / 2, 1 / 2) at x = degrees / (degrees + t²), which is found by
-// bisection.
+// Solves P(|T| > t) = I_x(degrees / 2, 1 / 2) for x = degrees / (degrees + t²) by bisection.
 double student_t(double probability, double degrees) {
   require(probability > 0 && probability < 1 && degrees > 0,
           "student_t: probability {}, {} degrees of freedom", probability, degrees);
