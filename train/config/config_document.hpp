@@ -4,15 +4,16 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
+
+#include "autograd/variant.hpp"
 
 // Configs before they are resolved: TOML texts, and the configs on which they are based.
 namespace tapestry {
 
 // The value of a key.
-using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
-                           std::vector<std::string>>;
+using Value = Variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
+                      std::vector<std::string>>;
 
 // Returns the value as TOML, on one line.
 std::string to_toml(const Value& value);

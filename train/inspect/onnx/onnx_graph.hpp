@@ -10,6 +10,7 @@
 
 #include "autograd/restore.hpp"
 #include "autograd/tensor.hpp"
+#include "autograd/variant.hpp"
 
 // A model as a graph of ONNX operators (github.com/onnx/onnx, docs/IR.md) of opset 17. Functions
 // that mirror the layers add the nodes; they compute nothing.
@@ -21,7 +22,7 @@ inline constexpr std::int64_t opset = 17, ir_version = 8;  // the first IR versi
 enum class Type { float32 = 1, int64 = 7, boolean = 9 };
 
 // The length of an axis of an input or output, or a name if the length may differ between calls.
-using Dimension = std::variant<std::int64_t, std::string>;
+using Dimension = Variant<std::int64_t, std::string>;
 
 // An input or output of a graph.
 struct Described {

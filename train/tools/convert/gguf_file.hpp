@@ -6,10 +6,10 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "autograd/array.hpp"
+#include "autograd/variant.hpp"
 #include "data/json.hpp"
 
 // The GGUF format (github.com/ggml-org/ggml, docs/gguf.md): "GGUF", a version and two counts, then
@@ -37,8 +37,8 @@ void read_gguf_numbers(std::string_view bytes, GgufType type, std::span<float> n
 
 struct GgufField {
   std::string name;  // "llama.block_count"
-  std::variant<bool, std::uint32_t, float, std::string, std::vector<std::int32_t>,
-               std::vector<std::string>>
+  Variant<bool, std::uint32_t, float, std::string, std::vector<std::int32_t>,
+          std::vector<std::string>>
       value;
 };
 
