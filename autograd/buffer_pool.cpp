@@ -8,11 +8,12 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <list>
 #include <map>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include "autograd/cores.hpp"
 #include "autograd/dry_run.hpp"
@@ -49,6 +50,9 @@ struct Block {
   std::byte* memory = nullptr;
   std::size_t size = 0;  // at least the requested size
 };
+// Blocks that are used or idle. One changes its list without an allocation, because destructors
+// release blocks, also while memory has run out.
+using Blocks = std::list<Block>;
 
 // An allocator of blocks from chunks on huge pages, which makes a training step 5 % faster: matrix
 // products read rows that are far apart, each on another small page.
@@ -94,31 +98,36 @@ enum class Kind { memory, workspace, reserved };
 // or is returned to the system.
 class Store {
  public:
-  // Returns an idle block, or an empty one if a new one has to be made.
-  Block reuse(std::size_t bytes) {
+  // Returns an idle block, or nothing if a new one has to be made.
+  std::optional<Blocks::iterator> reuse(std::size_t bytes) {
     auto found = idle_.lower_bound(bytes);
     const bool fits = found != idle_.end() && found->first == bytes && !found->second.empty();
-    if (!fits && !is_crowded(bytes)) return {};
+    if (!fits && !is_crowded(bytes)) return std::nullopt;
     while (found != idle_.end() && found->second.empty()) ++found;
-    if (found == idle_.end() || found->first > 2 * bytes) return {};
-    const Block block = take_from(*found);
-    note_use(block.size);
-    return block;
+    if (found == idle_.end() || found->first > 2 * bytes) return std::nullopt;
+    return use(found->second);
   }
 
-  void add(const Block& block) {
-    held_ += block.size;
-    note_use(block.size);
+  // Adds a used block whose memory `make` returns.
+  template <class Make>
+  Blocks::iterator add(std::size_t size, Make make) {
+    Blocks made = {{nullptr, size}};
+    idle_.try_emplace(size);
+    made.front().memory = make();
+    held_ += size;
+    return use(made);
   }
 
-  void keep(const Block& block) {
-    in_use_ -= block.size;
-    idle_[block.size].push_back(block.memory);
+  void keep(Blocks::iterator block) {
+    in_use_ -= block->size;
+    Blocks& idle = idle_.find(block->size)->second;
+    idle.splice(idle.begin(), used_, block);
   }
 
-  void drop(const Block& block) {
-    in_use_ -= block.size;
-    held_ -= block.size;
+  void drop(Blocks::iterator block) {
+    in_use_ -= block->size;
+    held_ -= block->size;
+    used_.erase(block);
   }
 
   // Passes idle blocks larger than `size` to `give_back`, the largest first, until `bytes` more
@@ -127,36 +136,40 @@ class Store {
   void thin_out(std::size_t bytes, std::size_t size, GiveBack give_back) {
     for (auto largest = idle_.rbegin(); largest != idle_.rend() && largest->first > size; ++largest)
       while (!largest->second.empty() && is_crowded(bytes)) {
-        give_back(take_from(*largest));
+        give_back(largest->second.front());
         held_ -= largest->first;
+        largest->second.pop_front();
       }
   }
 
   template <class GiveBack>
   void forget_unused(GiveBack give_back) {
-    for (const auto& [size, blocks] : idle_)
-      for (std::byte* memory : blocks) {
-        give_back(Block{memory, size});
-        held_ -= size;
-      }
-    idle_.clear();
+    for (auto& [size, blocks] : idle_) {
+      for (const Block& block : blocks) give_back(block);
+      held_ -= size * blocks.size();
+      blocks.clear();
+    }
     most_in_use_ = in_use_;
   }
 
   std::size_t held() const { return held_; }
 
-  using Idle = std::map<std::size_t, std::vector<std::byte*>>;  // keyed by size
-
   // Remove all idle blocks, and add them again.
-  Idle take_idle() {
-    for (const auto& [size, blocks] : idle_) held_ -= size * blocks.size();
+  Blocks take_idle() {
+    Blocks taken;
+    for (auto& [size, blocks] : idle_) {
+      held_ -= size * blocks.size();
+      taken.splice(taken.end(), blocks);
+    }
     most_in_use_ = in_use_;
-    return std::exchange(idle_, {});
+    return taken;
   }
-  void put_back(const Idle& idle) {
-    for (const auto& [size, blocks] : idle) {
-      held_ += size * blocks.size();
-      idle_[size].insert(idle_[size].end(), blocks.begin(), blocks.end());
+  void put_back(Blocks& taken) {
+    while (!taken.empty()) {
+      const std::size_t size = taken.front().size;
+      held_ += size;
+      Blocks& idle = idle_.find(size)->second;
+      idle.splice(idle.end(), taken, taken.begin());
     }
   }
 
@@ -168,44 +181,41 @@ class Store {
     return held_ + bytes > most + most / 4 + slack;
   }
 
-  void note_use(std::size_t size) {
-    in_use_ += size;
+  // Moves the first of the blocks to the used ones.
+  Blocks::iterator use(Blocks& blocks) {
+    used_.splice(used_.begin(), blocks, blocks.begin());
+    in_use_ += used_.front().size;
     most_in_use_ = std::max(most_in_use_, in_use_);
+    return used_.begin();
   }
 
-  static Block take_from(Idle::value_type& blocks) {
-    const Block block{blocks.second.back(), blocks.first};
-    blocks.second.pop_back();
-    return block;
-  }
-
-  Idle idle_;
+  std::map<std::size_t, Blocks> idle_;  // keyed by size; has every size that a block ever had
+  Blocks used_;
   std::size_t held_ = 0, in_use_ = 0, most_in_use_ = 0;
 };
 
 class Pool {
  public:
-  Block take(std::size_t bytes, Kind kind) {
+  Blocks::iterator take(std::size_t bytes, Kind kind) {
     const std::lock_guard lock(mutex_);
     if (fails_after_ >= 0 && fails_after_-- == 0) throw OutOfMemory("out of memory: in a test");
     Store& store = store_of(kind);
     // Reserved blocks are recycled in every build.
     const std::size_t size = kind == Kind::reserved ? size_class(bytes) : bytes;
-    Block block = store.reuse(size);
-    if (!block.memory) {
-      block = {kind == Kind::reserved ? reserve(size) : ask_system(size), size};
-      store.add(block);
-    }
+    const std::optional<Blocks::iterator> idle = store.reuse(size);
+    const Blocks::iterator block = idle ? *idle : store.add(size, [&] {
+      return kind == Kind::reserved ? reserve(size) : ask_system(size);
+    });
     if (kind != Kind::workspace) use_.bytes_in_use += bytes;
     use_.peak_bytes_in_use = std::max(use_.peak_bytes_in_use, use_.bytes_in_use);
     return block;
   }
 
-  void give_back(const Block& block, std::size_t bytes, Kind kind) {
+  void give_back(Blocks::iterator block, std::size_t bytes, Kind kind) {
     const std::lock_guard lock(mutex_);
     if (kind != Kind::workspace) use_.bytes_in_use -= bytes;
     if (recycle || kind == Kind::reserved) return store_of(kind).keep(block);
-    ::operator delete[](block.memory, alignment);
+    ::operator delete[](block->memory, alignment);
     memory_.drop(block);
   }
 
@@ -221,14 +231,14 @@ class Pool {
     return now;
   }
 
-  Store::Idle take_idle() {
+  Blocks take_idle() {
     const std::lock_guard lock(mutex_);
     return memory_.take_idle();
   }
 
-  void put_back(const Store::Idle& idle) {
+  void put_back(Blocks& taken) {
     const std::lock_guard lock(mutex_);
-    memory_.put_back(idle);
+    memory_.put_back(taken);
   }
 
   std::int64_t fail_after(std::int64_t count) {
@@ -291,8 +301,8 @@ Pool& pool() {
 
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes, Kind kind) {
   const std::size_t wanted = recycle ? size_class(bytes) : std::max<std::size_t>(bytes, 1);
-  const Block block = pool().take(wanted, kind);
-  return {block.memory, [=](std::byte*) { pool().give_back(block, wanted, kind); }};
+  const Blocks::iterator block = pool().take(wanted, kind);
+  return {block->memory, [=](std::byte*) { pool().give_back(block, wanted, kind); }};
 }
 
 }  // namespace
@@ -322,10 +332,7 @@ void reset_peak_memory() { pool().reset_peak(); }
 std::int64_t fail_request_after(std::int64_t count) { return pool().fail_after(count); }
 void forget_reserved_memory() { pool().forget_reserved(); }
 
-struct IdleSetAside::Blocks {
-  Store::Idle idle;
-};
-IdleSetAside::IdleSetAside() : blocks_(new Blocks{pool().take_idle()}) {}
-IdleSetAside::~IdleSetAside() { pool().put_back(blocks_->idle); }
+IdleSetAside::IdleSetAside() : blocks_(std::make_shared<Blocks>(pool().take_idle())) {}
+IdleSetAside::~IdleSetAside() { pool().put_back(*static_cast<Blocks*>(blocks_.get())); }
 
 }  // namespace tapestry

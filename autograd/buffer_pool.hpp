@@ -62,8 +62,7 @@ class IdleSetAside {
   IdleSetAside& operator=(const IdleSetAside&) = delete;
 
  private:
-  struct Blocks;
-  std::unique_ptr<Blocks> blocks_;
+  std::shared_ptr<void> blocks_;
 };
 
 }  // namespace tapestry
