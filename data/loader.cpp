@@ -20,6 +20,8 @@ Loader::Loader(const Dataset& data, Sampler sampler, const LoaderOptions& option
           "Loader: micro-batches [{}, {}); expected a range within 0 to {}",
           options_.first_micro_batch, options_.end_micro_batch, options.micro_batches);
   position_ = sampler_.position();
+  made_.reserve(
+      ahead);  // so that the thread, which cannot report a failure to grow, never grows it
 }
 
 Loader::~Loader() {
@@ -44,7 +46,7 @@ std::vector<Batch> Loader::next() {
   changed_.wait(lock, [this] { return !made_.empty(); });
   if (made_.front().failure) std::rethrow_exception(made_.front().failure);
   std::vector<Batch> batches = std::move(made_.front().batches);
-  made_.pop_front();
+  made_.erase(made_.begin());
   changed_.notify_all();
   if (options_.dry_run)
     changed_.wait(lock, [this] {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -58,7 +57,7 @@ class Loader final {
 
   std::mutex mutex_;  // guards the members below, except the thread
   std::condition_variable changed_;
-  std::deque<Step> made_;
+  std::vector<Step> made_;  // at most `ahead`, the next step first
   bool stopping_ = false;
   std::thread maker_;
 };
