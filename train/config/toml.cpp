@@ -111,7 +111,8 @@ ConfigDocument::ConfigDocument(std::string name, const std::string& toml, bool i
     : source(std::move(name)), is_file(is_path) {
   require_few_dots(toml, source);
   try {
-    add_settings(toml::parse(toml, source), "", source, settings);
+    // Without `source`, whose copy the TOML library makes where an exception ends the process.
+    add_settings(toml::parse(toml), "", source, settings);
   } catch (const toml::parse_error& error) {
     throw InputError(fmt::format("{}: {}", position(source, error.source()), error.description()));
   }
