@@ -30,9 +30,14 @@ class Import final : public Command {
     const Run run(out_.empty() ? Run::default_folder(model.config[key::name], false) : out_);
     RunLock lock(run, RunLock::Folder::make);
     open_run(run, model.config, false);  // throws if the folder has a run
-    lock.replace(run.config(), {model.config.toml()});
-    save_weights([&](const auto& parts) { lock.replace(run.best(), parts); }, *model.task,
-                 model.config);
+    try {
+      lock.replace(run.config(), {model.config.toml()});
+      save_weights([&](const auto& parts) { lock.replace(run.best(), parts); }, *model.task,
+                   model.config);
+    } catch (...) {  // a config without weights is not a run
+      lock.remove_placed();
+      throw;
+    }
     const std::string word = shell_word(run.folder());
     say("{}: {}, {} parameters; tapestry sample {} continues a text, tapestry train CONFIG --from "
         "{} trains it on\n",
