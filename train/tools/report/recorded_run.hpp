@@ -1,5 +1,6 @@
 #pragma once
 
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,11 +43,14 @@ struct RecordedRun {
 // and checkpoints.
 RecordedRun read_recorded_run(const std::string& folder);
 
-// Calls `read`, and adds the message of its exception, if any, to the notes.
+// Calls `read`, and adds the message of its exception, if any, to the notes; but ForeignModel and
+// std::bad_alloc, which are no fault of the run's files, are thrown.
 template <class Read>
 void if_possible(RecordedRun& recorded, const Read& read) try {
   read();
 } catch (const ForeignModel&) {
+  throw;
+} catch (const std::bad_alloc&) {
   throw;
 } catch (const std::exception& error) {
   const std::string why = error.what();
