@@ -256,17 +256,22 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   ranks.agree("beginning the run", [&] {
     if (!writes) return;
     if (options.resume) lock->remove_unfinished();
-    lock->replace(run.config(), {config.toml_with_origins()});
-    record_begin(*lock, trainer->state(), ranks.size(), changed);
+    try {
+      lock->replace(run.config(), {config.toml_with_origins()});
+      record_begin(*lock, trainer->state(), ranks.size(), changed);
+    } catch (...) {
+      if (!options.resume) lock->remove_placed();
+      throw;
+    }
   });
-  stop_at_signals();
-  ranks.watch(stop_requested, [name = ranks.name(ranks.rank()),
-                               folder = run.folder()](const std::string& missing) {
-    complain(fmt::format("{}: {}; the checkpoints in {} are kept", name, missing, folder));
-  });
-  announce(config, run, *task, trainer->state(), backends_before, options);
   Training training;
   try {
+    stop_at_signals();
+    ranks.watch(stop_requested, [name = ranks.name(ranks.rank()),
+                                 folder = run.folder()](const std::string& missing) {
+      complain(fmt::format("{}: {}; the checkpoints in {} are kept", name, missing, folder));
+    });
+    announce(config, run, *task, trainer->state(), backends_before, options);
     training = train_and_test(writes ? &*lock : nullptr, *task, config, *trainer, ranks);
     if (writes) lock->expect_in_place();
   } catch (const std::exception& error) {
