@@ -43,9 +43,14 @@ void AveragedWeights::follow(std::int64_t step) {
   });
 }
 
+// Allocates nothing: destructors call it.
 void AveragedWeights::exchange() {
-  for_each_piece(parameters_, arrays_,
-                 [](auto weights, auto values) { std::ranges::swap_ranges(weights, values); });
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Array weights = parameters_[i]->value(), values = arrays_[i].second;
+    dispatch(weights.dtype(), [&]<class T>() {
+      std::ranges::swap_ranges(weights.mutable_values<T>(), values.mutable_values<T>());
+    });
+  }
 }
 
 }  // namespace tapestry
