@@ -214,18 +214,25 @@ std::vector<std::string> Ranks::end_messages(const std::shared_ptr<Messages>& me
 
 void Ranks::broadcast_to_all(std::span<std::byte> bytes, std::string_view what) {
   constexpr std::size_t most = std::size_t{64} << 20;
-  std::atomic<std::size_t> left = 0;
-  for (std::size_t at = 0; at < bytes.size(); at += most) left += rank_ == 0 ? size_ - 1 : 1;
+  // The number of parts that still have to come from a rank, or to go to it.
+  std::vector<std::atomic<std::size_t>> left(size_);
+  for (int rank = 0; rank < size_; ++rank)
+    if ((rank == 0) != (rank_ == 0)) left[rank] = (bytes.size() + most - 1) / most;
   post([&] {
     for (std::size_t at = 0; at < bytes.size(); at += most) {
       const auto part = bytes.subspan(at, std::min(most, bytes.size() - at));
-      if (rank_ != 0) receive(0, broadcast_tag, part, [&] { --left; });
+      if (rank_ != 0) receive(0, broadcast_tag, part, [&] { --left[0]; });
       for (int to = 1; rank_ == 0 && to < size_; ++to)
-        send(to, broadcast_tag, part, [&] { --left; });
+        send(to, broadcast_tag, part, [&left, to] { --left[to]; });
     }
   });
-  wait([&] { return left == 0; }, std::string(what),
-       [this] { return std::vector<int>{rank_ == 0 ? 1 : 0}; });
+  const auto missing = [&] {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < size_; ++rank)
+      if (left[rank] > 0) ranks.push_back(rank);
+    return ranks;
+  };
+  wait([&] { return missing().empty(); }, std::string(what), missing);
 }
 
 void Ranks::agree_with_all(std::string_view what, const std::function<void()>& work) {
