@@ -2,9 +2,12 @@
 
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <vector>
 
 #include "autograd/buffer_pool.hpp"
+#include "tests/support/labels.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "tests/support/run_here.hpp"
 
@@ -100,31 +103,41 @@ class MemoryTrial {
   std::vector<Work> works_;
 };
 
-// The first `all` numbers, and `more` to `last` at distances that grow.
-std::vector<std::int64_t> spaced(std::int64_t all, int more, std::int64_t last) {
-  std::vector<std::int64_t> numbers;
-  for (std::int64_t n = 1; n <= std::min(all, last); ++n) numbers.push_back(n);
-  for (int i = 1; i <= more && last > all; ++i) {
-    const double ratio =
-        static_cast<double>(last) / static_cast<double>(std::max<std::int64_t>(all, 1));
-    const auto n = static_cast<std::int64_t>(static_cast<double>(std::max<std::int64_t>(all, 1)) *
-                                             std::pow(ratio, i / double(more)));
-    if (numbers.empty() || n > numbers.back()) numbers.push_back(n);
+using Numbers = std::vector<std::int64_t>;
+
+// Returns 1 to `last`, or so many of these at equal distances.
+Numbers spaced(std::int64_t last, std::int64_t count) {
+  Numbers numbers;
+  for (std::int64_t i = 1; i <= std::min(count, last); ++i)
+    numbers.push_back(last * i / std::min(count, last));
+  return numbers;
+}
+
+// Returns 1 to 1,000, and 500 to `last` at distances that grow.
+Numbers a_thousand_and_more(std::int64_t last) {
+  Numbers numbers = spaced(std::min<std::int64_t>(last, 1000), 1000);
+  for (int i = 1; i <= 500 && last > 1000; ++i) {
+    const double ratio = static_cast<double>(last) / 1000;
+    const auto n = static_cast<std::int64_t>(1000 * std::pow(ratio, i / 500.0));
+    if (n > numbers.back()) numbers.push_back(n);
   }
   return numbers;
 }
 
-// Lets some of the arrays that each command allocates fail: `all` of the first, and `more`.
-void fail_arrays(std::int64_t all, int more) {
+// Lets arrays that each command allocates fail, one at a time.
+void fail_arrays(const std::function<Numbers(std::int64_t last)>& chosen) {
   const MemoryTrial trial;
   for (const MemoryTrial::Work& work : trial.works()) {
     CAPTURE(work.words[0]);
-    constexpr std::int64_t never = 1'000'000'000;
-    fail_request_after(never);
-    CHECK(trial.fault(work, [&] { return run_here(work.words); }) == "");
-    const std::int64_t requests = never - fail_request_after(-1);
+    std::int64_t requests = 1'000'000'000;
+    CHECK(trial.fault(work, [&] {
+      fail_request_after(requests);
+      const Finished finished = run_here(work.words);
+      requests -= fail_request_after(-1);
+      return finished;
+    }) == "");
     int failed = 0;
-    for (const std::int64_t n : spaced(all, more, requests)) {
+    for (const std::int64_t n : chosen(requests)) {
       const std::string fault = trial.fault(work, [&] {
         fail_request_after(n - 1);
         const Finished finished = run_here(work.words);
@@ -138,8 +151,8 @@ void fail_arrays(std::int64_t all, int more) {
   }
 }
 
-// The same of every operator new of the program.
-void fail_operator_new(std::int64_t all, int more) {
+// Lets calls of operator new of the program fail, one at a time.
+void fail_operator_new(const std::function<Numbers(std::int64_t last)>& chosen) {
   const MemoryTrial trial;
   const TemporaryFolder folder;
   const std::string count = folder.path("count");
@@ -156,7 +169,7 @@ void fail_operator_new(std::int64_t all, int more) {
     CHECK(trial.fault(work, [&] { return run(0); }) == "");
     const std::int64_t news = std::stoll(read_bytes(count));
     int failed = 0;
-    for (const std::int64_t n : spaced(all, more, news)) {
+    for (const std::int64_t n : chosen(news)) {
       const std::string fault = trial.fault(work, [&] {
         const Finished finished = run(n);
         failed += finished.status != 0;
@@ -171,17 +184,22 @@ void fail_operator_new(std::int64_t all, int more) {
 TEST_SUITE_BEGIN("faults");
 
 TEST_CASE("faults: memory that runs out is one line, and files are as before or complete") {
-  fail_arrays(0, 20);
+  fail_arrays([](std::int64_t last) { return spaced(last, 20); });
+}
+
+TEST_CASE("faults: so it is for operator new" *
+          not_sanitized("the address sanitizer has an operator new of its own")) {
+  fail_operator_new([](std::int64_t last) { return spaced(last, 20); });
 }
 
 TEST_CASE("faults: of every array that is allocated" * doctest::skip(true) *
-          doctest::description("minutes")) {
-  fail_arrays(1'000'000, 0);
+          doctest::description("half a minute")) {
+  fail_arrays([](std::int64_t last) { return spaced(last, last); });
 }
 
 TEST_CASE("faults: of a thousand calls of operator new, and of 500 more" * doctest::skip(true) *
-          doctest::description("minutes")) {
-  fail_operator_new(1000, 500);
+          doctest::description("a minute")) {
+  fail_operator_new(a_thousand_and_more);
 }
 
 TEST_SUITE_END();
