@@ -10,6 +10,7 @@
 #include "layers/mlp.hpp"
 #include "optim/adam.hpp"
 #include "tests/support/arrays.hpp"
+#include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 #include "train/distributed/gradient_sum.hpp"
 #include "train/distributed/sharding.hpp"
@@ -42,7 +43,8 @@ struct Schedule {
 };
 
 // Delivers messages. As a launcher does, it tells all ranks to stop when one has died, and ends
-// those that have not a while later.
+// those that do not: when none that looks for the dead works any more, or, which is a fault, after
+// a minute.
 class Network {
  public:
   explicit Network(const Schedule& schedule) : schedule_(schedule), ranks_(schedule.ranks) {}
@@ -113,6 +115,19 @@ class Network {
     forget(rank);
   }
 
+  // The rank looks for the dead from now on.
+  void begin_work(int rank) {
+    const std::lock_guard lock(mutex_);
+    expect_alive(rank);
+    ranks_[rank].works = true;
+  }
+
+  // The rank has computed its result, or ended without one.
+  void end_work(int rank) {
+    const std::lock_guard lock(mutex_);
+    ranks_[rank].works = false;
+  }
+
  private:
   using Clock = std::chrono::steady_clock;
   struct Queues {
@@ -122,7 +137,7 @@ class Network {
   struct Rank {
     std::int64_t begun = 0, taken = 0;
     std::vector<int> done;
-    bool has_died = false;
+    bool has_died = false, works = false;
   };
 
   void deliver(const Message& sent, const Message& awaited) {
@@ -149,7 +164,9 @@ class Network {
 
   void expect_alive(int rank) {
     if (ranks_[rank].has_died) throw Died();
-    if (stop_ && Clock::now() - died_at_ > std::chrono::seconds(1)) {  // SIGKILL after SIGTERM
+    if (stop_ && (std::ranges::none_of(ranks_, &Rank::works) ||
+                  Clock::now() - died_at_ > std::chrono::minutes(1))) {  // SIGKILL after SIGTERM
+      ranks_[rank].has_died = true;
       forget(rank);
       throw Died();
     }
@@ -253,8 +270,10 @@ std::vector<Ended> play(Network& network) {
     try {
       Ranks ranks = Ranks::over([&, rank] { return new SimulatedTransport(network, rank); });
       ranks.watch(network.stop(), [&](const std::string& missing) { own.report = missing; });
+      network.begin_work(rank);
       own.watches = true;
       own.result = train(ranks, schedule);
+      network.end_work(rank);
       if (schedule.victim >= 0) return;
       ranks.agree("a refusal", [&] {
         expect_input(rank < static_cast<int>(schedule.seed % schedule.ranks), "rank {} refuses",
@@ -265,6 +284,7 @@ std::vector<Ended> play(Network& network) {
     } catch (const Died&) {
     } catch (const Left&) {
     }
+    network.end_work(rank);
   };
   std::vector<std::thread> threads;
   for (int rank = 0; rank < schedule.ranks; ++rank) threads.emplace_back(live, rank);
@@ -296,6 +316,14 @@ std::vector<std::int64_t> check_alive(const Schedule& schedule) {
   return messages;
 }
 
+// Returns the ranks that a report says did not answer, as "ranks 1, 2"; "" if it says nothing.
+std::string named_in(const std::string& report) {
+  const std::size_t end = report.find(" did not answer while this rank waited for ");
+  if (end == std::string::npos) return "";
+  const std::size_t begin = report.rfind("rank", end);
+  return report.substr(begin, end - begin);
+}
+
 // Returns "" if every rank ended, those that were not done with a word of whom they waited for, and
 // rank 0, which hears from all, of the victim.
 std::string fault_of(const Schedule& schedule, const std::vector<Array>& expected) {
@@ -304,16 +332,15 @@ std::string fault_of(const Schedule& schedule, const std::vector<Array>& expecte
   for (int rank = 0; rank < schedule.ranks; ++rank) {
     const auto& [result, watches, report, refusal] = all[rank];
     const bool done = !result.empty();
-    const std::size_t names = report.find("no answer from rank");
     if (done && !same_results(result, expected)) return "other bits";
     if (rank == schedule.victim) {
       // The schedule may send fewer messages than the one that was counted.
       if ((done || report != "") && network.messages_of(rank) > schedule.dies_at)
         return "the victim lives";
-    } else if (!done && watches && names == std::string::npos) {
+    } else if (!done && watches && named_in(report).empty()) {
       return fmt::format("rank {} ended without a word", rank);
     } else if (!done && watches && rank == 0 &&
-               report.find(std::to_string(schedule.victim), names) == std::string::npos) {
+               named_in(report).find(std::to_string(schedule.victim)) == std::string::npos) {
       return "rank 0 named another: " + report;
     }
   }
@@ -321,11 +348,13 @@ std::string fault_of(const Schedule& schedule, const std::vector<Array>& expecte
 }
 
 // Plays schedules, many at a time: they mostly wait.
-void check_deaths(const std::vector<Schedule>& schedules, const std::vector<Array>& expected) {
+void check_deaths(const std::vector<Schedule>& schedules) {
+  Ranks alone;
+  const std::vector<Array> expected = train(alone, schedules.front());
   std::atomic<std::size_t> next = 0;
   std::vector<std::string> faults(schedules.size());
   std::vector<std::thread> threads;
-  for (int i = 0; i < 24; ++i)
+  for (int i = 0; i < 40; ++i)
     threads.emplace_back([&] {
       for (std::size_t at; (at = next++) < schedules.size();)
         faults[at] = fault_of(schedules[at], expected);
@@ -337,42 +366,55 @@ void check_deaths(const std::vector<Schedule>& schedules, const std::vector<Arra
                   ": ", faults[i]);
 }
 
-void play_schedules(int alive, int deaths) {
-  with_threads({1}, [&](int) {
-    for (int seed = 0; seed < alive; ++seed)
-      check_alive({.seed = mixed(seed), .ranks = 2 + seed % 4});
-    for (const Schedule whole : {Schedule{.seed = 14, .ranks = 2},
-                                 {.seed = 21, .ranks = 3},
-                                 {.seed = 29, .ranks = 4},
-                                 {.seed = 42, .ranks = 4}}) {
-      const std::vector<std::int64_t> messages = check_alive(whole);
-      Ranks alone;
-      const std::vector<Array> expected = train(alone, whole);
-      std::vector<Schedule> schedules;
-      for (int i = 0; i < deaths / 4; ++i) {
-        Schedule schedule = whole;
-        schedule.victim = i % whole.ranks;
-        // At each message in turn, or at some of them.
-        const std::int64_t most = messages[schedule.victim], turn = i / whole.ranks;
-        const std::int64_t turns = deaths / 4 / whole.ranks;
-        schedule.dies_at = turns < most ? turn * most / turns : turn % most;
-        schedule.seed += 14 * static_cast<std::uint64_t>(i) * (turn >= most ? 1 : 0);
-        schedules.push_back(schedule);
-      }
-      check_deaths(schedules, expected);
-    }
-  });
+// Lets each rank die at each of its messages, with `delays` different delays of all messages.
+// Returns the number of schedules.
+std::int64_t check_deaths_of(const Schedule& whole, int delays) {
+  const std::vector<std::int64_t> messages = check_alive(whole);
+  std::vector<Schedule> schedules;
+  for (int i = 0; i < delays; ++i)
+    for (int victim = 0; victim < whole.ranks; ++victim)
+      for (std::int64_t at = 0; at < messages[victim]; ++at)
+        schedules.push_back({.seed = whole.seed + 14 * static_cast<std::uint64_t>(i),
+                             .ranks = whole.ranks,
+                             .victim = victim,
+                             .dies_at = at});
+  check_deaths(schedules);
+  return std::ssize(schedules);
 }
 
 TEST_SUITE_BEGIN("ranks");
 
 TEST_CASE("ranks: delays and overtaking messages change no bits, and a refusal has one cause") {
-  play_schedules(120, 0);
+  with_threads({1}, [&](int) {
+    for (int seed = 0; seed < 120; ++seed)
+      check_alive({.seed = mixed(seed), .ranks = 2 + seed % 4});
+  });
+}
+
+TEST_CASE("ranks: one that dies at any of its messages ends the others, which name it" *
+          not_sanitized("ranks wait 0.3 s for each other, too short for many slow threads")) {
+  with_threads({1}, [&](int) {
+    check_deaths_of({.seed = 14, .ranks = 2}, 1);
+    check_deaths_of({.seed = 35, .ranks = 3}, 1);
+  });
 }
 
 TEST_CASE("ranks: ten thousand schedules of messages and deaths" * doctest::skip(true) *
-          doctest::description("some minutes")) {
-  play_schedules(6000, 4000);
+          doctest::description("minutes")) {
+  const std::int64_t count = from_environment("TAPESTRY_SCHEDULES", 10'000);
+  with_threads({1}, [&](int) {
+    std::int64_t played = 0;
+    for (; played < count * 3 / 5; ++played)
+      check_alive({.seed = mixed(1000 + played), .ranks = 2 + static_cast<int>(played % 4)});
+    for (std::uint64_t round = 0; played < count; ++round)
+      for (const Schedule& whole : {Schedule{.seed = 14, .ranks = 2},
+                                    {.seed = 21, .ranks = 3},
+                                    {.seed = 29, .ranks = 4},
+                                    {.seed = 42, .ranks = 4}})
+        if (played < count)
+          played += check_deaths_of({.seed = whole.seed + 1400 * round, .ranks = whole.ranks}, 2);
+    MESSAGE(played, " schedules");
+  });
 }
 
 TEST_CASE("bug: an exception on the thread of the messages ended the process without a message") {
