@@ -16,6 +16,18 @@ Array positive(const Shape& shape) {
   return array;
 }
 
+template <class... Extents>
+Function reshaped(Extents... shape) {
+  return [=](In v) { return reshape(v[0], std::vector<std::int64_t>{shape...}); };
+}
+template <class... Axes>
+Function permuted(Axes... axes) {
+  return [=](In v) { return permute(v[0], std::vector<int>{axes...}); };
+}
+Function joined(int axis) {
+  return [=](In v) { return concat(v, axis); };
+}
+
 }  // namespace
 
 std::vector<OpRow> unary_ops() {
@@ -150,75 +162,23 @@ std::vector<OpRow> reduce_ops() {
 std::vector<OpRow> shaping_ops() {
   const Array x = normal({2, 3, 4});
   return {
-      {"reshape",
-       [](In v) {
-         return reshape(v[0], {4, 6});
-       },
-       {x}},
-      {"reshape: inferred",
-       [](In v) {
-         return reshape(v[0], {2, -1});
-       },
-       {x}},
-      {"reshape: flat", [](In v) { return reshape(v[0], {-1}); }, {x}},
-      {"reshape: ones",
-       [](In v) {
-         return reshape(v[0], {1, 2, 1, 12});
-       },
-       {x}},
-      {"reshape: to a scalar", [](In v) { return reshape(v[0], {}); }, {normal({1, 1})}},
-      {"reshape: empty",
-       [](In v) {
-         return reshape(v[0], {3, 0, 2});
-       },
-       {normal({0, 4})}},
+      {"reshape", reshaped(4, 6), {x}},
+      {"reshape: inferred", reshaped(2, -1), {x}},
+      {"reshape: flat", reshaped(-1), {x}},
+      {"reshape: ones", reshaped(1, 2, 1, 12), {x}},
+      {"reshape: to a scalar", reshaped(), {normal({1, 1})}},
+      {"reshape: empty", reshaped(3, 0, 2), {normal({0, 4})}},
       {"reshape: then used twice", [](In v) { return reshape(v[0], {3}) * v[0]; }, {normal({3})}},
-      {"permute: matrix",
-       [](In v) {
-         return permute(v[0], {1, 0});
-       },
-       {normal({3, 5})}},
-      {"permute: 0 1 2",
-       [](In v) {
-         return permute(v[0], {0, 1, 2});
-       },
-       {x}},
-      {"permute: 0 2 1",
-       [](In v) {
-         return permute(v[0], {0, 2, 1});
-       },
-       {x}},
-      {"permute: 1 0 2",
-       [](In v) {
-         return permute(v[0], {1, 0, 2});
-       },
-       {x}},
-      {"permute: 2 0 1",
-       [](In v) {
-         return permute(v[0], {2, 0, 1});
-       },
-       {x}},
-      {"permute: 1 2 0",
-       [](In v) {
-         return permute(v[0], {1, 2, 0});
-       },
-       {x}},
-      {"permute: -1 -2 -3",
-       [](In v) {
-         return permute(v[0], {-1, -2, -3});
-       },
-       {x}},
-      {"permute: heads",
-       [](In v) {
-         return permute(v[0], {0, 2, 1, 3});
-       },
-       {normal({2, 3, 2, 3})}},
-      {"permute: scalar", [](In v) { return permute(v[0], {}); }, {normal({})}},
-      {"permute: empty",
-       [](In v) {
-         return permute(v[0], {1, 0});
-       },
-       {normal({3, 0})}},
+      {"permute: matrix", permuted(1, 0), {normal({3, 5})}},
+      {"permute: 0 1 2", permuted(0, 1, 2), {x}},
+      {"permute: 0 2 1", permuted(0, 2, 1), {x}},
+      {"permute: 1 0 2", permuted(1, 0, 2), {x}},
+      {"permute: 2 0 1", permuted(2, 0, 1), {x}},
+      {"permute: 1 2 0", permuted(1, 2, 0), {x}},
+      {"permute: -1 -2 -3", permuted(-1, -2, -3), {x}},
+      {"permute: heads", permuted(0, 2, 1, 3), {normal({2, 3, 2, 3})}},
+      {"permute: scalar", permuted(), {normal({})}},
+      {"permute: empty", permuted(1, 0), {normal({3, 0})}},
       {"slice: first axis", [](In v) { return slice(v[0], 0, 1, 2); }, {x}},
       {"slice: middle axis", [](In v) { return slice(v[0], 1, 0, 2); }, {x}},
       {"slice: last axis", [](In v) { return slice(v[0], -1, 1, 4); }, {x}},
@@ -227,27 +187,11 @@ std::vector<OpRow> shaping_ops() {
       {"slice: overlapping",
        [](In v) { return slice(v[0], 0, 0, 3) * slice(v[0], 0, 2, 5); },
        {normal({5, 2})}},
-      {"concat: first axis",
-       [](In v) {
-         return concat({v[0], v[1]}, 0);
-       },
-       {normal({2, 3}), normal({4, 3})}},
-      {"concat: last axis",
-       [](In v) {
-         return concat({v[0], v[1], v[2]}, -1);
-       },
-       {normal({2, 3}), normal({2, 1}), normal({2, 2})}},
-      {"concat: middle axis",
-       [](In v) {
-         return concat({v[0], v[1]}, 1);
-       },
-       {normal({2, 3, 2}), normal({2, 1, 2})}},
+      {"concat: first axis", joined(0), {normal({2, 3}), normal({4, 3})}},
+      {"concat: last axis", joined(-1), {normal({2, 3}), normal({2, 1}), normal({2, 2})}},
+      {"concat: middle axis", joined(1), {normal({2, 3, 2}), normal({2, 1, 2})}},
       {"concat: one", [](In v) { return concat({v[0]}, 0); }, {normal({2, 3})}},
-      {"concat: with nothing",
-       [](In v) {
-         return concat({v[0], v[1]}, 1);
-       },
-       {normal({2, 3}), normal({2, 0})}},
+      {"concat: with nothing", joined(1), {normal({2, 3}), normal({2, 0})}},
       {"concat: x with itself",
        [](In v) {
          return concat({v[0], v[0]}, 0) * 2.0;

@@ -106,18 +106,9 @@ TEST_CASE("ops: hidden keys leave no trace in linear attention") {
 }
 
 TEST_CASE("ops: a misuse of linear attention names the op and the shapes") {
-  const auto t = [](const Shape& shape, DType dtype = f32) {
-    return Tensor(Array::zeros(shape, dtype));
-  };
-  const auto said = [](const auto& call) -> std::string {
-    try {
-      call();
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "no std::invalid_argument";
-  };
-  const Tensor q = t({1, 2, 3, 5}), k = t({1, 2, 3, 7}), v = t({1, 7, 4});
+  const auto t = [](auto... dims) { return Tensor(Array::zeros(Shape{dims...})); };
+  const auto t64 = [](auto... dims) { return Tensor(Array::zeros(Shape{dims...}, f64)); };
+  const Tensor q = t(1, 2, 3, 5), k = t(1, 2, 3, 7), v = t(1, 7, 4);
   struct Call {
     Tensor q, k, v, gate;
     LinearAttentionOptions options;
@@ -125,16 +116,16 @@ TEST_CASE("ops: a misuse of linear attention names the op and the shapes") {
   };
   LinearAttentionState small(1, 2, 3, 1, f32);
   const std::vector<Call> rows = {
-      {q, k, t({1, 7, 3}), {}, {}, "q (1, 2, 3, 5), k (1, 2, 3, 7) and v (1, 7, 3)"},
-      {q, t({1, 2, 4, 7}), v, {}, {}, "q (1, 2, 3, 5), k (1, 2, 4, 7) and v (1, 7, 4)"},
-      {q, t({1, 3, 3, 7}), v, {}, {}, "q (1, 2, 3, 5), k (1, 3, 3, 7)"},
-      {q, k, t({1, 6, 4}), {}, {}, "(1, 6, 4)"},
+      {q, k, t(1, 7, 3), {}, {}, "q (1, 2, 3, 5), k (1, 2, 3, 7) and v (1, 7, 3)"},
+      {q, t(1, 2, 4, 7), v, {}, {}, "q (1, 2, 3, 5), k (1, 2, 4, 7) and v (1, 7, 4)"},
+      {q, t(1, 3, 3, 7), v, {}, {}, "q (1, 2, 3, 5), k (1, 3, 3, 7)"},
+      {q, k, t(1, 6, 4), {}, {}, "(1, 6, 4)"},
       {q, k, v, {}, {.causal = true}, "causal attention of 5 queries to 7 keys"},
-      {q, k, v, t({1, 7, 2}), {}, "a gate needs causal attention"},
+      {q, k, v, t(1, 7, 2), {}, "a gate needs causal attention"},
       {k,
        k,
        v,
-       t({1, 7, 3}),
+       t(1, 7, 3),
        {.causal = true},
        "gate is float32 (1, 7, 3); expected float32 (1, 7, 2)"},
       {q,
@@ -156,7 +147,7 @@ TEST_CASE("ops: a misuse of linear attention names the op and the shapes") {
        {.key_log_scales = Array::zeros({1, 2, 7}), .floor = 1},
        "floor = 1; expected 0 with key_log_scales"},
       {q, k, v, {}, {.floor = -1}, "floor = -1"},
-      {q, k, t({1, 7, 4}, f64), {}, {}, "float32 (1, 2, 3, 5) with float64 (1, 7, 4)"},
+      {q, k, t64(1, 7, 4), {}, {}, "float32 (1, 2, 3, 5) with float64 (1, 7, 4)"},
       {q, k, v, {}, {.state = &small}, "a state needs causal attention"},
       {k,
        k,
@@ -167,12 +158,12 @@ TEST_CASE("ops: a misuse of linear attention names the op and the shapes") {
   };
   for (const Call& row : rows) {
     const std::string message =
-        said([&] { linear_attention(row.q, row.k, row.v, row.gate, row.options); });
+        misuse_of([&] { linear_attention(row.q, row.k, row.v, row.gate, row.options); });
     CAPTURE(message);
     CHECK(message.starts_with("linear_attention: "));
     CHECK(message.find(row.said) != std::string::npos);
   }
-  CHECK(said([&] { sine_features(t({3})); }).starts_with("sine_features: x (3,)"));
+  CHECK(misuse_of([&] { sine_features(t(3)); }).starts_with("sine_features: x (3,)"));
 }
 
 TEST_CASE("ops: linear attention goes on from a state, whatever the chunks") {

@@ -16,144 +16,79 @@ struct Misuse {
 };
 
 TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both shapes") {
-  const auto t = [](const Shape& shape, DType dtype = f32) {
-    return Tensor(Array::zeros(shape, dtype));
-  };
-  const auto i = [](const Shape& shape) { return Array::zeros(shape, i32); };
+  const auto t = [](auto... dims) { return Tensor(Array::zeros(Shape{dims...})); };
+  const auto t64 = [](auto... dims) { return Tensor(Array::zeros(Shape{dims...}, f64)); };
+  const auto i = [](auto... dims) { return Array::zeros(Shape{dims...}, i32); };
+  const auto dims = [](auto... extents) { return std::vector<std::int64_t>{extents...}; };
+  const auto axes = [](auto... places) { return std::vector<int>{places...}; };
   Random random(0, Stream::dropout);
-  const Tensor a = t({2, 3}), b = t({4, 3}), wide = t({2, 3}, f64), whole = i({2, 3});
+  const Tensor a = t(2, 3), b = t(4, 3), wide = t64(2, 3), whole = i(2, 3);
   std::vector<Misuse> rows = {
       {"matmul", [&] { matmul(a, b); }, {"(2, 3) x (4, 3)", "dimensions 3 and 4"}},
       {"matmul",
        [&] { matmul(a, b, {.transpose_a = true}); },
        {"(2, 3) transposed x (4, 3)", "dimensions 2 and 4"}},
       {"matmul",
-       [&] {
-         matmul(t({2, 2, 3}), t({3, 3, 4}));
-       },
-       {"(2, 2, 3) x (3, 3, 4)", "leading axes"}},
-      {"matmul", [&] { matmul(t({3}), b); }, {"(3,)", "(4, 3)"}},
-      {"matmul",
-       [&] {
-         matmul(a, t({3, 4}, f64));
-       },
-       {"float32 (2, 3)", "float64 (3, 4)"}},
-      {"linear",
-       [&] {
-         linear(a, t({5, 4}));
-       },
-       {"(2, 3)", "(5, 4)"}},
-      {"linear",
-       [&] {
-         linear(t({}), t({5, 4}));
-       },
-       {"()", "(5, 4)"}},
-      {"linear", [&] { linear(a, t({3})); }, {"(2, 3)", "(3,)"}},
-      {"linear", [&] { linear(a, b, t({3})); }, {"bias", "(3,)", "expected float32 (4,)"}},
+       [&] { matmul(t(2, 2, 3), t(3, 3, 4)); },
+       {"(2, 2, 3) x (3, 3, 4): the leading axes"}},
+      {"matmul", [&] { matmul(t(3), b); }, {"(3,)", "(4, 3)"}},
+      {"matmul", [&] { matmul(a, t64(3, 4)); }, {"float32 (2, 3)", "float64 (3, 4)"}},
+      {"linear", [&] { linear(a, t(5, 4)); }, {"(2, 3)", "(5, 4)"}},
+      {"linear", [&] { linear(t(), t(5, 4)); }, {"()", "(5, 4)"}},
+      {"linear", [&] { linear(a, t(3)); }, {"(2, 3)", "(3,)"}},
+      {"linear", [&] { linear(a, b, t(3)); }, {"bias", "(3,)", "expected float32 (4,)"}},
       {"linear", [&] { linear(wide, b); }, {"float64 (2, 3)", "float32 (4, 3)"}},
-      {"linear",
-       [&] { linear(a, b, t({4}, f64)); },
-       {"bias is float64 (4,)", "expected float32 (4,)"}},
+      {"linear", [&] { linear(a, b, t64(4)); }, {"bias is float64 (4,)", "expected float32 (4,)"}},
+      {"convolution2d", [&] { convolution2d(a, t(4, 3, 2, 2)); }, {"(2, 3)", "(4, 3, 2, 2)"}},
       {"convolution2d",
-       [&] {
-         convolution2d(a, t({4, 3, 2, 2}));
-       },
-       {"(2, 3)", "(4, 3, 2, 2)"}},
-      {"convolution2d",
-       [&] {
-         convolution2d(t({1, 2, 5, 5}), t({4, 3, 2, 2}));
-       },
+       [&] { convolution2d(t(1, 2, 5, 5), t(4, 3, 2, 2)); },
        {"(1, 2, 5, 5)", "(4, 3, 2, 2)"}},
       {"convolution2d",
-       [&] {
-         convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 3}));
-       },
+       [&] { convolution2d(t(1, 3, 5, 5), t(4, 3, 2, 3)); },
        {"(1, 3, 5, 5)", "(4, 3, 2, 3)"}},
       {"convolution2d",
-       [&] {
-         convolution2d(t({1, 3, 1, 5}), t({4, 3, 2, 2}));
-       },
+       [&] { convolution2d(t(1, 3, 1, 5), t(4, 3, 2, 2)); },
        {"(1, 3, 1, 5)", "(4, 3, 2, 2)", "padding 0"}},
       {"convolution2d",
-       [&] {
-         convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 2}), {.stride = 0});
-       },
+       [&] { convolution2d(t(1, 3, 5, 5), t(4, 3, 2, 2), {.stride = 0}); },
        {"stride 0"}},
       {"convolution2d",
-       [&] {
-         convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 2}, f64));
-       },
+       [&] { convolution2d(t(1, 3, 5, 5), t64(4, 3, 2, 2)); },
        {"float32 (1, 3, 5, 5)", "float64 (4, 3, 2, 2)"}},
       {"convolution2d",
-       [&] {
-         convolution2d(t({1, 2, 3, 3}), t({4, 2, 3, 3}), {}, t({3}));
-       },
+       [&] { convolution2d(t(1, 2, 3, 3), t(4, 2, 3, 3), {}, t(3)); },
        {"bias is float32 (3,); expected float32 (4,)"}},
       {"transposed_convolution2d",
-       [&] {
-         transposed_convolution2d(t({1, 3, 5, 5}), t({4, 3, 2, 2}));
-       },
+       [&] { transposed_convolution2d(t(1, 3, 5, 5), t(4, 3, 2, 2)); },
        {"(1, 3, 5, 5)", "(4, 3, 2, 2)"}},
       {"transposed_convolution2d",
-       [&] {
-         transposed_convolution2d(t({1, 4, 5, 5}), t({4, 3, 2, 2}), {.stride = 2, .height = 12});
-       },
+       [&] { transposed_convolution2d(t(1, 4, 5, 5), t(4, 3, 2, 2), {.stride = 2, .height = 12}); },
        {"(1, 4, 5, 5)", "stride 2", "12 × 10"}},
-      {"rms_norm", [&] { rms_norm(a, t({2})); }, {"3 columns from 0", "(2, 3)", "(2,)"}},
-      {"rms_norm",
-       [&] {
-         rms_norm(a, t({1, 3}));
-       },
-       {"(2, 3)", "(1, 3)"}},
-      {"rms_norm", [&] { rms_norm(t({}), t({1})); }, {"()", "(1,)"}},
-      {"rms_norm", [&] { rms_norm(a, t({0})); }, {"(2, 3)", "(0,)"}},
-      {"rms_norm", [&] { rms_norm(a, t({3}), {.first = 1, .columns = 3}); }, {"3 columns from 1"}},
-      {"rms_norm", [&] { rms_norm(a, t({1}), {.first = 4}); }, {"-1 columns from 4"}},
-      {"rms_norm", [&] { rms_norm(wide, t({3})); }, {"float64 (2, 3)", "float32 (3,)"}},
+      {"rms_norm", [&] { rms_norm(a, t(2)); }, {"3 columns from 0", "(2, 3)", "(2,)"}},
+      {"rms_norm", [&] { rms_norm(a, t(1, 3)); }, {"(2, 3)", "(1, 3)"}},
+      {"rms_norm", [&] { rms_norm(t(), t(1)); }, {"()", "(1,)"}},
+      {"rms_norm", [&] { rms_norm(a, t(0)); }, {"(2, 3)", "(0,)"}},
+      {"rms_norm", [&] { rms_norm(a, t(3), {.first = 1, .columns = 3}); }, {"3 columns from 1"}},
+      {"rms_norm", [&] { rms_norm(a, t(1), {.first = 4}); }, {"-1 columns from 4"}},
+      {"rms_norm", [&] { rms_norm(wide, t(3)); }, {"float64 (2, 3)", "float32 (3,)"}},
       {"swiglu", [&] { swiglu(a); }, {"(2, 3)"}},
-      {"swiglu", [&] { swiglu(t({})); }, {"()"}},
-      {"layer_norm", [&] { layer_norm(a, t({2}), t({2})); }, {"(2, 3)", "(2,)"}},
-      {"layer_norm", [&] { layer_norm(a, t({3}), t({2})); }, {"(2, 3)", "(3,)", "(2,)"}},
-      {"layer_norm", [&] { layer_norm(t({}), t({}), t({})); }, {"()"}},
-      {"layer_norm", [&] { layer_norm(wide, t({3}), t({3})); }, {"float64 (2, 3)", "float32 (3,)"}},
-      {"layer_norm",
-       [&] { layer_norm(a, t({3}), t({3}, f64)); },
-       {"float32 (2, 3)", "float64 (3,)"}},
-      {"softmax", [&] { softmax(t({})); }, {}},
-      {"log_softmax", [&] { log_softmax(t({})); }, {}},
+      {"swiglu", [&] { swiglu(t()); }, {"()"}},
+      {"layer_norm", [&] { layer_norm(a, t(2), t(2)); }, {"(2, 3)", "(2,)"}},
+      {"layer_norm", [&] { layer_norm(a, t(3), t(2)); }, {"(2, 3)", "(3,)", "(2,)"}},
+      {"layer_norm", [&] { layer_norm(t(), t(), t()); }, {"()"}},
+      {"layer_norm", [&] { layer_norm(wide, t(3), t(3)); }, {"float64 (2, 3)", "float32 (3,)"}},
+      {"layer_norm", [&] { layer_norm(a, t(3), t64(3)); }, {"float32 (2, 3)", "float64 (3,)"}},
+      {"softmax", [&] { softmax(t()); }, {}},
+      {"log_softmax", [&] { log_softmax(t()); }, {}},
       {"sum", [&] { sum(a, {2}); }, {"axis 2", "(2, 3)"}},
       {"mean", [&] { mean(a, {-3}); }, {"axis -3", "(2, 3)"}},
-      {"max",
-       [&] {
-         max(a, {1, -1});
-       },
-       {"axis -1", "(2, 3)", "twice"}},
-      {"reshape",
-       [&] {
-         reshape(a, {4, 2});
-       },
-       {"(2, 3)", "(4, 2)"}},
-      {"reshape",
-       [&] {
-         reshape(a, {4, -1});
-       },
-       {"(2, 3)", "(4, 1)"}},
-      {"reshape",
-       [&] {
-         reshape(a, {-1, -1});
-       },
-       {"(2, 3)", "-1"}},
+      {"max", [&] { max(a, axes(1, -1)); }, {"axis -1", "(2, 3)", "twice"}},
+      {"reshape", [&] { reshape(a, dims(4, 2)); }, {"(2, 3)", "(4, 2)"}},
+      {"reshape", [&] { reshape(a, dims(4, -1)); }, {"(2, 3)", "(4, 1)"}},
+      {"reshape", [&] { reshape(a, dims(-1, -1)); }, {"(2, 3)", "-1"}},
       {"permute", [&] { permute(a, {0}); }, {"1 axes", "(2, 3)"}},
-      {"permute",
-       [&] {
-         permute(a, {0, 0});
-       },
-       {"axis 0", "(2, 3)", "twice"}},
-      {"permute",
-       [&] {
-         permute(a, {0, 2});
-       },
-       {"axis 2", "(2, 3)"}},
+      {"permute", [&] { permute(a, axes(0, 0)); }, {"axis 0", "(2, 3)", "twice"}},
+      {"permute", [&] { permute(a, axes(0, 2)); }, {"axis 2", "(2, 3)"}},
       {"slice", [&] { slice(a, 2, 0, 1); }, {"axis 2", "(2, 3)"}},
       {"slice", [&] { slice(a, 1, 2, 4); }, {"[2, 4)", "(2, 3)"}},
       {"slice", [&] { slice(a, 1, 2, 1); }, {"[2, 1)", "(2, 3)"}},
@@ -166,7 +101,7 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
        {"(2, 3)", "(4, 3)"}},
       {"concat",
        [&] {
-         concat({a, t({3})}, 0);
+         concat({a, t(3)}, 0);
        },
        {"(2, 3)", "(3,)"}},
       {"concat",
@@ -179,7 +114,13 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
          concat({a, a}, 2);
        },
        {"axis 2", "(2, 3)"}},
-      {"embedding", [&] { embedding(t({3}), i({2})); }, {"(3,)", "(2,)"}},
+      {"embedding", [&] { embedding(t(3), i(2)); }, {"(3,)", "(2,)"}},
+      {"embedding",
+       [&] { embedding(t64(2, 3), t64(4).value()); },
+       {"float64 (4,); expected table (V, C) and int32"}},
+      {"cross_entropy",
+       [&] { cross_entropy(t64(2, 3), t64(2).value()); },
+       {"targets is float64 (2,); expected int32 (2,)"}},
       {"embedding", [&] { embedding(a, Array::zeros({4}, f32)); }, {"(2, 3)", "float32", "(4,)"}},
       {"embedding", [&] { embedding(a, Array::full({4}, 2, i32)); }, {"token 2", "(2, 3)"}},
       {"embedding", [&] { embedding(a, Array::full({4}, -1, i32)); }, {"token -1", "(2, 3)"}},
@@ -188,25 +129,17 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
       {"dropout", [&] { dropout(whole, 0.1, random); }, {"int32", "(2, 3)"}},
       {"scale", [&] { scale(whole, 2); }, {"int32", "(2, 3)"}},
       {"reshape", [&] { reshape(whole, {6}); }, {"int32", "(2, 3)"}},
-      {"permute",
-       [&] {
-         permute(whole, {1, 0});
-       },
-       {"int32", "(2, 3)"}},
+      {"permute", [&] { permute(whole, axes(1, 0)); }, {"int32", "(2, 3)"}},
       {"slice", [&] { slice(whole, 0, 0, 1); }, {"int32", "(2, 3)"}},
       {"concat",
        [&] {
          concat({whole, whole}, 0);
        },
        {"int32", "(2, 3)"}},
-      {"embedding", [&] { embedding(whole, i({2})); }, {"int32", "(2, 3)"}},
-      {"cross_entropy", [&] { cross_entropy(a, i({3})); }, {"(3,)", "expected int32 (2,)"}},
-      {"cross_entropy", [&] { cross_entropy(t({3}), i({})); }, {"(3,)"}},
-      {"cross_entropy",
-       [&] {
-         cross_entropy(t({2, 0}), i({2}));
-       },
-       {"(2, 0)", "at least one class"}},
+      {"embedding", [&] { embedding(whole, i(2)); }, {"int32", "(2, 3)"}},
+      {"cross_entropy", [&] { cross_entropy(a, i(3)); }, {"(3,)", "expected int32 (2,)"}},
+      {"cross_entropy", [&] { cross_entropy(t(3), i()); }, {"(3,)"}},
+      {"cross_entropy", [&] { cross_entropy(t(2, 0), i(2)); }, {"(2, 0)", "at least one class"}},
       {"cross_entropy",
        [&] { cross_entropy(a, Array::zeros({2}, f32)); },
        {"float32 (2,)", "expected int32 (2,)"}},
@@ -216,42 +149,24 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
       {"cross_entropy",
        [&] { cross_entropy(a, Array::full({2}, -2, i32)); },
        {"target -2", "(2, 3)"}},
-      {"cross_entropy", [&] { cross_entropy(whole, i({2})); }, {"int32", "(2, 3)"}},
+      {"cross_entropy", [&] { cross_entropy(whole, i(2)); }, {"int32", "(2, 3)"}},
       {"linear_recurrence", [&] { linear_recurrence(a, a); }, {"(2, 3)"}},
       {"linear_recurrence",
-       [&] {
-         linear_recurrence(t({2, 5, 4}), t({2, 5, 3}));
-       },
+       [&] { linear_recurrence(t(2, 5, 4), t(2, 5, 3)); },
        {"(2, 5, 4)", "(2, 5, 3)"}},
       {"linear_recurrence",  // which would stretch x
-       [&] {
-         linear_recurrence(t({2, 5, 3}), t({1, 5, 3}));
-       },
+       [&] { linear_recurrence(t(2, 5, 3), t(1, 5, 3)); },
        {"(2, 5, 3)", "(1, 5, 3)"}},
       {"linear_recurrence",
-       [&] {
-         linear_recurrence(wide, t({2, 2, 3}));
-       },
+       [&] { linear_recurrence(wide, t(2, 2, 3)); },
        {"float64 (2, 3)", "float32 (2, 2, 3)"}},
+      {"tanh_recurrence", [&] { tanh_recurrence(t(2, 5, 3), t(3, 4)); }, {"(2, 5, 3)", "(3, 4)"}},
+      {"tanh_recurrence", [&] { tanh_recurrence(a, t(3, 3)); }, {"(2, 3)", "(3, 3)"}},
       {"tanh_recurrence",
-       [&] {
-         tanh_recurrence(t({2, 5, 3}), t({3, 4}));
-       },
-       {"(2, 5, 3)", "(3, 4)"}},
-      {"tanh_recurrence",
-       [&] {
-         tanh_recurrence(a, t({3, 3}));
-       },
-       {"(2, 3)", "(3, 3)"}},
-      {"tanh_recurrence",
-       [&] {
-         tanh_recurrence(t({2, 5, 3}), t({3, 3}), t({5, 3}));
-       },
+       [&] { tanh_recurrence(t(2, 5, 3), t(3, 3), t(5, 3)); },
        {"float32 (5, 3)", "expected float32 (2, 3)"}},
       {"tanh_recurrence",
-       [&] {
-         tanh_recurrence(t({2, 5, 3}), t({3, 3}), wide);
-       },
+       [&] { tanh_recurrence(t(2, 5, 3), t(3, 3), wide); },
        {"float64 (2, 3)", "expected float32 (2, 3)"}},
   };
   using Binary = Tensor (*)(const Tensor&, const Tensor&);
@@ -292,12 +207,7 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
     rows.push_back({op, [&, f = f] { f(whole); }, {"int32", "(2, 3)"}});
   for (const Misuse& row : rows) {
     CAPTURE(row.op);
-    std::string message = "no std::invalid_argument";
-    try {
-      row.call();
-    } catch (const std::invalid_argument& error) {
-      message = error.what();
-    }
+    const std::string message = misuse_of(row.call);
     CAPTURE(message);
     CHECK(message.starts_with(row.op + ":"));
     for (const std::string& text : row.said) CHECK(message.find(text) != std::string::npos);
@@ -305,22 +215,22 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
 }
 
 TEST_CASE("ops: a misuse of attention names the op and the shapes") {
-  const auto t = [](const Shape& shape, DType dtype = f32) {
-    return Tensor(Array::zeros(shape, dtype));
-  };
-  const Tensor q = t({2, 3, 4}), k = t({2, 5, 4}), q4 = t({1, 2, 3, 4}), k4 = t({1, 2, 5, 4});
+  const auto t = [](auto... dims) { return Tensor(Array::zeros(Shape{dims...})); };
+  const auto t64 = [](auto... dims) { return Tensor(Array::zeros(Shape{dims...}, f64)); };
+  const auto i = [](auto... dims) { return Array::zeros(Shape{dims...}, i32); };
+  const Tensor q = t(2, 3, 4), k = t(2, 5, 4), q4 = t(1, 2, 3, 4), k4 = t(1, 2, 5, 4);
   struct Call {
     Tensor q, k, v;
     AttentionOptions options;
     std::vector<std::string> said;
   };
   const std::vector<Call> rows = {
-      {t({3, 4}), t({5, 4}), t({5, 4}), {}, {"(3, 4)", "(5, 4)"}},
+      {t(3, 4), t(5, 4), t(5, 4), {}, {"(3, 4)", "(5, 4)"}},
       {q, k4, k4, {}, {"(2, 3, 4)", "(1, 2, 5, 4)"}},
-      {q, t({3, 5, 4}), k, {}, {"(2, 3, 4)", "(3, 5, 4)"}},
-      {q, k, t({2, 6, 4}), {}, {"(2, 5, 4)", "(2, 6, 4)"}},
-      {q, t({2, 5, 6}), k, {}, {"(2, 3, 4)", "(2, 5, 6)"}},
-      {q, k, t({2, 5, 6}), {}, {"(2, 3, 4)", "(2, 5, 6)"}},
+      {q, t(3, 5, 4), k, {}, {"(2, 3, 4)", "(3, 5, 4)"}},
+      {q, k, t(2, 6, 4), {}, {"(2, 5, 4)", "(2, 6, 4)"}},
+      {q, t(2, 5, 6), k, {}, {"(2, 3, 4)", "(2, 5, 6)"}},
+      {q, k, t(2, 5, 6), {}, {"(2, 3, 4)", "(2, 5, 6)"}},
       {q, k, k, {.heads = 3}, {"(2, 3, 4)", "3 heads of queries"}},
       {q, k, k, {.heads = 0}, {"(2, 3, 4)", "0 heads of queries"}},
       {q,
@@ -333,11 +243,7 @@ TEST_CASE("ops: a misuse of attention names the op and the shapes") {
        k,
        {.heads = 4, .key_value_heads = 2},
        {"(2, 5, 4)", "4 heads of queries and 2 of keys"}},
-      {q4,
-       t({1, 3, 5, 4}),
-       t({1, 3, 5, 4}),
-       {},
-       {"(1, 3, 5, 4)", "2 heads of queries and 3 of keys"}},
+      {q4, t(1, 3, 5, 4), t(1, 3, 5, 4), {}, {"(1, 3, 5, 4)", "2 heads of queries and 3 of keys"}},
       {q, k, k, {.keys = 6}, {"keys = 6", "(2, 5, 4)"}},
       {q, k, k, {.window = -1}, {"window = -1"}},
       {q, k, k, {.key_counts = Array::zeros({3}, i32)}, {"int32 (3,); expected int32 (2,)"}},
@@ -352,24 +258,17 @@ TEST_CASE("ops: a misuse of attention names the op and the shapes") {
        k,
        {.key_padding = Array::zeros({2, 5}, i32), .key_counts = Array::zeros({2}, i32)},
        {"key_counts cannot be combined with"}},
-      {q4, t({1, 4, 5, 2}), k4, {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
-      {q4, k4, t({1, 4, 5, 2}), {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
-      {q, t({2, 5, 4}, f64), k, {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"}},
-      {q, k, t({2, 5, 4}, f64), {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"}},
+      {q4, t(1, 4, 5, 2), k4, {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
+      {k4, k4, t(1, 4, 5, 2), {}, {"shapes (1, 2, 5, 4), (1, 2, 5, 4), (1, 4, 5, 2)"}},
+      {q4, k4, t(1, 4, 5, 2), {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
+      {q, t64(2, 5, 4), k, {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"}},
+      {q, k, t64(2, 5, 4), {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"}},
       {q, k, k, {.key_padding = Array::zeros({2, 3}, i32)}, {"(2, 3)", "(2, 5)"}},
       {q, k, k, {.key_padding = Array::zeros({2, 5}, f32)}, {"float32 (2, 5)"}},
       {q, k, k, {.mask = Array::zeros({5, 3}, f32)}, {"(5, 3)", "(2, 1, 3, 5)"}},
       {q, k, k, {.mask = Array::zeros({3, 5}, f64)}, {"float64 (3, 5)", "(2, 1, 3, 5)"}},
       {q, k, k, {.mask = Array::zeros({1, 2, 1, 3, 5}, f32)}, {"(1, 2, 1, 3, 5)", "(2, 1, 3, 5)"}},
       {q, k, k, {.mask = Array::zeros({2, 2, 3, 5}, f32)}, {"(2, 2, 3, 5)", "(2, 1, 3, 5)"}},
-  };
-  const auto message = [](const auto& call) -> std::string {
-    try {
-      call();
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "no std::invalid_argument";
   };
   const auto check = [](const std::string& said, const std::string& op,
                         const std::vector<std::string>& wanted) {
@@ -378,30 +277,21 @@ TEST_CASE("ops: a misuse of attention names the op and the shapes") {
     for (const std::string& text : wanted) CHECK(said.find(text) != std::string::npos);
   };
   for (const Call& row : rows)
-    check(message([&] { scaled_dot_product_attention(row.q, row.k, row.v, row.options); }),
+    check(misuse_of([&] { scaled_dot_product_attention(row.q, row.k, row.v, row.options); }),
           "scaled_dot_product_attention", row.said);
-  check(message([&] { packed_self_attention(q); }), "packed_self_attention", {"(2, 3, 4)"});
-  check(message([&] { packed_self_attention(q4); }), "packed_self_attention", {"(1, 2, 3, 4)"});
-  check(message([&] {
-          packed_self_attention(t({2, 3, 6}, i32));
-        }),
-        "packed_self_attention", {"int32", "(2, 3, 6)"});
-  check(message([&] { packed_cross_attention(q, k); }), "packed_cross_attention",
+  check(misuse_of([&] { packed_self_attention(q); }), "packed_self_attention", {"(2, 3, 4)"});
+  check(misuse_of([&] { packed_self_attention(q4); }), "packed_self_attention", {"(1, 2, 3, 4)"});
+  check(misuse_of([&] { packed_self_attention(i(2, 3, 6)); }), "packed_self_attention",
+        {"int32", "(2, 3, 6)"});
+  check(misuse_of([&] { packed_cross_attention(q, k); }), "packed_cross_attention",
         {"(2, 3, 4)", "(2, 5, 4)"});
-  check(message([&] {
-          packed_cross_attention(q, t({2, 5, 8}, f64));
-        }),
-        "packed_cross_attention", {"float32 (2, 3, 4)", "float64 (2, 5, 8)"});
+  check(misuse_of([&] { packed_cross_attention(q, t64(2, 5, 8)); }), "packed_cross_attention",
+        {"float32 (2, 3, 4)", "float64 (2, 5, 8)"});
 }
 
 TEST_CASE("ops: a misuse of rotary names the op and the shape") {
-  const auto said = [](const Shape& shape, const RotaryOptions& options) -> std::string {
-    try {
-      rotary(Array::zeros(shape), options);
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "no std::invalid_argument";
+  const auto said = [](const Shape& shape, const RotaryOptions& options) {
+    return misuse_of([&] { rotary(Array::zeros(shape), options); });
   };
   const auto refuses = [&](const Shape& shape, const RotaryOptions& options,
                            const std::string& part) {
@@ -417,33 +307,6 @@ TEST_CASE("ops: a misuse of rotary names the op and the shape") {
   refuses({2, 3, 8}, {.head_width = 4, .columns = 6},
           "x (2, 3, 8) with 6 columns of heads of width 4");
   refuses({3, 4}, {.head_width = 4, .columns = 8}, "x (3, 4) with 8 columns of heads of width 4");
-}
-
-TEST_CASE("bug: attention read past the end of a v with other heads than k") {
-  const Array k = normal({1, 2, 5, 4}), v = normal({1, 4, 5, 2});
-  CHECK_THROWS_WITH_AS(scaled_dot_product_attention(k, k, v),
-                       doctest::Contains("shapes (1, 2, 5, 4), (1, 2, 5, 4), (1, 4, 5, 2)"),
-                       std::invalid_argument);
-}
-
-TEST_CASE("bug: linear read a float64 bias as float32") {
-  CHECK_THROWS_WITH_AS(linear(normal({2, 3}, f32), normal({4, 3}, f32), normal({4}, f64)),
-                       doctest::Contains("bias is float64 (4,)"), std::invalid_argument);
-}
-
-TEST_CASE("bug: matmul named only the leading axes that do not broadcast") {
-  CHECK_THROWS_WITH_AS(matmul(normal({2, 2, 3}), normal({3, 3, 4})),
-                       doctest::Contains("(2, 2, 3) x (3, 3, 4): the leading axes"),
-                       std::invalid_argument);
-}
-
-TEST_CASE("bug: embedding and cross_entropy did not say that they want int32") {
-  CHECK_THROWS_WITH_AS(embedding(normal({2, 3}), normal({4})),
-                       doctest::Contains("float64 (4,); expected table (V, C) and int32"),
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(cross_entropy(normal({2, 3}), normal({2})),
-                       doctest::Contains("targets is float64 (2,); expected int32 (2,)"),
-                       std::invalid_argument);
 }
 
 TEST_SUITE_END();

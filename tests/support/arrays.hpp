@@ -53,6 +53,17 @@ inline Array pixels(const Shape& shape, DType dtype = f64) {
   return array.to(dtype);
 }
 
+// The message of the std::invalid_argument that `call` throws.
+template <class Call>
+std::string misuse_of(const Call& call) {
+  try {
+    call();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "no std::invalid_argument";
+}
+
 // Where each token's document starts, of rows that hold documents of these lengths.
 inline Array starts_of(const std::vector<std::vector<std::int64_t>>& lengths_of_rows) {
   std::vector<std::int32_t> starts;
