@@ -29,12 +29,10 @@ class Victim {
     const auto value = [&](const std::string& key) { return text_setting(shipped, key); };
     const SmallData fixture = small_data_of(value("task"), value("data.kind"));
     for (const auto& [name, text] : fixture.files) folder_.write(name, text);
-    for (const auto& keys :
-         {fixture.few, fixture.data, small(value("task")), small_preset(shipped)})
-      keys_.insert(keys_.end(), keys.begin(), keys.end());
-    keys_.insert(keys_.end(),
-                 {fmt::format("train.steps={}", steps), "train.eval_every=3",
-                  fmt::format("train.checkpoint_every={}", checkpoint_every), "train.log_every=1"});
+    keys_ =
+        Words(fixture.few) + fixture.data + small(value("task")) + small_preset(shipped) +
+        fmt::format("train.steps={} train.eval_every=3 train.checkpoint_every={} train.log_every=1",
+                    steps, checkpoint_every);
     const auto start = std::chrono::steady_clock::now();
     whole_ = train("whole");
     whole_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -46,13 +44,13 @@ class Victim {
 
   // Begins the run, or goes on with it where it has begun.
   Finished train(const std::string& run, const RunOptions& options = {}) const {
-    std::vector<std::string> words = {"train", config_, "--quiet", "--out", run};
+    Words words = Words("train {} --quiet --out {}", config_, run);
     if (fs::exists(folders(run).front() + "/config.toml")) words.push_back("--resume");
     if (seeds_ > 1) words.insert(words.end(), {"--seeds", std::to_string(seeds_)});
     words.insert(words.end(), keys_.begin(), keys_.end());
     RunOptions here = options;
     here.folder = folder_.path();
-    return tapestry_run(with_sets(words), here);
+    return tapestry_run(words, here);
   }
 
   // Where a run that was killed stood.
@@ -96,7 +94,7 @@ class Victim {
   TemporaryFolder folder_;
   std::string config_;
   std::int64_t seeds_;
-  std::vector<std::string> keys_;
+  Words keys_;
   Finished whole_;
   double whole_s_ = 0;
 };

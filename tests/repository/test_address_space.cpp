@@ -19,10 +19,11 @@ Finished run_within(std::int64_t limit, const TemporaryFolder& folder, const std
 
 TEST_SUITE_BEGIN("address space");
 
-TEST_CASE("bug: address space: every command waited without end where OpenBLAS found too little" *
-          doctest::skip(*TAPESTRY_EMULATOR != '\0') *  // which reserves more as well
-          not_sanitized("the sanitizers reserve more than such a limit leaves")) {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "bug: address space: every command waited without end where OpenBLAS found too little" *
+        doctest::skip(*TAPESTRY_EMULATOR != '\0') *  // which reserves more as well
+        not_sanitized("the sanitizers reserve more than such a limit leaves")) {
   for (const std::int64_t limit : {50'000, 100'000, 150'000, 200'000, 250'000, 300'000, 400'000}) {
     CAPTURE(limit);
     const std::string run = fmt::format("run-{}", limit);
@@ -30,7 +31,7 @@ TEST_CASE("bug: address space: every command waited without end where OpenBLAS f
          {std::string("list"), std::string("plan sort --seconds 0"),
           "train sort --threads 1 --quiet --set train.steps=2 --out " + run}) {
       CAPTURE(words);
-      const Finished finished = run_within(limit, folder, words);
+      const Finished finished = run_within(limit, *this, words);
       INFO(finished.err);
       CHECK(finished.status <= 2);
       CHECK(lines_of(finished.err).size() == (finished.status == 0 ? 0 : 1));
@@ -43,21 +44,16 @@ TEST_CASE("address space: what needs OpenBLAS says how much, and draws where the
           doctest::skip(*TAPESTRY_EMULATOR != '\0') *
           not_sanitized("the sanitizers reserve more than such a limit leaves")) {
   const TemporaryFolder folder;
-  const Finished trained =
-      tapestry_run(with_sets({"train", "clothes-vae", "--out", "vae", "model.latent=5",
-                              "train.steps=1", "data.training_images=20", "data.test_images=5"}),
-                   {.folder = folder.path()});
-  REQUIRE(trained.status == 0);
-  const Finished refused = run_within(300'000, folder, "latent vae");
-  CHECK(refused.status == 1);
-  CHECK(lines_of(refused.err).size() == 1);
-  check_says(refused.err, {"OpenBLAS, which computes principal components, needs 352 MB of "
-                           "address space",
-                           "ulimit -v"});
-  const Finished drawn = tapestry_run({"latent", "vae"}, {.folder = folder.path()});
-  INFO(drawn.err);
-  CHECK(drawn.status == 0);
-  check_says(drawn.out, {".png"});
+  must(
+      tapestry_run("train clothes-vae --out vae model.latent=5 train.steps=1 "
+                   "data.training_images=20 data.test_images=5",
+                   {.folder = folder.path()}));
+  check_fails(run_within(300'000, folder, "latent vae"),
+              {"OpenBLAS, which computes principal components, needs 352 MB of "
+               "address space",
+               "ulimit -v"},
+              1);
+  check_prints(tapestry_run("latent vae", {.folder = folder.path()}), {".png"});
 }
 
 TEST_CASE("address space: no command loads OpenBLAS with the program" *
@@ -67,7 +63,7 @@ TEST_CASE("address space: no command loads OpenBLAS with the program" *
   const std::string needed = run_program({"ldd", library.dli_fname}).out;
   check_says(needed, {"libfmt.so", "libstdc++.so"});
   for (const char* other : {"openblas", "libblas", "liblapack", "gfortran"})
-    CHECK_MESSAGE(needed.find(other) == std::string::npos, other);
+    CHECK_MESSAGE(!contains(needed, other), other);
   check_says(run_program({"ldd", plugin_path("linear_algebra")}).out, {"blas"});
 }
 

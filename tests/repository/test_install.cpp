@@ -9,12 +9,7 @@
 namespace tapestry {
 namespace {
 
-std::string must_run(const std::vector<std::string>& command) {
-  const Finished finished = run_program(command);
-  INFO(finished.out, finished.err);
-  REQUIRE(finished.status == 0);
-  return finished.out;
-}
+std::string must_run(const Words& command) { return must(run_program(command)).out; }
 
 TEST_SUITE_BEGIN("install");
 
@@ -22,11 +17,11 @@ TEST_CASE("install: another program finds the library with CMake, and learns the
           not_sanitized("the other program is built without")) {
   const TemporaryFolder folder(std::filesystem::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
-  must_run({"cmake", "--install", TAPESTRY_BINARY_DIR, "--prefix", prefix});
+  must_run(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
   must_run({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example", "-B", build, "-G", "Ninja",
             "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
   check_says(read_bytes(build + "/CMakeCache.txt"), {"tapestry_DIR:PATH=" + prefix});
-  must_run({"cmake", "--build", build});
+  must_run("cmake --build " + build);
 
   const auto lines = lines_of(must_run({build + "/example"}));
   REQUIRE(lines.size() == 11);
@@ -42,15 +37,15 @@ TEST_CASE("install: another program uses a trained model, by threads, and encode
           not_sanitized("the other program is built without")) {
   const TemporaryFolder folder(std::filesystem::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
-  must_run({"cmake", "--install", TAPESTRY_BINARY_DIR, "--prefix", prefix});
+  must_run(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
   must_run({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example_model", "-B", build, "-G", "Ninja",
             "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
-  must_run({"cmake", "--build", build});
+  must_run("cmake --build " + build);
 
   const RunFixture fixture;
   fixture.must_train("text", "words");
   fixture.must_train("vae", "vae");
-  const std::string example = build + "/example_model", words = fixture.folder.path("words");
+  const std::string example = build + "/example_model", words = fixture.path("words");
   std::string expected;
   for (int seed = 1; seed <= 4; ++seed)
     expected +=
@@ -58,7 +53,7 @@ TEST_CASE("install: another program uses a trained model, by threads, and encode
         must_run({prefix + "/bin/tapestry", "sample", words, "--prompt", "green b", "--tokens",
                   "60", "--temperature", "0.8", "--seed", fmt::to_string(seed)});
   CHECK(must_run({example, words, "green b"}) == expected);
-  const auto numbers = lines_of(must_run({example, fixture.folder.path("vae")}));
+  const auto numbers = lines_of(must_run(Words("{} {}", example, fixture.path("vae"))));
   REQUIRE(numbers.size() == 1);
   std::istringstream means(numbers.front());
   int latent = 0;
@@ -68,19 +63,17 @@ TEST_CASE("install: another program uses a trained model, by threads, and encode
     CHECK(read == mean.size());
   }
   CHECK(latent == 2);
-  const Finished refused = run_program({example, folder.path("nowhere")});
-  CHECK(refused.status == 1);
-  check_says(refused.err, {"nowhere: no such run"});
+  check_fails(run_program({example, folder.path("nowhere")}), {"nowhere: no such run"}, 1);
 }
 
 TEST_CASE("install: a C++ program trains on several processes, to the same figures" *
           not_sanitized("the other program is built without") * doctest::test_suite("mpi")) {
   const TemporaryFolder folder(std::filesystem::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
-  must_run({"cmake", "--install", TAPESTRY_BINARY_DIR, "--prefix", prefix});
+  must_run(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
   must_run({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example_ranks", "-B", build, "-G", "Ninja",
             "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
-  must_run({"cmake", "--build", build});
+  must_run("cmake --build " + build);
   const std::string alone = must_run({build + "/example_ranks"});
   CHECK(std::stod(lines_of(alone).back().substr(16)) < 0.001);
   for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
@@ -113,7 +106,7 @@ endforeach()
   };
   const Finished plain = find("", "OFF");
   check_says(plain.out, {"found tapestry::tapestry."});
-  CHECK(plain.out.find("xtensor") == std::string::npos);
+  CHECK(!contains(plain.out, "xtensor"));
   CHECK(find("", "ON").status == 0);
   check_says(find("xtensor", "OFF").out,
              {"found tapestry::tapestry.", "found tapestry::xtensor.", "found xtensor."});
@@ -124,9 +117,10 @@ endforeach()
   check_says(unknown.err, {"No component xtenser"});
 }
 
-TEST_CASE("install: an expression of other numbers does not compile, and the compiler says why") {
-  const TemporaryFolder folder;
-  const std::string source = folder.write("main.cpp", R"(
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "install: an expression of other numbers does not compile, and the compiler says why") {
+  const std::string source = write("main.cpp", R"(
 #include "autograd/xtensor.hpp"
 tapestry::Array array = tapestry::array_of(xt::xtensor<std::int64_t, 1>{1, 2});
 )");

@@ -8,10 +8,9 @@
 namespace tapestry {
 namespace {
 
-Finished run_at(const std::string& level, const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = {"env", "TAPESTRY_LEVEL=" + level, TAPESTRY_BINARY};
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  return run_program(command);
+Finished run_at(const std::string& level, const Words& arguments) {
+  return run_program(Words("env TAPESTRY_LEVEL={} {}", level, TAPESTRY_BINARY) +
+                     with_sets(arguments));
 }
 
 // Those that are built, and that this processor has.
@@ -25,7 +24,7 @@ std::vector<std::string> levels_here() {
 TEST_SUITE_BEGIN("levels");
 
 TEST_CASE("levels: --version names version, commit, level, engines and threads") {
-  const std::string version = tapestry_run({"--version"}).out;
+  const std::string version = tapestry_run("--version").out;
   check_says(version, {"tapestry 0.", " tiles, ", " thread"});
   for (const std::string& level : levels_here()) {
     check_says(run_at(level, {"--version"}).out, {"x86-64-" + level + ", "});
@@ -38,10 +37,7 @@ TEST_CASE("levels: --version names version, commit, level, engines and threads")
 
 TEST_CASE("levels: what is not there is refused in one line") {
   for (const std::string level : {"v1", "v5", "x86-64-v33", "avx2", " v3", "3", "|id"}) {
-    const Finished refused = run_at(level, {"list"});
-    CHECK(refused.status == 2);
-    CHECK(lines_of(refused.err).size() == 1);
-    check_says(refused.err, {"TAPESTRY_LEVEL=" + level + ": unknown level"});
+    check_fails(run_at(level, {"list"}), {"TAPESTRY_LEVEL=" + level + ": unknown level"});
   }
   for (const std::string level : {"v2", "v3", "v4"}) {
     const Finished finished = run_at(level, {"list"});
@@ -58,11 +54,10 @@ TEST_CASE("levels: what is not there is refused in one line") {
 TEST_CASE("levels: older processors get theirs, or one line" *
           not_sanitized("an emulated processor is too slow for it")) {
   const auto run_on = [](const std::string& processor, const std::string& level,
-                         const std::vector<std::string>& arguments) {
-    std::vector<std::string> command = {
-        "env", "TAPESTRY_LEVEL=" + level, "qemu-x86_64-static", "-cpu", processor, TAPESTRY_BINARY};
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    Finished finished = run_program(command);
+                         const Words& arguments) {
+    Finished finished = run_program(Words("env TAPESTRY_LEVEL={} qemu-x86_64-static -cpu {} {}",
+                                          level, processor, TAPESTRY_BINARY) +
+                                    with_sets(arguments));
     std::string own;  // without qemu's own warnings
     for (const std::string& line : lines_of(finished.err))
       if (!line.starts_with("qemu-x86_64")) own += line + "\n";
@@ -94,11 +89,9 @@ TEST_CASE("levels: older processors get theirs, or one line" *
       continue;
     }
     const TemporaryFolder folder;
-    const Finished trained = run_on(
-        processor, "", {"train", "karate", "--set", "train.steps=2", "--out", folder.path("run")});
-    INFO(trained.err);
-    CHECK(trained.status == 0);
-    check_says(trained.out, {"x86-64-" + has + ", ", "step 2/2"});
+    check_prints(
+        run_on(processor, "", {"train", "karate", "train.steps=2", "--out", folder.path("run")}),
+        {"x86-64-" + has + ", ", "step 2/2"});
   }
 }
 
@@ -106,17 +99,13 @@ TEST_CASE("levels: they train to the same within 1e-4, and a resumed run says th
   const std::vector<std::string> levels = levels_here();
   const TemporaryFolder folder;
   const auto train = [&](const std::string& level, const std::string& run, const std::string& steps,
-                         const std::vector<std::string>& more = {}) {
-    std::vector<std::string> command = {"train",     "sort",
-                                        "--out",     folder.path(run),
-                                        "--threads", "2",
-                                        "--set",     "train.steps=" + steps,
-                                        "--set",     "optim.decay_steps=20",
-                                        "--set",     "train.log_every=1"};
-    command.insert(command.end(), more.begin(), more.end());
-    const Finished finished = run_at(level, command);
-    INFO(finished.err);
-    REQUIRE(finished.status == 0);
+                         const Words& more = {}) {
+    const Finished finished = must(run_at(
+        level,
+        Words(
+            "train sort --out {} --threads 2 train.steps={} optim.decay_steps=20 train.log_every=1",
+            folder.path(run), steps) +
+            more));
     return finished.out;
   };
   const auto losses = [&](const std::string& run) {
@@ -137,11 +126,11 @@ TEST_CASE("levels: they train to the same within 1e-4, and a resumed run says th
     MESSAGE("one level is built and supported: none to compare it with");
     return;
   }
-  const std::string resumed = train(levels.back(), levels.front(), "25", {"--resume"});
+  const std::string resumed = train(levels.back(), levels.front(), "25", "--resume");
   check_says(resumed, {"was trained with \"x86-64-" + levels.front(),
                        "resumes with \"x86-64-" + levels.back()});
-  const std::string again = train(levels.back(), levels.front(), "26", {"--resume"});
-  CHECK(again.find("was trained with") == std::string::npos);
+  const std::string again = train(levels.back(), levels.front(), "26", "--resume");
+  CHECK(!contains(again, "was trained with"));
 }
 
 TEST_SUITE_END();

@@ -15,8 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path root = TAPESTRY_SOURCE_DIR;
-const std::vector<std::string> top_folders = {"autograd", "layers", "optim",
-                                              "data",     "train",  "tests"};
+const Words top_folders = "autograd layers optim data train tests";
 
 struct Source {
   std::string path, top_folder, text;
@@ -137,7 +136,7 @@ TEST_CASE("repository: train/README.md shows the table of dependencies") {
                          others.empty() ? "-" : fmt::format("{}", fmt::join(others, ", ")));
   table += "```\n";
   const std::string page = read_bytes((root / "train/README.md").string());
-  CHECK_MESSAGE(page.find(table) != std::string::npos, "train/README.md lacks:\n", table);
+  CHECK_MESSAGE(contains(page, table), "train/README.md lacks:\n", table);
 }
 
 TEST_CASE("repository: no family of tasks includes another") {
@@ -231,7 +230,7 @@ TEST_CASE("repository: nothing is left to do") {
 }
 
 // What a program prints, or nothing where it is not installed or fails.
-std::string output_of(const std::vector<std::string>& command) {
+std::string output_of(const Words& command) {
   try {
     const Finished finished = run_program(command);
     return finished.status == 0 ? finished.out : "";
@@ -302,8 +301,7 @@ TEST_CASE("repository: the user guide's C++ program is the one that the install 
 }
 
 TEST_CASE("repository: every top-level folder has a README, and the first page is short") {
-  std::vector<std::string> with_readme = top_folders;
-  with_readme.insert(with_readme.end(), {"train/tasks", "train/configs", "tests/bench"});
+  Words with_readme = top_folders + Words{"train/tasks", "train/configs", "tests/bench"};
   for (const std::string& folder : with_readme)
     CHECK_MESSAGE(fs::exists(root / folder / "README.md"), folder);
   CHECK(lines_of(read_bytes((root / "README.md").string())).size() <= 150);

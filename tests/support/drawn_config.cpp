@@ -193,9 +193,10 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
   write_papers(folder);
   write_translations(folder, "train", 1200);
   write_translations(folder, "val", 100);
-  const Finished trained = tapestry_run(with_sets(
-      {"train", "copy", "--quiet", "--out", folder.path("copy"), "model.layers=1", "model.width=16",
-       "data.length=5", "train.batch_size=16", "train.steps=150", "optim.learning_rate=5e-3"}));
+  const Finished trained = tapestry_run(
+      "train copy --quiet --out {} model.layers=1 model.width=16 data.length=5 "
+      "train.batch_size=16 train.steps=150 optim.learning_rate=5e-3",
+      folder.path("copy"));
   REQUIRE_MESSAGE(trained.status == 0, trained.err);
   return {
       {"copy"},
@@ -262,7 +263,7 @@ std::int64_t drawn_integer(const Bounds& bounds, Random& random) {
 
 std::vector<std::string> drawn_list(const std::vector<std::string>& from, std::int64_t count,
                                     Random& random) {
-  std::vector<std::string> all = from;
+  Words all = from;
   random.shuffle(all);
   all.resize(count);
   return all;
@@ -270,7 +271,7 @@ std::vector<std::string> drawn_list(const std::vector<std::string>& from, std::i
 
 // Returns targets of adapters that a model without gated layers has, and that do not overlap.
 std::vector<std::string> drawn_targets(Random& random) {
-  std::vector<std::string> all = {"output", "expand", "contract"};
+  Words all = "output expand contract";
   if (random.below(2) == 0)
     all.emplace_back("query_key_value");
   else
@@ -305,7 +306,7 @@ int turn_of(const KeyInfo& key) {
 }
 
 // Only "key=value".
-std::vector<std::string> settings_among(std::vector<std::string> words) {
+std::vector<std::string> settings_among(Words words) {
   std::erase_if(words, [](const std::string& word) { return word.starts_with('-'); });
   return words;
 }
@@ -335,7 +336,7 @@ DrawnConfig::DrawnConfig(const SoundConfig& sound, Random& random)
 }
 
 std::vector<std::string> DrawnConfig::words() const {
-  std::vector<std::string> words;
+  Words words;
   for (const auto& [name, value] : values_) words.push_back(name + "=" + to_toml(value));
   words.insert(words.end(), sound_.fixed.begin(), sound_.fixed.end());
   return words;
@@ -350,7 +351,7 @@ bool DrawnConfig::is_blind() const {
 }
 
 std::vector<std::string> DrawnConfig::keys() const {
-  std::vector<std::string> keys;
+  Words keys;
   for (const auto& [key, value] : values_) keys.push_back(key);
   return keys;
 }

@@ -5,9 +5,20 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 
+#include "autograd/check.hpp"
+
 namespace tapestry {
+
+inline std::string read_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  require(file.good(), "test: cannot read {}", path);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
 
 // A folder that lasts as long as its test: in memory where it can be, for these tests write
 // thousands of files.
@@ -28,7 +39,10 @@ class TemporaryFolder {
   std::string path(const std::string& name = "") const {
     return name.empty() ? path_.string() : (path_ / name).string();
   }
+  bool has(const std::string& name) const { return std::filesystem::exists(path_ / name); }
+  std::string read(const std::string& name) const { return read_bytes(path(name)); }
   std::string write(const std::string& name, const std::string& bytes) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
     std::ofstream(path_ / name, std::ios::binary) << bytes;
     return path(name);
   }

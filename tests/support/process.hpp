@@ -2,19 +2,24 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <initializer_list>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "autograd/check.hpp"
@@ -23,14 +28,6 @@
 
 // What the tests of files and of the command line need: folders, files and processes.
 namespace tapestry {
-
-inline std::string read_bytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  require(file.good(), "test: cannot read {}", path);
-  std::stringstream bytes;
-  bytes << file.rdbuf();
-  return bytes.str();
-}
 
 // A number that a campaign takes from an environment variable.
 inline std::int64_t from_environment(const char* name, std::int64_t otherwise) {
@@ -41,6 +38,7 @@ inline std::int64_t from_environment(const char* name, std::int64_t otherwise) {
 struct Finished {
   int status = 0;  // of exit, or 128 + the signal that killed it
   std::string out, err;
+  std::string command = {};
 };
 
 struct RunOptions {
@@ -93,17 +91,79 @@ inline Finished run_program(const std::vector<std::string>& command,
     }
   }
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return {code, read_bytes(out), read_bytes(err)};
+  return {code, read_bytes(out), read_bytes(err), fmt::format("{}", fmt::join(command, " "))};
 }
 
-// tapestry ARGUMENTS.
-inline Finished tapestry_run(const std::vector<std::string>& arguments,
-                             const RunOptions& options = {}) {
-  std::vector<std::string> command = {TAPESTRY_BINARY};
-  if (*TAPESTRY_EMULATOR) command.insert(command.begin(), TAPESTRY_EMULATOR);
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  return run_program(command, options);
+// The words of a command line: a list, or a text that is split at spaces before its {} are
+// replaced; + joins.
+class Words : public std::vector<std::string> {
+ public:
+  Words() = default;
+  Words(const std::string& text) {
+    std::istringstream stream(text);
+    for (std::string word; stream >> word;) push_back(word);
+  }
+  Words(const char* text) : Words(std::string(text)) {}
+  template <class First, class... More>
+  Words(const char* text, const First& first, const More&... more) : Words(text) {
+    std::vector<std::string> values = {fmt::format("{}", first), fmt::format("{}", more)...};
+    auto value = values.begin();
+    for (std::string& word : *this)
+      for (std::size_t at = 0; (at = word.find("{}", at)) != std::string::npos; ++value) {
+        require(value != values.end(), "test: too few values of {}", text);
+        word.replace(at, 2, *value);
+        at += value->size();
+      }
+    require(value == values.end(), "test: too many values of {}", text);
+  }
+  Words(std::initializer_list<std::string> words) : vector(words) {}
+  Words(const std::vector<std::string>& words) : vector(words) {}
+  friend Words operator+(Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+};
+
+// {"train.steps=3", "--resume"} -> {"--set", "train.steps=3", "--resume"}
+inline Words with_sets(const Words& words) {
+  Words arguments;
+  for (const std::string& word : words) {
+    const std::size_t name = word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.");
+    const bool set = name != 0 && name != std::string::npos && word[name] == '=' &&
+                     std::islower(static_cast<unsigned char>(word[0]));
+    if (set && (arguments.empty() || arguments.back() != "--set")) arguments.push_back("--set");
+    arguments.push_back(word);
+  }
+  return arguments;
 }
+
+// tapestry WORDS, with "key=value" for --set key=value.
+inline Finished tapestry_run(const Words& words, const RunOptions& options = {}) {
+  const Words emulator = TAPESTRY_EMULATOR;
+  return run_program(emulator + Words{TAPESTRY_BINARY} + with_sets(words), options);
+}
+
+template <class Value>
+concept Argument = !std::is_convertible_v<Value, RunOptions>;
+
+template <Argument... Values>
+Finished tapestry_run(const char* text, const Values&... values) {
+  return tapestry_run(Words(text, values...));
+}
+
+// A folder to run commands in.
+class CommandFolder : public TemporaryFolder {
+ public:
+  using TemporaryFolder::TemporaryFolder;
+  Finished run(const Words& words, RunOptions options = {}) const {
+    options.folder = path();
+    return tapestry_run(words, options);
+  }
+  template <Argument... Values>
+  Finished run(const char* text, const Values&... values) const {
+    return run(Words(text, values...));
+  }
+};
 
 // Returns the beginning of a command that runs tapestry in several processes.
 inline std::vector<std::string> several_tapestries(int processes,
@@ -113,16 +173,6 @@ inline std::vector<std::string> several_tapestries(int processes,
     setenv(allowed, "1", 1);
   launcher.insert(launcher.end(), {"-n", std::to_string(processes), TAPESTRY_BINARY});
   return launcher;
-}
-
-// {"train.steps=3", "--resume"} -> {"--set", "train.steps=3", "--resume"}
-inline std::vector<std::string> with_sets(const std::vector<std::string>& words) {
-  std::vector<std::string> arguments;
-  for (const std::string& word : words) {
-    if (!word.starts_with('-') && word.find('=') != std::string::npos) arguments.push_back("--set");
-    arguments.push_back(word);
-  }
-  return arguments;
 }
 
 inline std::vector<std::string> lines_of(const std::string& text) {
@@ -145,10 +195,62 @@ std::string message_of(Call call) {
   return "";
 }
 
+inline bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
 inline void check_says(const std::string& message, const std::vector<std::string>& parts) {
   for (const std::string& part : parts)
     CHECK_MESSAGE(message.find(part) != std::string::npos, "\"", message, "\" lacks \"", part,
                   "\"");
+}
+
+// Returns a program that has to have ended with status 0.
+inline Finished must(Finished finished) {
+  INFO(finished.command, "\n", finished.out, finished.err);
+  REQUIRE(finished.status == 0);
+  return finished;
+}
+
+// Checks that a program ended with status 0 and printed all `parts`.
+inline void check_prints(const Finished& finished, const std::vector<std::string>& parts) {
+  INFO(finished.command, "\n", finished.out, finished.err);
+  CHECK(finished.status == 0);
+  check_says(finished.out, parts);
+}
+
+// Checks that a program failed, with one line on stderr that has all `parts`.
+inline void check_fails(const Finished& finished, const std::vector<std::string>& parts,
+                        int status = 2) {
+  INFO(finished.command, "\n", finished.out, finished.err);
+  CHECK(finished.status == status);
+  CHECK(lines_of(finished.err).size() == 1);
+  check_says(finished.err, parts);
+}
+
+// Checks also that it is a message of tapestry, and that nothing was printed.
+inline void check_refused(const Finished& finished, const std::vector<std::string>& parts) {
+  check_fails(finished, parts);
+  INFO(finished.command, "\n", finished.err);
+  CHECK(finished.out.empty());
+  CHECK(finished.err.starts_with("tapestry: "));
+}
+
+// A command that is wrong, and what the message says.
+struct Refusal {
+  Words words = {};
+  std::vector<std::string> parts = {};
+};
+
+// Returns `text` with the first `from` replaced, which it has to have.
+inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  require(at != std::string::npos, "test: no {}", from);
+  return text.replace(at, from.size(), to);
+}
+inline void replace_in(const std::string& path, const std::string& from, const std::string& to) {
+  const std::string bytes = replaced(read_bytes(path), from, to);
+  std::ofstream(path, std::ios::binary) << bytes;
 }
 
 }  // namespace tapestry

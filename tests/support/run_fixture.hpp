@@ -85,31 +85,24 @@ inline std::vector<Json> metrics_of(const std::string& run) {
 }
 
 // The three tasks' configs as files, and runs of them.
-class RunFixture {
+class RunFixture : public CommandFolder {
  public:
   RunFixture() {
-    std::string text_config = text_toml;
-    text_config.replace(text_config.find("PATH"), 4, folder.write("story.txt", story(20)));
-    folder.write("toy.toml", toy_toml);
-    folder.write("text.toml", text_config);
-    folder.write("vae.toml", vae_toml);
+    write("toy.toml", toy_toml);
+    write("vae.toml", vae_toml);
+    replace_in(write("text.toml", text_toml), "PATH", write("story.txt", story(20)));
   }
 
-  // tapestry train CONFIG --out RUN --quiet, with "key=value" for --set.
-  Finished train(const std::string& config, const std::string& run,
-                 const std::vector<std::string>& more = {}, const RunOptions& options = {}) const {
-    std::vector<std::string> words = {"train", folder.path(config + ".toml"), "--quiet", "--out",
-                                      folder.path(run)};
-    words.insert(words.end(), more.begin(), more.end());
-    return tapestry_run(with_sets(words), options);
+  // tapestry train CONFIG --out RUN --quiet MORE
+  Finished train(const std::string& config, const std::string& run, const Words& more = {},
+                 const RunOptions& options = {}) const {
+    return tapestry_run(
+        Words{"train", path(config + ".toml"), "--quiet", "--out", path(run)} + more, options);
   }
-  void must_train(const std::string& config, const std::string& run,
-                  const std::vector<std::string>& more = {}) const {
-    const Finished finished = train(config, run, more);
-    INFO(finished.err);
-    REQUIRE(finished.status == 0);
+  void must_train(const std::string& config, const std::string& run, const Words& more = {}) const {
+    must(train(config, run, more));
   }
-  std::vector<Json> metrics(const std::string& run) const { return metrics_of(folder.path(run)); }
+  std::vector<Json> metrics(const std::string& run) const { return metrics_of(path(run)); }
   Json last_validation(const std::string& run) const {
     Json last;
     for (const Json& line : metrics(run))
@@ -117,18 +110,12 @@ class RunFixture {
     return last;
   }
   std::string checkpoint(const std::string& run) const {
-    return folder.path(run + "/checkpoint.safetensors");
+    return path(run + "/checkpoint.safetensors");
   }
-  std::string best(const std::string& run) const { return folder.path(run + "/best.safetensors"); }
-  Json eval(const std::string& run, std::vector<std::string> more = {}) const {
-    more.insert(more.begin(), {"eval", folder.path(run), "--json"});
-    const Finished finished = tapestry_run(with_sets(more));
-    INFO(finished.err);
-    REQUIRE(finished.status == 0);
-    return Json::parse(finished.out);
+  std::string best(const std::string& run) const { return path(run + "/best.safetensors"); }
+  Json eval(const std::string& run, const Words& more = {}) const {
+    return Json::parse(must(tapestry_run(Words{"eval", path(run), "--json"} + more)).out);
   }
-
-  TemporaryFolder folder;
 };
 
 // --- what two runs must share ---
@@ -173,7 +160,7 @@ inline void check_same_checkpoint(const std::string& path, const std::string& ot
 
 inline void check_same_run(const RunFixture& fixture, const std::string& run,
                            const std::string& other) {
-  CHECK(run_difference(fixture.folder.path(run), fixture.folder.path(other)) == "");
+  CHECK(run_difference(fixture.path(run), fixture.path(other)) == "");
 }
 
 inline std::function<bool()> when_holds(const std::string& path, std::int64_t bytes = 1) {

@@ -29,8 +29,8 @@ class StreamToFile {
 };
 
 // Runs `tapestry WORDS` in this process, which knows the commands and tasks that tests register.
-inline Finished run_here(std::vector<std::string> words) {
-  words.insert(words.begin(), "tapestry");
+inline Finished run_here(const Words& given) {
+  Words words = "tapestry" + with_sets(given);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   const TemporaryFolder folder;

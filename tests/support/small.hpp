@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <vector>
 
+#include "tests/support/process.hpp"
 #include "train/run/session.hpp"
 
 // Small models and data for whole runs.
@@ -16,26 +16,20 @@ inline double tensor_bytes(const std::string& run) {
 }
 
 // Makes a model of any task small, and its training short.
-inline std::vector<std::string> small(const std::string& task) {
+inline Words small(const std::string& task) {
   if (task == "vae")
-    return {"data.training_images=20", "data.test_images=10", "model.hidden=[6]", "model.latent=2",
-            "train.batch_size=5"};
+    return "data.training_images=20 data.test_images=10 model.hidden=[6] model.latent=2 "
+           "train.batch_size=5";
   if (task == "recall")
-    return {"data.length=8", "data.pairs=3",  "data.keys=4",
-            "data.values=3", "model.width=8", "train.batch_size=4"};
-  if (task == "graph") return {"model.width=4", "model.dropout=0", "train.batch_size=2"};
-  std::vector<std::string> keys = {"model.layers=1", "model.width=8", "train.batch_size=4"};
+    return "data.length=8 data.pairs=3 data.keys=4 data.values=3 model.width=8 train.batch_size=4";
+  if (task == "graph") return "model.width=4 model.dropout=0 train.batch_size=2";
+  const Words keys = "model.layers=1 model.width=8 train.batch_size=4";
   if (task == "image-classification")
-    keys.insert(keys.end(), {"data.training_images=20", "data.test_images=10", "model.patch=14"});
-  else if (task == "forecast")
-    keys.insert(keys.end(), {"model.context=12", "model.horizon=3", "model.patch=4"});
-  else if (task == "language-model")
-    keys.push_back("model.context=6");
-  else if (task == "translation")
-    keys.push_back("model.dropout=0.1");
-  else
-    keys.insert(keys.end(), {"data.length=4", "data.held_back=20"});
-  return keys;
+    return keys + "data.training_images=20 data.test_images=10 model.patch=14";
+  if (task == "forecast") return keys + "model.context=12 model.horizon=3 model.patch=4";
+  if (task == "language-model") return keys + "model.context=6";
+  if (task == "translation") return keys + "model.dropout=0.1";
+  return keys + "data.length=4 data.held_back=20";
 }
 
 inline std::string story(int lines = 12) {

@@ -9,16 +9,15 @@ namespace tapestry {
 
 // tapestry verify RUN WORDS --json, and its exit status.
 inline std::pair<Json, int> verified(const RunFixture& fixture, const std::string& run,
-                                     std::vector<std::string> words = {}) {
-  words.insert(words.begin(), {"verify", fixture.folder.path(run), "--json"});
-  const Finished finished = tapestry_run(with_sets(words));
+                                     const Words& words = {}) {
+  const Finished finished = tapestry_run(Words{"verify", fixture.path(run), "--json"} + words);
   INFO(finished.err);
   REQUIRE(finished.err.empty());
   return {Json::parse(finished.out), finished.status};
 }
 
 inline Json must_verify(const RunFixture& fixture, const std::string& run,
-                        const std::vector<std::string>& words = {}) {
+                        const Words& words = {}) {
   const auto [verdict, status] = verified(fixture, run, words);
   INFO(verdict.dump(1));
   CHECK(status == 0);
@@ -28,9 +27,8 @@ inline Json must_verify(const RunFixture& fixture, const std::string& run,
 }
 
 inline std::string refused_verify(const RunFixture& fixture, const std::string& run,
-                                  std::vector<std::string> words = {}) {
-  words.insert(words.begin(), {"verify", fixture.folder.path(run)});
-  const Finished finished = tapestry_run(with_sets(words));
+                                  const Words& words = {}) {
+  const Finished finished = tapestry_run(Words{"verify", fixture.path(run)} + words);
   CHECK(finished.status == 2);
   CHECK(lines_of(finished.err).size() == 1);
   return finished.err;
@@ -44,7 +42,7 @@ inline void change_metrics(const RunFixture& fixture, const std::string& run,
     change(line);
     text += line.dump() + "\n";
   }
-  fixture.folder.write(run + "/metrics.jsonl", text);
+  fixture.write(run + "/metrics.jsonl", text);
 }
 
 }  // namespace tapestry

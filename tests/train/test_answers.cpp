@@ -13,18 +13,12 @@ namespace tapestry {
 namespace {
 
 // A folder with a tiny run of digits to sort, and one of an autoencoder.
-class AnswerDesk {
+class AnswerDesk : public CommandFolder {
  public:
   AnswerDesk() {
-    run({"train", "sort", "--out", "toy", "model.layers=1", "model.width=4", "data.held_back=8",
-         "train.steps=1"});
-    run({"train", "clothes-vae", "--out", "vae", "data.training_images=8", "data.test_images=4",
-         "train.steps=1"});
+    run("train sort --out toy model.layers=1 model.width=4 data.held_back=8 train.steps=1");
+    run("train clothes-vae --out vae data.training_images=8 data.test_images=4 train.steps=1");
   }
-  Finished run(const std::vector<std::string>& words) const {
-    return tapestry_run(with_sets(words), {.folder = folder.path()});
-  }
-  TemporaryFolder folder;
 };
 
 // Emulators and the address sanitizer reserve more memory than such a limit leaves.
@@ -39,100 +33,78 @@ Finished run_within(std::int64_t memory, const TemporaryFolder& folder, const st
 
 TEST_SUITE_BEGIN("answers");
 
-TEST_CASE("bug: odd values were taken, half read, or answered with what did not help") {
-  const AnswerDesk fixture;
-  REQUIRE(mkfifo(fixture.folder.path("pipe").c_str(), 0600) == 0);
-  REQUIRE(mkfifo(fixture.folder.path("pipe.toml").c_str(), 0600) == 0);
-  fixture.folder.write("number.toml", "\ntask = 5\n");
-  fixture.folder.write("list.toml", "task = [\"vae\"]\n");
-  fixture.folder.write("on_pipe.toml", "base = \"pipe\"\n");
-  fixture.folder.write("seed.toml", "task = \"vae\"\nseed = 9223372036854775808\n");
-  std::filesystem::create_directory(fixture.folder.path("folder"));
-  struct Row {
-    std::vector<std::string> words, parts;
-  };
-  const Row rows[] = {
-      {{"train", "sort", "optim.epsilon=0"}, {"optim.epsilon = 0.0: expected between 1e-30 and 1"}},
-      {{"train", "sort", "expected.value=nan"}, {"expected.value = nan: expected a finite number"}},
-      {{"train", "sort", "expected.value=inf"}, {"expected.value = inf: expected a finite number"}},
-      {{"train", "sort", "optim.clip_norm=inf"},
-       {"optim.clip_norm = inf: expected at least 0, fi"}},
-      {{"config", "sort", "seed=9223372036854775808"},
-       {"seed = ", "expected an integer of 64 bits"}},
-      {{"config", "seed.toml"}, {"seed.toml:2:", "not representable in 64 bits"}},
-      {{"config", "number.toml"}, {"number.toml:2:1: task = 5: expected a string"}},
-      {{"config", "list.toml"}, {"list.toml:1:1: task = […]: expected a string"}},
-      {{"config", "pipe"}, {"pipe: is a folder, a pipe or a device; give a TOML file"}},
-      {{"train", "pipe.toml"}, {"pipe.toml: is a folder, a pipe or a device"}},
-      {{"config", "folder"}, {"folder: is a folder, a pipe or a device"}},
-      {{"config", "on_pipe.toml"}, {"on_pipe.toml:1:1: base = \"pipe\": no such file"}},
+TEST_CASE_FIXTURE(AnswerDesk,
+                  "bug: odd values were taken, half read, or answered with what did not help") {
+  REQUIRE(mkfifo(path("pipe").c_str(), 0600) == 0);
+  REQUIRE(mkfifo(path("pipe.toml").c_str(), 0600) == 0);
+  write("number.toml", "\ntask = 5\n");
+  write("list.toml", "task = [\"vae\"]\n");
+  write("on_pipe.toml", "base = \"pipe\"\n");
+  write("seed.toml", "task = \"vae\"\nseed = 9223372036854775808\n");
+  std::filesystem::create_directory(path("folder"));
+  const Refusal rows[] = {
+      {"train sort optim.epsilon=0", {"optim.epsilon = 0.0: expected between 1e-30 and 1"}},
+      {"train sort expected.value=nan", {"expected.value = nan: expected a finite number"}},
+      {"train sort expected.value=inf", {"expected.value = inf: expected a finite number"}},
+      {"train sort optim.clip_norm=inf", {"optim.clip_norm = inf: expected at least 0, fi"}},
+      {"config sort seed=9223372036854775808", {"seed = ", "expected an integer of 64 bits"}},
+      {"config seed.toml", {"seed.toml:2:", "not representable in 64 bits"}},
+      {"config number.toml", {"number.toml:2:1: task = 5: expected a string"}},
+      {"config list.toml", {"list.toml:1:1: task = […]: expected a string"}},
+      {"config pipe", {"pipe: is a folder, a pipe or a device; give a TOML file"}},
+      {"train pipe.toml", {"pipe.toml: is a folder, a pipe or a device"}},
+      {"config folder", {"folder: is a folder, a pipe or a device"}},
+      {"config on_pipe.toml", {"on_pipe.toml:1:1: base = \"pipe\": no such file"}},
       {{"config", "sort", "seed=4\nname=\"x\""},
        {"seed = \"4\\nname=\\\"x\\\"\": expected an int"}},
       {{"config", "sort", "seed=4 # or 5"}, {"seed = \"4 # or 5\": expected an integer"}},
       {{"config", "clothes-vae", "model.hidden=[8]\n# more"}, {"expected a list of integers"}},
-      {{"sample", "toy", "--count", "-1"}, {"--count -1: expected between 1 and"}},
-      {{"sample", "vae", "--seed", "-1"}, {"--seed -1: expected at least 0"}},
-      {{"attention", "toy", "--out", "map.pdf"},
+      {"sample toy --count -1", {"--count -1: expected between 1 and"}},
+      {"sample vae --seed -1", {"--seed -1: expected at least 0"}},
+      {"attention toy --out map.pdf",
        {"--out map.pdf: .pdf is not a supported format; expected a n"}},
-      {{"latent", "vae", "--out", "map.jpg"},
+      {"latent vae --out map.jpg",
        {".jpg is not a supported format; expected a name that ends in .csv or .png or .svg"}},
-      {{"sample", "vae", "--out", "map.svg"},
+      {"sample vae --out map.svg",
        {".svg is not a supported format; expected a name that ends in .png, or"}},
-      {{"eval", "."}, {".: not a run", "such as ./toy"}},
-      {{"eval", "folder"},
+      {"eval .", {".: not a run", "such as ./toy"}},
+      {"eval folder",
        {"folder: not a run, because it has no best.safetensors or checkpoint.safetensors"}},
       {{"train", ""}, {"CONFIG: expected a name, found nothing"}},
       {{"eval", ""}, {"RUN: expected a name, found nothing"}},
       {{"compare", "toy", ""}, {"RUN: expected a name, found nothing"}},
       {{"sample", "toy", "--out", ""}, {"--out: expected a name, found nothing"}},
       {{"config", "sort", "name=\"a\\u0000b\""}, {"\\u0000b\": expected no character U+0000"}},
-      {{"sample", "toy", "--out", "folder"},
-       {"--out folder: is a folder; give the name of a file"}},
-      {{"attention", "toy", "--out", "folder/"},
-       {"--out folder/: is a folder; give the name of a"}},
-      {{"attention", "toy", "--out", "."}, {"--out .: is a folder; give the name of a file"}},
-      {{"tokenizer", "train", "seed.toml", "--out", "toy/best.safetensors"},
+      {"sample toy --out folder", {"--out folder: is a folder; give the name of a file"}},
+      {"attention toy --out folder/", {"--out folder/: is a folder; give the name of a"}},
+      {"attention toy --out .", {"--out .: is a folder; give the name of a file"}},
+      {"tokenizer train seed.toml --out toy/best.safetensors",
        {"--out toy/best.safetensors: is a file of a run; give another name"}},
-      {{"tokenizer", "trian"}, {"no command tokenizer trian; did you mean tokenizer train?"}},
-      {{"train", "sort", "model.layers=1000", "model.width=65536"},
+      {"tokenizer trian", {"no command tokenizer trian; did you mean tokenizer train?"}},
+      {"train sort model.layers=1000 model.width=65536",
        {"the configured model is too large", "float32 (", "GB requested in addition to",
-        "the machine has", "lower model.width"}},
-  };
-  for (const Row& row : rows) {
-    CAPTURE(row.words.back());
-    const Finished finished = fixture.run(row.words);
-    CHECK(finished.status == 2);
-    CHECK(finished.out.empty());
-    CHECK(lines_of(finished.err).size() == 1);
-    check_says(finished.err, row.parts);
-  }
-  CHECK(!std::filesystem::exists(fixture.folder.path("runs")));
+        "the machine has", "lower model.width"}}};
+  for (const Refusal& row : rows) check_refused(run(row.words), row.parts);
+  CHECK(!has("runs"));
   const std::string program = std::string(TAPESTRY_EMULATOR) + " " + TAPESTRY_BINARY;
   CHECK(run_program({"sh", "-c", program + " config none 2>&-"}).status == 2);
-  const Finished unknown = fixture.run({"frobnicate"});
-  CHECK(unknown.err.find("did you mean") == std::string::npos);
-  CHECK(fixture.run({"attention", "toy", "--out", "maps-0.5"}).out ==
-        "maps-0.5.png\nmaps-0.5.svg\n");
-  CHECK(lines_of(fixture.run({"config", "sort", "name=two\nlines"}).out)[1].starts_with(
+  CHECK(!contains(run("frobnicate").err, "did you mean"));
+  CHECK(run("attention toy --out maps-0.5").out == "maps-0.5.png\nmaps-0.5.svg\n");
+  CHECK(lines_of(run({"config", "sort", "name=two\nlines"}).out)[1].starts_with(
       "name = \"two\\nlines\""));
 }
 
-TEST_CASE("bug: what did not fit into memory ended with std::bad_alloc" *
-          doctest::skip(!can_limit_memory)) {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: what did not fit into memory ended with std::bad_alloc" *
+                                       doctest::skip(!can_limit_memory)) {
   const std::string recall =
       "train memory-sum --out run --set data.length=512 --set data.pairs=8 --set model.width=1024 "
       "--set train.steps=1 --set data.held_back=10 ";
-  const Finished batch = run_within(4'000'000, folder, recall + "--set train.batch_size=4000");
-  CHECK(batch.status == 2);
-  CHECK(lines_of(batch.err).size() == 1);
-  check_says(batch.err, {"--set: train.batch_size = 4000: step 1: float32 (", "GB requested",
-                         "; lower it, or raise train.micro_batches"});
-  CHECK(
-      !std::filesystem::exists(folder.path("run")));  // bug: a folder without a checkpoint was left
-  const Finished model = run_within(4'000'000, folder, "train sort --set model.width=16384");
-  CHECK(model.status == 2);
-  check_says(model.err, {"the configured model is too large: float32 ("});
+  check_fails(run_within(4'000'000, *this, recall + "--set train.batch_size=4000"),
+              {"--set: train.batch_size = 4000: step 1: float32 (", "GB requested",
+               "; lower it, or raise train.micro_batches"});
+  CHECK(!has("run"));  // bug: a folder without a checkpoint was left
+  check_fails(run_within(4'000'000, *this, "train sort --set model.width=16384"),
+              {"the configured model is too large: float32 ("});
 }
 
 TEST_CASE("bug: escapes in names and paths reached the terminal") {
@@ -145,47 +117,41 @@ TEST_CASE("bug: escapes in names and paths reached the terminal") {
   const AnswerDesk fixture;
   const std::string evil = "\x1b]0;owned\x07\u009b31m\u202e";
   const std::string shown = "\\x1b]0;owned\\x07\\u009b31m\\u202e";
-  fixture.folder.write("evil.toml", "task = \"vae\"\n[expected]\nsource = \"\u009b31m\"\n");
-  std::filesystem::copy(fixture.folder.path("toy"), fixture.folder.path(evil));
-  fixture.folder.write("evil.content", evil + " 1 0 x\nb 0 1 y\nc 1 0 x\nd 0 1 y\n");
-  fixture.folder.write("evil.cites", evil + " c\nb d\n");
+  fixture.write("evil.toml", "task = \"vae\"\n[expected]\nsource = \"\u009b31m\"\n");
+  std::filesystem::copy(fixture.path("toy"), fixture.path(evil));
+  fixture.write("evil.content", evil + " 1 0 x\nb 0 1 y\nc 1 0 x\nd 0 1 y\n");
+  fixture.write("evil.cites", evil + " c\nb d\n");
   REQUIRE(fixture
-              .run({"train", "cora", "--out", "graph", "data.path=.", "data.training_nodes=2",
-                    "data.validation_nodes=1", "data.test_nodes=1", "train.steps=1"})
+              .run("train cora --out graph data.path=. data.training_nodes=2 "
+                   "data.validation_nodes=1 data.test_nodes=1 train.steps=1")
               .status == 0);
-  const std::pair<std::vector<std::string>, std::string> rows[] = {
+  const std::pair<Words, std::string> rows[] = {
       {{"eval", evil + "none"}, shown + "none: no such run"},
       {{evil}, "no command " + shown},
       {{"train", "sort", "--" + evil}, "unexpected --" + shown},
-      {{"config", "sort", evil + "=1"}, "unknown key " + shown},
+      {{"config", "sort", "--set", evil + "=1"}, "unknown key " + shown},
       {{"sample", "toy", "--prompt", evil}, shown},
       {{"sample", "graph", "--prompt", evil}, shown + "  "},
-      {{"config", "evil.toml"}, "\\u009b31m"},
+      {"config evil.toml", "\\u009b31m"},
       {{"compare", evil}, shown},
       {{"compare", evil, "--json"}, "\\u009b31m\\u202e"},
-      {{"attention", "toy", "--out", evil}, shown + ".png"},
-  };
+      {{"attention", "toy", "--out", evil}, shown + ".png"}};
   for (const auto& [words, part] : rows) {
     CAPTURE(printable(words.front()));
     const Finished finished = fixture.run(words);
     const std::string said = finished.out + finished.err;
     check_says(said, {part});
-    for (const char* raw : {"\x1b", "\x07", "\u009b", "\u202e"})
-      CHECK(said.find(raw) == std::string::npos);
+    for (const char* raw : {"\x1b", "\x07", "\u009b", "\u202e"}) CHECK(!contains(said, raw));
   }
-  CHECK(std::filesystem::exists(fixture.folder.path(evil + ".svg")));
+  CHECK(fixture.has(evil + ".svg"));
 }
 
-TEST_CASE("bug: escapes in labels broke the SVG") {
-  const AnswerDesk fixture;
-  const Finished drawn = fixture.run(
-      {"latent", "vae", "--out", "cloud", "data.class_names=a\x1b[31m,b,c,d,e,f,g,h,i,j"});
-  INFO(drawn.err);
-  CHECK(drawn.status == 0);
-  const std::string svg = read_bytes(fixture.folder.path("cloud.svg"));
+TEST_CASE_FIXTURE(AnswerDesk, "bug: escapes in labels broke the SVG") {
+  must(run({"latent", "vae", "--out", "cloud", "data.class_names=a\x1b[31m,b,c,d,e,f,g,h,i,j"}));
+  const std::string svg = read("cloud.svg");
   check_says(svg, {"a\\x1b[31m"});
   CHECK(svg.find('\x1b') == std::string::npos);
-  CHECK(read_bytes(fixture.folder.path("cloud.csv")).find("a\x1b[31m") != std::string::npos);
+  CHECK(read("cloud.csv").find("a\x1b[31m") != std::string::npos);
 }
 
 TEST_SUITE_END();

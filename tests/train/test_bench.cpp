@@ -13,11 +13,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-Finished bench_run(const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = {TAPESTRY_BENCH};
-  if (*TAPESTRY_EMULATOR) command.insert(command.begin(), TAPESTRY_EMULATOR);
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  return run_program(command);
+Finished bench_run(const Words& arguments) {
+  return run_program(Words(TAPESTRY_EMULATOR) + Words{TAPESTRY_BENCH} + arguments);
 }
 
 TEST_SUITE_BEGIN("bench");
@@ -59,7 +56,7 @@ TEST_CASE("scaling: a part's serial time is the same on any number of threads") 
   CHECK(seconds_of(part, 2) == 8);
   CHECK(seconds_of(part, 4) == 7);
   const std::string table = scaling_table([&](int) { return std::vector{part, part}; });
-  CHECK(table.find("op step") != std::string::npos);
+  CHECK(contains(table, "op step"));
 }
 
 TEST_CASE("scaling: the loops of a step are those between two marks, at their least") {
@@ -87,28 +84,25 @@ TEST_CASE("scaling: the loops of a step are those between two marks, at their le
 }
 
 TEST_CASE("scaling: tapestry-bench prints it") {
-  const Finished finished = bench_run({"mlp-16", "--scaling"});
-  CHECK(finished.status == 0);
+  const Finished finished = must(bench_run({"mlp-16", "--scaling"}));
   for (const char* text : {"\n64 ", "outside loops", "linear forward"})
-    CHECK_MESSAGE(finished.out.find(text) != std::string::npos, text);
+    CHECK_MESSAGE(contains(finished.out, text), text);
 }
 
 TEST_CASE("bench: tapestry-bench measures a step" *
           not_sanitized("the peaks that it measures take minutes there")) {
-  const Finished finished = bench_run({"vae", "--json"});
-  REQUIRE(finished.status == 0);
+  const Finished finished = must(bench_run({"vae", "--json"}));
   REQUIRE(lines_of(finished.out).size() == 1);
   const Json result = Json::parse(finished.out);
   CHECK(result["name"] == "vae");
-  for (const char* field : {"threads", "step_s", "fastest_s", "slowest_s", "images_per_s", "gflops",
-                            "peak_gflops", "peak_before_gflops", "peak_after_gflops",
-                            "best_product_gflops", "share_of_peak", "peak_bytes", "first_step_s"})
+  for (const std::string& field : Words(
+           "threads step_s fastest_s slowest_s images_per_s gflops peak_gflops peak_before_gflops "
+           "peak_after_gflops best_product_gflops share_of_peak peak_bytes first_step_s"))
     CHECK_MESSAGE(result[field].get<double>() > 0, field);
 }
 
 TEST_CASE("bench: tapestry-bench measures the time to a result, and lists what there is") {
-  const Finished finished = bench_run({"--time-to-loss", "karate", "--json"});
-  REQUIRE(finished.status == 0);
+  const Finished finished = must(bench_run({"--time-to-loss", "karate", "--json"}));
   REQUIRE(lines_of(finished.out).size() == 1);
   const Json result = Json::parse(finished.out);
   CHECK(result["name"] == "karate");
@@ -117,21 +111,16 @@ TEST_CASE("bench: tapestry-bench measures the time to a result, and lists what t
   CHECK(result["steps"] == 50);  // of the config's 100: it is there after the first evaluation
   for (const char* field : {"threads", "seconds", "evaluations"})
     CHECK_MESSAGE(result[field].get<double>() > 0, field);
-  const Finished listed = bench_run({"--list"});
-  CHECK(listed.status == 0);
-  check_says(listed.out, {"gpt-nano ", "4 layers of width 128", "conv-vae ", "gcn-cora ",
-                          "shakespeare-char ", "--time-to-loss: to 1.9"});
+  check_prints(bench_run({"--list"}), {"gpt-nano ", "4 layers of width 128", "conv-vae ",
+                                       "gcn-cora ", "shakespeare-char ", "--time-to-loss: to 1.9"});
 }
 
 TEST_CASE("bench: what is wrong is one line on stderr, and the exit status is 2") {
-  struct Row {
-    std::vector<std::string> words, parts;
-  };
-  const Row rows[] = {
-      {{"vaee"}, {"vaee: no such benchmark; did you mean vae?"}},
-      {{"vae", "--data", "."}, {"--data: ", "--time-to-loss"}},
-      {{"corra", "--time-to-loss"}, {"corra: no such benchmark; did you mean cora?"}},
-      {{"cora", "--time-to-loss", "--data", "none"}, {"none/cora", "no such file or folder"}}};
+  const Refusal rows[] = {
+      {"vaee", {"vaee: no such benchmark; did you mean vae?"}},
+      {"vae --data .", {"--data: ", "--time-to-loss"}},
+      {"corra --time-to-loss", {"corra: no such benchmark; did you mean cora?"}},
+      {"cora --time-to-loss --data none", {"none/cora", "no such file or folder"}}};
   for (const auto& [words, parts] : rows) {
     const Finished finished = bench_run(words);
     CHECK(finished.status == 2);

@@ -7,20 +7,18 @@
 namespace tapestry {
 namespace {
 
-const std::vector<std::string> longer = {"--resume", "train.steps=60", "optim.decay_steps=60"};
+const Words longer = "--resume train.steps=60 optim.decay_steps=60";
 
 std::string page_of(const RunFixture& fixture, const std::string& run) {
-  const std::string page = fixture.folder.path(run + ".html");
-  const Finished finished = tapestry_run({"report", fixture.folder.path(run), "--out", page});
-  INFO(finished.err);
-  REQUIRE(finished.status == 0);
+  const std::string page = fixture.path(run + ".html");
+  must(tapestry_run("report {} --out {}", fixture.path(run), page));
   return read_bytes(page);
 }
 
 // The words of the commands that a page gives to make its run again.
-std::vector<std::vector<std::string>> commands_of(const std::string& page) {
+std::vector<Words> commands_of(const std::string& page) {
   const std::size_t at = page.find("<pre>", page.find("To repeat the training"));
-  std::vector<std::vector<std::string>> commands;
+  std::vector<Words> commands;
   for (const std::string& line : lines_of(page.substr(at + 5, page.find("</pre>", at) - at - 5))) {
     std::istringstream stream(line);
     std::vector<std::string>& words = commands.emplace_back();
@@ -31,31 +29,31 @@ std::vector<std::vector<std::string>> commands_of(const std::string& page) {
 
 TEST_SUITE_BEGIN("proof");
 
-TEST_CASE("bug: verify, replay, report: a resume with other settings had other bits, untold") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run");
-  fixture.must_train("toy", "run", longer);
-  const std::vector<Session> sessions = read_sessions(Run(fixture.folder.path("run")));
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "bug: verify, replay, report: a resume with other settings had other bits, untold") {
+  must_train("toy", "run");
+  must_train("toy", "run", longer);
+  const std::vector<Session> sessions = read_sessions(Run(path("run")));
   REQUIRE(sessions.size() == 2);
   CHECK(!sessions[0].changed.has_value());
   CHECK(to_text(sessions[1].changed.value()) ==
         "optim.decay_steps = 60 (before: 0), train.steps = 60 (before: 40)");
 
-  const Json verdict = must_verify(fixture, "run", {"--all"});
+  const Json verdict = must_verify(*this, "run", "--all");
   CHECK(verdict["last_step"] == 60);
   CHECK(verdict["tensors"].get<int>() > 0);
-  const Finished said = tapestry_run({"verify", fixture.folder.path("run"), "--all"});
-  check_says(said.out, {"from step 40 on with optim.decay_steps = 60 (before: 0), train.steps"});
+  check_says(tapestry_run("verify {} --all", path("run")).out,
+             {"from step 40 on with optim.decay_steps = 60 (before: 0), train.steps"});
   for (const std::int64_t step : {30, 57}) {
-    const Finished replayed = tapestry_run(
-        {"replay", fixture.folder.path("run"), "--step", fmt::format("{}", step), "--json"});
-    REQUIRE(replayed.status == 0);
-    for (const Json& line : fixture.metrics("run"))
+    const Finished replayed =
+        must(tapestry_run({"replay", path("run"), "--step", fmt::format("{}", step), "--json"}));
+    for (const Json& line : metrics("run"))
       if (line["step"] == step && line["split"] == "train")
         CHECK(Json::parse(replayed.out)["lr"] == line["lr"]);
   }
 
-  const std::string page = page_of(fixture, "run");
+  const std::string page = page_of(*this, "run");
   check_says(page, {"Settings were changed when the training was resumed",
                     "optim.decay_steps = 60 (before: 0), train.steps = 60 (before: 40)"});
   const auto commands = commands_of(page);
@@ -63,56 +61,51 @@ TEST_CASE("bug: verify, replay, report: a resume with other settings had other b
   for (std::vector<std::string> words : commands) {
     words.erase(words.begin());
     words.push_back("--quiet");
-    const Finished again = tapestry_run(words, {.folder = fixture.folder.path()});
-    INFO(again.err);
-    REQUIRE(again.status == 0);
+    must(tapestry_run(words, {.folder = path()}));
   }
-  check_same_checkpoint(fixture.checkpoint("run"),
-                        fixture.folder.path("run-again/checkpoint.safetensors"));
+  check_same_checkpoint(checkpoint("run"), path("run-again/checkpoint.safetensors"));
 }
 
-TEST_CASE("bug: report: a run that was stopped and resumed with other settings, in two commands") {
-  const RunFixture fixture;
-  const std::string run = fixture.folder.path("run");
-  fixture.must_train("toy", "run", {"train.steps=40"});
-  fixture.must_train("toy", "run", {"--resume", "train.steps=50", "optim.decay_steps=80"});
-  fixture.must_train("toy", "run",
-                     {"--resume", "train.steps=60", "optim.decay_steps=70", "train.eval_every=20"});
-  const auto commands = commands_of(page_of(fixture, "run"));
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "bug: report: a run that was stopped and resumed with other settings, in two commands") {
+  const std::string run = path("run");
+  must_train("toy", "run", "train.steps=40");
+  must_train("toy", "run", "--resume train.steps=50 optim.decay_steps=80");
+  must_train("toy", "run", "--resume train.steps=60 optim.decay_steps=70 train.eval_every=20");
+  const auto commands = commands_of(page_of(*this, "run"));
   REQUIRE(commands.size() == 3);
   for (std::vector<std::string> words : commands) {
     words.erase(words.begin());
     words.push_back("--quiet");
-    REQUIRE(tapestry_run(words, {.folder = fixture.folder.path()}).status == 0);
+    REQUIRE(tapestry_run(words, {.folder = path()}).status == 0);
   }
-  check_same_checkpoint(fixture.checkpoint("run"),
-                        fixture.folder.path("run-again/checkpoint.safetensors"));
-  must_verify(fixture, "run", {"--all"});
-  must_verify(fixture, "run", {"--from", "best", "--all"});
+  check_same_checkpoint(checkpoint("run"), path("run-again/checkpoint.safetensors"));
+  must_verify(*this, "run", "--all");
+  must_verify(*this, "run", "--from best --all");
 }
 
-TEST_CASE("sessions: what earlier sessions had that did not record it is told as unknown") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run");
-  fixture.must_train("toy", "run", longer);
-  const std::string path = fixture.folder.path("run/sessions.jsonl");
+TEST_CASE_FIXTURE(RunFixture,
+                  "sessions: what earlier sessions had that did not record it is told as unknown") {
+  must_train("toy", "run");
+  must_train("toy", "run", longer);
+  const std::string path = this->path("run/sessions.jsonl");
   std::string lines;
   for (const std::string& line : lines_of(read_bytes(path))) {
     Json entry = Json::parse(line);
     entry.erase("changed");
     lines += entry.dump() + "\n";
   }
-  fixture.folder.write("run/sessions.jsonl", lines);
-  const Finished said = tapestry_run({"verify", fixture.folder.path("run"), "--all"});
+  write("run/sessions.jsonl", lines);
+  const Finished said = tapestry_run("verify {} --all", this->path("run"));
   CHECK(said.status == 1);
   check_says(said.out, {"the run was trained in 2 sessions with different settings"});
-  check_says(page_of(fixture, "run"), {"which an earlier version did not record"});
+  check_says(page_of(*this, "run"), {"which an earlier version did not record"});
 }
 
-TEST_CASE("sessions: a line that lacks what all sessions record is left out") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run");
-  const Run run(fixture.folder.path("run"));
+TEST_CASE_FIXTURE(RunFixture, "sessions: a line that lacks what all sessions record is left out") {
+  must_train("toy", "run");
+  const Run run(path("run"));
   const std::vector<std::string> lines = lines_of(read_bytes(run.sessions()));
   REQUIRE(lines.size() == 2);
   const auto without = [](const std::string& line, const std::string& field) {
@@ -121,10 +114,10 @@ TEST_CASE("sessions: a line that lacks what all sessions record is left out") {
     return entry.dump() + "\n";
   };
   for (const char* field : {"examples", "data", "engines"}) {
-    fixture.folder.write("run/sessions.jsonl", without(lines[0], field) + lines[1] + "\n");
+    write("run/sessions.jsonl", without(lines[0], field) + lines[1] + "\n");
     CHECK(read_sessions(run).empty());
   }
-  fixture.folder.write("run/sessions.jsonl", lines[0] + "\n" + without(lines[1], "tensor_bytes"));
+  write("run/sessions.jsonl", lines[0] + "\n" + without(lines[1], "tensor_bytes"));
   REQUIRE(read_sessions(run).size() == 1);
   CHECK(!read_sessions(run)[0].end);
 }

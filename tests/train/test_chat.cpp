@@ -50,49 +50,42 @@ std::string words() {
 class ChatFixture : public RunFixture {
  public:
   ChatFixture() {
-    std::string config = talk_toml;
-    config.replace(config.find("PATH"), 4, folder.write("talks.jsonl", words()));
-    folder.write("talk.toml", config);
+    replace_in(write("talk.toml", talk_toml), "PATH", write("talks.jsonl", words()));
   }
-  Finished chat(const std::string& run, const std::string& input,
-                std::vector<std::string> more = {}) const {
-    more.insert(more.begin(), {"chat", folder.path(run)});
-    return tapestry_run(more, {.input = folder.write("said", input)});
+  Finished chat(const std::string& run, const std::string& input, const Words& more = {}) const {
+    return tapestry_run(Words{"chat", path(run)} + more, {.input = write("said", input)});
   }
-  std::string refused(const std::vector<std::string>& keys) const {
+  std::string refused(const Words& keys) const {
     const Finished finished = train("talk", "refused", keys);
     CHECK(finished.status == 2);
     CHECK(lines_of(finished.err).size() == 1);
-    CHECK(!std::filesystem::exists(folder.path("refused")));
+    CHECK(!std::filesystem::exists(path("refused")));
     return finished.err;
   }
 };
 
 TEST_SUITE_BEGIN("chat");
 
-TEST_CASE("chat: a model learns to answer, and ends its answers") {
-  const ChatFixture fixture;
-  fixture.must_train("talk", "run", {"train.steps=250"});
+TEST_CASE_FIXTURE(ChatFixture, "chat: a model learns to answer, and ends its answers") {
+  must_train("talk", "run", "train.steps=250");
   for (const auto& [asked, answer] : {std::pair("1\n", "one\n"), std::pair("3", "three\n")}) {
-    const Finished finished = fixture.chat("run", asked, {"--temperature", "0"});
+    const Finished finished = chat("run", asked, "--temperature 0");
     CHECK(finished.err == "");
     CHECK(finished.status == 0);
     CHECK(finished.out == answer);
   }
   // An empty line is no message.
-  const Finished several = fixture.chat("run", "1\n\n3\r\n2", {"--temperature", "0"});
-  CHECK(several.status == 0);
-  CHECK(lines_of(several.out).size() == 3);
+  CHECK(lines_of(must(chat("run", "1\n\n3\r\n2", "--temperature 0")).out).size() == 3);
   // Packed or not, what is held back is as likely.
-  const Json packed = fixture.eval("run"), alone = fixture.eval("run", {"data.packing=false"});
+  const Json packed = eval("run"), alone = eval("run", "data.packing=false");
   CHECK(packed["loss"].get<double>() == doctest::Approx(alone["loss"].get<double>()).epsilon(1e-5));
   CHECK(packed["loss"] < 0.5);
 }
 
-TEST_CASE("chat: what the model remembers is what it would read from the beginning") {
-  const ChatFixture fixture;
-  fixture.must_train("talk", "run");
-  const TrainedModel trained = load_trained(fixture.folder.path("run"), {}, false);
+TEST_CASE_FIXTURE(ChatFixture,
+                  "chat: what the model remembers is what it would read from the beginning") {
+  must_train("talk", "run");
+  const TrainedModel trained = load_trained(path("run"), {}, false);
   auto& task = dynamic_cast<LanguageModel&>(*trained.task);
   const auto& tokenizer = dynamic_cast<const BytePairTokenizer&>(task.tokenizer());
   const ChatEncoder encoder(tokenizer, *kept_chat_template(task.metadata()), task.end_of_text());
@@ -120,123 +113,108 @@ TEST_CASE("chat: what the model remembers is what it would read from the beginni
   }
 }
 
-TEST_CASE("chat: a full context forgets the oldest exchange, and says so") {
-  const ChatFixture fixture;
-  fixture.must_train("talk", "run");
-  const std::vector<std::string> greedy = {"--temperature", "0", "--tokens", "3"};
+TEST_CASE_FIXTURE(ChatFixture, "chat: a full context forgets the oldest exchange, and says so") {
+  must_train("talk", "run");
+  const Words greedy = "--temperature 0 --tokens 3";
   std::string messages;
   for (int i = 0; i < 6; ++i) messages += "1 2 3 4 1 2 3\n";
-  const Finished finished = fixture.chat("run", messages, greedy);
-  CHECK(finished.status == 0);
-  check_says(finished.err, {"tapestry: the context is full: the oldest exchange is removed\n"});
-  const Finished too_long = fixture.chat("run", "1\n" + std::string(200, 'z') + "\n", greedy);
-  CHECK(too_long.status == 2);
-  check_says(too_long.err, {"standard input: line 2: the message has ",
-                            " tokens with its chat template; expected at most 96"});
-  const Finished endless = fixture.chat("run", "1\n", {"--temperature", "100", "--seed", "3"});
-  CHECK(endless.status == 0);
+  check_says(must(chat("run", messages, greedy)).err,
+             {"tapestry: the context is full: the oldest exchange is removed\n"});
+  check_fails(chat("run", "1\n" + std::string(200, 'z') + "\n", greedy),
+              {"standard input: line 2: the message has ",
+               " tokens with its chat template; expected at most 96"});
+  must(chat("run", "1\n", "--temperature 100 --seed 3"));
 }
 
-TEST_CASE("chat: on conversations a training resumes to the same bits, on any number of threads") {
-  const ChatFixture fixture;
-  fixture.must_train("talk", "whole", {"train.threads=1"});
-  fixture.must_train("talk", "run", {"train.threads=2", "train.steps=20"});
-  fixture.must_train("talk", "run", {"train.threads=2", "--resume"});
-  check_same_run(fixture, "whole", "run");
-  fixture.folder.write("talks.jsonl", words() + R"({"prompt": "5", "completion": "five"})");
-  const Finished other = fixture.train("talk", "run", {"--resume", "train.steps=50"});
-  CHECK(other.status == 2);
+TEST_CASE_FIXTURE(
+    ChatFixture,
+    "chat: on conversations a training resumes to the same bits, on any number of threads") {
+  must_train("talk", "whole", "train.threads=1");
+  must_train("talk", "run", "train.threads=2 train.steps=20");
+  must_train("talk", "run", "train.threads=2 --resume");
+  check_same_run(*this, "whole", "run");
+  write("talks.jsonl", words() + R"({"prompt": "5", "completion": "five"})");
+  CHECK(train("talk", "run", "--resume train.steps=50").status == 2);
 }
 
-TEST_CASE("chat: kinds of models, rows and templates") {
-  const ChatFixture fixture;
-  const std::vector<std::vector<std::string>> all = {
-      {"data.packing=false", "model.attention=random-features"},
-      {"data.packing=false", "model.kind=recurrent", "model.width=16"},
-      {"model.positions=learned", "model.window=20", "train.checkpoint_activations=true"},
-      {"data.template=llama3", "model.positions=sinusoidal", "model.key_value_heads=1"},
+TEST_CASE_FIXTURE(ChatFixture, "chat: kinds of models, rows and templates") {
+  const std::vector<Words> all = {
+      "data.packing=false model.attention=random-features",
+      "data.packing=false model.kind=recurrent model.width=16",
+      "model.positions=learned model.window=20 train.checkpoint_activations=true",
+      "data.template=llama3 model.positions=sinusoidal model.key_value_heads=1",
       {"data.template=Q: {user}\\nA: {assistant}\\n", "train.micro_batches=2"}};
-  for (const std::vector<std::string>& keys : all) {
+  for (const Words& keys : all) {
     CAPTURE(keys.front());
-    std::vector<std::string> few = keys;
-    few.insert(few.end(), {"train.steps=2", "train.eval_every=2"});
-    std::filesystem::remove_all(fixture.folder.path("run"));
-    fixture.must_train("talk", "run", few);
-    const Finished finished = fixture.chat("run", "1\n2\n", {"--tokens", "4"});
+    Words few = keys + Words{"train.steps=2", "train.eval_every=2"};
+    std::filesystem::remove_all(path("run"));
+    must_train("talk", "run", few);
+    const Finished finished = chat("run", "1\n2\n", "--tokens 4");
     CHECK(finished.err == "");
     CHECK(finished.status == 0);
   }
 }
 
-TEST_CASE("bug: chat: a recurrent network without --tokens may answer without an end") {
-  const ChatFixture fixture;
-  fixture.must_train("talk", "run",
-                     {"data.packing=false", "model.kind=recurrent", "model.width=16",
-                      "train.steps=1", "train.eval_every=1"});
-  const auto answer = [&](const std::vector<std::string>& more) {
-    return fixture.chat("run", "1\n", more);
-  };
-  const Finished by_default = answer({"--temperature", "0"});
-  CHECK(by_default.status == 0);
-  CHECK(by_default.out == answer({"--temperature", "0", "--tokens", "1000"}).out);
-  CHECK(by_default.out != answer({"--temperature", "0", "--tokens", "999"}).out);
-  check_says(tapestry_run({"chat", "--help"}).out, {"1000 with a recurrent network"});
+TEST_CASE_FIXTURE(ChatFixture,
+                  "bug: chat: a recurrent network without --tokens may answer without an end") {
+  must_train(
+      "talk", "run",
+      "data.packing=false model.kind=recurrent model.width=16 train.steps=1 train.eval_every=1");
+  const auto answer = [&](const Words& more) { return chat("run", "1\n", more); };
+  const Finished by_default = must(answer("--temperature 0"));
+  CHECK(by_default.out == answer("--temperature 0 --tokens 1000").out);
+  CHECK(by_default.out != answer("--temperature 0 --tokens 999").out);
+  check_says(tapestry_run("chat --help").out, {"1000 with a recurrent network"});
 }
 
-TEST_CASE("chat: what is longer than the context is cut or left out, and said once") {
-  const ChatFixture fixture;
+TEST_CASE_FIXTURE(ChatFixture,
+                  "chat: what is longer than the context is cut or left out, and said once") {
   std::string much;  // of letters that no tokenizer makes short
   for (std::uint32_t i = 0, state = 1; i < 600; ++i) {
     state = state * 1103515245 + 12345;
     much += static_cast<char>('a' + (state >> 16) % 26);
   }
-  fixture.folder.write("talks.jsonl",
-                       words() + Json{{"prompt", "long"}, {"completion", much}}.dump() + "\n" +
+  write("talks.jsonl", words() + Json{{"prompt", "long"}, {"completion", much}}.dump() + "\n" +
                            Json{{"prompt", much}, {"completion", "no"}}.dump() + "\n");
-  const Finished finished =
-      tapestry_run(with_sets({"train", fixture.folder.path("talk.toml"), "--out",
-                              fixture.folder.path("run"), "train.steps=1"}));
-  CHECK(finished.status == 0);
-  check_says(
-      finished.out,
+  check_prints(
+      tapestry_run("train {} --out {} train.steps=1", path("talk.toml"), path("run")),
       {"of 62 conversations, 2 are longer than model.context = 96 and are truncated; 1 without a "
        "remaining answer are left out\n"});
 }
 
-TEST_CASE("chat: what cannot be trained on is refused in a line, and leaves nothing") {
-  const ChatFixture fixture;
-  check_says(fixture.refused({"data.template="}),
+TEST_CASE_FIXTURE(ChatFixture,
+                  "chat: what cannot be trained on is refused in a line, and leaves nothing") {
+  check_says(refused("data.template="),
              {"data.template", "the tokenizer has no chat template; set it to \"chatml\""});
-  check_says(fixture.refused({"data.template={user"}), {"data.template", "a single '{'"});
-  check_says(fixture.refused({"data.tokenizer="}),
+  check_says(refused({"data.template={user"}), {"data.template", "a single '{'"});
+  check_says(refused("data.tokenizer="),
              {"data.tokenizer", "set the key to \"train\", or to a tokenizer.json"});
-  check_says(fixture.refused({"model.attention=random-features"}),
+  check_says(refused("model.attention=random-features"),
              {"data.packing", "random features cannot separate the conversations of a row"});
-  check_says(fixture.refused({"model.kind=recurrent"}),
+  check_says(refused("model.kind=recurrent"),
              {"data.packing", "a recurrent network cannot separate the conversations"});
-  check_says(fixture.refused({"model.context=4"}),
+  check_says(refused("model.context=4"),
              {"model.context", "no conversation of the training split has an answer within"});
-  check_says(fixture.refused({"data.path=" + fixture.folder.path("none.jsonl")}), {"none.jsonl"});
-  fixture.folder.write("talks.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}\n");
-  check_says(fixture.refused({}), {"data.path", "contains one conversation; expected at least 2"});
-  fixture.folder.write("talks.jsonl", words() + "{\"text\": 1}\n");
-  check_says(fixture.refused({}), {"talks.jsonl: line 61: found the fields \"text\""});
+  check_says(refused({"data.path=" + path("none.jsonl")}), {"none.jsonl"});
+  write("talks.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}\n");
+  check_says(refused({}), {"data.path", "contains one conversation; expected at least 2"});
+  write("talks.jsonl", words() + "{\"text\": 1}\n");
+  check_says(refused({}), {"talks.jsonl: line 61: found the fields \"text\""});
 }
 
-TEST_CASE("tokenizer encode: conversations, and which of their tokens are learned") {
-  const ChatFixture fixture;
-  const std::string folder = fixture.folder.path();
+TEST_CASE_FIXTURE(ChatFixture,
+                  "tokenizer encode: conversations, and which of their tokens are learned") {
+  const std::string folder = path();
   const std::vector<std::string> texts = {words()};
   const auto tokenizer = BytePairTokenizer::train(
       texts,
       {.vocabulary = 270, .special_tokens = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}});
-  fixture.folder.write("tokenizer.json", tokenizer.to_json());
-  fixture.folder.write("one.jsonl", R"({"prompt": "1", "completion": "one"})");
-  const auto encode = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"tokenizer", "encode", "one.jsonl"});
-    return tapestry_run(more, {.folder = folder});
+  write("tokenizer.json", tokenizer.to_json());
+  write("one.jsonl", R"({"prompt": "1", "completion": "one"})");
+  const auto encode = [&](const Words& more) {
+    return tapestry_run("tokenizer encode one.jsonl" + more, {.folder = folder});
   };
-  const std::vector<std::string> by_chatml = {"--conversations", "--chat-template", "chatml"};
+  const Words by_chatml = "--conversations --chat-template chatml";
   const Finished finished = encode(by_chatml);
   CHECK(finished.err == "");
   const Json made = Json::parse(finished.out);
@@ -250,16 +228,15 @@ TEST_CASE("tokenizer encode: conversations, and which of their tokens are learne
   const std::string jinja =
       R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + )"
       R"(message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{{ '<|im_start|>assistant\n' }})";
-  check_says(encode({"--conversations"}).err, {"the folder has no chat template"});
-  fixture.folder.write("tokenizer_config.json", Json{{"chat_template", jinja}}.dump());
-  CHECK(encode({"--conversations"}).out == finished.out);
-  fixture.folder.write("chat_template.jinja", "[INST]{{ messages }}");
-  check_says(encode({"--conversations"}).err, {"the template is neither ChatML's nor Llama 3's"});
-  check_says(encode({"--conversations", "--json"}).err,
+  check_says(encode("--conversations").err, {"the folder has no chat template"});
+  write("tokenizer_config.json", Json{{"chat_template", jinja}}.dump());
+  CHECK(encode("--conversations").out == finished.out);
+  write("chat_template.jinja", "[INST]{{ messages }}");
+  check_says(encode("--conversations").err, {"the template is neither ChatML's nor Llama 3's"});
+  check_says(encode("--conversations --json").err,
              {"--conversations: cannot be combined with --json"});
-  check_says(encode({"--chat-template", "chatml"}).err,
-             {"--chat-template: requires --conversations"});
-  fixture.folder.write("one.jsonl", "{}\n");
+  check_says(encode("--chat-template chatml").err, {"--chat-template: requires --conversations"});
+  write("one.jsonl", "{}\n");
   check_says(encode(by_chatml).err, {"one.jsonl: line 1: found the fields none"});
 }
 
@@ -272,19 +249,20 @@ struct Told {
         generation(Json::parse(read_bytes(folder + "/generation_config.json"))) {}
 };
 
-TEST_CASE("bug: a model of conversations left without its template and the end of its answers") {
-  const ChatFixture fixture;
+TEST_CASE_FIXTURE(
+    ChatFixture,
+    "bug: a model of conversations left without its template and the end of its answers") {
   const std::string exchange = "Q: {user}\nA: {assistant}\n";
   for (const std::string& text : {std::string("chatml"), std::string("llama3"), exchange}) {
     CAPTURE(text);
-    fs::remove_all(fixture.folder.path("run"));
-    fixture.must_train("talk", "run",
-                       {"data.template=" + text, "model.activation=gelu_tanh",
-                        "model.positions=learned", "train.steps=30"});
-    const std::string run = fixture.folder.path("run"), out = fixture.folder.path("out"),
-                      file = fixture.folder.path("run.gguf");
-    REQUIRE(tapestry_run({"export", run, "--out", out}).err == "");
-    REQUIRE(tapestry_run({"export", run, "--format", "gguf", "--out", file}).err == "");
+    fs::remove_all(path("run"));
+    must_train(
+        "talk", "run",
+        Words("data.template={} model.activation=gelu_tanh model.positions=learned train.steps=30",
+              text));
+    const std::string run = path("run"), out = path("out"), file = path("run.gguf");
+    REQUIRE(tapestry_run("export {} --out {}", run, out).err == "");
+    REQUIRE(tapestry_run("export {} --format gguf --out {}", run, file).err == "");
     const Told told(out);
     const TrainedModel trained = load_trained(run, {}, false);
     const auto& task = dynamic_cast<const LanguageModel&>(*trained.task);
@@ -302,11 +280,11 @@ TEST_CASE("bug: a model of conversations left without its template and the end o
     CHECK(chat_template_from_jinja(jinja)->turns == read_chat_template(text).turns);
     CHECK(read_bytes(file).find(jinja) != std::string::npos);
     // Both come back as a model that is talked with alike.
-    const std::string said = fixture.chat("run", "1\n3\n", {"--temperature", "0"}).out;
+    const std::string said = chat("run", "1\n3\n", "--temperature 0").out;
     for (const std::string& place : {out, file}) {
-      fs::remove_all(fixture.folder.path("again"));
-      REQUIRE(tapestry_run({"import", place, "--out", fixture.folder.path("again")}).err == "");
-      const Finished again = fixture.chat("again", "1\n3\n", {"--temperature", "0"});
+      fs::remove_all(path("again"));
+      REQUIRE(tapestry_run("import {} --out {}", place, path("again")).err == "");
+      const Finished again = chat("again", "1\n3\n", "--temperature 0");
       CHECK(again.err == "");
       CHECK(again.out == said);
     }
@@ -315,37 +293,37 @@ TEST_CASE("bug: a model of conversations left without its template and the end o
   }
 }
 
-TEST_CASE("bug: a model that was tuned on conversations left with the template of its base") {
-  const ChatFixture fixture;
-  fixture.must_train("talk", "first",
-                     {"model.activation=gelu_tanh", "model.positions=learned", "train.steps=2"});
-  const std::string base = fixture.folder.path("base"), out = fixture.folder.path("out");
-  REQUIRE(tapestry_run({"export", fixture.folder.path("first"), "--out", base}).err == "");
+TEST_CASE_FIXTURE(
+    ChatFixture,
+    "bug: a model that was tuned on conversations left with the template of its base") {
+  must_train("talk", "first", "model.activation=gelu_tanh model.positions=learned train.steps=2");
+  const std::string base = path("base"), out = path("out");
+  REQUIRE(tapestry_run("export {} --out {}", path("first"), base).err == "");
   // As a base has it: another template, in both files, and a text that ends otherwise.
   Json settings = Told(base).settings;
   const std::int32_t end_of_text = 0;
   settings["eos_token"] = {{"content", "<|endoftext|>"}};
   settings["chat_template"] = "{{ messages }}";
   settings["own"] = "kept";
-  fixture.folder.write("base/tokenizer_config.json", settings.dump());
-  fixture.folder.write("base/chat_template.jinja", "{{ messages }}");
+  write("base/tokenizer_config.json", settings.dump());
+  write("base/chat_template.jinja", "{{ messages }}");
   for (const char* name : {"base/config.json", "base/generation_config.json"}) {
-    Json json = Json::parse(read_bytes(fixture.folder.path(name)));
+    Json json = Json::parse(read(name));
     json["eos_token_id"] = end_of_text;
     json["own"] = name == std::string("base/generation_config.json") ? Json(1) : Json();
     if (json["own"].is_null()) json.erase("own");
-    fixture.folder.write(name, json.dump());
+    write(name, json.dump());
   }
-  REQUIRE(tapestry_run({"import", base, "--out", fixture.folder.path("run")}).err == "");
+  REQUIRE(tapestry_run("import {} --out {}", base, path("run")).err == "");
   const auto tune = [&](const std::string& run) {
-    const Finished tuned = tapestry_run(with_sets(
-        {"train", fixture.folder.path("talk.toml"), "--from", fixture.folder.path("run"), "--quiet",
-         "--out", fixture.folder.path(run), "data.tokenizer=" + base + "/tokenizer.json",
-         "model.positions=learned", "model.activation=gelu_tanh", "train.steps=2"}));
+    const Finished tuned =
+        tapestry_run({"train", path("talk.toml"), "--from", path("run"), "--quiet", "--out",
+                      path(run), "data.tokenizer=" + base + "/tokenizer.json",
+                      "model.positions=learned", "model.activation=gelu_tanh", "train.steps=2"});
     REQUIRE_MESSAGE(tuned.status == 0, tuned.err);
   };
   tune("tuned");
-  REQUIRE(tapestry_run({"export", fixture.folder.path("tuned"), "--out", out}).err == "");
+  REQUIRE(tapestry_run("export {} --out {}", path("tuned"), out).err == "");
   CHECK(!fs::exists(out + "/chat_template.jinja"));
   const Told told(out);
   CHECK(told.settings["eos_token"] == "<|im_end|>");
@@ -355,29 +333,25 @@ TEST_CASE("bug: a model that was tuned on conversations left with the template o
   CHECK(told.generation["own"] == 1);
   CHECK(told.generation["eos_token_id"][1] == end_of_text);
   CHECK(told.generation["eos_token_id"] == told.config["eos_token_id"]);
-  const std::string file = fixture.folder.path("tuned.gguf");
-  REQUIRE(tapestry_run({"export", fixture.folder.path("tuned"), "--format", "gguf", "--out", file})
-              .err == "");
+  const std::string file = path("tuned.gguf");
+  REQUIRE(tapestry_run("export {} --format gguf --out {}", path("tuned"), file).err == "");
   CHECK(read_bytes(file).find("{{ messages }}") == std::string::npos);
 }
 
-TEST_CASE("chat: what cannot be talked with is refused in a line") {
-  const ChatFixture fixture;
-  fixture.must_train("toy", "toy", {"train.steps=1"});
-  CHECK(fixture.chat("toy", "1\n").status == 2);
-  check_says(fixture.chat("toy", "1\n").err, {"generates no text; chat needs a language model"});
-  fixture.must_train("text", "text", {"train.steps=1"});
-  check_says(fixture.chat("text", "1\n").err,
-             {"this run's model has no chat template; give --template"});
-  check_says(fixture.chat("text", "1\n", {"--template", "chatml"}).err,
+TEST_CASE_FIXTURE(ChatFixture, "chat: what cannot be talked with is refused in a line") {
+  must_train("toy", "toy", "train.steps=1");
+  CHECK(chat("toy", "1\n").status == 2);
+  check_says(chat("toy", "1\n").err, {"generates no text; chat needs a language model"});
+  must_train("text", "text", "train.steps=1");
+  check_says(chat("text", "1\n").err, {"this run's model has no chat template; give --template"});
+  check_says(chat("text", "1\n", "--template chatml").err,
              {"this run's model is character-level, which has no chat template"});
-  fixture.must_train("talk", "run", {"train.steps=1"});
-  check_says(fixture.chat("run", "\xff\n").err, {"standard input: line 1: ", "UTF-8"});
-  check_says(fixture.chat("run", "1\n", {"--template", "llama3"}).err,
+  must_train("talk", "run", "train.steps=1");
+  check_says(chat("run", "\xff\n").err, {"standard input: line 1: ", "UTF-8"});
+  check_says(chat("run", "1\n", "--template llama3").err,
              {"the tokenizer has no special token <|begin_of_text|>"});
-  check_says(
-      fixture.chat("run", "1\n", {"--template", "Q: {user} A: {assistant}", "--system", "x"}).err,
-      {"no {system} for a system message"});
+  check_says(chat("run", "1\n", {"--template", "Q: {user} A: {assistant}", "--system", "x"}).err,
+             {"no {system} for a system message"});
 }
 
 TEST_SUITE_END();

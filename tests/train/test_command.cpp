@@ -35,15 +35,15 @@ const RegisterCommand<Greet> registered("greet", "say a name");
 TEST_SUITE_BEGIN("command");
 
 TEST_CASE("command: one that a source file registers is parsed, run and refused like the others") {
-  CHECK(run_here({"greet", "Ada", "--times", "2", "--loudly"}).status == 7);
+  CHECK(run_here("greet Ada --times 2 --loudly").status == 7);
   CHECK(greeted == "Ada!Ada!");
-  CHECK(run_here({"greet", "Ada"}).status == 7);  // nothing is left of the time before
+  CHECK(run_here("greet Ada").status == 7);  // nothing is left of the time before
   CHECK(greeted == "Ada");
-  CHECK(run_here({"greet"}).status == 2);
-  CHECK(run_here({"greet", "Ada", "--times", "4"}).status == 2);
-  CHECK(run_here({"greet", "Ada", "--time", "2"}).status == 2);
-  CHECK(run_here({"greet", "Ada", "Bob"}).status == 2);
-  CHECK(run_here({"gret"}).status == 2);
+  CHECK(run_here("greet").status == 2);
+  CHECK(run_here("greet Ada --times 4").status == 2);
+  CHECK(run_here("greet Ada --time 2").status == 2);
+  CHECK(run_here("greet Ada Bob").status == 2);
+  CHECK(run_here("gret").status == 2);
   CHECK(greeted == "Ada");
 }
 

@@ -22,219 +22,166 @@ namespace {
 using Json = nlohmann::json;
 
 // A tiny run to sample, evaluate and damage, in a folder to run commands in.
-class SmallFixture {
+class SmallFixture : public CommandFolder {
  public:
   SmallFixture() {
-    folder.write("story.txt", story());
-    folder.write("text.toml", "task = \"language-model\"\ndata.path = \"story.txt\"\n");
-    run({"train", "text.toml", "--out", "run", "model.layers=1", "model.heads=1", "model.width=4",
-         "model.context=8", "train.steps=3", "train.batch_size=2"});
+    write("story.txt", story());
+    write("text.toml", "task = \"language-model\"\ndata.path = \"story.txt\"\n");
+    run("train text.toml --out run model.layers=1 model.heads=1 model.width=4 model.context=8 "
+        "train.steps=3 train.batch_size=2");
   }
-  Finished run(const std::vector<std::string>& words) const {
-    return tapestry_run(with_sets(words), {.folder = folder.path()});
-  }
-  TemporaryFolder folder;
 };
 
 TEST_SUITE_BEGIN("command line");
 
-TEST_CASE("command line: what is wrong is one line on stderr, and the exit status is 2") {
-  const SmallFixture fixture;
-  const TemporaryFolder& folder = fixture.folder;
-  folder.write("broken.toml", "task = \"vae\"\n[model\n");
-  folder.write("typo.toml", "task = \"vae\"\n[model]\nlatnet = 3\n");
-  folder.write("notes.txt", "no checkpoint");
-  std::filesystem::create_directories(folder.path("empty"));
-  std::filesystem::create_directories(folder.path("damaged"));
-  std::filesystem::create_directories(folder.path("unfinished"));
-  folder.write("unfinished/metrics.jsonl", "");
-  folder.write("latin.txt", "caf\xe9");
-  const auto write_pair = [&](const char* name, const std::string& de, const std::string& en) {
-    std::filesystem::create_directories(folder.path(name));
-    folder.write(fmt::format("{}/train.de", name), de);
-    folder.write(fmt::format("{}/train.en", name), en);
+TEST_CASE_FIXTURE(SmallFixture,
+                  "command line: what is wrong is one line on stderr, and the exit status is 2") {
+  write("broken.toml", "task = \"vae\"\n[model\n");
+  write("typo.toml", "task = \"vae\"\n[model]\nlatnet = 3\n");
+  write("notes.txt", "no checkpoint");
+  std::filesystem::create_directories(path("empty"));
+  write("unfinished/metrics.jsonl", "");
+  write("latin.txt", "caf\xe9");
+  const auto write_pair = [&](const std::string& name, const char* de, const char* en) {
+    write(name + "/train.de", de);
+    write(name + "/train.en", en);
   };
   write_pair("uneven", "eins\nzwei\n", "one\n");
   write_pair("gap", "eins\nzwei\n", "\ntwo\n");
   write_pair("latin", "zw\xf6lf\n", "twelve\n");
-  std::filesystem::create_directories(folder.path("scratched"));
-  std::filesystem::create_directories(folder.path("endless"));
-  folder.write("endless/metrics.jsonl", std::string((1 << 14) + 1, ' ') + "\n");
-  const std::string line = R"({"step":1,"split":"val","elapsed_s":2})";
-  folder.write("scratched/metrics.jsonl", line + "\n\x01\n");
-  std::filesystem::create_directories(folder.path("timeless"));
-  folder.write("timeless/metrics.jsonl", R"({"step":1,"split":"val","loss":2})"
-                                         "\n");
-  const std::string good = read_bytes(folder.path("run/checkpoint.safetensors"));
-  folder.write("damaged/checkpoint.safetensors", good.substr(0, good.size() / 2));
-  struct Row {
-    std::vector<std::string> words, parts;
-  };
-  const Row rows[] = {
+  write("endless/metrics.jsonl", std::string((1 << 14) + 1, ' ') + "\n");
+  write("scratched/metrics.jsonl", R"({"step":1,"split":"val","elapsed_s":2})"
+                                   "\n\x01\n");
+  write("timeless/metrics.jsonl", R"({"step":1,"split":"val","loss":2})"
+                                  "\n");
+  const std::string good = read("run/checkpoint.safetensors");
+  write("damaged/checkpoint.safetensors", good.substr(0, good.size() / 2));
+  const Refusal rows[] = {
       {{},
        {"COMMAND is required",
         "attention, bench, chat, compare, config, doctor, eval, export, gradcheck, import, latent, "
         "list, manual, plan, replay, report, sample, tokenizer, tokens, train, verify"}},
       {{""}, {"COMMAND is required"}},
-      {{"trian"}, {"no command trian", "did you mean train?"}},
-      {{"smaple", "run"}, {"did you mean sample?"}},
-      {{"--versoin"}, {"--versoin", "did you mean --version?"}},
-      {{"train"}, {"CONFIG is required"}},
-      {{"eval"}, {"RUN is required"}},
-      {{"sample"}, {"RUN is required"}},
-      {{"gradcheck"}, {"CONFIG is required"}},
-      {{"doctor"}, {"CONFIG is required"}},
-      {{"config"}, {"CONFIG is required"}},
-      {{"train", "sort", "--thread", "2"}, {"--thread", "did you mean --threads?"}},
-      {{"train", "sort", "--resum"}, {"did you mean --resume?"}},
-      {{"eval", "run", "--jsn"}, {"did you mean --json?"}},
-      {{"sample", "run", "--temprature", "1"}, {"did you mean --temperature?"}},
-      {{"train", "sort", "reverse"}, {"unexpected reverse"}},
-      {{"train", "srot"}, {"srot", "did you mean sort?"}},
-      {{"gradcheck", "shakespeare-ch"}, {"did you mean shakespeare-char?"}},
-      {{"config", "none.toml"}, {"none.toml: no such file"}},
-      {{"train", "sort", "--set"}, {"--set"}},
-      {{"train", "sort", "--set", "train.steps"}, {"--set train.steps: expected key=value"}},
-      {{"train", "sort", "train.stesp=3"}, {"--set: unknown key train.stesp", "train.steps?"}},
-      {{"train", "sort", "train.steps=many"}, {"train.steps = \"many\": expected an integer"}},
-      {{"train", "sort", "train.steps=0"}, {"train.steps = 0: expected between 1 and"}},
-      {{"train", "sort", "task=vea"}, {"\"vea\"", "did you mean \"vae\"?"}},
-      {{"train", "sort", "model.heads=3"}, {"model.heads = 3: must divide model.width = 64"}},
-      {{"train", "sort", "train.micro_batches=3"}, {"must divide train.batch_size = 64"}},
-      {{"train", "sort", "optim.name=adma"}, {"did you mean \"adam\"?"}},
-      {{"config", "broken.toml"}, {"broken.toml:2:"}},
-      {{"config", "typo.toml"}, {"typo.toml:3:1: unknown key model.latnet", "model.latent?"}},
-      {{"train", "sort", "--threads", "0"}, {"--threads"}},
-      {{"train", "sort", "--threads", "two"}, {"--threads"}},
-      {{"train", "sort", "--out"}, {"--out"}},
+      {"smaple run", {"did you mean sample?"}},
+      {"--versoin", {"--versoin", "did you mean --version?"}},
+      {"eval", {"RUN is required"}},
+      {"sample", {"RUN is required"}},
+      {"gradcheck", {"CONFIG is required"}},
+      {"doctor", {"CONFIG is required"}},
+      {"config", {"CONFIG is required"}},
+      {"train sort --resum", {"did you mean --resume?"}},
+      {"eval run --jsn", {"did you mean --json?"}},
+      {"sample run --temprature 1", {"did you mean --temperature?"}},
+      {"train sort reverse", {"unexpected reverse"}},
+      {"gradcheck shakespeare-ch", {"did you mean shakespeare-char?"}},
+      {"config none.toml", {"none.toml: no such file"}},
+      {"train sort --set", {"--set"}},
+      {"train sort --set train.steps", {"--set train.steps: expected key=value"}},
+      {"train sort train.stesp=3", {"--set: unknown key train.stesp", "train.steps?"}},
+      {"train sort train.steps=many", {"train.steps = \"many\": expected an integer"}},
+      {"train sort train.steps=0", {"train.steps = 0: expected between 1 and"}},
+      {"train sort task=vea", {"\"vea\"", "did you mean \"vae\"?"}},
+      {"train sort train.micro_batches=3", {"must divide train.batch_size = 64"}},
+      {"train sort optim.name=adma", {"did you mean \"adam\"?"}},
+      {"config broken.toml", {"broken.toml:2:"}},
+      {"config typo.toml", {"typo.toml:3:1: unknown key model.latnet", "model.latent?"}},
+      {"train sort --threads two", {"--threads"}},
+      {"train sort --out", {"--out"}},
       {{"train", "sort", "--out", ""}, {"--out", "expected a name"}},
-      {{"train", "sort", "--out", "notes.txt"}, {"notes.txt is a file, not a folder"}},
-      {{"train", "sort", "--out", "notes.txt/run"}, {"notes.txt is a file, not a folder"}},
-      {{"train", "sort", "--resume"}, {"runs/sort: no such run"}},
-      {{"train", "sort", "--seeds", "0"}, {"--seeds"}},
-      {{"train", "text.toml", "--out", "run"}, {"run: already holds a run; add --resume"}},
-      {{"train", "text.toml", "--out", "unfinished"},
-       {"unfinished: already holds an unfinished run"}},
-      {{"train", "text.toml", "--out", "new", "data.path=none.txt"}, {"none.txt", "no such file"}},
-      {{"train", "shakespeare-char", "--out", "new"}, {"there is no text", "86c4e6aa9db7c042"}},
-      {{"eval", "none"}, {"none: no such run"}},
-      {{"eval", "empty"}, {"empty: not a run", "checkpoint.safetensors"}},
-      {{"eval", "notes.txt"}, {"notes.txt: byte 0: "}},
-      {{"eval", "damaged"}, {"damaged/checkpoint.safetensors: ", "truncated"}},
-      {{"sample", "damaged"}, {"damaged/checkpoint.safetensors: ", "truncated"}},
-      {{"train", "text.toml", "--out", "damaged", "--resume"}, {"truncated"}},
-      {{"eval", "run", "model.width=8"}, {"best.safetensors: tensor ", "the config expects"}},
-      {{"eval", "run", "train.eval_batch_size=0"}, {"train.eval_batch_size = 0"}},
-      {{"sample", "run", "--prompt", "été"}, {"'é' (U+00E9)", "not in the vocabulary"}},
+      {"train sort --out notes.txt", {"notes.txt is a file, not a folder"}},
+      {"train sort --out notes.txt/run", {"notes.txt is a file, not a folder"}},
+      {"train sort --resume", {"runs/sort: no such run"}},
+      {"train sort --seeds 0", {"--seeds"}},
+      {"train text.toml --out run", {"run: already holds a run; add --resume"}},
+      {"train text.toml --out unfinished", {"unfinished: already holds an unfinished run"}},
+      {"train text.toml --out new data.path=none.txt", {"none.txt", "no such file"}},
+      {"train shakespeare-char --out new", {"there is no text", "86c4e6aa9db7c042"}},
+      {"eval none", {"none: no such run"}},
+      {"eval empty", {"empty: not a run", "checkpoint.safetensors"}},
+      {"eval notes.txt", {"notes.txt: byte 0: "}},
+      {"eval damaged", {"damaged/checkpoint.safetensors: ", "truncated"}},
+      {"sample damaged", {"damaged/checkpoint.safetensors: ", "truncated"}},
+      {"train text.toml --out damaged --resume", {"truncated"}},
+      {"eval run model.width=8", {"best.safetensors: tensor ", "the config expects"}},
+      {"eval run train.eval_batch_size=0", {"train.eval_batch_size = 0"}},
+      {"sample run --prompt été", {"'é' (U+00E9)", "not in the vocabulary"}},
       {{"sample", "run", "--prompt", "\xff"}, {"not UTF-8"}},
-      {{"sample", "run", "--top-p", "2"}, {"--top-p"}},
-      {{"sample", "run", "--count", "0"}, {"--count"}},
-      {{"sample", "run", "--temperature", "-1"}, {"--temperature"}},
-      {{"sample", "run", "--temperature", "nan"}, {"--temperature"}},
-      {{"attention"}, {"RUN is required"}},
+      {"sample run --top-p 2", {"--top-p"}},
+      {"sample run --count 0", {"--count"}},
+      {"sample run --temperature -1", {"--temperature"}},
+      {"sample run --temperature nan", {"--temperature"}},
+      {"attention", {"RUN is required"}},
       {{"attention", "run", "--prompt", "green bottles"}, {"13 tokens", "1 to 8"}},
-      {{"attention", "run", "--prompt", "wall", "--layer", "3"},
-       {"--layer 3", "blocks.0.attention"}},
-      {{"attention", "run", "--prompt", "wall", "--head", "1"}, {"--head 1", "heads 0 to 0"}},
-      {{"tokenizer"}, {"COMMAND is required", "train"}},
-      {{"tokenizer", "train"}, {"FILE is required"}},
-      {{"tokenizer", "train", "none.txt"}, {"none.txt", "No such file"}},
-      {{"tokenizer", "train", "latin.txt"}, {"latin.txt", "byte 3", "UTF-8"}},
-      {{"tokenizer", "train", "story.txt", "--vocabulary", "10"}, {"--vocabulary"}},
-      {{"train", "multi30k", "--out", "new"}, {"no sentence pairs", "train.de", "Multi30k"}},
-      {{"train", "multi30k", "--out", "new", "data.path=uneven"},
-       {"train.de: line 2", "no translation"}},
-      {{"train", "multi30k", "--out", "new", "data.path=gap"}, {"train.en: line 1", "empty line"}},
-      {{"train", "multi30k", "--out", "new", "data.path=latin"}, {"train.de: ", "line 1", "UTF-8"}},
-      {{"train", "multi30k", "--out", "new", "data.path=uneven", "data.target_language=fr"},
+      {"attention run --prompt wall --layer 3", {"--layer 3", "blocks.0.attention"}},
+      {"attention run --prompt wall --head 1", {"--head 1", "heads 0 to 0"}},
+      {"tokenizer", {"COMMAND is required", "train"}},
+      {"tokenizer train", {"FILE is required"}},
+      {"tokenizer train none.txt", {"none.txt", "No such file"}},
+      {"tokenizer train latin.txt", {"latin.txt", "byte 3", "UTF-8"}},
+      {"tokenizer train story.txt --vocabulary 10", {"--vocabulary"}},
+      {"train multi30k --out new", {"no sentence pairs", "train.de", "Multi30k"}},
+      {"train multi30k --out new data.path=uneven", {"train.de: line 2", "no translation"}},
+      {"train multi30k --out new data.path=gap", {"train.en: line 1", "empty line"}},
+      {"train multi30k --out new data.path=latin", {"train.de: ", "line 1", "UTF-8"}},
+      {"train multi30k --out new data.path=uneven data.target_language=fr",
        {"train.fr", "train.de, train.en"}},
-      {{"compare"}, {"RUN is required"}},
-      {{"compare", "run", "none"}, {"none: no such run"}},
-      {{"compare", "empty"}, {"empty: not a run, because it has no metrics.jsonl"}},
-      {{"compare", "unfinished"}, {"unfinished: has not been evaluated yet"}},
-      {{"compare", "scratched"}, {"scratched/metrics.jsonl:2: not a line of metrics"}},
-      {{"compare", "timeless"}, {"timeless/metrics.jsonl:1: not a line", "elapsed_s"}},
-      {{"compare", "endless"}, {"endless/metrics.jsonl:1: not a line", "at most 16384 bytes"}},
-      {{"bench", "gpt-char"}, {"gpt-char: ", "no shipped config", "tapestry-bench"}},
-      {{"bench", "karat"}, {"no shipped config", "did you mean karate?"}},
-      {{"bench", "cora"}, {"data.path", "there is no"}},
-      {{"bench", "--time-to-loss", "cora", "--data", "."},
+      {"compare", {"RUN is required"}},
+      {"compare run none", {"none: no such run"}},
+      {"compare empty", {"empty: not a run, because it has no metrics.jsonl"}},
+      {"compare unfinished", {"unfinished: has not been evaluated yet"}},
+      {"compare scratched", {"scratched/metrics.jsonl:2: not a line of metrics"}},
+      {"compare timeless", {"timeless/metrics.jsonl:1: not a line", "elapsed_s"}},
+      {"compare endless", {"endless/metrics.jsonl:1: not a line", "at most 16384 bytes"}},
+      {"bench gpt-char", {"gpt-char: ", "no shipped config", "tapestry-bench"}},
+      {"bench karat", {"no shipped config", "did you mean karate?"}},
+      {"bench cora", {"data.path", "there is no"}},
+      {"bench --time-to-loss cora --data .",
        {"--time-to-loss: ", "tapestry-bench", "tests/bench/README.md"}},
-      {{"bench", "--scaling"}, {"--scaling: ", "tapestry-bench"}},
-      {{"bench", "--list"}, {"--list: ", "tapestry-bench"}},
-  };
-  for (const Row& row : rows) {
-    const std::string command = fmt::format("{}", fmt::join(row.words, " "));
-    CAPTURE(command);
-    const Finished finished = fixture.run(row.words);
-    CHECK(finished.status == 2);
-    CHECK(finished.out.empty());
-    CHECK(lines_of(finished.err).size() == 1);
-    CHECK(finished.err.starts_with("tapestry: "));
-    check_says(finished.err, row.parts);
-  }
-  CHECK(!std::filesystem::exists(folder.path("new")));
-  CHECK(!std::filesystem::exists(folder.path("runs")));
+      {"bench --scaling", {"--scaling: ", "tapestry-bench"}},
+      {"bench --list", {"--list: ", "tapestry-bench"}}};
+  for (const Refusal& row : rows) check_refused(run(row.words), row.parts);
+  CHECK(!has("new"));
+  CHECK(!has("runs"));
 }
 
-TEST_CASE("command line: --resume under another config names the keys and both values") {
-  const SmallFixture fixture;
-  const std::vector<std::string> same = {
-      "train",           "text.toml",         "--out",         "run",
-      "--resume",        "model.layers=1",    "model.heads=1", "model.width=4",
-      "model.context=8", "train.batch_size=2"};
-  const auto with = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words = same;
-    words.insert(words.end(), more.begin(), more.end());
-    return fixture.run(words);
-  };
-  const std::string before = read_bytes(fixture.folder.path("run/checkpoint.safetensors"));
-  const Finished changed = with({"train.steps=6", "model.width=16", "optim.learning_rate=0.5"});
-  CHECK(changed.status == 2);
-  CHECK(lines_of(changed.err).size() == 1);
-  check_says(changed.err,
-             {"run: ", "model.width (4, now 16)", "optim.learning_rate (0.001, now 0.5)"});
-  CHECK(changed.err.find("train.steps") == std::string::npos);
-  const Finished other_task = with({"task=vae", "model.layers=1"});
-  CHECK(other_task.status == 2);
-  CHECK(read_bytes(fixture.folder.path("run/checkpoint.safetensors")) == before);
-  const Finished longer = with({"train.steps=6", "train.threads=2", "train.eval_every=2"});
-  CHECK(longer.status == 0);
-  CHECK(load_checkpoint(fixture.folder.path("run/checkpoint.safetensors")).state.step == 6);
+TEST_CASE_FIXTURE(SmallFixture,
+                  "command line: --resume under another config names the keys and both values") {
+  const Words same =
+      "train text.toml --out run --resume model.layers=1 model.heads=1 model.width=4 "
+      "model.context=8 train.batch_size=2";
+  const auto with = [&](const Words& more) { return run(same + more); };
+  const std::string before = read("run/checkpoint.safetensors");
+  const Finished changed = with("train.steps=6 model.width=16 optim.learning_rate=0.5");
+  check_fails(changed,
+              {"run: ", "model.width (4, now 16)", "optim.learning_rate (0.001, now 0.5)"});
+  CHECK(!contains(changed.err, "train.steps"));
+  CHECK(with("task=vae model.layers=1").status == 2);
+  CHECK(read("run/checkpoint.safetensors") == before);
+  must(with("train.steps=6 train.threads=2 train.eval_every=2"));
+  CHECK(load_checkpoint(path("run/checkpoint.safetensors")).state.step == 6);
 }
 
-TEST_CASE("command line: a disk or folder that cannot be written is a failure: status 1") {
-  const SmallFixture fixture;
-  const std::vector<std::string> rows[] = {
-      {"train", "sort", "--out", "/proc/run", "train.steps=1"},
-      {"sample", "run", "--out", "no/such/folder/text"},
-  };
-  for (const auto& words : rows) {
-    CAPTURE(words.front());
-    const Finished finished = fixture.run(words);
-    CHECK(finished.status == 1);
-    CHECK(lines_of(finished.err).size() == 1);
-    CHECK(finished.err.starts_with("tapestry: "));
-  }
-  check_says(fixture.run({"sample", "run", "--out", "no/such/folder/text"}).err,
-             {"no/such/folder/text: cannot open: there is no folder no/such/folder"});
+TEST_CASE_FIXTURE(SmallFixture,
+                  "command line: a disk or folder that cannot be written is a failure: status 1") {
+  check_fails(run("train sort --out /proc/run train.steps=1"), {"tapestry: "}, 1);
+  check_fails(run("sample run --out no/such/folder/text"),
+              {"tapestry: no/such/folder/text: cannot open: there is no folder no/such/folder"}, 1);
   // A checkpoint that cannot be written: the one before stays.
-  const std::string path = fixture.folder.path("run/checkpoint.safetensors");
+  const std::string path = this->path("run/checkpoint.safetensors");
   const std::string before = read_bytes(path);
   std::filesystem::create_directory(path + ".tmp");
-  const Finished finished = fixture.run({"train", "text.toml", "--out", "run", "--resume",
-                                         "model.layers=1", "model.heads=1", "model.width=4",
-                                         "model.context=8", "train.steps=5", "train.batch_size=2"});
-  CHECK(finished.status == 1);
-  check_says(finished.err, {path.substr(path.rfind("run/")), "cannot open: File exists"});
+  check_fails(run("train text.toml --out run --resume model.layers=1 model.heads=1 "
+                  "model.width=4 model.context=8 train.steps=5 train.batch_size=2"),
+              {path.substr(path.rfind("run/")), "cannot open: File exists"}, 1);
   CHECK(read_bytes(path) == before);
 }
 
-TEST_CASE("bug: command line: what is said went into a file of a run where streams were closed") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "bug: command line: what is said went into a file of a run where streams were closed") {
   for (const std::string closed : {"<&- >&-", "<&- >&- 2>&-", ">&- 2>&-"}) {
     CAPTURE(closed);
-    const std::string run = folder.path("run" + std::to_string(closed.size()));
+    const std::string run = path("run" + std::to_string(closed.size()));
     const std::string command =
         fmt::format("exec {} {} train karate --set train.steps=20 --out {} {}", TAPESTRY_EMULATOR,
                     TAPESTRY_BINARY, run, closed);
@@ -245,41 +192,31 @@ TEST_CASE("bug: command line: what is said went into a file of a run where strea
 }
 
 TEST_CASE("command line: --help and --version exit 0 and name what there is") {
-  const std::pair<std::string, std::vector<std::string>> rows[] = {
-      {"", {"train", "eval", "sample", "gradcheck", "config", "bench", "--version"}},
-      {"train",
-       {"CONFIG", "--set", "KEY=VALUE", "--out", "--resume", "--threads", "--quiet", "--seeds"}},
-      {"eval", {"RUN", "--set", "--json"}},
+  const std::pair<Words, Words> rows[] = {
+      {"", "train eval sample gradcheck config bench --version"},
+      {"train", "CONFIG --set KEY=VALUE --out --resume --threads --quiet --seeds"},
+      {"eval", "RUN --set --json"},
       {"sample",
-       {"RUN", "--prompt", "--prompt-file", "--count", "--tokens", "--stop", "--temperature",
-        "--top-k", "--top-p", "--min-p", "--repetition-penalty", "--seed", "--out"}},
-      {"tokens",
-       {"FILE", "--tokenizer", "--out", "--documents", "--end-of-text", "--verify", "--threads"}},
-      {"gradcheck", {"CONFIG", "--set", "--json"}},
-      {"doctor", {"CONFIG", "--set", "--out", "--skip", "--threads", "--json"}},
-      {"config", {"CONFIG", "--set"}},
-      {"bench", {"CONFIG", "--set", "--json", "--threads"}}};
+       "RUN --prompt --prompt-file --count --tokens --stop --temperature --top-k --top-p --min-p "
+       "--repetition-penalty --seed --out"},
+      {"tokens", "FILE --tokenizer --out --documents --end-of-text --verify --threads"},
+      {"gradcheck", "CONFIG --set --json"},
+      {"doctor", "CONFIG --set --out --skip --threads --json"},
+      {"config", "CONFIG --set"},
+      {"bench", "CONFIG --set --json --threads"}};
   for (const auto& [command, parts] : rows) {
-    CAPTURE(command);
-    std::vector<std::string> words = {"--help"};
-    if (!command.empty()) words.insert(words.begin(), command);
-    const Finished finished = tapestry_run(words);
-    CHECK(finished.status == 0);
+    const Finished finished = tapestry_run(command + "--help");
+    check_prints(finished, parts);
     CHECK(finished.err.empty());
-    check_says(finished.out, parts);
   }
-  const Finished version = tapestry_run({"--version"});
-  CHECK(version.status == 0);
-  CHECK(version.out.starts_with("tapestry 0."));
+  CHECK(must(tapestry_run("--version")).out.starts_with("tapestry 0."));
 }
 
-TEST_CASE("command line: config prints what it resolves to, which is a config") {
-  const TemporaryFolder folder;
-  const Finished printed = tapestry_run(with_sets({"config", "sort", "model.layers=3"}));
-  CHECK(printed.status == 0);
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "command line: config prints what it resolves to, which is a config") {
+  const Finished printed = must(tapestry_run("config sort model.layers=3"));
   check_says(printed.out, {"layers = 3 ", "# --set: ", "# sort:", "# default: "});
-  const Finished again = tapestry_run({"config", folder.write("again.toml", printed.out)});
-  CHECK(again.status == 0);
+  const Finished again = must(tapestry_run({"config", write("again.toml", printed.out)}));
   const auto values = [](const std::string& text) {
     std::vector<std::string> lines = lines_of(text);
     for (std::string& line : lines) line = line.substr(0, line.find(" # "));
@@ -289,101 +226,86 @@ TEST_CASE("command line: config prints what it resolves to, which is a config") 
   CHECK(values(again.out) == values(printed.out));
 }
 
-TEST_CASE("command line: a run goes to runs/NAME, the next beside it, and the last is resumed") {
-  const SmallFixture fixture;
-  const auto train = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"train", "copy", "train.steps=2"};
-    const auto keys = small("toy-sequence");
-    words.insert(words.end(), keys.begin(), keys.end());
-    words.insert(words.end(), more.begin(), more.end());
-    return fixture.run(words).status;
+TEST_CASE_FIXTURE(
+    SmallFixture,
+    "command line: a run goes to runs/NAME, the next beside it, and the last is resumed") {
+  const auto train = [&](const Words& more) {
+    Words words = "train copy train.steps=2" + small("toy-sequence") + more;
+    return this->run(words).status;
   };
   const auto step_of = [&](const std::string& run) {
-    return load_checkpoint(fixture.folder.path("runs/" + run + "/checkpoint.safetensors"))
-        .state.step;
+    return load_checkpoint(path("runs/" + run + "/checkpoint.safetensors")).state.step;
   };
   CHECK(train({}) == 0);
   CHECK(train({}) == 0);
-  CHECK(train({"--resume", "train.steps=4", "optim.decay_steps=4"}) == 0);
-  CHECK(train({"name=mine"}) == 0);
+  CHECK(train("--resume train.steps=4 optim.decay_steps=4") == 0);
+  CHECK(train("name=mine") == 0);
   CHECK(step_of("copy") == 2);
   CHECK(step_of("copy-2") == 4);
   CHECK(step_of("mine") == 2);
-  const Config kept = load_config(fixture.folder.path("runs/mine/config.toml"), {});
+  const Config kept = load_config(path("runs/mine/config.toml"), {});
   CHECK(kept[key::steps] == 2);
   CHECK(kept[key::name] == "mine");
 }
 
-TEST_CASE("sample: what its options say") {
-  const SmallFixture fixture;
-  const auto sample = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"sample", "run", "--tokens", "30"};
-    words.insert(words.end(), more.begin(), more.end());
-    const Finished finished = fixture.run(words);
-    INFO(finished.err);
-    REQUIRE(finished.status == 0);
-    return finished.out;
+TEST_CASE_FIXTURE(SmallFixture, "sample: what its options say") {
+  const auto sample = [&](const Words& more) {
+    return must(run("sample run --tokens 30" + more)).out;
   };
-  CHECK(sample({"--prompt", "green"}).size() == 5 + 30 + 1);
-  CHECK(sample({"--prompt", "green"}).starts_with("green"));
-  CHECK(sample({}) == sample({"--seed", "1"}));
-  CHECK(sample({}) != sample({"--seed", "2"}));
-  CHECK(sample({"--temperature", "0", "--seed", "1"}) ==
-        sample({"--temperature", "0", "--seed", "2"}));
-  CHECK(sample({"--temperature", "0"}) == sample({"--top-k", "1"}));
-  CHECK(sample({"--temperature", "0"}) == sample({"--top-p", "0"}));
-  CHECK(sample({"--top-k", "1000"}) == sample({}));
-  const std::string three = sample({"--count", "3"});
+  CHECK(sample("--prompt green").size() == 5 + 30 + 1);
+  CHECK(sample("--prompt green").starts_with("green"));
+  CHECK(sample({}) == sample("--seed 1"));
+  CHECK(sample({}) != sample("--seed 2"));
+  CHECK(sample("--temperature 0 --seed 1") == sample("--temperature 0 --seed 2"));
+  CHECK(sample("--temperature 0") == sample("--top-k 1"));
+  CHECK(sample("--temperature 0") == sample("--top-p 0"));
+  CHECK(sample("--top-k 1000") == sample({}));
+  const std::string three = sample("--count 3");
   CHECK(three.size() == 3 * 30 + 2 * 5 + 1);
   CHECK(three.starts_with(sample({}).substr(0, 30)));
-  CHECK(sample({"--out", "text"}).empty());
-  CHECK(read_bytes(fixture.folder.path("text")) == sample({}));
+  CHECK(sample("--out text").empty());
+  CHECK(read("text") == sample({}));
 }
 
-TEST_CASE("attention: a run's maps as PNG and SVG, all of them or those asked for") {
-  const SmallFixture fixture;
-  fixture.run({"train", "sort", "--out", "toy", "model.layers=2", "model.heads=2", "model.width=8",
-               "data.held_back=8", "train.steps=2"});
-  Finished finished = fixture.run({"attention", "toy", "--prompt", "31415926"});
+TEST_CASE_FIXTURE(SmallFixture,
+                  "attention: a run's maps as PNG and SVG, all of them or those asked for") {
+  run("train sort --out toy model.layers=2 model.heads=2 model.width=8 data.held_back=8 "
+      "train.steps=2");
+  Finished finished = run("attention toy --prompt 31415926");
   INFO(finished.err);
   CHECK(finished.status == 0);
   CHECK(finished.out == "toy/attention.png\ntoy/attention.svg\n");
-  CHECK(read_bytes(fixture.folder.path("toy/attention.png")).starts_with("\x89PNG\r\n\x1a\n"));
-  const std::string all = read_bytes(fixture.folder.path("toy/attention.svg"));
+  CHECK(read("toy/attention.png").starts_with("\x89PNG\r\n\x1a\n"));
+  const std::string all = read("toy/attention.svg");
   check_says(all, {"blocks.0.attention, head 0", "blocks.1.attention, head 1", "Query", "Key",
                    ", max 1", "¼", "each map's max"});
 
-  finished = fixture.run({"attention", "toy", "--layer", "1", "--head", "0", "--out", "one"});
+  finished = run("attention toy --layer 1 --head 0 --out one");
   CHECK(finished.out == "one.png\none.svg\n");
-  const std::string one = read_bytes(fixture.folder.path("one.svg"));
+  const std::string one = read("one.svg");
   check_says(one, {"blocks.1.attention, head 0"});
-  CHECK(one.find("blocks.0.attention") == std::string::npos);
-  CHECK(one.find("head 1") == std::string::npos);
+  CHECK(!contains(one, "blocks.0.attention"));
+  CHECK(!contains(one, "head 1"));
 }
 
-TEST_CASE("tokenizer: is trained on files, and is what a translation is trained with") {
-  const SmallFixture fixture;
-  const Finished finished = fixture.run(
-      {"tokenizer", "train", "story.txt", "--vocabulary", "280", "--out", "bottles.json"});
-  INFO(finished.err);
-  CHECK(finished.status == 0);
-  CHECK(finished.out == "bottles.json: 280 tokens\n");
-  const auto tokenizer = BytePairTokenizer::load(fixture.folder.path("bottles.json"));
+TEST_CASE_FIXTURE(SmallFixture,
+                  "tokenizer: is trained on files, and is what a translation is trained with") {
+  CHECK(must(run("tokenizer train story.txt --vocabulary 280 --out bottles.json")).out ==
+        "bottles.json: 280 tokens\n");
+  const auto tokenizer = BytePairTokenizer::load(path("bottles.json"));
   CHECK(tokenizer.decode(tokenizer.encode("green bottles")) == "green bottles");
   CHECK(tokenizer.encode("green bottles").size() < 7);  // of 13 bytes
   for (const char* name : {"train.de", "train.en", "val.de", "val.en", "test.de", "test.en"})
-    fixture.folder.write(name, story());
-  const Finished trained = fixture.run(
-      {"train", "multi30k", "--out", "pairs", "data.path=.", "data.tokenizer=bottles.json",
-       "model.layers=1", "model.width=16", "model.heads=2", "train.steps=2", "train.batch_size=2"});
-  INFO(trained.err);
-  CHECK(trained.status == 0);
-  CHECK(load_checkpoint(fixture.folder.path("pairs/checkpoint.safetensors"))
-            .metadata.at("tokenizer") == tokenizer.to_json());
+    write(name, story());
+  must(
+      run("train multi30k --out pairs data.path=. data.tokenizer=bottles.json "
+          "model.layers=1 model.width=16 model.heads=2 train.steps=2 train.batch_size=2"));
+  CHECK(load_checkpoint(path("pairs/checkpoint.safetensors")).metadata.at("tokenizer") ==
+        tokenizer.to_json());
 }
 
 TEST_CASE("list: every shipped config, what it teaches, and what is expected of it") {
-  const std::string listed = tapestry_run({"list"}).out;
+  const std::string listed = tapestry_run("list").out;
   for (const auto& [name, text] : shipped_configs()) {
     CAPTURE(name);
     CHECK(text.starts_with("# "));
@@ -395,18 +317,12 @@ TEST_CASE("list: every shipped config, what it teaches, and what is expected of 
   }
 }
 
-TEST_CASE("compare: the last evaluations of runs, side by side") {
-  const SmallFixture fixture;
-  std::vector<std::string> words = {"train",  "memory-query-key", "--out",
-                                    "recall", "train.steps=4",    "train.eval_every=2"};
-  const auto keys = small("recall");
-  words.insert(words.end(), keys.begin(), keys.end());
-  REQUIRE(fixture.run(words).status == 0);
-  std::ofstream(fixture.folder.path("run/metrics.jsonl"), std::ios::app)
-      << "{\"step\":9";  // a crash
-  const Finished table = fixture.run({"compare", "recall/", "run"});
-  CHECK(table.status == 0);
-  std::vector<std::string> lines = lines_of(table.out);
+TEST_CASE_FIXTURE(SmallFixture, "compare: the last evaluations of runs, side by side") {
+  Words words =
+      "train memory-query-key --out recall train.steps=4 train.eval_every=2" + small("recall");
+  REQUIRE(this->run(words).status == 0);
+  std::ofstream(path("run/metrics.jsonl"), std::ios::app) << "{\"step\":9";  // a crash
+  std::vector<std::string> lines = lines_of(must(this->run("compare recall/ run")).out);
   REQUIRE(lines.size() > 3);
   CHECK(lines[3].empty());
   lines.resize(3);
@@ -416,30 +332,24 @@ TEST_CASE("compare: the last evaluations of runs, side by side") {
   CHECK(lines[1].ends_with(" -"));  // no bits_per_char
   CHECK(lines[2].starts_with("run "));
   for (const std::string& line : lines) CHECK(line.size() == lines[0].size());
-  const std::vector<std::string> objects =
-      lines_of(fixture.run({"compare", "run", "recall", "--json"}).out);
+  const std::vector<std::string> objects = lines_of(this->run("compare run recall --json").out);
   REQUIRE(objects.size() == 2);
   const Json run = Json::parse(objects[0]), recall = Json::parse(objects[1]);
   CHECK(run["run"] == "run");
   CHECK(run["step"] == 3);
   CHECK(run["bits_per_char"].get<double>() > 0);
   CHECK(recall["step"] == 4);
-  CHECK(recall["loss"] ==
-        Json::parse(
-            lines_of(read_bytes(fixture.folder.path("recall/metrics.jsonl"))).back())["loss"]);
+  CHECK(recall["loss"] == Json::parse(lines_of(read("recall/metrics.jsonl")).back())["loss"]);
   std::int64_t parameters = 0;
-  const LoadedCheckpoint checkpoint =
-      load_checkpoint(fixture.folder.path("recall/checkpoint.safetensors"));
+  const LoadedCheckpoint checkpoint = load_checkpoint(path("recall/checkpoint.safetensors"));
   for (const auto& [name, array] : checkpoint.file.tensors)
     if (!name.starts_with("optimizer.")) parameters += array.size();
   CHECK(recall["parameters"] == parameters);
 }
 
 TEST_CASE("command line: gradcheck says which parameters it checked") {
-  const Finished finished = tapestry_run(with_sets(
-      {"gradcheck", "sort", "--json", "model.layers=1", "model.heads=2", "model.width=4"}));
-  CHECK(finished.status == 0);
-  const Json result = Json::parse(finished.out);
+  const Json result = Json::parse(
+      must(tapestry_run("gradcheck sort --json model.layers=1 model.heads=2 model.width=4")).out);
   CHECK(result["passed"] == true);
   CHECK(result["parameters"].size() > 10);
   for (const Json& parameter : result["parameters"]) {
@@ -453,18 +363,15 @@ TEST_CASE(
     "bug: gradcheck called right gradients wrong where a step crosses a kink, and said nothing") {
   const std::vector<std::string> command =
       with_sets({"gradcheck", "addition", "model.layers=1", "model.activation=relu"});
-  const Finished finished = tapestry_run(command);
-  CHECK(finished.status == 0);
-  CHECK(finished.out.find("held: number of elements of relu or max") != std::string::npos);
-  CHECK(finished.out.find("every gradient is right") != std::string::npos);
+  const Finished finished = must(tapestry_run(command));
+  CHECK(contains(finished.out, "held: number of elements of relu or max"));
+  CHECK(contains(finished.out, "every gradient is right"));
 }
 
-TEST_CASE("command line: bench measures the steps of configs" *
-          not_sanitized("the peaks that it measures take minutes there")) {
-  const SmallFixture fixture;
-  const Finished finished = fixture.run({"bench", "karate", "clothes-vae", "--json"});
-  REQUIRE(finished.status == 0);
-  const std::vector<std::string> lines = lines_of(finished.out);
+TEST_CASE_FIXTURE(SmallFixture,
+                  "command line: bench measures the steps of configs" *
+                      not_sanitized("the peaks that it measures take minutes there")) {
+  const std::vector<std::string> lines = lines_of(must(run("bench karate clothes-vae --json")).out);
   REQUIRE(lines.size() == 2);
   const Json karate = Json::parse(lines[0]), vae = Json::parse(lines[1]);
   CHECK(karate["name"] == "karate");
@@ -472,24 +379,19 @@ TEST_CASE("command line: bench measures the steps of configs" *
   CHECK(karate["examples_per_s"].get<double>() > 0);
   CHECK(vae["name"] == "clothes-vae");
   CHECK(!vae.contains("first_step_s"));  // which is that of the process
-  for (const char* field : {"threads", "step_s", "fastest_s", "slowest_s", "examples_per_s",
-                            "gflops", "peak_gflops", "peak_before_gflops", "peak_after_gflops",
-                            "best_product_gflops", "share_of_peak", "peak_bytes"})
+  for (const std::string& field :
+       Words("threads step_s fastest_s slowest_s examples_per_s gflops peak_gflops "
+             "peak_before_gflops peak_after_gflops best_product_gflops share_of_peak peak_bytes"))
     CHECK_MESSAGE(vae[field].get<double>() > 0, field);
   for (const char* field : {"peak_before_gflops", "peak_after_gflops"})
     CHECK(vae[field] <= vae["peak_gflops"]);
-  const Finished shown =
-      fixture.run({"bench", "text.toml", "train.batch_size=2", "--threads", "1"});
-  REQUIRE(shown.status == 0);
-  check_says(shown.out, {"1 thread", "text.toml", " ms/step (", " tokens/s", " GFLOP/s, ", " MB"});
-  CHECK(!std::filesystem::exists(fixture.folder.path("runs")));  // nothing is kept
+  check_prints(run("bench text.toml train.batch_size=2 --threads 1"),
+               {"1 thread", "text.toml", " ms/step (", " tokens/s", " GFLOP/s, ", " MB"});
+  CHECK(!has("runs"));  // nothing is kept
 }
 
-TEST_CASE("bug: eval had no --threads") {
-  const SmallFixture fixture;
-  const Finished one = fixture.run({"eval", "run", "--threads", "1"});
-  CHECK(one.status == 0);
-  CHECK(one.out == fixture.run({"eval", "run", "--threads", "2"}).out);
+TEST_CASE_FIXTURE(SmallFixture, "bug: eval had no --threads") {
+  CHECK(must(run("eval run --threads 1")).out == run("eval run --threads 2").out);
 }
 
 TEST_SUITE_END();

@@ -18,33 +18,23 @@ using Folders = std::vector<std::string>;
 TEST_SUITE_BEGIN("compare");
 
 // Runs of a graph with 34 nodes: a few steps take no time.
-class Club {
+class Club : public CommandFolder {
  public:
-  void train(const std::string& out, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> words = {"train", "karate", "--quiet", "--out", out, "train.steps=20"};
-    words.insert(words.end(), more.begin(), more.end());
-    const Finished finished = run(words);
-    INFO(finished.err);
-    REQUIRE(finished.status == 0);
-  }
-  Finished run(const std::vector<std::string>& words) const {
-    return tapestry_run(with_sets(words), {.folder = folder.path()});
+  void train(const std::string& out, const Words& more = {}) const {
+    must(run(Words("train karate --quiet --out {} train.steps=20", out) + more));
   }
   std::vector<RunGroup> groups(Folders names) const {
-    for (std::string& name : names) name = folder.path(name);
+    for (std::string& name : names) name = path(name);
     return read_groups(names);
   }
   // Puts such an evaluation in the place of what was measured.
   void measured(const std::string& run, const std::string& figures) const {
-    const auto best = load_checkpoint_metadata(folder.path(run + "/best.safetensors"));
-    folder.write(
-        run + "/metrics.jsonl",
-        fmt::format(R"({{"step":{},"split":"val","elapsed_s":1,"parameters_xxh3":"{}",{}}})",
-                    best.state.step, combined(parameter_checksums(best)), figures) +
-            "\n");
+    const auto best = load_checkpoint_metadata(path(run + "/best.safetensors"));
+    write(run + "/metrics.jsonl",
+          fmt::format(R"({{"step":{},"split":"val","elapsed_s":1,"parameters_xxh3":"{}",{}}})",
+                      best.state.step, combined(parameter_checksums(best)), figures) +
+              "\n");
   }
-
-  TemporaryFolder folder;
 };
 
 std::vector<double> losses(const RunGroup& group) { return group.values("loss"); }
@@ -54,13 +44,12 @@ const SettingDifference* find(const std::vector<SettingDifference>& all, const s
   return found == all.end() ? nullptr : &*found;
 }
 
-TEST_CASE("compare: groups of seeds, by pairs, and what differs in their configs") {
-  const Club club;
-  club.train("slow", {"--seeds", "3"});
-  club.train("fast", {"--seeds", "3", "optim.learning_rate=0.03", "--threads", "2", "name=quick"});
-  const std::vector<RunGroup> groups = club.groups({"slow", "fast/"});
+TEST_CASE_FIXTURE(Club, "compare: groups of seeds, by pairs, and what differs in their configs") {
+  train("slow", "--seeds 3");
+  train("fast", "--seeds 3 optim.learning_rate=0.03 --threads 2 name=quick");
+  const std::vector<RunGroup> groups = this->groups({"slow", "fast/"});
   REQUIRE(groups.size() == 2);
-  CHECK(groups[1].name == club.folder.path("fast"));
+  CHECK(groups[1].name == path("fast"));
   CHECK(groups[1].seeds() == std::vector<std::int64_t>{1, 2, 3});
 
   const auto difference = difference_of(groups[0], groups[1], "loss");
@@ -81,28 +70,25 @@ TEST_CASE("compare: groups of seeds, by pairs, and what differs in their configs
   CHECK(settings[0].name == "optim.learning_rate");
   CHECK(settings[0].values == std::vector<std::string>{"0.01", "0.03"});
 
-  const Finished text = club.run({"compare", "slow", "fast"});
-  CHECK(text.status == 0);
+  const Finished text = must(run("compare slow fast"));
   check_says(text.out, {"fast/seed-3 ", "95 % CI of the mean", "difference from slow:\n",
                         "  paired  ", "significantly lower (better)\n", "settings that differ:\n",
                         "optim.learning_rate  0.01  0.03\n",
                         "2 intervals without a correction for multiple comparisons"});
-  const Finished alone = club.run({"compare", "slow", "fast", "--groups"});
+  const Finished alone = run("compare slow fast --groups");
   CHECK(alone.out.starts_with("metric "));
-  CHECK(alone.out.find("seed-") == std::string::npos);
+  CHECK(!contains(alone.out, "seed-"));
   CHECK(text.out.ends_with("\n" + alone.out));
 }
 
-TEST_CASE("compare: JSON has an object a run, and with --groups one a group and one a comparison") {
-  const Club club;
-  club.train("slow", {"--seeds", "2"});
-  club.train("fast", {"optim.learning_rate=0.03"});
-  const auto objects = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"compare", "slow", "fast", "--json"};
-    words.insert(words.end(), more.begin(), more.end());
+TEST_CASE_FIXTURE(
+    Club, "compare: JSON has an object a run, and with --groups one a group and one a comparison") {
+  train("slow", "--seeds 2");
+  train("fast", "optim.learning_rate=0.03");
+  const auto objects = [&](const Words& more) {
+    Words words = "compare slow fast --json" + more;
     std::vector<Json> parsed;
-    for (const std::string& line : lines_of(club.run(words).out))
-      parsed.push_back(Json::parse(line));
+    for (const std::string& line : lines_of(run(words).out)) parsed.push_back(Json::parse(line));
     return parsed;
   };
   const std::vector<Json> runs = objects({});
@@ -110,7 +96,7 @@ TEST_CASE("compare: JSON has an object a run, and with --groups one a group and 
   CHECK(runs[1]["run"] == "slow/seed-2");
   CHECK(runs[1]["step"] == 20);
   CHECK(runs[2]["run"] == "fast");
-  const std::vector<Json> groups = objects({"--groups"});
+  const std::vector<Json> groups = objects("--groups");
   REQUIRE(groups.size() == 3);
   CHECK(groups[0]["group"] == "slow");
   CHECK(groups[0]["runs"] == Json{"slow/seed-1", "slow/seed-2"});
@@ -131,45 +117,44 @@ TEST_CASE("compare: JSON has an object a run, and with --groups one a group and 
   CHECK(groups[2]["settings"]["seed"] == Json{"1, 2", "1"});
 }
 
-TEST_CASE("bug: compare: seed-01 took the place of seed-1") {
-  const Club club;
-  club.train("a", {"--seeds", "2"});
-  fs::copy(club.folder.path("a/seed-1"), club.folder.path("a/seed-01"));
-  const std::vector<RunGroup> groups = club.groups({"a"});
+TEST_CASE_FIXTURE(Club, "bug: compare: seed-01 took the place of seed-1") {
+  train("a", "--seeds 2");
+  fs::copy(path("a/seed-1"), path("a/seed-01"));
+  const std::vector<RunGroup> groups = this->groups({"a"});
   REQUIRE(groups.size() == 1);
-  CHECK(groups[0].runs[0].folder == club.folder.path("a/seed-1"));
+  CHECK(groups[0].runs[0].folder == path("a/seed-1"));
 }
 
-TEST_CASE("compare: runs named one by one are a group where their seeds alone differ") {
-  const Club club;
-  club.train("a", {"seed=5"});
-  club.train("b", {"seed=6", "train.log_every=3", "expected.value=0"});
-  club.train("c", {"seed=5", "model.width=5"});
-  club.train("again", {"seed=5"});
-  const std::vector<RunGroup> groups = club.groups({"a", "b", "c", "again", "./a"});
+TEST_CASE_FIXTURE(Club,
+                  "compare: runs named one by one are a group where their seeds alone differ") {
+  train("a", "seed=5");
+  train("b", "seed=6 train.log_every=3 expected.value=0");
+  train("c", "seed=5 model.width=5");
+  train("again", "seed=5");
+  const std::vector<RunGroup> groups = this->groups({"a", "b", "c", "again", "./a"});
   REQUIRE(groups.size() == 3);
   CHECK(groups[0].seeds() == std::vector<std::int64_t>{5, 6});
-  CHECK(groups[1].runs[0].folder == club.folder.path("c"));
+  CHECK(groups[1].runs[0].folder == path("c"));
   // The same training twice is no second sample of it, and ./a is a.
-  CHECK(groups[2].runs[0].folder == club.folder.path("again"));
+  CHECK(groups[2].runs[0].folder == path("again"));
   CHECK(groups[2].runs.size() == 1);
   CHECK(losses(groups[2])[0] == losses(groups[0])[0]);
 
-  const Finished text = club.run({"compare", "a", "b", "c"});
+  const Finished text = run("compare a b c");
   check_says(text.out, {"a: 2 runs that differ only in their seed: a, b\n",
                         "needs several seeds (n = 2 and 1)\n", "train with --seeds 3 or more\n",
                         "model.width  ", "  5\n"});
-  const Finished single = club.run({"compare", "a", "c"});
+  const Finished single = run("compare a c");
   check_says(single.out, {"the spread between seeds: train with --seeds 3 or more\n"});
-  CHECK(single.out.find("95 %") == std::string::npos);  // no interval of one
-  check_says(club.run({"compare", "a", "again"}).out, {"settings that differ: none\n"});
+  CHECK(!contains(single.out, "95 %"));  // no interval of one
+  check_says(run("compare a again").out, {"settings that differ: none\n"});
 }
 
-TEST_CASE("compare: groups of other seeds, or other data, are compared by Welch's test") {
-  const Club club;
-  club.train("a", {"--seeds", "2"});
-  club.train("b", {"--seeds", "3", "seed=2"});
-  const auto groups = club.groups({"a", "b"});
+TEST_CASE_FIXTURE(Club,
+                  "compare: groups of other seeds, or other data, are compared by Welch's test") {
+  train("a", "--seeds 2");
+  train("b", "--seeds 3 seed=2");
+  const auto groups = this->groups({"a", "b"});
   const auto difference = difference_of(groups[0], groups[1], "loss");
   REQUIRE(difference);
   CHECK(!difference->is_paired);
@@ -183,11 +168,11 @@ TEST_CASE("compare: groups of other seeds, or other data, are compared by Welch'
   CHECK(differing[0].values == std::vector<std::string>{"1, 2", "2, 3, 4"});
 
   const RunFixture fixture;
-  const std::vector<std::string> two = {"--seeds", "2", "train.steps=4", "train.eval_every=2"};
+  const Words two = "--seeds 2 train.steps=4 train.eval_every=2";
   fixture.must_train("text", "before", two);
-  fixture.folder.write("story.txt", story(21));
+  fixture.write("story.txt", story(21));
   fixture.must_train("text", "after", two);
-  const auto texts = read_groups({fixture.folder.path("before"), fixture.folder.path("after")});
+  const auto texts = read_groups({fixture.path("before"), fixture.path("after")});
   CHECK(!difference_of(texts[0], texts[1], "loss")->is_paired);
   const auto settings = settings_that_differ(texts);
   REQUIRE(settings.size() == 1);
@@ -195,22 +180,21 @@ TEST_CASE("compare: groups of other seeds, or other data, are compared by Welch'
   CHECK(settings[0].values[0] == texts[0].runs[0].data);
 }
 
-TEST_CASE("compare: figures without a spread, out of range, or of some runs alone") {
-  const Club club;
-  club.train("a", {"--seeds", "3"});
-  club.train("b", {"--seeds", "3", "model.width=5"});
+TEST_CASE_FIXTURE(Club, "compare: figures without a spread, out of range, or of some runs alone") {
+  train("a", "--seeds 3");
+  train("b", "--seeds 3 model.width=5");
   for (int seed = 1; seed <= 3; ++seed) {
     const std::string rest = fmt::format(R"("same":0.1,"steady":{{}},"huge":{}1e308,"noisy":{})",
                                          seed == 2 ? "-" : "", seed);
     const auto figures = [&](const char* steady, const std::string& more) {
       return fmt::format(fmt::runtime(rest), steady) + more;
     };
-    club.measured(fmt::format("a/seed-{}", seed),
-                  figures("1", seed == 2 ? R"(,"loss":null,"some":1)" : R"(,"loss":1)"));
-    club.measured(fmt::format("b/seed-{}", seed),
-                  figures("0.5", R"(,"loss":2,"own":3,"x_signature":"13a")"));
+    measured(fmt::format("a/seed-{}", seed),
+             figures("1", seed == 2 ? R"(,"loss":null,"some":1)" : R"(,"loss":1)"));
+    measured(fmt::format("b/seed-{}", seed),
+             figures("0.5", R"(,"loss":2,"own":3,"x_signature":"13a")"));
   }
-  const auto groups = club.groups({"a", "b"});
+  const auto groups = this->groups({"a", "b"});
   const auto outcome = [&](const char* figure) {
     return difference_of(groups[0], groups[1], figure)->outcome;
   };
@@ -223,96 +207,82 @@ TEST_CASE("compare: figures without a spread, out of range, or of some runs alon
   CHECK(!difference_of(groups[0], groups[1], "some"));
   CHECK(measured_figures(groups) ==
         std::vector<std::string>{"loss", "huge", "noisy", "own", "same", "some", "steady"});
-  const Finished text = club.run({"compare", "a", "b"});
-  CHECK(text.status == 0);
-  check_says(text.out, {"  x_signature", "  13a", "not in all of the runs (n = 2 and 3)\n",
-                        "the seeds have no spread (n = 3 and 3)\n", "the same (n = 3 and 3)\n"});
-  const Finished json = club.run({"compare", "a", "b", "--groups", "--json"});
+  check_prints(run("compare a b"),
+               {"  x_signature", "  13a", "not in all of the runs (n = 2 and 3)\n",
+                "the seeds have no spread (n = 3 and 3)\n", "the same (n = 3 and 3)\n"});
+  const Finished json = run("compare a b --groups --json");
   for (const std::string& line : lines_of(json.out)) CHECK(!Json::parse(line).is_null());
 }
 
-TEST_CASE("compare: keys that do not count, tasks, and runs that stopped elsewhere") {
-  const Club club;
-  club.train("adam");
-  club.train("momentum", {"optim.name=sgd", "optim.momentum=0.5"});
-  auto settings = settings_that_differ(club.groups({"adam", "momentum"}));
+TEST_CASE_FIXTURE(Club, "compare: keys that do not count, tasks, and runs that stopped elsewhere") {
+  train("adam");
+  train("momentum", "optim.name=sgd optim.momentum=0.5");
+  auto settings = settings_that_differ(groups({"adam", "momentum"}));
   REQUIRE(find(settings, "optim.momentum"));
   CHECK(find(settings, "optim.momentum")->values == std::vector<std::string>{"", "0.5"});
   CHECK(find(settings, "optim.beta1")->values.back().empty());
   CHECK(!find(settings, "steps done"));
-  const Finished same = club.run({"compare", "adam", "momentum"});
-  CHECK(same.status == 0);
-  CHECK(same.out.find("parameters_xxh3") == std::string::npos);
+  CHECK(!contains(must(run("compare adam momentum")).out, "parameters_xxh3"));
 
-  std::vector<std::string> words = {"train", "memory-sum", "--quiet",
-                                    "--out", "sum",        "train.steps=2"};
-  const auto keys = small("recall");
-  words.insert(words.end(), keys.begin(), keys.end());
-  REQUIRE(club.run(words).status == 0);
-  settings = settings_that_differ(club.groups({"adam", "sum"}));
+  Words words = "train memory-sum --quiet --out sum train.steps=2" + small("recall");
+  REQUIRE(run(words).status == 0);
+  settings = settings_that_differ(groups({"adam", "sum"}));
   CHECK(find(settings, "task")->values == std::vector<std::string>{"\"graph\"", "\"recall\""});
   CHECK(find(settings, "train.steps"));
   CHECK(!find(settings, "model.memory"));  // of one task alone
-  const auto tasks = club.groups({"adam", "sum"});
+  const auto tasks = groups({"adam", "sum"});
   CHECK(!difference_of(tasks[0], tasks[1], "loss"));
 
-  club.train("long", {"train.steps=40", "train.eval_every=10"});
-  std::vector<std::string> lines = lines_of(read_bytes(club.folder.path("long/metrics.jsonl")));
+  train("long", "train.steps=40 train.eval_every=10");
+  std::vector<std::string> lines = lines_of(read("long/metrics.jsonl"));
   std::erase_if(lines, [](const std::string& line) {
-    return line.find("\"val\"") == std::string::npos || line.starts_with("{\"step\":40");
+    return !contains(line, "\"val\"") || line.starts_with("{\"step\":40");
   });
-  club.folder.write("long/metrics.jsonl", lines.back() + "\n");
-  fs::remove(club.folder.path("long/best.safetensors"));  // of step 40
-  settings = settings_that_differ(club.groups({"adam", "long"}));
+  write("long/metrics.jsonl", lines.back() + "\n");
+  fs::remove(path("long/best.safetensors"));  // of step 40
+  settings = settings_that_differ(groups({"adam", "long"}));
   CHECK(find(settings, "steps done")->values == std::vector<std::string>{"20", "30"});
 }
 
-TEST_CASE("compare: folders of seeds that are no group, or not yet, say so") {
-  const Club club;
-  club.train("a", {"--seeds", "3"});
-  club.train("other", {"seed=3", "model.width=5"});
-  club.folder.write("a/seed-2/metrics.jsonl", R"({"step":1,"split":"train","elapsed_s":1})"
-                                              "\n");
-  check_says(club.run({"compare", "a"}).out,
-             {"a/seed-2: left out, because it has no evaluation yet\n"});
-  CHECK(club.groups({"a"})[0].seeds() == std::vector<std::int64_t>{1, 3});
+TEST_CASE_FIXTURE(Club, "compare: folders of seeds that are no group, or not yet, say so") {
+  train("a", "--seeds 3");
+  train("other", "seed=3 model.width=5");
+  write("a/seed-2/metrics.jsonl", R"({"step":1,"split":"train","elapsed_s":1})"
+                                  "\n");
+  check_says(run("compare a").out, {"a/seed-2: left out, because it has no evaluation yet\n"});
+  CHECK(groups({"a"})[0].seeds() == std::vector<std::int64_t>{1, 3});
 
-  const auto message = [&](const Folders& names) {
-    return message_of([&] { club.groups(names); });
-  };
-  club.folder.write("a/seed-2/metrics.jsonl", "{}\n");
+  const auto message = [&](const Folders& names) { return message_of([&] { groups(names); }); };
+  write("a/seed-2/metrics.jsonl", "{}\n");
   check_says(message({"a"}), {"a/seed-2/metrics.jsonl:1: not a line of metrics"});
-  fs::remove_all(club.folder.path("a/seed-2"));
-  fs::copy(club.folder.path("a/seed-1"), club.folder.path("a/seed-7"));
+  fs::remove_all(path("a/seed-2"));
+  fs::copy(path("a/seed-1"), path("a/seed-7"));
   check_says(message({"a"}), {"a/seed-7: has seed 1, like ", "a/seed-1; move one of them out"});
-  fs::remove_all(club.folder.path("a/seed-7"));
-  fs::remove_all(club.folder.path("a/seed-3"));
-  fs::copy(club.folder.path("other"), club.folder.path("a/seed-3"));
+  fs::remove_all(path("a/seed-7"));
+  fs::remove_all(path("a/seed-3"));
+  fs::copy(path("other"), path("a/seed-3"));
   check_says(message({"a"}), {"a/seed-3: model.width = 5, in ", "a/seed-1 it is ",
                               "seeds in a folder must differ in their seed alone"});
-  fs::remove_all(club.folder.path("a/seed-3"));
-  club.folder.write("a/seed-1/metrics.jsonl", "");
+  fs::remove_all(path("a/seed-3"));
+  write("a/seed-1/metrics.jsonl", "");
   check_says(message({"a"}), {"a: none of its seeds has been evaluated yet"});
   check_says(message({"other", "none"}), {"none: no such run"});
-  club.folder.write("other/config.toml", "task = \"grahp\"\n");
+  write("other/config.toml", "task = \"grahp\"\n");
   check_says(message({"other"}), {"other/config.toml", "did you mean \"graph\"?"});
 }
 
-TEST_CASE("bug: compare: losses of other tokenizers and data were judged") {
-  const RunFixture fixture;
-  const std::vector<std::string> few = {"--seeds", "2", "train.steps=4", "train.eval_every=2"};
-  const auto train = [&](const std::string& run, const std::vector<std::string>& more) {
-    std::vector<std::string> words = few;
-    words.insert(words.end(), more.begin(), more.end());
-    fixture.must_train("text", run, words);
+TEST_CASE_FIXTURE(RunFixture, "bug: compare: losses of other tokenizers and data were judged") {
+  const Words few = "--seeds 2 train.steps=4 train.eval_every=2";
+  const auto train = [&](const std::string& run, const Words& more) {
+    must_train("text", run, few + more);
   };
   train("characters", {});
-  train("pairs", {"data.tokenizer=train", "data.vocabulary=270"});
-  train("wide", {"model.width=24"});
-  train("fraction", {"data.validation_fraction=0.3"});
-  train("other", {"data.path=" + fixture.folder.write("other.txt", story(30))});
+  train("pairs", "data.tokenizer=train data.vocabulary=270");
+  train("wide", "model.width=24");
+  train("fraction", "data.validation_fraction=0.3");
+  train("other", {"data.path=" + write("other.txt", story(30))});
   const auto why = [&](const std::string& run, const std::string& figure) {
-    const auto groups = read_groups({fixture.folder.path("characters"), fixture.folder.path(run)});
+    const auto groups = read_groups({path("characters"), path(run)});
     const auto difference = difference_of(groups[0], groups[1], figure);
     CHECK((difference->outcome == Judged::not_comparable) == !difference->reason.empty());
     return difference->reason;
@@ -324,31 +294,30 @@ TEST_CASE("bug: compare: losses of other tokenizers and data were judged") {
   for (const char* figure : {"loss", "bits_per_byte"})
     CHECK(why("other", figure) == "the validation data differ");
 
-  const RunOptions here{.folder = fixture.folder.path()};
-  const Finished text = tapestry_run({"compare", "characters", "pairs"}, here);
-  check_says(text.out, {"not comparable: the metric is per token, and the tokenizers differ\n"});
-  const Finished single = tapestry_run({"compare", "characters/seed-1", "other/seed-1"}, here);
+  const RunOptions here{.folder = path()};
+  check_says(tapestry_run("compare characters pairs", here).out,
+             {"not comparable: the metric is per token, and the tokenizers differ\n"});
+  const Finished single = tapestry_run("compare characters/seed-1 other/seed-1", here);
   check_says(single.out, {"not comparable between characters/seed-1 and other/seed-1: loss, ",
                           "bits_per_byte", ": the validation data differ\n"});
-  const Finished json =
-      tapestry_run({"compare", "characters", "pairs", "--groups", "--json"}, here);
-  const Json figures = Json::parse(lines_of(json.out).back())["figures"];
+  const Json figures =
+      Json::parse(lines_of(tapestry_run("compare characters pairs --groups --json", here).out)
+                      .back())["figures"];
   CHECK(figures["loss"]["verdict"] == "not comparable");
   CHECK(figures["loss"]["reason"] == "the metric is per token, and the tokenizers differ");
   CHECK(!figures["loss"].contains("difference"));
   CHECK(figures["bits_per_byte"].contains("difference"));
 }
 
-TEST_CASE("bug: compare: of the loss alone it was said which way is better") {
-  const Club club;
-  club.train("a", {"--seeds", "3"});
-  club.train("b", {"--seeds", "3", "model.width=5"});
+TEST_CASE_FIXTURE(Club, "bug: compare: of the loss alone it was said which way is better") {
+  train("a", "--seeds 3");
+  train("b", "--seeds 3 model.width=5");
   for (int seed = 1; seed <= 3; ++seed)
     for (const auto& [run, moved] : {std::pair{"a", 0}, std::pair{"b", 100}})
-      club.measured(fmt::format("{}/seed-{}", run, seed),
-                    fmt::format(R"("loss":{0},"accuracy":{0},"attended":{0})",
-                                seed * 0.1 + moved * (1 + 0.01 * seed * seed)));
-  const std::vector<std::string> lines = lines_of(club.run({"compare", "a", "b"}).out);
+      measured(fmt::format("{}/seed-{}", run, seed),
+               fmt::format(R"("loss":{0},"accuracy":{0},"attended":{0})",
+                           seed * 0.1 + moved * (1 + 0.01 * seed * seed)));
+  const std::vector<std::string> lines = lines_of(this->run("compare a b").out);
   for (const auto& [figure, outcome] : {std::pair{"loss", "significantly higher (worse)"},
                                         std::pair{"accuracy", "significantly higher (better)"},
                                         std::pair{"attended", "significantly higher"}})

@@ -334,11 +334,7 @@ ConfigWith doctored(const std::string& kind, const std::string& fault,
       "task = \"doctored-{}\"\n[data]\nfault = \"{}\"\n[optim]\n"
       "learning_rate = 1e-2\n[train]\nbatch_size = 16\n",
       kind, fault);
-  return [=](const std::vector<std::string>& more) {
-    std::vector<std::string> all = overrides;
-    all.insert(all.end(), more.begin(), more.end());
-    return parse_config(text, "doctored", all);
-  };
+  return [=](const Words& more) { return parse_config(text, "doctored", overrides + more); };
 }
 
 struct Diagnosis {
@@ -358,16 +354,16 @@ Diagnosis diagnose(const ConfigWith& config_with) {
 
 TEST_SUITE_BEGIN("doctor");
 
-TEST_CASE("doctor: sound trainings pass every check") {
-  const DoctoredTasks tasks;
+TEST_CASE_FIXTURE(DoctoredTasks, "doctor: sound trainings pass every check") {
   for (const char* kind : {"classes", "tokens"}) {
     const Diagnosis diagnosis = diagnose(doctored(kind, ""));
     CHECK_MESSAGE(diagnosis.check.empty(), kind, ": ", diagnosis.check, ": ", diagnosis.found);
   }
 }
 
-TEST_CASE("bug: doctor: a step without memory was an input error, any other failure was a NaN") {
-  const DoctoredTasks tasks;
+TEST_CASE_FIXTURE(
+    DoctoredTasks,
+    "bug: doctor: a step without memory was an input error, any other failure was a NaN") {
   const auto found = [](const std::string& fault) {
     TrainingUnderTest under_test(doctored("classes", fault));
     const auto result = examine({"learning rate", check_learning_rate}, under_test);
@@ -378,8 +374,8 @@ TEST_CASE("bug: doctor: a step without memory was an input error, any other fail
   CHECK(found("file").find("the file is gone") == 0);
 }
 
-TEST_CASE("doctor: each planted fault is found by its check, and by none before it") {
-  const DoctoredTasks tasks;
+TEST_CASE_FIXTURE(DoctoredTasks,
+                  "doctor: each planted fault is found by its check, and by none before it") {
   struct Planted {
     std::string kind, fault, check, said;
     std::vector<std::string> overrides = {};
@@ -472,9 +468,10 @@ TEST_CASE(
     "doctor: papers whose fields were shuffled are found, and such that belong together pass") {
   const auto papers = [](const TemporaryFolder& folder, bool shuffled) {
     write_papers(folder, shuffled);
-    return tapestry_run({"doctor", "cora", "--set", "data.path=" + folder.path(""), "--set",
-                         "data.training_nodes=100", "--set", "data.validation_nodes=100", "--set",
-                         "data.test_nodes=100"});
+    return tapestry_run(
+        "doctor cora data.path={} data.training_nodes=100 data.validation_nodes=100 "
+        "data.test_nodes=100",
+        folder.path(""));
   };
   const TemporaryFolder folder, other;
   const Finished well = papers(folder, false);
@@ -486,44 +483,37 @@ TEST_CASE(
   check_says(found.out, {"FAIL  targets", "do not depend on their inputs"});
 }
 
-TEST_CASE("doctor: a command that prints a line per check, or JSON, and draws learning rates") {
-  const TemporaryFolder folder;
-  const Finished said =
-      tapestry_run({"doctor", "karate", "--out", folder.path("pictures"), "--threads", "2"});
-  INFO(said.err);
-  CHECK(said.status == 0);
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "doctor: a command that prints a line per check, or JSON, and draws learning rates") {
+  const Finished said = must(tapestry_run("doctor karate --out {} --threads 2", path("pictures")));
   for (const DoctorCheck& check : doctor_checks())
     CHECK(said.out.find(" " + check.name + " ") != std::string::npos);
   for (const char* file : {"learning-rate.png", "learning-rate.svg"})
-    CHECK(std::filesystem::file_size(folder.path("pictures/" + std::string(file))) > 1000);
-  const Finished named = tapestry_run({"doctor", "karate", "--out", folder.path("a\nforged")});
-  CHECK(named.status == 0);
+    CHECK(std::filesystem::file_size(path("pictures/" + std::string(file))) > 1000);
+  const Finished named = must(tapestry_run({"doctor", "karate", "--out", path("a\nforged")}));
   for (const std::string& line : lines_of(named.out)) CHECK(!line.starts_with("forged"));
 
-  const auto report = nlohmann::json::parse(tapestry_run({"doctor", "karate", "--json"}).out);
+  const auto report = nlohmann::json::parse(tapestry_run("doctor karate --json").out);
   CHECK(report["passed"] == true);
   CHECK(report["gates"].size() == doctor_checks().size());
   CHECK(report["gates"][0]["verdict"] == "ok");
 }
 
 TEST_CASE("doctor: a fault ends it with status 1 and what to do; wrong input with 2") {
-  const Finished fast = tapestry_run({"doctor", "karate", "--set", "optim.learning_rate=1e-9"});
+  const Finished fast = tapestry_run("doctor karate optim.learning_rate=1e-9");
   CHECK(fast.status == 1);
   check_says(fast.out, {"FAIL  learning rate", "likely cause", "--set optim.learning_rate="});
-  CHECK(fast.out.find("threads") == std::string::npos);  // nothing comes after the first fault
-  const auto report = nlohmann::json::parse(
-      tapestry_run({"doctor", "karate", "--json", "--set", "optim.learning_rate=1e-9"}).out);
+  CHECK(!contains(fast.out, "threads"));  // nothing comes after the first fault
+  const auto report =
+      nlohmann::json::parse(tapestry_run("doctor karate --json optim.learning_rate=1e-9").out);
   CHECK(report["passed"] == false);
   CHECK(report["gates"].back()["verdict"] == "fault");
 
-  const Finished skipped = tapestry_run(
-      {"doctor", "karate", "--skip", "learning rate", "--set", "optim.learning_rate=1e-9"});
-  CHECK(skipped.status == 0);
-  const Finished unknown = tapestry_run({"doctor", "karate", "--skip", "learning-rate"});
-  CHECK(unknown.status == 2);
-  check_says(unknown.err,
-             {"--skip learning-rate: no such check", "did you mean \"learning rate\"?"});
-  CHECK(tapestry_run({"doctor", "shakespeare-char"}).status == 2);
+  must(tapestry_run({"doctor", "karate", "--skip", "learning rate", "optim.learning_rate=1e-9"}));
+  check_fails(tapestry_run("doctor karate --skip learning-rate"),
+              {"--skip learning-rate: no such check", "did you mean \"learning rate\"?"});
+  CHECK(tapestry_run("doctor shakespeare-char").status == 2);
 }
 
 TEST_SUITE_END();

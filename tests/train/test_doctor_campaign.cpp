@@ -33,19 +33,19 @@ TEST_CASE("doctor: sound configs are drawn from every key, or it is said why not
     }
 }
 
-TEST_CASE("campaign: the doctor finds no fault in sound configs drawn at random" *
-          doctest::skip()) {
-  const ConfigGenerator generator;
+TEST_CASE_FIXTURE(ConfigGenerator,
+                  "campaign: the doctor finds no fault in sound configs drawn at random" *
+                      doctest::skip()) {
   const std::int64_t wanted = from_environment("TAPESTRY_DOCTOR_CONFIGS", 200);
   const double start_s = now_s();
   const std::int64_t first = from_environment("TAPESTRY_DOCTOR_FIRST", 0);
   std::int64_t blind = 0, faults = 0;
   std::map<std::string, int> warnings;
   for (std::int64_t i = first; i < first + wanted; ++i) {
-    const DrawnConfig drawn = generator.draw(i);
+    const DrawnConfig drawn = draw(i);
     std::vector<std::string> command = {"doctor", drawn.name(), "--json", "--skip", "plan"};
     for (const std::string& word : drawn.words()) command.push_back(word);
-    const Finished said = tapestry_run(with_sets(command));
+    const Finished said = tapestry_run(command);
     if (said.status == 2) {
       FAIL_CHECK(i << ": refused: " << fmt::format("{}", fmt::join(command, " ")) << "\n"
                    << said.err);

@@ -16,7 +16,7 @@ namespace tapestry {
 namespace {
 
 // Of a shipped config, with the checks that look at data alone.
-Finished examine_data(std::vector<std::string> arguments) {
+Finished examine_data(Words arguments) {
   arguments.insert(arguments.begin(), "doctor");
   for (const DoctorCheck& check : doctor_checks())
     if (check.name != "shared examples" && check.name != "labels" && check.name != "targets")
@@ -49,9 +49,9 @@ Finished examine_pairs(std::int64_t first, std::int64_t shift) {
     folder.write(split + std::string(".de"), read);
     folder.write(split + std::string(".en"), said);
   }
-  return examine_data({"multi30k", "--set", "data.path=" + folder.path(), "--set", "data.test=\"\"",
-                       "--set", "data.vocabulary=300", "--set", "model.layers=1", "--set",
-                       "model.width=32", "--skip", "shared examples"});
+  return examine_data({"multi30k", "data.path=" + folder.path(), "data.test=\"\"",
+                       "data.vocabulary=300", "model.layers=1", "model.width=32", "--skip",
+                       "shared examples"});
 }
 
 TEST_SUITE_BEGIN("doctor");
@@ -80,10 +80,8 @@ TEST_CASE("bug: doctor: targets of other rows passed where a file's order tells 
 
 TEST_CASE("bug: doctor: targets that only the order of tokens tells were taken for shuffled ones" *
           not_sanitized("it compares all pairs of examples, which takes a minute")) {
-  const Finished found = examine_data({"memory-query-key", "--set", "data.pairs=16"});
-  INFO(found.out);
-  CHECK(found.status == 0);
-  check_says(found.out, {"warn  targets", "only token counts were compared"});
+  check_prints(examine_data({"memory-query-key", "data.pairs=16"}),
+               {"warn  targets", "only token counts were compared"});
 }
 
 TEST_CASE("doctor: dependence of a class that no number tells alone, and of a target by places") {
@@ -120,25 +118,25 @@ std::string some_names(std::int64_t different, std::int64_t copied, std::int64_t
   return text;
 }
 
-TEST_CASE("bug: doctor: one name that is given twice was a leak where a cut at random parts it") {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("names.txt", some_names(100, 1, 2));
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "bug: doctor: one name that is given twice was a leak where a cut at random parts it") {
+  const std::string path = write("names.txt", some_names(100, 1, 2));
   int parted = 0;
   for (int seed = 0; seed < 12; ++seed) {
-    const Finished found =
-        examine_data({"names", "--set", "data.path=" + path, "--set", "data.held_back=10", "--set",
-                      fmt::format("seed={}", seed)});
+    const Finished found = examine_data(
+        {"names", "data.path=" + path, "data.held_back=10", "--set", fmt::format("seed={}", seed)});
     INFO(found.out);
     CHECK(found.status == 0);
-    parted += found.out.find("1 of 10 validation examples") != std::string::npos;
+    parted += contains(found.out, "1 of 10 validation examples");
   }
   CHECK(parted > 0);
 }
 
-TEST_CASE("bug: doctor: copies that were made before the splits were cut only warned") {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("names.txt", some_names(400, 400, 3));
-  const Finished found = examine_data({"names", "--set", "data.path=" + path});
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: doctor: copies that were made before the splits were cut only warned") {
+  const std::string path = write("names.txt", some_names(400, 400, 3));
+  const Finished found = examine_data({"names", "data.path=" + path});
   INFO(found.out);
   CHECK(found.status == 1);
   check_says(found.out, {"FAIL  shared examples", "copied before the splits were cut"});
@@ -151,14 +149,14 @@ std::string some_text(std::int64_t characters) {
   return text;
 }
 
-TEST_CASE("bug: doctor: a text given eight times hid its validation windows between those read") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "bug: doctor: a text given eight times hid its validation windows between those read") {
   const std::string once = some_text(40'000);
   std::string text;
   for (int i = 0; i < 8; ++i) text += once;
-  const Finished found =
-      examine_data({"shakespeare-char", "--set", "data.path=" + folder.write("text.txt", text),
-                    "--set", "model.context=250"});
+  const Finished found = examine_data(
+      {"shakespeare-char", "data.path=" + write("text.txt", text), "model.context=250"});
   INFO(found.out);
   CHECK(found.status == 1);
   check_says(found.out, {"FAIL  shared examples", "(100 %) are training examples as well"});
@@ -174,14 +172,12 @@ TEST_CASE("doctor: a text's windows are known by its tokens, at any place") {
 
 // --- labels ---
 
-TEST_CASE("doctor: tokens that training lacks, of fewer than a tenth, only warn") {
-  const TemporaryFolder folder;
-  const Finished found = examine_data(
-      {"shakespeare-char", "--set",
-       "data.path=" + folder.write("text.txt", some_text(9000) + "Z" + some_text(100))});
-  INFO(found.out);
-  CHECK(found.status == 0);
-  check_says(found.out, {"warn  labels", "do not occur in training (more than 10 % is a fault)"});
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "doctor: tokens that training lacks, of fewer than a tenth, only warn") {
+  const Finished found =
+      examine_data({"shakespeare-char",
+                    "data.path=" + write("text.txt", some_text(9000) + "Z" + some_text(100))});
+  check_prints(found, {"warn  labels", "do not occur in training (more than 10 % is a fault)"});
 }
 
 // Examples so large that each third one is read.

@@ -18,12 +18,8 @@
 namespace tapestry {
 namespace {
 
-ConfigWith shipped(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  return [=](const std::vector<std::string>& more) {
-    std::vector<std::string> all = overrides;
-    all.insert(all.end(), more.begin(), more.end());
-    return load_config(name, all);
-  };
+ConfigWith shipped(const std::string& name, const Words& overrides = {}) {
+  return [=](const Words& more) { return load_config(name, overrides + more); };
 }
 
 CheckResult outcome_of(CheckResult (*check)(TrainingUnderTest&), const ConfigWith& config_with) {
@@ -33,25 +29,13 @@ CheckResult outcome_of(CheckResult (*check)(TrainingUnderTest&), const ConfigWit
 
 std::string found_in(const CheckResult& result) { return result.fault ? result.fault->found : ""; }
 
-std::vector<std::string> doctor_of(std::vector<std::string> words) {
-  words.insert(words.begin(), "doctor");
-  return with_sets(words);
-}
-
 double number_after(const std::string& text, const std::string& word) {
   const std::size_t at = text.find(word);
   REQUIRE_MESSAGE(at != std::string::npos, text);
   return std::stod(text.substr(at + word.size()));
 }
 
-const std::vector<std::string> small_copy = {"copy", "model.width=16", "model.layers=1",
-                                             "data.length=4", "train.batch_size=16"};
-
-std::vector<std::string> with_words(std::vector<std::string> words,
-                                    const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
+const Words small_copy = "model.width=16 model.layers=1 data.length=4 train.batch_size=16";
 
 // The weights of a copying model, of whose first feed-forward layer such a share of the units is
 // far in the flat part of its activation.
@@ -70,20 +54,16 @@ std::string with_shut_units(const TemporaryFolder& folder, const Config& config,
 
 TEST_SUITE_BEGIN("doctor");
 
-TEST_CASE("bug: doctor: a training that begins with a trained model passes, as do adapters") {
-  const TemporaryFolder folder;
-  const std::string run = folder.path("run");
-  std::vector<std::string> train = {"train", "--out", run, "train.steps=300",
-                                    "optim.learning_rate=1e-2"};
-  train.insert(train.begin() + 1, small_copy.begin(), small_copy.end());
-  const Finished trained = tapestry_run(with_sets(train));
-  REQUIRE_MESSAGE(trained.status == 0, trained.err);
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "bug: doctor: a training that begins with a trained model passes, as do adapters") {
+  const std::string run = path("run");
+  must(tapestry_run("train copy train.steps=300 optim.learning_rate=1e-2 --out " + run +
+                    small_copy));
   for (const char* adapters : {"model.lora.rank=0", "model.lora.rank=2"}) {
-    const Finished said = tapestry_run(
-        doctor_of(with_words(small_copy, {"--from", run, adapters, "--skip", "resume"})));
-    INFO(said.out, said.err);
-    CHECK(said.status == 0);
-    CHECK(said.out.find("untrained") == std::string::npos);
+    const Finished said =
+        tapestry_run(Words("doctor copy --from {} {} --skip resume", run, adapters) + small_copy);
+    CHECK(!contains(must(said).out, "untrained"));
   }
 }
 
@@ -97,8 +77,7 @@ TEST_CASE("bug: doctor: layers are judged apart from the learning rate, which ha
         outcome_of(check_layers, shipped(config, {"optim.learning_rate=" + rate}));
     CHECK_MESSAGE(!result.fault, config, " at ", rate, ": ", found_in(result));
   }
-  const Finished said = tapestry_run(doctor_of({"karate", "optim.learning_rate=10"}));
-  INFO(said.out);
+  const Finished said = tapestry_run("doctor karate optim.learning_rate=10");
   CHECK(said.status == 1);
   check_says(said.out, {"FAIL  learning rate", "times as large"});
 }
@@ -127,10 +106,9 @@ TEST_CASE(
 
 TEST_CASE(
     "bug: doctor: a model that plain gradient descent does not overfit was called too small") {
-  const std::vector<std::string> keys =
-      with_words(small_copy, {"model.norm=post", "optim.name=sgd", "optim.learning_rate=1e-3"});
-  const CheckResult result =
-      outcome_of(check_one_batch, shipped("copy", {keys.begin() + 1, keys.end()}));
+  const CheckResult result = outcome_of(
+      check_one_batch,
+      shipped("copy", small_copy + "model.norm=post optim.name=sgd optim.learning_rate=1e-3"));
   CHECK_MESSAGE(!result.fault, found_in(result));
   REQUIRE(result.warnings.size() == 1);
   check_says(result.warnings[0], {"with adam at learning rate", "not with sgd at 1.0e-03"});
@@ -139,33 +117,22 @@ TEST_CASE(
 TEST_CASE(
     "bug: doctor: with train.check_finite, one batch failed at the first rate that diverges") {
   const CheckResult result = outcome_of(
-      check_one_batch, shipped("graphs", {"optim.name=sgd", "optim.learning_rate=1000",
-                                          "optim.clip_norm=0", "train.check_finite=true"}));
+      check_one_batch,
+      shipped("graphs",
+              "optim.name=sgd optim.learning_rate=1000 optim.clip_norm=0 train.check_finite=true"));
   CHECK_MESSAGE(!result.fault, found_in(result));
 }
 
 TEST_CASE("bug: doctor: a rate whose first steps gain nothing was called one that destroys") {
   const CheckResult result = outcome_of(
-      check_learning_rate, shipped("reverse", {"data.alphabet=20",
-                                               "data.length=4",
-                                               "model.activation=silu",
-                                               "model.bias=false",
-                                               "model.attention_bias=same",
-                                               "model.dropout=0.28927491669641153",
-                                               "model.feed_forward=64",
-                                               "model.heads=1",
-                                               "model.layers=4",
-                                               "model.norm_kind=rms",
-                                               "model.tied_embeddings=false",
-                                               "model.window=4",
-                                               "optim.beta2=0.9926143201305133",
-                                               "optim.clip_norm=1.1932521741695636",
-                                               "optim.learning_rate=0.0034294244691893605",
-                                               "optim.warmup_steps=0",
-                                               "seed=32",
-                                               "train.batch_size=4",
-                                               "train.average_decay=0.9277301090418414",
-                                               "train.max_bad_steps=0"}));
+      check_learning_rate,
+      shipped("reverse",
+              "data.alphabet=20 data.length=4 model.activation=silu model.bias=false "
+              "model.attention_bias=same model.dropout=0.28927491669641153 model.feed_forward=64 "
+              "model.heads=1 model.layers=4 model.norm_kind=rms model.tied_embeddings=false "
+              "model.window=4 optim.beta2=0.9926143201305133 optim.clip_norm=1.1932521741695636 "
+              "optim.learning_rate=0.0034294244691893605 optim.warmup_steps=0 seed=32 "
+              "train.batch_size=4 train.average_decay=0.9277301090418414 train.max_bad_steps=0"));
   CHECK_MESSAGE(!result.fault, found_in(result));
 }
 
@@ -173,25 +140,21 @@ TEST_CASE("bug: doctor: a rate was too low where a noisy loss falls fastest at a
   const CheckResult result = outcome_of(
       check_learning_rate,
       shipped("graphs",
-              {"data.examples=800", "data.held_back=200", "model.l2=0.00041263949161193613",
-               "model.width=32", "optim.beta1=0.8507576327742797", "optim.beta2=0.9906773033926934",
-               "optim.clip_norm=0", "seed=2048", "optim.learning_rate=0.0002557779891472714",
-               "train.batch_size=8", "optim.weight_decay=0.01823009271212912",
-               "train.max_bad_steps=2"}));
+              "data.examples=800 data.held_back=200 model.l2=0.00041263949161193613 model.width=32 "
+              "optim.beta1=0.8507576327742797 optim.beta2=0.9906773033926934 optim.clip_norm=0 "
+              "seed=2048 optim.learning_rate=0.0002557779891472714 train.batch_size=8 "
+              "optim.weight_decay=0.01823009271212912 train.max_bad_steps=2"));
   CHECK_MESSAGE(!result.fault, found_in(result));
 }
 
-TEST_CASE("bug: doctor: adapters of rank 1, which cannot memorize a batch, were a fault") {
-  const TemporaryFolder folder;
-  const std::string run = folder.path("run");
-  const Finished trained =
-      tapestry_run(with_sets(with_words({"train", "copy", "--out", run, "train.steps=1"},
-                                        {small_copy.begin() + 1, small_copy.end()})));
-  REQUIRE_MESSAGE(trained.status == 0, trained.err);
-  std::vector<std::string> keys = {small_copy.begin() + 1, small_copy.end()};
-  keys =
-      with_words(keys, {"train.from=" + run, "model.lora.rank=1", "model.lora.targets=[\"key\"]"});
-  const CheckResult result = outcome_of(check_one_batch, shipped("copy", keys));
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: doctor: adapters of rank 1, which cannot memorize a batch, were a fault") {
+  const std::string run = path("run");
+  must(tapestry_run("train copy train.steps=1 --out " + run + small_copy));
+  const CheckResult result = outcome_of(
+      check_one_batch,
+      shipped("copy",
+              small_copy + ("model.lora.rank=1 model.lora.targets=[\"key\"] train.from=" + run)));
   CHECK_MESSAGE(!result.fault, found_in(result));
   REQUIRE(result.warnings.size() == 1);
   check_says(result.warnings[0], {"with model.lora.rank = 1 too few weights may be trained"});
@@ -206,7 +169,7 @@ TEST_CASE("bug: doctor: a graph network that sees no difference was called too s
 
 TEST_CASE(
     "bug: doctor: large first weights of a model that trains well are said, and stop nothing") {
-  const ConfigWith config_with = shipped("graphs", {"model.width=64", "model.layers=5"});
+  const ConfigWith config_with = shipped("graphs", "model.width=64 model.layers=5");
   for (const auto check : {check_first_loss, check_layers}) {
     const CheckResult result = outcome_of(check, config_with);
     CHECK_MESSAGE(!result.fault, found_in(result));
@@ -217,15 +180,14 @@ TEST_CASE(
 TEST_CASE("bug: doctor: dead units of every activation are found, and called dead") {
   for (const char* activation : {"gelu", "gelu_tanh", "silu", "relu"}) {
     const TemporaryFolder folder;
-    std::vector<std::string> keys(small_copy.begin() + 1, small_copy.end());
-    keys.push_back(std::string("model.activation=") + activation);
+    const Words keys = small_copy + (std::string("model.activation=") + activation);
     const Config config = load_config("copy", keys);
     CHECK(outcome_of(check_layers, shipped("copy", keys)).said.find("at most 0 % dead") !=
           std::string::npos);
     for (const double share : {0.97, 1.0}) {
-      std::vector<std::string> from = keys;
-      from.push_back("train.from=" + with_shut_units(folder, config, share));
-      const std::string found = found_in(outcome_of(check_layers, shipped("copy", from)));
+      const std::string found = found_in(outcome_of(
+          check_layers,
+          shipped("copy", keys + ("train.from=" + with_shut_units(folder, config, share)))));
       CAPTURE(activation);
       check_says(found, {"% of the units of", "in blocks.0.feed_forward"});
     }
@@ -265,12 +227,11 @@ TEST_CASE("bug: doctor: a training that memory does not hold is told so before a
 
 TEST_CASE("bug: doctor: the plan's memory is the training's, not the doctor's" *
           not_sanitized("the sanitizer's own memory counts")) {
-  const auto report = nlohmann::json::parse(
-      tapestry_run(doctor_of({"graphs", "--json", "--skip", "threads", "--skip", "resume"})).out);
+  const auto report =
+      nlohmann::json::parse(tapestry_run("doctor graphs --json --skip threads --skip resume").out);
   const auto& check = report["gates"].back();
   REQUIRE(check["gate"] == "plan");
-  const auto plan =
-      nlohmann::json::parse(tapestry_run({"plan", "graphs", "--seconds", "0", "--json"}).out);
+  const auto plan = nlohmann::json::parse(tapestry_run("plan graphs --seconds 0 --json").out);
   const double megabytes = plan["bytes"]["process"].get<double>() / 1e6;
   CHECK(std::stod(check["said"].get<std::string>()) == doctest::Approx(megabytes).epsilon(0.05));
   CHECK(report["skipped"] == std::vector<std::string>{"threads", "resume"});
@@ -278,8 +239,8 @@ TEST_CASE("bug: doctor: the plan's memory is the training's, not the doctor's" *
 
 TEST_CASE("bug: doctor: a training whose steps take minutes is planned without taking one" *
           not_sanitized("it would take minutes")) {
-  const CheckResult result = outcome_of(
-      check_plan, shipped("copy", {"train.batch_size=100000", "train.micro_batches=1000"}));
+  const CheckResult result =
+      outcome_of(check_plan, shipped("copy", "train.batch_size=100000 train.micro_batches=1000"));
   CHECK(!result.fault);
   check_says(result.said, {"for 1500 steps; `tapestry plan` measures the time"});
 }
@@ -293,52 +254,47 @@ TEST_CASE("bug: doctor: what the system refuses is no fault of the model") {
   const char* before = std::getenv("TMPDIR");
   const std::string kept = before ? before : "";
   setenv("TMPDIR", "/nonexistent", 1);
-  const Finished said = tapestry_run({"doctor", "karate"});
+  const Finished said = tapestry_run("doctor karate");
   before ? setenv("TMPDIR", kept.c_str(), 1) : unsetenv("TMPDIR");
   CHECK(said.status == 2);
   check_says(said.err, {"TMPDIR=/nonexistent"});
-  CHECK(said.out.find("FAIL") == std::string::npos);
+  CHECK(!contains(said.out, "FAIL"));
 }
 
-TEST_CASE("bug: doctor: a signal that is ignored ends nothing, and a verdict is seen at once") {
-  const TemporaryFolder folder;
-  const std::string out = folder.path("out");
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "bug: doctor: a signal that is ignored ends nothing, and a verdict is seen at once") {
+  const std::string out = path("out");
   std::string command = fmt::format(
       "trap '' HUP; exec {} {} doctor graphs --skip plan --skip 'learning rate' --skip 'one batch' "
       ">{}",
       TAPESTRY_EMULATOR, TAPESTRY_BINARY, out);
   bool seen = false;
-  const Finished said =
-      run_program({"sh", "-c", command}, {.when =
-                                              [&] {
-                                                std::error_code none;
-                                                if (!std::filesystem::exists(out, none))
-                                                  return false;
-                                                return seen = read_bytes(out).find("layers") !=
-                                                              std::string::npos;
-                                              },
-                                          .signal = SIGHUP});
-  INFO(said.err);
-  CHECK(said.status == 0);
+  must(run_program({"sh", "-c", command}, {.when =
+                                               [&] {
+                                                 std::error_code none;
+                                                 if (!std::filesystem::exists(out, none))
+                                                   return false;
+                                                 return seen = read_bytes(out).find("layers") !=
+                                                               std::string::npos;
+                                               },
+                                           .signal = SIGHUP}));
   CHECK(seen);
   check_says(read_bytes(out), {"ok    resume"});
 }
 
 TEST_CASE(
     "bug: doctor: a folder that cannot be made, or a check that is not there, is told at once") {
-  const Finished no_folder = tapestry_run({"doctor", "karate", "--out", "/proc/none/pictures"});
-  CHECK(no_folder.status == 2);
-  CHECK(no_folder.out.empty());
-  check_says(no_folder.err, {"--out /proc/none/pictures: cannot be made a folder"});
-  const Finished no_check = tapestry_run({"doctor", "karate", "--skip", "nope"});
-  CHECK(no_check.status == 2);
-  check_says(no_check.err, {"no such check; expected one of shared examples, values", "resume"});
+  check_refused(tapestry_run("doctor karate --out /proc/none/pictures"),
+                {"--out /proc/none/pictures: cannot be made a folder"});
+  check_fails(tapestry_run("doctor karate --skip nope"),
+              {"no such check; expected one of shared examples, values", "resume"});
 }
 
 TEST_CASE("doctor: shipped configs whose data are built in pass" *
           not_sanitized("it would take minutes")) {
-  for (const char* name : {"graphs", "memory-sum", "waves"}) {
-    const Finished said = tapestry_run({"doctor", name});
+  for (const std::string name : {"graphs", "memory-sum", "waves"}) {
+    const Finished said = tapestry_run("doctor " + name);
     CHECK_MESSAGE(said.status == 0, name, ": ", said.out, said.err);
   }
 }

@@ -12,7 +12,7 @@ namespace tapestry {
 namespace {
 
 // With the checks that look at data alone.
-Finished examine_splits(std::vector<std::string> arguments) {
+Finished examine_splits(Words arguments) {
   arguments.insert(arguments.begin(), "doctor");
   for (const DoctorCheck& check : doctor_checks())
     if (check.name != "shared examples" && check.name != "values" && check.name != "labels" &&
@@ -56,9 +56,9 @@ Finished examine_pictures(const Pictures& training, const Pictures& test) {
   const TemporaryFolder folder;
   write(folder, "train", training);
   write(folder, "t10k", test);
-  return examine_splits({"clothes-vit", "--set", "data.path=" + folder.path(""), "--set",
-                         "data.class_names=a, b, c, d, e", "--set", "model.patch=3", "--set",
-                         "model.width=8", "--set", "model.heads=2", "--set", "model.layers=1"});
+  return examine_splits({"clothes-vit", "data.path=" + folder.path(""),
+                         "data.class_names=a, b, c, d, e", "model.patch=3", "model.width=8",
+                         "model.heads=2", "model.layers=1"});
 }
 
 TEST_SUITE_BEGIN("doctor");
@@ -130,9 +130,8 @@ std::string hours(const std::function<void(std::int64_t row, std::vector<double>
 
 Finished examine_hours(const std::string& text) {
   const TemporaryFolder folder;
-  return examine_splits({"etth1", "--set", "data.path=" + folder.write("hours.csv", text), "--set",
-                         "data.split=fractions", "--set", "model.context=24", "--set",
-                         "model.horizon=8"});
+  return examine_splits({"etth1", "data.path=" + folder.write("hours.csv", text),
+                         "data.split=fractions", "model.context=24", "model.horizon=8"});
 }
 
 TEST_CASE("bug: doctor: values that stand for missing ones passed") {

@@ -25,30 +25,21 @@ class DrawnTraining {
   std::string path(const std::string& name) const { return folder_.path(name); }
 
   // tapestry COMMAND CONFIG WORDS, with the drawn settings.
-  Finished run(const std::string& command, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> words = {command, config_.name()};
-    for (const std::string& word : config_.words()) words.push_back(word);
-    words.insert(words.end(), more.begin(), more.end());
-    return tapestry_run(with_sets(words));
+  Finished run(const std::string& command, const Words& more = {}) const {
+    return tapestry_run(Words{command, config_.name()} + config_.words() + more);
   }
   // tapestry train with the drawn settings; or, by several processes, mpirun's.
-  Finished train(const std::string& run, const std::vector<std::string>& more = {},
-                 const RunOptions& options = {}, int ranks = 1) const {
-    std::vector<std::string> words = {"train", config_.name()};
-    for (const std::string& word : config_.words()) words.push_back(word);
-    words.insert(words.end(), {"--quiet", "--out", path(run)});
-    words.insert(words.end(), short_training.begin(), short_training.end());
-    words.insert(words.end(), more.begin(), more.end());
-    words = with_sets(words);
+  Finished train(const std::string& run, const Words& more = {}, const RunOptions& options = {},
+                 int ranks = 1) const {
+    const Words words = Words{"train", config_.name()} + config_.words() +
+                        Words{"--quiet", "--out", path(run)} + short_training + more;
     if (ranks == 1) return tapestry_run(words, options);
-    std::vector<std::string> command = several_tapestries(ranks);
-    command.insert(command.end(), words.begin(), words.end());
-    return run_program(command, options);
+    return run_program(several_tapestries(ranks) + with_sets(words), options);
   }
 
  private:
-  inline static const std::vector<std::string> short_training = {
-      "train.steps=6", "train.eval_every=3", "train.checkpoint_every=2", "train.log_every=1"};
+  inline static const Words short_training =
+      "train.steps=6 train.eval_every=3 train.checkpoint_every=2 train.log_every=1";
 
   DrawnConfig config_;
   TemporaryFolder folder_;
@@ -62,8 +53,7 @@ std::string failure(const Finished& finished) {
 }
 
 // How a second training with `more` differs from the first.
-std::string difference_with(const DrawnTraining& drawn, const std::vector<std::string>& more,
-                            int ranks = 1) {
+std::string difference_with(const DrawnTraining& drawn, const Words& more, int ranks = 1) {
   std::filesystem::remove_all(drawn.path("again"));
   const std::string failed = failure(drawn.train("again", more, {}, ranks));
   return failed.empty() ? run_difference(drawn.path("again"), drawn.path("run")) : failed;
@@ -100,16 +90,16 @@ std::string killed_and_resumed(const DrawnTraining& drawn) {
         "killed", begun ? std::vector<std::string>{"--resume"} : std::vector<std::string>{}, kill);
     if (killed.status != 0 && killed.status != 128 + SIGKILL) return failure(killed);
   }
-  const std::string failed = failure(drawn.train("killed", {"--resume"}));
+  const std::string failed = failure(drawn.train("killed", "--resume"));
   return failed.empty() ? run_difference(run, drawn.path("run")) : failed;
 }
 
 std::string verified(const DrawnTraining& drawn) {
-  return failure(tapestry_run({"verify", drawn.path("run")}));
+  return failure(tapestry_run("verify " + drawn.path("run")));
 }
 
 std::string planned(const DrawnTraining& drawn) {
-  const Finished plan = drawn.run("plan", {"--seconds", "0", "--json", "train.steps=6"});
+  const Finished plan = drawn.run("plan", "--seconds 0 --json train.steps=6");
   if (plan.status != 0) return failure(plan);
   const double said = Json::parse(plan.out)["bytes"]["tensors"],
                held = tensor_bytes(drawn.path("run"));
@@ -132,8 +122,8 @@ std::string weights_difference(const DrawnTraining& drawn, const std::string& ru
   std::vector<Safetensors> files;
   for (const std::string& name : {run, other}) {
     const std::string file = drawn.path(name + ".safetensors");
-    const std::string failed = failure(
-        tapestry_run({"export", drawn.path(name), "--format", "safetensors", "--out", file}));
+    const std::string failed =
+        failure(tapestry_run("export {} --format safetensors --out {}", drawn.path(name), file));
     if (!failed.empty()) return failed;
     files.push_back(read_safetensors(file));
   }
@@ -150,10 +140,10 @@ std::string exported_and_imported(const DrawnTraining& drawn) {
   for (const std::string format : {"huggingface", "gguf"}) {
     const std::string file = drawn.path("for-" + format), back = "from-" + format;
     const Finished written =
-        tapestry_run({"export", drawn.path("run"), "--format", format, "--out", file});
+        tapestry_run("export {} --format {} --out {}", drawn.path("run"), format, file);
     if (written.status == 2 && lines_of(written.err).size() == 1) continue;
     if (written.status != 0) return failure(written);
-    std::string fault = failure(tapestry_run({"import", file, "--out", drawn.path(back)}));
+    std::string fault = failure(tapestry_run("import {} --out {}", file, drawn.path(back)));
     if (fault.empty()) fault = weights_difference(drawn, back, "run");
     if (!fault.empty()) return format + ": " + fault;
   }
@@ -180,8 +170,7 @@ const std::vector<Invariant> invariants = {
 // Returns the invariant's violation by the config: by its training, or that there is none.
 std::string violation(const Invariant& invariant, const DrawnConfig& config) {
   const DrawnTraining drawn(config);
-  const Finished finished = drawn.train("run");
-  return finished.status == 0 ? invariant.violation(drawn) : "";
+  return drawn.train("run").status == 0 ? invariant.violation(drawn) : "";
 }
 
 // Returns the config without the settings that the violation does not need.
@@ -251,11 +240,11 @@ TEST_CASE("drawn: trainings of random configs keep every promise" *
   check_drawn(40, 5);
 }
 
-TEST_CASE("drawn: every line of a config that is wrong in one way is refused in one line") {
-  const ConfigGenerator generator;
+TEST_CASE_FIXTURE(ConfigGenerator,
+                  "drawn: every line of a config that is wrong in one way is refused in one line") {
   std::int64_t refused = 0;
   for (std::uint64_t number = 0; number < 21; ++number) {
-    const std::string text = generator.draw(number).config().toml();
+    const std::string text = draw(number).config().toml();
     REQUIRE(parse_config(text, "drawn.toml", {}).toml() == text);
     const std::vector<std::string> lines = lines_of(text);
     for (std::size_t at = 0; at < lines.size(); ++at)

@@ -149,72 +149,66 @@ const std::string disc_config =
     "task = \"disc\"\n[optim]\nlearning_rate = 0.02\n[train]\nsteps = 150\neval_every = 50\n";
 
 // Runs a command that has to succeed, and returns what it printed.
-std::string must_run(const std::vector<std::string>& words) {
-  const Finished finished = run_here(with_sets(words));
-  INFO(finished.out, finished.err);
-  REQUIRE(finished.status == 0);
-  return finished.out;
-}
+std::string must_run(const Words& words) { return must(run_here(words)).out; }
 
 TEST_SUITE_BEGIN("dummy task");
 
-TEST_CASE("dummy task: one file with a TaskSpec is known to every command") {
-  const TemporaryFolder folder;
-  const std::string config = folder.write("disc.toml", disc_config), run = folder.path("run"),
-                    wide = folder.path("wide");
-  check_says(must_run({"config", config}), {"radius = 1", "hidden = 16"});
-  check_says(must_run({"plan", config, "--seconds", "0"}), {"hidden", "out"});
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "dummy task: one file with a TaskSpec is known to every command") {
+  const std::string config = write("disc.toml", disc_config), run = path("run"),
+                    wide = path("wide");
+  check_says(must_run("config " + config), {"radius = 1", "hidden = 16"});
+  check_says(must_run(Words("plan {} --seconds 0", config)), {"hidden", "out"});
 
-  check_says(must_run({"train", config, "--out", run, "--seeds", "3", "train.tensorboard=true",
-                       "train.samples=true"}),
+  check_says(must_run(Words("train {} --out {} --seeds 3 train.tensorboard=true train.samples=true",
+                            config, run)),
              {"test_hit_rate 0.9"});
-  must_run({"train", config, "--out", wide, "--seeds", "3", "--quiet", "model.hidden=1"});
+  must_run(Words("train {} --out {} --seeds 3 --quiet model.hidden=1", config, wide));
   const std::string first = run + "/seed-1";
   bool has_events = false;
   for (const auto& file : std::filesystem::directory_iterator(first))
     if (const std::string bytes = read_bytes(file.path());
         file.path().filename().string().starts_with("events"))
-      has_events = bytes.find("hit_rate/val") != std::string::npos &&
-                   bytes.find("hit_rate/test") != std::string::npos;
+      has_events = contains(bytes, "hit_rate/val") && contains(bytes, "hit_rate/test");
   CHECK(has_events);
 
-  check_says(must_run({"eval", first, "--test"}), {"hit_rate 0.9"});
-  CHECK(nlohmann::json::parse(must_run({"eval", first, "--json"}))["hit_rate"] > 0.9);
-  CHECK(lines_of(must_run({"sample", first, "--points", "5"})).size() == 5);
-  check_says(must_run({"sample", first}), {") is in\n"});
-  check_says(must_run({"verify", first}), {"bitwise identical"});
-  check_says(must_run({"replay", first, "--step", "50"}), {"hit_rate"});
+  check_says(must_run(Words("eval {} --test", first)), {"hit_rate 0.9"});
+  CHECK(nlohmann::json::parse(must_run(Words("eval {} --json", first)))["hit_rate"] > 0.9);
+  CHECK(lines_of(must_run(Words("sample {} --points 5", first))).size() == 5);
+  check_says(must_run("sample " + first), {") is in\n"});
+  check_says(must_run("verify " + first), {"bitwise identical"});
+  check_says(must_run(Words("replay {} --step 50", first)), {"hit_rate"});
 
-  must_run({"report", first});
+  must_run("report " + first);
   check_says(read_bytes(first + "/report.html"),
              {"the share of points that are classified correctly; higher is better",
               "The disc along an axis", ") is in", "test (best model)"});
-  check_says(must_run({"compare", run, wide}),
+  check_says(must_run(Words("compare {} {}", run, wide)),
              {"hit_rate", "significantly higher (worse)", "model.hidden"});
 }
 
-TEST_CASE("dummy task: the doctor examines it, and finds what is wrong with it") {
-  const TemporaryFolder folder;
-  const std::string config = folder.write("disc.toml", disc_config);
-  const std::string sound = must_run({"doctor", config});
-  CHECK(sound.find("warn") == std::string::npos);
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "dummy task: the doctor examines it, and finds what is wrong with it") {
+  const std::string config = write("disc.toml", disc_config);
+  const std::string sound = must_run("doctor " + config);
+  CHECK(!contains(sound, "warn"));
   check_says(sound, {"of 100 test examples", "ok    targets", "ok    one batch", "ok    resume"});
-  const Finished slow =
-      run_here({"doctor", config, "--set", "optim.learning_rate=1e-8", "--skip", "plan"});
+  const Finished slow = run_here(Words("doctor {} optim.learning_rate=1e-8 --skip plan", config));
   CHECK(slow.status == 1);
   check_says(slow.out, {"FAIL  learning rate"});
 }
 
-TEST_CASE("dummy task: early stopping ends its training, and samples are recorded") {
-  const TemporaryFolder folder;
-  const std::string config = folder.write("disc.toml", disc_config), run = folder.path("run");
-  check_says(must_run({"train", config, "--out", run, "train.early_stopping=2",
-                       "train.min_delta=10", "train.samples=true", "train.eval_every=25"}),
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "dummy task: early stopping ends its training, and samples are recorded") {
+  const std::string config = write("disc.toml", disc_config), run = path("run");
+  check_says(must_run(Words("train {} --out {} train.early_stopping=2 train.min_delta=10 "
+                            "train.samples=true train.eval_every=25",
+                            config, run)),
              {"ends after step 75"});
   check_says(read_bytes(run + "/samples.jsonl"), {") is "});
-  must_run({"train", config, "--out", run, "--resume", "--quiet", "train.steps=200",
-            "train.early_stopping=0"});
-  check_says(must_run({"watch", run, "--once"}), {"200"});
+  must_run(Words("train {} --out {} --resume --quiet train.steps=200 train.early_stopping=0",
+                 config, run));
+  check_says(must_run(Words("watch {} --once", run)), {"200"});
 }
 
 TEST_SUITE_END();

@@ -35,29 +35,25 @@ std::string bottles() {
   return text;
 }
 
-TEST_CASE("earlier versions: their checkpoints load, and their runs go on") {
-  const RunFixture fixture;
-  fixture.folder.write("bottles.txt", bottles());
+TEST_CASE_FIXTURE(RunFixture, "earlier versions: their checkpoints load, and their runs go on") {
+  write("bottles.txt", bottles());
   for (const auto& [name, loss_after_6, loss_after_12] : runs) {
     CAPTURE(name);
-    const std::string run = fixture.folder.path(name), checkpoint = run + "/checkpoint.safetensors";
+    const std::string run = path(name), checkpoint = run + "/checkpoint.safetensors";
     std::filesystem::create_directory(run);
     std::filesystem::copy(TAPESTRY_SOURCE_DIR "/tests/golden/runs/" + name + ".safetensors",
                           checkpoint);
     const std::string config = load_checkpoint(checkpoint).config;
-    fixture.folder.write(name + "/config.toml", config);
-    std::vector<std::string> data;
-    if (name.starts_with("shakespeare")) data = {"data.path=" + fixture.folder.path("bottles.txt")};
+    write(name + "/config.toml", config);
+    Words data;
+    if (name.starts_with("shakespeare")) data = {"data.path=" + path("bottles.txt")};
 
-    CHECK(fixture.eval(name, data)["loss"].get<double>() ==
-          doctest::Approx(loss_after_6).epsilon(1e-5));
+    CHECK(eval(name, data)["loss"].get<double>() == doctest::Approx(loss_after_6).epsilon(1e-5));
 
-    std::vector<std::string> more = {"--resume", "train.steps=12"};
-    if (config.find("schedule = \"constant\"") == std::string::npos)
-      more.push_back("optim.decay_steps=13");
-    more.insert(more.end(), data.begin(), data.end());
-    fixture.must_train(name + "/config", name, more);
-    const Json last = fixture.last_validation(name);
+    Words more = "--resume train.steps=12";
+    if (!contains(config, "schedule = \"constant\"")) more.push_back("optim.decay_steps=13");
+    must_train(name + "/config", name, more + data);
+    const Json last = last_validation(name);
     CHECK(last["step"] == 12);
     CHECK(last["loss"].get<double>() == doctest::Approx(loss_after_12).epsilon(1e-4));
   }

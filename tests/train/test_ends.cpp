@@ -10,55 +10,52 @@ namespace tapestry {
 namespace {
 
 // One that cannot learn: what it measures after the first evaluation is no gain.
-const std::vector<std::string> idle = {"optim.learning_rate=0", "train.eval_every=2",
-                                       "train.early_stopping=2"};
+const Words idle = "optim.learning_rate=0 train.eval_every=2 train.early_stopping=2";
 
 TEST_SUITE_BEGIN("training");
 
-TEST_CASE("training: it ends where so many evaluations gained nothing") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run", idle);
-  CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 6);
-  CHECK(load_checkpoint(fixture.best("run")).state.step == 2);
-  const auto lines = untimed(fixture.metrics("run"));
+TEST_CASE_FIXTURE(RunFixture, "training: it ends where so many evaluations gained nothing") {
+  must_train("toy", "run", idle);
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 6);
+  CHECK(load_checkpoint(best("run")).state.step == 2);
+  const auto lines = untimed(metrics("run"));
 
-  std::vector<std::string> again = idle;
-  again.push_back("--resume");
-  fixture.must_train("toy", "run", again);  // there is nothing left to do
-  CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 6);
-  CHECK(untimed(fixture.metrics("run")) == lines);
+  Words again = idle + "--resume";
+  must_train("toy", "run", again);  // there is nothing left to do
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 6);
+  CHECK(untimed(metrics("run")) == lines);
 
   again.push_back("train.early_stopping=4");
-  fixture.must_train("toy", "run", again);
-  CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 10);
+  must_train("toy", "run", again);
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 10);
 }
 
-TEST_CASE("training: a gain that is too small is none, though its model is the best") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run",
-                     {"train.eval_every=5", "train.early_stopping=3", "train.min_delta=1000"});
-  CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 20);
-  CHECK(load_checkpoint(fixture.best("run")).state.step > 5);
-  check_says(fixture.train("toy", "other", {"train.eval_every=0", "train.early_stopping=1"}).err,
+TEST_CASE_FIXTURE(RunFixture,
+                  "training: a gain that is too small is none, though its model is the best") {
+  must_train("toy", "run", "train.eval_every=5 train.early_stopping=3 train.min_delta=1000");
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 20);
+  CHECK(load_checkpoint(best("run")).state.step > 5);
+  check_says(train("toy", "other", "train.eval_every=0 train.early_stopping=1").err,
              {"train.early_stopping", "train.eval_every"});
-  check_says(fixture.train("toy", "other", {"train.min_delta=1"}).err, {"train.min_delta"});
+  check_says(train("toy", "other", "train.min_delta=1").err, {"train.min_delta"});
 }
 
-TEST_CASE("training: when its time is over it stops with a checkpoint, and goes on as if never") {
-  const RunFixture fixture;
-  const Finished stopped = fixture.train("toy", "run", {"train.time_limit=1e-9"});
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "training: when its time is over it stops with a checkpoint, and goes on as if never") {
+  const Finished stopped = train("toy", "run", "train.time_limit=1e-9");
   CHECK(stopped.status == 130);
   check_says(stopped.out, {"stopped after step 0", "to resume: "});
-  CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 0);
-  fixture.must_train("toy", "run", {"--resume"});
-  fixture.must_train("toy", "whole");
-  check_same_run(fixture, "run", "whole");
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 0);
+  must_train("toy", "run", "--resume");
+  must_train("toy", "whole");
+  check_same_run(*this, "run", "whole");
 }
 
 TEST_CASE("training: averaged weights are evaluated and kept; the weights themselves go on") {
-  const std::vector<std::string> averaged = {"train.average_decay=0.9"};
+  const Words averaged = "train.average_decay=0.9";
   const RunFixture fixture;
-  fixture.must_train("toy", "plain", {"optim.schedule=constant"});
+  fixture.must_train("toy", "plain", "optim.schedule=constant");
   fixture.must_train("toy", "whole", {"optim.schedule=constant", averaged[0]});
   const auto plain = load_checkpoint(fixture.checkpoint("plain")),
              whole = load_checkpoint(fixture.checkpoint("whole"));
@@ -76,7 +73,7 @@ TEST_CASE("training: averaged weights are evaluated and kept; the weights themse
   fixture.must_train("toy", "run", {"optim.schedule=constant", averaged[0], "train.steps=17"});
   fixture.must_train("toy", "run", {"optim.schedule=constant", averaged[0], "--resume"});
   check_same_checkpoint(fixture.checkpoint("run"), fixture.checkpoint("whole"));
-  check_says(fixture.train("toy", "run", {"optim.schedule=constant", "--resume"}).err,
+  check_says(fixture.train("toy", "run", "optim.schedule=constant --resume").err,
              {"train.average_decay"});
 }
 

@@ -1,19 +1,14 @@
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <cstdlib>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "data/input_file.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/published.hpp"
 #include "tests/support/small.hpp"
 #include "tests/support/tensor_files.hpp"
 #include "train/generate/generate.hpp"
 #include "train/run/run.hpp"
-#include "train/tasks/language/language_model.hpp"
 #include "train/tools/convert/export.hpp"
-#include "train/tools/convert/import.hpp"
 
 // Models that come from and go to Hugging Face's library. tests/golden/published holds random ones
 // that it saved, and its logits (tests/interop/make_published.py).
@@ -23,27 +18,7 @@ namespace fs = std::filesystem;
 
 using Json = nlohmann::json;
 
-const std::vector<std::string> published = {"gpt2", "llama3", "qwen2", "qwen3"};
-
-std::string golden(const std::string& name) {
-  return TAPESTRY_SOURCE_DIR "/tests/golden/published/" + name;
-}
-
-LanguageModel& language_model(Task& task) { return dynamic_cast<LanguageModel&>(task); }
-
-// tokens (B, T) -> (B, T, V)
-Array logits_of(Task& task, const Array& tokens) {
-  return std::visit([&](const auto& model) { return model.forward(tokens).value(); },
-                    language_model(task).network());
-}
-
-double largest_difference(const Array& a, const Array& b) {
-  REQUIRE(a.shape() == b.shape());
-  double largest = 0;
-  for (std::int64_t i = 0; i < a.size(); ++i)
-    largest = std::max<double>(largest, std::abs(a.values<float>()[i] - b.values<float>()[i]));
-  return largest;
-}
+const Words models = "gpt2 llama3 qwen2 qwen3";
 
 // The last `count` positions of logits (B, T, V).
 Array last_positions(const Array& logits, std::int64_t count) {
@@ -58,20 +33,13 @@ Array last_positions(const Array& logits, std::int64_t count) {
 // A copy of a golden folder, to change.
 class Copied {
  public:
-  explicit Copied(const std::string& name) { fs::copy(golden(name), folder.path("model")); }
+  explicit Copied(const std::string& name) { fs::copy(published(name), folder.path("model")); }
 
   std::string path(const std::string& name = "") const {
     return folder.path(name.empty() ? "model" : "model/" + name);
   }
-  // With fields of one of its JSON files changed; null takes one away.
   void change(const std::string& file, const Json& fields) const {
-    Json json = Json::parse(read_bytes(path(file)));
-    for (const auto& [name, value] : fields.items())
-      if (value.is_null())
-        json.erase(name);
-      else
-        json[name] = value;
-    folder.write("model/" + file, json.dump());
+    change_json(path(file), fields);
   }
   std::string message() const {
     return message_of([&] { import_published(path(), {}); });
@@ -82,10 +50,10 @@ class Copied {
 TEST_SUITE_BEGIN("exchange");
 
 TEST_CASE("exchange: imported models compute the logits of Hugging Face's library") {
-  for (const std::string& name : published) {
+  for (const std::string& name : models) {
     CAPTURE(name);
-    const ImportedModel model = import_published(golden(name), {});
-    const Safetensors expected = read_safetensors(golden(name) + "/expected.safetensors");
+    const ImportedModel model = import_published(published(name), {});
+    const Safetensors expected = read_safetensors(published(name) + "/expected.safetensors");
     const Array tokens = *find_tensor(expected, "tokens");
     const Array logits = logits_of(*model.task, tokens);
     CHECK(largest_difference(last_positions(logits, 3), *find_tensor(expected, "logits")) < 1e-5);
@@ -105,24 +73,22 @@ TEST_CASE("exchange: imported models compute the logits of Hugging Face's librar
 
 // Of a model that was imported, saved as a run and exported again.
 TEST_CASE("exchange: what comes in goes out, and comes in again") {
-  for (const std::string& name : published) {
+  for (const std::string& name : models) {
     CAPTURE(name);
     const TemporaryFolder folder;
     const std::string run = folder.path("run"), out = folder.path("out");
-    const Finished imported = tapestry_run({"import", golden(name), "--out", run});
-    REQUIRE(imported.err == "");
-    const Finished exported = tapestry_run({"export", run, "--out", out});
-    REQUIRE(exported.err == "");
+    REQUIRE(tapestry_run({"import", published(name), "--out", run}).err == "");
+    REQUIRE(tapestry_run("export {} --out {}", run, out).err == "");
 
-    const Json before = Json::parse(read_bytes(golden(name) + "/config.json")),
+    const Json before = Json::parse(read_bytes(published(name) + "/config.json")),
                after = Json::parse(read_bytes(out + "/config.json"));
-    for (const char* field : {"architectures", "model_type", "vocab_size", "eos_token_id",
-                              "bos_token_id", "tie_word_embeddings"})
+    for (const std::string& field :
+         Words("architectures model_type vocab_size eos_token_id bos_token_id tie_word_embeddings"))
       CHECK(before[field] == after[field]);
     for (const char* file : {"tokenizer_config.json", "generation_config.json", "tokenizer.json"})
-      CHECK(Json::parse(read_bytes(golden(name) + "/" + file)) ==
+      CHECK(Json::parse(read_bytes(published(name) + "/" + file)) ==
             Json::parse(read_bytes(out + "/" + file)));
-    const ImportedModel model = import_published(golden(name), {}),
+    const ImportedModel model = import_published(published(name), {}),
                         again = import_published(out, {});
     CHECK(model.architecture == again.architecture);
     const std::vector<Parameter*> parameters = model.task->model().parameters(),
@@ -138,15 +104,15 @@ TEST_CASE("exchange: what is kept beside the weights goes out as it came in") {
   model.folder.write("model/chat_template.jinja", "{{ messages }}");
   model.change("generation_config.json", {{"temperature", 0.6}});
   const std::string run = model.folder.path("run"), out = model.folder.path("out");
-  REQUIRE(tapestry_run({"import", model.path(), "--out", run}).err == "");
-  REQUIRE(tapestry_run({"export", run, "--dtype", "bfloat16", "--out", out}).err == "");
+  REQUIRE(tapestry_run("import {} --out {}", model.path(), run).err == "");
+  REQUIRE(tapestry_run("export {} --dtype bfloat16 --out {}", run, out).err == "");
   CHECK(read_bytes(out + "/chat_template.jinja") == "{{ messages }}");
   CHECK(Json::parse(read_bytes(out + "/generation_config.json"))["temperature"] == 0.6);
   CHECK(Json::parse(read_bytes(out + "/config.json"))["torch_dtype"] == "bfloat16");
   // What was bfloat16 is the same again.
   CHECK(SafetensorsReader(out + "/model.safetensors").entries().front().dtype ==
         std::string("BF16"));
-  const ImportedModel before = import_published(golden("llama3"), {}),
+  const ImportedModel before = import_published(published("llama3"), {}),
                       after = import_published(out, {});
   for (std::size_t i = 0; i < before.task->model().parameters().size(); ++i)
     CHECK(largest_difference(before.task->model().parameters()[i]->value(),
@@ -154,23 +120,20 @@ TEST_CASE("exchange: what is kept beside the weights goes out as it came in") {
 }
 
 // A model whose neighboring columns turn together leaves with its rows in another order.
-TEST_CASE("exchange: rotary positions of neighbors leave as those of halves") {
-  const TemporaryFolder folder;
-  folder.write("story.txt", story());
-  folder.write("text.toml", "task = \"language-model\"\n");
-  const std::string run = folder.path("run"), out = folder.path("out");
-  std::vector<std::string> words = {"train", folder.path("text.toml"), "--out", run, "--quiet"};
-  for (const std::string& setting :
-       {"data.path=" + folder.path("story.txt"), std::string("data.tokenizer=train"),
-        std::string("data.vocabulary=270"), std::string("model.layers=2"),
-        std::string("model.heads=2"), std::string("model.width=16"),
-        std::string("model.context=12"), std::string("train.steps=5"),
-        std::string("model.norm_kind=rms"), std::string("model.gated=true"),
-        std::string("model.bias=false"), std::string("model.positions=rotary"),
-        std::string("model.query_key_norm=true"), std::string("model.activation=silu")})
-    words.insert(words.end(), {"--set", setting});
-  REQUIRE(tapestry_run(words).err == "");
-  REQUIRE(tapestry_run({"export", run, "--out", out}).err == "");
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "exchange: rotary positions of neighbors leave as those of halves") {
+  write("story.txt", story());
+  write("text.toml", "task = \"language-model\"\n");
+  const std::string run = path("run"), out = path("out");
+  const Finished made = tapestry_run(
+      "train {} --out {} --quiet data.path={} data.tokenizer=train "
+      "data.vocabulary=270 model.layers=2 model.heads=2 model.width=16 "
+      "model.context=12 train.steps=5 model.norm_kind=rms model.gated=true "
+      "model.bias=false model.positions=rotary model.query_key_norm=true "
+      "model.activation=silu",
+      path("text.toml"), run, path("story.txt"));
+  REQUIRE(made.err == "");
+  REQUIRE(tapestry_run("export {} --out {}", run, out).err == "");
   const TrainedModel trained = load_trained(run, {}, false);
   const ImportedModel imported = import_published(out, {});
   const Array tokens = Array::of<std::int32_t>({1, 2, 3, 4, 5, 6, 7, 8}, {1, 8});
@@ -181,10 +144,9 @@ TEST_CASE("exchange: rotary positions of neighbors leave as those of halves") {
         language_model(*trained.task).tokenizer().encode(text));
 }
 
-TEST_CASE("exchange: wrong folders are refused by file, field or tensor") {
-  const TemporaryFolder empty;
-  check_says(message_of([&] { import_published(empty.path(), {}); }), {"holds no config.json"});
-  check_says(message_of([&] { import_published(empty.path("nowhere"), {}); }), {"no such folder"});
+TEST_CASE_FIXTURE(TemporaryFolder, "exchange: wrong folders are refused by file, field or tensor") {
+  check_says(message_of([&] { import_published(path(), {}); }), {"holds no config.json"});
+  check_says(message_of([&] { import_published(path("nowhere"), {}); }), {"no such folder"});
 
   const auto of_config = [](const std::string& name, const Json& fields) {
     const Copied model(name);
@@ -239,7 +201,7 @@ TEST_CASE("bug: a model was not imported from within its folder, whose name was 
   const TemporaryFolder folder;
   const std::string model = folder.path("models/tiny-gpt2");
   fs::create_directories(folder.path("models"));
-  fs::copy(golden("gpt2"), model, fs::copy_options::recursive);
+  fs::copy(published("gpt2"), model, fs::copy_options::recursive);
   fs::create_directories(model + "/inner");
   const std::pair<std::string, std::string> places[] = {{model, "."},
                                                         {model, "./"},
@@ -247,48 +209,42 @@ TEST_CASE("bug: a model was not imported from within its folder, whose name was 
                                                         {folder.path("models"), "tiny-gpt2//"}};
   for (const auto& [from, name] : places) {
     CAPTURE(name);
-    const Finished finished = tapestry_run({"import", name}, {.folder = from});
-    INFO(finished.err);
-    CHECK(finished.status == 0);
-    check_says(finished.out, {"runs/tiny-gpt2: GPT2LMHeadModel"});
+    check_prints(tapestry_run("import " + name, {.folder = from}),
+                 {"runs/tiny-gpt2: GPT2LMHeadModel"});
     fs::remove_all(from + "/runs");
   }
 }
 
 TEST_CASE("bug: an import left parameters that --set added at random values") {
-  check_says(message_of([&] { import_published(golden("gpt2"), {"model.query_key_norm=true"}); }),
-             {"GPT2LMHeadModel has no module blocks.0.attention.query_norm", "--set"});
-  CHECK(message_of([&] { import_published(golden("gpt2"), {"model.lora.rank=2"}); }).empty());
+  check_says(
+      message_of([&] { import_published(published("gpt2"), {"model.query_key_norm=true"}); }),
+      {"GPT2LMHeadModel has no module blocks.0.attention.query_norm", "--set"});
+  CHECK(message_of([&] { import_published(published("gpt2"), {"model.lora.rank=2"}); }).empty());
 }
 
-TEST_CASE("bug: names for a model of byte pairs ended in std::bad_cast") {
-  const TemporaryFolder folder;
-  const std::string run = folder.path("run");
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: names for a model of byte pairs ended in std::bad_cast") {
+  const std::string run = path("run");
   std::string names;
   for (char first = 'a'; first <= 'z'; ++first) names += std::string(1, first) + "na\n";
-  REQUIRE(tapestry_run({"import", golden("gpt2"), "--out", run}).err == "");
-  const Finished trained = tapestry_run(
-      {"train", folder.write("names.toml", "task = \"language-model\"\n[data]\nkind = \"names\"\n"),
-       "--from", run, "--out", folder.path("no"), "--set",
-       "data.path=" + folder.write("names.txt", names)});
-  CHECK(trained.status == 2);
-  check_says(trained.err, {"data.kind = \"names\"", "names need a character-level model"});
+  REQUIRE(tapestry_run({"import", published("gpt2"), "--out", run}).err == "");
+  check_fails(
+      tapestry_run({"train",
+                    write("names.toml", "task = \"language-model\"\n[data]\nkind = \"names\"\n"),
+                    "--from", run, "--out", path("no"), "data.path=" + write("names.txt", names)}),
+      {"data.kind = \"names\"", "names need a character-level model"});
 }
 
-TEST_CASE("exchange: a model of characters goes out, and comes in again") {
-  const TemporaryFolder folder;
-  const std::string run = folder.path("run"), out = folder.path("out");
-  std::vector<std::string> words = {
-      "train", folder.write("text.toml", "task = \"language-model\"\n"), "--out", run, "--quiet"};
-  for (const std::string& setting :
-       {"data.path=" + folder.write("story.txt", story() + "\"quoted\" \\ é 日🙂\n"),
-        std::string("model.layers=1"), std::string("model.heads=2"), std::string("model.width=16"),
-        std::string("model.context=12"), std::string("train.steps=5")})
-    words.insert(words.end(), {"--set", setting});
-  REQUIRE(tapestry_run(words).err == "");
-  REQUIRE(tapestry_run({"export", run, "--out", out}).err == "");
-  const std::string again = folder.path("again");
-  REQUIRE(tapestry_run({"import", out, "--out", again}).err == "");
+TEST_CASE_FIXTURE(TemporaryFolder, "exchange: a model of characters goes out, and comes in again") {
+  const std::string run = this->path("run"), out = this->path("out");
+  const Finished made = tapestry_run(
+      "train {} --out {} --quiet data.path={} model.layers=1 model.heads=2 "
+      "model.width=16 model.context=12 train.steps=5",
+      write("text.toml", "task = \"language-model\"\n"), run,
+      write("story.txt", story() + "\"quoted\" \\ é 日🙂\n"));
+  REQUIRE(made.err == "");
+  REQUIRE(tapestry_run("export {} --out {}", run, out).err == "");
+  const std::string again = this->path("again");
+  REQUIRE(tapestry_run("import {} --out {}", out, again).err == "");
   CHECK(language_model(*load_trained(again, {}, false).task).metadata().at("vocabulary") ==
         language_model(*load_trained(run, {}, false).task).metadata().at("vocabulary"));
   const auto sampled = [&](const std::string& model) {
@@ -301,7 +257,7 @@ TEST_CASE("exchange: a model of characters goes out, and comes in again") {
   const auto refusal = [&](const std::function<void(Json&)>& change) {
     Json json = Json::parse(written);
     change(json);
-    folder.write("out/tokenizer.json", json.dump());
+    write("out/tokenizer.json", json.dump());
     return message_of([&] { import_published(out, {}); });
   };
   check_says(refusal([](Json& json) { json["pre_tokenizer"]["type"] = "Whitespace"; }),
@@ -312,97 +268,87 @@ TEST_CASE("exchange: a model of characters goes out, and comes in again") {
              {path, "the vocab of its model"});
 }
 
-TEST_CASE("exchange: what has no architecture there is refused by its key") {
-  const TemporaryFolder folder;
-  const auto refusal = [&](const std::vector<std::string>& settings) {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "exchange: what has no architecture there is refused by its key") {
+  const auto refusal = [&](const Words& settings) {
     std::string text = "task = \"language-model\"\n";
-    std::vector<std::string> overrides = {"model.layers=1", "model.width=16"};
-    overrides.insert(overrides.end(), settings.begin(), settings.end());
-    Config config = parse_config(text, "text", overrides);
+    Config config = parse_config(text, "text", "model.layers=1 model.width=16" + settings);
     std::unique_ptr<Task> task = make_task({config, {{"vocabulary", "[\"a\",\"b\"]"}}, false});
     const TrainedModel trained{std::move(config), std::move(task), {}};
-    const std::string out = folder.path("out");
+    const std::string out = path("out");
     const std::string message =
         message_of([&] { export_published(trained, out, StoredFloats::as_they_are); });
     CHECK_FALSE(fs::exists(out));
     return message;
   };
-  check_says(refusal({"model.window=4"}), {"model.window = 4", "expected 0"});
-  check_says(refusal({"model.norm=post"}), {"model.norm = \"post\"", "\"pre\""});
-  check_says(refusal({"model.attention=random-features"}), {"model.attention"});
-  check_says(refusal({"model.positions=rotary"}), {"model.positions", "model.norm_kind"});
-  check_says(refusal({"model.gated=true"}), {"model.gated = true"});
-  check_says(refusal({"model.bias=false"}), {"model.bias = false"});
-  check_says(refusal({"model.kind=recurrent"}), {"model.kind", "transformer"});
-  check_says(refusal({"model.norm_kind=rms"}), {"model.positions"});
-  check_says(refusal({"model.norm_kind=rms", "model.positions=rotary"}), {"model.gated"});
-  check_says(refusal({"model.norm_kind=rms", "model.positions=rotary", "model.gated=true",
-                      "model.query_key_norm=true"}),
-             {"model.bias = true"});
+  check_says(refusal("model.window=4"), {"model.window = 4", "expected 0"});
+  check_says(refusal("model.norm=post"), {"model.norm = \"post\"", "\"pre\""});
+  check_says(refusal("model.attention=random-features"), {"model.attention"});
+  check_says(refusal("model.positions=rotary"), {"model.positions", "model.norm_kind"});
+  check_says(refusal("model.gated=true"), {"model.gated = true"});
+  check_says(refusal("model.bias=false"), {"model.bias = false"});
+  check_says(refusal("model.kind=recurrent"), {"model.kind", "transformer"});
+  check_says(refusal("model.norm_kind=rms"), {"model.positions"});
+  check_says(refusal("model.norm_kind=rms model.positions=rotary"), {"model.gated"});
+  check_says(
+      refusal(
+          "model.norm_kind=rms model.positions=rotary model.gated=true model.query_key_norm=true"),
+      {"model.bias = true"});
 }
 
-TEST_CASE("exchange: export writes the weights of any model, and nothing over something") {
-  const TemporaryFolder folder;
-  const std::string run = folder.path("run"), weights = folder.path("weights.safetensors");
-  std::vector<std::string> words = {"train",   "karate", "--out",        run,
-                                    "--quiet", "--set",  "train.steps=2"};
-  REQUIRE(tapestry_run(words).err == "");
-  REQUIRE(tapestry_run({"export", run, "--format", "safetensors", "--out", weights}).err == "");
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "exchange: export writes the weights of any model, and nothing over something") {
+  const std::string run = path("run"), weights = path("weights.safetensors");
+  REQUIRE(tapestry_run(Words{"train", "karate", "--out", run, "--quiet", "train.steps=2"}).err ==
+          "");
+  REQUIRE(tapestry_run("export {} --format safetensors --out {}", run, weights).err == "");
   const auto checkpoint = load_checkpoint(Run(run).best());
   const Safetensors written = read_safetensors(weights);
   CHECK(!written.tensors.empty());
   for (const auto& [name, array] : written.tensors)
     CHECK(largest_difference(array, *find_tensor(checkpoint.file, name)) == 0);
 
-  const Finished wrong = tapestry_run({"export", run, "--out", folder.path("hf")});
-  CHECK(wrong.status == 2);
-  check_says(wrong.err, {"task = \"graph\"", "--format safetensors"});
-  CHECK_FALSE(fs::exists(folder.path("hf")));
-  const Finished unknown = tapestry_run({"export", run, "--format", "zip", "--out", "x"});
-  check_says(unknown.err, {"--format: zip", "huggingface"});
-  CHECK(tapestry_run({"export", run}).status == 2);
+  check_fails(tapestry_run("export {} --out {}", run, path("hf")),
+              {"task = \"graph\"", "--format safetensors"});
+  CHECK_FALSE(has("hf"));
+  check_says(tapestry_run("export {} --format zip --out x", run).err,
+             {"--format: zip", "huggingface"});
+  CHECK(tapestry_run("export " + run).status == 2);
 
-  REQUIRE(tapestry_run({"import", golden("gpt2"), "--out", folder.path("gpt2")}).err == "");
-  const Finished over = tapestry_run({"export", folder.path("gpt2"), "--out", run});
-  CHECK(over.status == 2);
-  check_says(over.err, {"already exists"});
-  const Finished twice = tapestry_run({"import", golden("gpt2"), "--out", folder.path("gpt2")});
-  CHECK(twice.status == 2);
-  check_says(twice.err, {"--out"});
+  REQUIRE(tapestry_run({"import", published("gpt2"), "--out", path("gpt2")}).err == "");
+  check_fails(tapestry_run("export {} --out {}", path("gpt2"), run), {"already exists"});
+  check_fails(tapestry_run({"import", published("gpt2"), "--out", path("gpt2")}), {"--out"});
 }
 
-TEST_CASE("exchange: a training begins with the weights, tokens and model of a run") {
-  const TemporaryFolder folder;
-  const std::string run = folder.path("run"), tuned = folder.path("tuned");
-  folder.write("story.txt", story(40));
-  folder.write("tune.toml",
-               "task = \"language-model\"\n[optim]\nlearning_rate = 0\n[train]\n"
-               "steps = 2\nbatch_size = 2\n");
-  REQUIRE(tapestry_run({"import", golden("qwen3"), "--out", run}).err == "");
-  const Finished trained = tapestry_run({"train", folder.path("tune.toml"), "--from", run, "--out",
-                                         tuned, "--set", "data.path=" + folder.path("story.txt")});
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "exchange: a training begins with the weights, tokens and model of a run") {
+  const std::string run = path("run"), tuned = path("tuned");
+  write("story.txt", story(40));
+  write("tune.toml",
+        "task = \"language-model\"\n[optim]\nlearning_rate = 0\n[train]\n"
+        "steps = 2\nbatch_size = 2\n");
+  REQUIRE(tapestry_run({"import", published("qwen3"), "--out", run}).err == "");
+  const Finished trained = tapestry_run("train {} --from {} --out {} data.path={}",
+                                        path("tune.toml"), run, tuned, path("story.txt"));
   REQUIRE(trained.err == "");
   check_says(trained.out, {"from the weights of"});
   const TrainedModel before = load_trained(run, {}, false), after = load_trained(tuned, {}, false);
   const Array tokens = Array::of<std::int32_t>({1, 2, 3, 4}, {1, 4});
   CHECK(largest_difference(logits_of(*before.task, tokens), logits_of(*after.task, tokens)) == 0);
   // It is exported with what came in.
-  REQUIRE(tapestry_run({"export", tuned, "--out", folder.path("out")}).err == "");
-  CHECK(Json::parse(read_bytes(folder.path("out/tokenizer_config.json"))) ==
-        Json::parse(read_bytes(golden("qwen3") + "/tokenizer_config.json")));
+  REQUIRE(tapestry_run("export {} --out {}", tuned, path("out")).err == "");
+  CHECK(Json::parse(read("out/tokenizer_config.json")) ==
+        Json::parse(read_bytes(published("qwen3") + "/tokenizer_config.json")));
 
-  const Finished other = tapestry_run({"train", "sort", "--from", run, "--out", folder.path("no")});
-  CHECK(other.status == 2);
-  check_says(other.err, {"language-model", "toy-sequence"});
-  const Finished wider =
-      tapestry_run({"train", folder.path("tune.toml"), "--from", run, "--out", folder.path("no"),
-                    "--set", "data.path=" + folder.path("story.txt"), "--set", "model.width=24"});
-  CHECK(wider.status == 2);
-  CHECK_FALSE(fs::exists(folder.path("no")));
-  const Finished resumed = tapestry_run({"train", run + "/config.toml", "--out", run, "--resume",
-                                         "--set", "data.path=" + folder.path("story.txt")});
-  CHECK(resumed.status == 2);
-  check_says(resumed.err, {"--from"});
+  check_fails(tapestry_run("train sort --from {} --out {}", run, path("no")),
+              {"language-model", "toy-sequence"});
+  CHECK(tapestry_run("train {} --from {} --out {} data.path={} model.width=24", path("tune.toml"),
+                     run, path("no"), path("story.txt"))
+            .status == 2);
+  CHECK_FALSE(has("no"));
+  check_fails(tapestry_run({"train", run + "/config.toml", "--out", run, "--resume",
+                            "data.path=" + path("story.txt")}),
+              {"--from"});
 }
 
 // With TAPESTRY_RUN, TAPESTRY_TOKENS (a safetensors file with "tokens" (B, T)) and TAPESTRY_LOGITS

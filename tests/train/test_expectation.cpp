@@ -42,23 +42,23 @@ TEST_CASE("bug: results of other data, models or steps were compared with [expec
 TEST_CASE("bug: a run that was resumed by its own config forgot that its steps were others") {
   const TemporaryFolder folder;
   const RunOptions here{.folder = folder.path()};
-  const auto said = [&](const std::vector<std::string>& words) {
-    const Finished finished = tapestry_run(with_sets(words), here);
+  const auto said = [&](const Words& words) {
+    const Finished finished = tapestry_run(words, here);
     CHECK_MESSAGE(finished.status == 0, finished.err);
     return finished.out;
   };
-  check_says(said({"train", "karate", "--out", "whole"}), {" reached, 0.9688 expected ("});
+  check_says(said("train karate --out whole"), {" reached, 0.9688 expected ("});
   const std::string why = " reached; not compared with expected.value: train.steps = 20, karate";
-  check_says(said({"train", "karate", "--out", "run", "train.steps=20"}), {why});
-  check_says(said({"train", "run/config.toml", "--out", "run", "--resume"}), {why});
+  check_says(said("train karate --out run train.steps=20"), {why});
+  check_says(said("train run/config.toml --out run --resume"), {why});
   said({"report", "run"});
-  check_says(read_bytes(folder.path("run/report.html")), {"not compared with the expected"});
+  check_says(folder.read("run/report.html"), {"not compared with the expected"});
 
   folder.write("own.toml",
                "base = \"karate\"\n[train]\nsteps = 9\n[expected]\nmetric = \"accuracy\"\n"
                "value = 0.5\nsource = \"mine\"\n");
-  check_says(said({"train", "own.toml", "--out", "own"}), {" reached, 0.5000 expected (mine)"});
-  check_says(said({"train", "own.toml", "--out", "more", "train.steps=8"}),
+  check_says(said("train own.toml --out own"), {" reached, 0.5000 expected (mine)"});
+  check_says(said("train own.toml --out more train.steps=8"),
              {"train.steps = 8, the config has 9"});
 }
 

@@ -82,10 +82,10 @@ class Trial {
   TemporaryFolder temporary_;
   std::string folder_ = temporary_.path("disk");
   Run run_{folder_ + "/runs/run"}, whole_{temporary_.path("whole")};
-  Config config_ =
-      load_config("karate", {"model.width=2", "model.layers=1", "optim.name=sgd",
-                             "optim.momentum=0.9", "train.steps=5", "train.log_every=1",
-                             "train.eval_every=2", "train.checkpoint_every=3"});
+  Config config_ = load_config(
+      "karate",
+      Words("model.width=2 model.layers=1 optim.name=sgd optim.momentum=0.9 train.steps=5 "
+            "train.log_every=1 train.eval_every=2 train.checkpoint_every=3"));
   std::vector<std::string> metrics_;
 };
 
@@ -137,40 +137,40 @@ void check_every_fault(const Trial& trial, const std::function<void()>& begin, A
 
 TEST_SUITE_BEGIN("faults");
 
-TEST_CASE("faults: a training whose every write fails once keeps its checkpoints and goes on") {
-  const Trial trial;
+TEST_CASE_FIXTURE(
+    Trial, "faults: a training whose every write fails once keeps its checkpoints and goes on") {
   for (const After after : {After::once, After::for_good}) {
     CAPTURE(after);
     check_every_fault(
-        trial, [&] { trial.begin_anew(); }, after);
+        *this, [&] { begin_anew(); }, after);
   }
 }
 
-TEST_CASE("faults: a resumed training whose every write fails once goes on as well") {
-  const Trial trial;
-  trial.begin_anew();
-  const std::vector<FailingDisk::Call> calls = trial.calls();
+TEST_CASE_FIXTURE(Trial,
+                  "faults: a resumed training whose every write fails once goes on as well") {
+  begin_anew();
+  const std::vector<FailingDisk::Call> calls = this->calls();
   const auto renamed =
       std::ranges::find(calls.rbegin(), calls.rend(), "rename", &FailingDisk::Call::name);
-  trial.begin_anew();
+  begin_anew();
   FailingDisk::Tree killed;  // before its last checkpoint, which it has written aside, was renamed
   {
-    FailingDisk disk(trial.folder());
+    FailingDisk disk(folder());
     disk.lose_power_at(calls.rend() - renamed - 1);
-    REQUIRE(trial.train() != "");
+    REQUIRE(train() != "");
     killed = disk.left(Names::all, Bytes::all);
   }
   REQUIRE(std::ranges::any_of(killed, [&](const auto& left) {
-    return left.first.ends_with(".tmp") && without_tmp(left.first) == trial.run().checkpoint();
+    return left.first.ends_with(".tmp") && without_tmp(left.first) == run().checkpoint();
   }));
   check_every_fault(
-      trial, [&] { restore(trial.folder(), killed); }, After::once);
+      *this, [&] { restore(folder(), killed); }, After::once);
 }
 
-TEST_CASE("faults: a training that loses power at any moment goes on from what was synced") {
-  const Trial trial;
-  trial.begin_anew();
-  const std::vector<FailingDisk::Call> calls = trial.calls();
+TEST_CASE_FIXTURE(
+    Trial, "faults: a training that loses power at any moment goes on from what was synced") {
+  begin_anew();
+  const std::vector<FailingDisk::Call> calls = this->calls();
   std::int64_t reached = 0;
   for (std::size_t n = 1; n <= calls.size(); ++n) {
     // Between the writes to one file nothing becomes of it that was not there before.
@@ -178,21 +178,21 @@ TEST_CASE("faults: a training that loses power at any moment goes on from what w
     CAPTURE(n);
     CAPTURE(calls[n - 1].name);
     CAPTURE(calls[n - 1].path);
-    trial.begin_anew();
+    begin_anew();
     std::set<FailingDisk::Tree> trees;
     std::int64_t least = 5;
     {
-      FailingDisk disk(trial.folder());
+      FailingDisk disk(folder());
       disk.lose_power_at(n);
-      CHECK((trial.train() == "") == (n == calls.size()));
+      CHECK((train() == "") == (n == calls.size()));
       for (const Names names : {Names::synced, Names::renamed, Names::all})
         for (const Bytes bytes : {Bytes::synced, Bytes::synced_or_zero, Bytes::all})
           trees.insert(disk.left(names, bytes));
     }
     for (const FailingDisk::Tree& tree : trees) {
-      restore(trial.folder(), tree);
-      least = std::min(least, trial.step_saved());
-      trial.check_goes_on();
+      restore(folder(), tree);
+      least = std::min(least, step_saved());
+      check_goes_on();
     }
     CHECK(least >= reached);
     reached = least;
@@ -200,31 +200,31 @@ TEST_CASE("faults: a training that loses power at any moment goes on from what w
   CHECK(reached == 5);
 }
 
-TEST_CASE("faults: writes that are interrupted or come half way are gone on with") {
-  const Trial trial;
-  trial.begin_anew();
+TEST_CASE_FIXTURE(Trial, "faults: writes that are interrupted or come half way are gone on with") {
+  begin_anew();
   {
-    FailingDisk disk(trial.folder());
+    FailingDisk disk(folder());
     disk.interrupt_writes();
-    REQUIRE(trial.train() == "");
+    REQUIRE(train() == "");
     CHECK(std::ranges::count(disk.calls(), "write", &FailingDisk::Call::name) > 100);
   }
-  trial.check_goes_on();
+  check_goes_on();
 }
 
-TEST_CASE("bug: what a run was writing when it was killed lay in its folder for ever") {
-  const Trial trial;
-  trial.begin_anew();
-  REQUIRE(trial.train() == "");
-  const Run& run = trial.run();
+TEST_CASE_FIXTURE(Trial,
+                  "bug: what a run was writing when it was killed lay in its folder for ever") {
+  begin_anew();
+  REQUIRE(train() == "");
+  const Run& run = this->run();
   for (const std::string& path : {run.config(), run.checkpoint(), run.best(), run.trace()})
     std::ofstream(path + ".tmp") << "the beginn";
-  trial.check_goes_on();
+  check_goes_on();
 }
 
-TEST_CASE("faults: what a command writes is written whole or not at all, or is a device's") {
-  const TemporaryFolder temporary;
-  const std::string folder = temporary.path("disk"), path = folder + "/samples.csv",
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "faults: what a command writes is written whole or not at all, or is a device's") {
+  const std::string folder = this->path("disk"), path = folder + "/samples.csv",
                     link = folder + "/link";
   const auto begin = [&] {
     restore(folder, {{path, "old"}});

@@ -34,9 +34,8 @@ TEST_CASE("figures: lines as SVG and PNG, with their names") {
   CHECK(render(figure, Format::png).starts_with(png_begin));
 }
 
-TEST_CASE("figures: text of a figure is never a command") {
-  const TemporaryFolder folder;
-  const std::string ran = folder.path("ran");
+TEST_CASE_FIXTURE(TemporaryFolder, "figures: text of a figure is never a command") {
+  const std::string ran = path("ran");
   for (const std::string& text : {"'; system('touch " + ran + "') #", "`touch " + ran + "`",
                                   "$(touch " + ran + ")", "\nsystem('touch " + ran + "')\n"}) {
     CAPTURE(text);
@@ -61,33 +60,32 @@ class InsteadOf {
   std::string path_;
 };
 
-TEST_CASE("bug: a path that a picture is written to could run commands") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture, "bug: a path that a picture is written to could run commands") {
   for (const std::string name : {"|touch pwned;", "`touch pwned`", "$(touch pwned)",
                                  "';system(\"touch pwned\")#", "\nsystem('touch pwned')\n"}) {
     CAPTURE(name);
-    fixture.must_train("toy", name, {"train.steps=2", "train.eval_every=0"});
-    const RunOptions here{.folder = fixture.folder.path()};
-    const Finished into_run = tapestry_run({"attention", name, "--prompt", "020>"}, here);
+    must_train("toy", name, "train.steps=2 train.eval_every=0");
+    const RunOptions here{.folder = path()};
+    const Finished into_run = tapestry_run(Words("attention {} --prompt 020>", name), here);
     CHECK_MESSAGE(into_run.status == 0, into_run.err);
     const Finished to_path =
         tapestry_run({"attention", name, "--prompt", "020>", "--out", name + ".png"}, here);
     CHECK_MESSAGE(to_path.status == 0, to_path.err);
-    CHECK(read_bytes(fixture.folder.path(name + ".png")).starts_with(png_begin));
-    for (const std::string& ran :
-         {fixture.folder.path("pwned"), fixture.folder.path(name + "/pwned")})
+    CHECK(read(name + ".png").starts_with(png_begin));
+    for (const std::string& ran : {path("pwned"), path(name + "/pwned")})
       CHECK(!std::filesystem::exists(ran));
   }
 }
 
-TEST_CASE("bug: attention to dates asked for a prompt that README.md leaves out") {
-  const RunFixture fixture;
-  const std::string run = fixture.folder.path("dates");
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: attention to dates asked for a prompt that README.md leaves out") {
+  const std::string run = path("dates");
   const Finished trained = tapestry_run(
-      with_sets({"train", "dates", "--quiet", "--out", run, "train.steps=1", "train.batch_size=4",
-                 "model.width=8", "model.heads=2", "data.held_back=10"}));
+      "train dates --quiet --out {} train.steps=1 train.batch_size=4 "
+      "model.width=8 model.heads=2 data.held_back=10",
+      run);
   REQUIRE_MESSAGE(trained.status == 0, trained.err);
-  const Finished drawn = tapestry_run({"attention", run});
+  const Finished drawn = tapestry_run("attention " + run);
   CHECK_MESSAGE(drawn.status == 0, drawn.err);
   CHECK(read_bytes(run + "/attention.png").starts_with(png_begin));
 }
@@ -98,25 +96,20 @@ TEST_CASE("bug: an empty picture was called a success") {
                     "gnuplot could not draw the picture");
 }
 
-TEST_CASE("bug: a table was written beside a picture that could not be drawn") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run", {"train.steps=2", "train.eval_every=0"});
+TEST_CASE_FIXTURE(RunFixture, "bug: a table was written beside a picture that could not be drawn") {
+  must_train("toy", "run", "train.steps=2 train.eval_every=0");
   const InsteadOf gnuplot("gnuplot", "exit 1\n");
-  const Finished finished = tapestry_run({"attention", fixture.folder.path("run"), "--prompt",
-                                          "020>", "--out", fixture.folder.path("map.png")});
-  CHECK(finished.status == 1);
-  check_says(finished.err, {"gnuplot could not draw the picture"});
-  for (const char* name : {"map.csv", "map.png", "map.svg"})
-    CHECK(!std::filesystem::exists(fixture.folder.path(name)));
+  check_fails(tapestry_run("attention {} --prompt 020> --out {}", path("run"), path("map.png")),
+              {"gnuplot could not draw the picture"}, 1);
+  for (const char* name : {"map.csv", "map.png", "map.svg"}) CHECK(!has(name));
 }
 
-TEST_CASE("figures: gnuplot begins with no signal ignored that only Tapestry ignores") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run", {"train.steps=2", "train.eval_every=0"});
-  const std::string said = fixture.folder.path("said");
+TEST_CASE_FIXTURE(RunFixture,
+                  "figures: gnuplot begins with no signal ignored that only Tapestry ignores") {
+  must_train("toy", "run", "train.steps=2 train.eval_every=0");
+  const std::string said = path("said");
   const InsteadOf gnuplot("gnuplot", "grep SigIgn /proc/self/status > " + said + "\n");
-  tapestry_run({"attention", fixture.folder.path("run"), "--prompt", "020>", "--out",
-                fixture.folder.path("map.png")});
+  tapestry_run("attention {} --prompt 020> --out {}", path("run"), path("map.png"));
   const std::string line = read_bytes(said);  // "SigIgn:\t0000000000000000"
   REQUIRE(line.starts_with("SigIgn:"));
   const std::uint64_t ignored = std::stoull(line.substr(line.find('\t') + 1), nullptr, 16);

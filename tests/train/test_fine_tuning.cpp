@@ -1,12 +1,9 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
-
 #include "tests/support/arrays.hpp"
+#include "tests/support/published.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "train/run/run.hpp"
-#include "train/tasks/language/language_model.hpp"
-#include "train/tools/convert/import.hpp"
 
 // Trainings that begin with a model and change a part of it: chosen parameters, or adapters, which
 // come and go as peft keeps them. tests/golden/adapters holds random ones that it saved, and the
@@ -15,90 +12,72 @@ namespace tapestry {
 namespace {
 namespace fs = std::filesystem;
 
-const Strings adapting = {"model.lora.rank=2", "model.lora.alpha=4", "model.lora.dropout=0.2",
-                          "optim.learning_rate=0.05"};
+const Words adapting =
+    "model.lora.rank=2 model.lora.alpha=4 model.lora.dropout=0.2 optim.learning_rate=0.05";
 
-std::string golden_path(const std::string& name) {
-  return TAPESTRY_SOURCE_DIR "/tests/golden/" + name;
+Words from(const RunFixture& fixture, const Words& settings) {
+  return Words("--from {}", fixture.path("base")) + settings;
 }
 
-Strings from(const RunFixture& fixture, const Strings& settings) {
-  Strings words = {"--from", fixture.folder.path("base")};
-  words.insert(words.end(), settings.begin(), settings.end());
-  return words;
-}
-
-bool is_of_adapter(const std::string& tensor) { return tensor.find(".lora.") != tensor.npos; }
-
-Array logits_with(Task& task, const Array& tokens) {
-  return std::visit([&](const auto& model) { return model.forward(tokens).value(); },
-                    dynamic_cast<LanguageModel&>(task).network());
-}
+bool is_of_adapter(const std::string& tensor) { return contains(tensor, ".lora."); }
 
 const Array some_tokens = Array::of<std::int32_t>({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4});
 
 // A copy of a golden adapter, and a run of the model that it is for.
-class CopiedAdapter {
+class CopiedAdapter : public CommandFolder {
  public:
   explicit CopiedAdapter(const std::string& name) {
-    fs::copy(golden_path("adapters/" + name), path());
-    REQUIRE(tapestry_run({"import", golden_path("published/" + name), "--out", run()}).err == "");
+    fs::copy(golden_path("adapters/" + name), adapter());
+    REQUIRE(tapestry_run({"import", published(name), "--out", base()}).err == "");
   }
-  std::string path() const { return folder.path("adapter"); }
-  std::string run() const { return folder.path("run"); }
+  std::string adapter() const { return path("adapter"); }
+  std::string base() const { return path("run"); }
 
   void change(const std::string& field, const Json& value) const {
-    Json json = Json::parse(read_bytes(path() + "/adapter_config.json"));
-    json[field] = value;
-    folder.write("adapter/adapter_config.json", json.dump());
+    change_json(path("adapter/adapter_config.json"), {{field, value}});
   }
   void change_tensors(const std::function<void(Safetensors&)>& change) const {
-    Safetensors file = read_safetensors(path() + "/adapter_model.safetensors");
+    Safetensors file = read_safetensors(adapter() + "/adapter_model.safetensors");
     change(file);
-    write_safetensors(path() + "/adapter_model.safetensors", file);
+    write_safetensors(adapter() + "/adapter_model.safetensors", file);
   }
   // What is said of it, once; nothing is written.
   std::string message() const {
     const Finished finished =
-        tapestry_run({"import", path(), "--base", run(), "--out", folder.path("out")});
+        tapestry_run({"import", adapter(), "--base", base(), "--out", path("out")});
     CHECK(finished.status == 2);
     CHECK(lines_of(finished.err).size() == 1);
-    CHECK(!fs::exists(folder.path("out")));
+    CHECK(!fs::exists(path("out")));
     return finished.err;
   }
-
-  TemporaryFolder folder;
 };
 
 }  // namespace
 
 TEST_SUITE_BEGIN("fine-tuning");
 
-TEST_CASE("fine-tuning: chosen parameters are trained, and the others keep their bits") {
-  const RunFixture fixture;
-  fixture.must_train("text", "base");
-  fixture.must_train(
-      "text", "tuned",
-      from(fixture, {"train.trainable=[\"blocks.*.attention\", \"final_norm.weight\"]"}));
-  const auto before = load_checkpoint(fixture.best("base")),
-             after = load_checkpoint(fixture.checkpoint("tuned"));
+TEST_CASE_FIXTURE(RunFixture,
+                  "fine-tuning: chosen parameters are trained, and the others keep their bits") {
+  must_train("text", "base");
+  must_train("text", "tuned",
+             from(*this, {"train.trainable=[\"blocks.*.attention\", \"final_norm.weight\"]"}));
+  const auto before = load_checkpoint(best("base")), after = load_checkpoint(checkpoint("tuned"));
   for (const auto& [name, array] : after.file.tensors) {
     CAPTURE(name);
     const bool trained = name.starts_with("blocks.0.attention.") || name == "final_norm.weight";
     if (name.starts_with("optimizer."))
-      CHECK((name.find("blocks.0.attention.") != name.npos ||
-             name.find("final_norm.weight") != name.npos));
+      CHECK((contains(name, "blocks.0.attention.") || contains(name, "final_norm.weight")));
     else
       CHECK(same_bits(array, *find_tensor(before.file, name)) != trained);
   }
 }
 
-TEST_CASE("fine-tuning: adapters alone are trained, have moments, and are resumed bit for bit") {
-  const RunFixture fixture;
-  fixture.must_train("text", "base");
-  fixture.must_train("text", "tuned", from(fixture, adapting));
-  const auto before = load_checkpoint(fixture.best("base")),
-             after = load_checkpoint(fixture.checkpoint("tuned"));
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "fine-tuning: adapters alone are trained, have moments, and are resumed bit for bit") {
+  must_train("text", "base");
+  must_train("text", "tuned", from(*this, adapting));
+  const auto before = load_checkpoint(best("base")), after = load_checkpoint(checkpoint("tuned"));
   std::size_t adapters = 0, moments = 0;
   for (const auto& [name, array] : after.file.tensors) {
     CAPTURE(name);
@@ -112,49 +91,40 @@ TEST_CASE("fine-tuning: adapters alone are trained, have moments, and are resume
   CHECK(adapters == 4);
   CHECK(moments == 8);
   CHECK(moments + adapters + before.file.tensors.size() / 3 == after.file.tensors.size());
-  CHECK(fixture.last_validation("tuned")["loss"] < fixture.last_validation("base")["loss"]);
+  CHECK(last_validation("tuned")["loss"] < last_validation("base")["loss"]);
 
-  Strings half = from(fixture, adapting);
-  half.push_back("train.steps=20");  // an evaluation of both
-  fixture.must_train("text", "resumed", half);
-  Strings rest = from(fixture, adapting);
-  rest.push_back("--resume");
-  fixture.must_train("text", "resumed", rest);
-  check_same_checkpoint(fixture.checkpoint("tuned"), fixture.checkpoint("resumed"));
+  Words half = from(*this, adapting) + "train.steps=20";  // an evaluation of both
+  must_train("text", "resumed", half);
+  must_train("text", "resumed", from(*this, adapting) + "--resume");
+  check_same_checkpoint(checkpoint("tuned"), checkpoint("resumed"));
 }
 
-TEST_CASE("fine-tuning: any number of micro-batches, and averaged weights, go with adapters") {
-  const RunFixture fixture;
-  fixture.must_train("text", "base");
-  Strings settings = from(fixture, adapting);
-  settings.insert(settings.end(), {"train.micro_batches=2", "train.average_decay=0.9",
-                                   "train.checkpoint_activations=true"});
-  fixture.must_train("text", "tuned", settings);
-  for (const auto& [name, array] : load_checkpoint(fixture.checkpoint("tuned")).file.tensors)
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "fine-tuning: any number of micro-batches, and averaged weights, go with adapters") {
+  must_train("text", "base");
+  must_train("text", "tuned",
+             from(*this, adapting) +
+                 "train.micro_batches=2 train.average_decay=0.9 train.checkpoint_activations=true");
+  for (const auto& [name, array] : load_checkpoint(checkpoint("tuned")).file.tensors)
     CHECK((!name.starts_with("optimizer.weights.") || is_of_adapter(name)));
 }
 
-TEST_CASE("fine-tuning: every task whose model has blocks can have adapters") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "base");
-  fixture.must_train("toy", "tuned", from(fixture, {"model.lora.rank=2"}));
-  fixture.must_train("vae", "pictures");
-  const Finished vae = fixture.train(
-      "vae", "refused", {"--from", fixture.folder.path("pictures"), "model.lora.rank=2"});
-  CHECK(vae.status == 2);
-  check_says(vae.err, {"model.lora.rank = 2", "a model with transformer blocks"});
+TEST_CASE_FIXTURE(RunFixture, "fine-tuning: every task whose model has blocks can have adapters") {
+  must_train("toy", "base");
+  must_train("toy", "tuned", from(*this, "model.lora.rank=2"));
+  must_train("vae", "pictures");
+  check_fails(train("vae", "refused", Words("--from {} model.lora.rank=2", path("pictures"))),
+              {"model.lora.rank = 2", "a model with transformer blocks"});
 }
 
-TEST_CASE("fine-tuning: keys that fit nothing are refused in one line") {
-  const RunFixture fixture;
-  fixture.must_train("text", "base");
-  const auto refusal = [&](const std::string& setting, const Strings& more = {}) {
-    Strings settings = from(fixture, {setting});
-    settings.insert(settings.end(), more.begin(), more.end());
-    const Finished finished = fixture.train("text", "refused", settings);
+TEST_CASE_FIXTURE(RunFixture, "fine-tuning: keys that fit nothing are refused in one line") {
+  must_train("text", "base");
+  const auto refusal = [&](const std::string& setting, const Words& more = {}) {
+    const Finished finished = train("text", "refused", from(*this, {setting}) + more);
     CHECK(finished.status == 2);
     CHECK(lines_of(finished.err).size() == 1);
-    CHECK(!fs::exists(fixture.folder.path("refused")));
+    CHECK(!has("refused"));
     return finished.err;
   };
   check_says(refusal("train.trainable=[\"block.0\"]"),
@@ -162,30 +132,28 @@ TEST_CASE("fine-tuning: keys that fit nothing are refused in one line") {
               "did you mean \"blocks.0\"?"});
   check_says(refusal("train.trainable=\"head\""), {"no parameter of the model matches \"head\""});
   check_says(refusal("train.trainable=[1]"), {"expected a list of strings"});
-  check_says(refusal("model.lora.targets=[\"qeury\"]", {"model.lora.rank=1"}),
+  check_says(refusal("model.lora.targets=[\"qeury\"]", "model.lora.rank=1"),
              {"expected one of query, key", "did you mean \"query\"?"});
-  check_says(refusal("model.lora.targets=[\"gate\"]", {"model.lora.rank=1"}),
+  check_says(refusal("model.lora.targets=[\"gate\"]", "model.lora.rank=1"),
              {"unknown target gate", "expand"});
-  check_says(refusal("model.lora.targets=[]", {"model.lora.rank=1"}), {"expected one of"});
-  check_says(refusal("model.lora.targets=[\"key\", \"query_key_value\"]", {"model.lora.rank=1"}),
+  check_says(refusal("model.lora.targets=[]", "model.lora.rank=1"), {"expected one of"});
+  check_says(refusal("model.lora.targets=[\"key\", \"query_key_value\"]", "model.lora.rank=1"),
              {"key is contained in query_key_value"});
   check_says(refusal("model.lora.rank=33"),
              {"expected at most 32, the number of rows and columns of"});
-  const Finished without_base = fixture.train("text", "refused", {"model.lora.rank=2"});
-  check_says(without_base.err, {"model.lora.rank = 2", "--from RUN"});
+  check_says(train("text", "refused", "model.lora.rank=2").err,
+             {"model.lora.rank = 2", "--from RUN"});
   check_says(refusal("model.lora.alpha=3"), {"model.lora.alpha", "model.lora.rank"});
 
   // Adapters go on at the scale that they were learned with.
-  fixture.must_train("text", "scaled", from(fixture, {"model.lora.rank=2", "train.steps=2"}));
-  const Finished scaled = fixture.train(
-      "text", "refused", {"--from", fixture.folder.path("scaled"), "model.lora.alpha=64"});
-  CHECK(scaled.status == 2);
-  check_says(scaled.err, {"model.lora.alpha = 64", "were trained with 16"});
+  must_train("text", "scaled", from(*this, "model.lora.rank=2 train.steps=2"));
+  check_fails(train("text", "refused", Words("--from {} model.lora.alpha=64", path("scaled"))),
+              {"model.lora.alpha = 64", "were trained with 16"});
 
   // A run with adapters, of which a model without is wanted.
-  fixture.must_train("text", "adapted", from(fixture, {"model.lora.rank=2", "train.steps=2"}));
-  Finished without = fixture.train("text", "refused",
-                                   {"--from", fixture.folder.path("adapted"), "model.lora.rank=0"});
+  must_train("text", "adapted", from(*this, "model.lora.rank=2 train.steps=2"));
+  Finished without =
+      train("text", "refused", Words("--from {} model.lora.rank=0", path("adapted")));
   CHECK(without.status == 2);
   check_says(without.err, {"unexpected tensor", "lora.query.a", "export --merge"});
 }
@@ -194,12 +162,12 @@ TEST_CASE("fine-tuning: adapters of peft give imported models the logits that it
   for (const std::string name : {"gpt2", "llama3", "qwen3"}) {
     CAPTURE(name);
     const CopiedAdapter adapter(name);
-    const TrainedModel both = load_trained_with(adapter.path(), adapter.run(), {}, false);
-    const Array tokens = *find_tensor(
-        read_safetensors(golden_path("published/" + name) + "/expected.safetensors"), "tokens");
+    const TrainedModel both = load_trained_with(adapter.adapter(), adapter.base(), {}, false);
+    const Array tokens =
+        *find_tensor(read_safetensors(published(name) + "/expected.safetensors"), "tokens");
     const Array wanted = *find_tensor(
         read_safetensors(golden_path("adapters/" + name) + "/expected.safetensors"), "logits");
-    const Array logits = logits_with(*both.task, tokens);
+    const Array logits = logits_of(*both.task, tokens);
     const std::int64_t B = logits.dim(0), T = logits.dim(1), V = logits.dim(2);
     for (std::int64_t b = 0; b < B; ++b)
       check_close(logits.part((b * T + T - 3) * V, (b + 1) * T * V),
@@ -211,12 +179,13 @@ TEST_CASE("fine-tuning: an adapter that comes in goes out, in as many ranks as i
   for (const std::string name : {"gpt2", "llama3", "qwen3"}) {
     CAPTURE(name);
     const CopiedAdapter adapter(name);
-    const std::string both = adapter.folder.path("both"), out = adapter.folder.path("out"),
-                      merged = adapter.folder.path("merged"), again = adapter.folder.path("again");
-    REQUIRE(tapestry_run({"import", adapter.path(), "--base", adapter.run(), "--out", both}).err ==
-            "");
-    REQUIRE(tapestry_run({"export", both, "--format", "peft", "--out", out}).err == "");
-    const Safetensors before = read_safetensors(adapter.path() + "/adapter_model.safetensors"),
+    const std::string both = adapter.path("both"), out = adapter.path("out"),
+                      merged = adapter.path("merged"), again = adapter.path("again");
+    REQUIRE(
+        tapestry_run({"import", adapter.adapter(), "--base", adapter.base(), "--out", both}).err ==
+        "");
+    REQUIRE(tapestry_run("export {} --format peft --out {}", both, out).err == "");
+    const Safetensors before = read_safetensors(adapter.adapter() + "/adapter_model.safetensors"),
                       after = read_safetensors(out + "/adapter_model.safetensors");
     REQUIRE(before.tensors.size() == after.tensors.size());
     for (const auto& [tensor, array] : before.tensors) {
@@ -225,119 +194,101 @@ TEST_CASE("fine-tuning: an adapter that comes in goes out, in as many ranks as i
     }
 
     const TrainedModel wanted = load_trained(both, {}, false);
-    REQUIRE(tapestry_run({"export", both, "--merge", "--out", merged}).err == "");
+    REQUIRE(tapestry_run("export {} --merge --out {}", both, merged).err == "");
     const ImportedModel whole = import_published(merged, {});
-    check_close(logits_with(*whole.task, some_tokens), logits_with(*wanted.task, some_tokens),
-                1e-5);
-    REQUIRE(tapestry_run({"import", out, "--base", adapter.run(), "--out", again}).err == "");
-    check_close(logits_with(*load_trained(again, {}, false).task, some_tokens),
-                logits_with(*wanted.task, some_tokens), 0);
+    check_close(logits_of(*whole.task, some_tokens), logits_of(*wanted.task, some_tokens), 1e-5);
+    REQUIRE(tapestry_run({"import", out, "--base", adapter.base(), "--out", again}).err == "");
+    check_close(logits_of(*load_trained(again, {}, false).task, some_tokens),
+                logits_of(*wanted.task, some_tokens), 0);
   }
 }
 
-TEST_CASE("fine-tuning: queries and values apart leave as one change of GPT-2's c_attn") {
-  const RunFixture fixture;
-  const Strings gpt2 = {"data.tokenizer=train", "data.vocabulary=260", "model.activation=gelu_tanh",
-                        "model.dropout=0"};
-  fixture.must_train("text", "base", gpt2);
-  Strings settings = from(fixture, {"model.lora.rank=2",
-                                    "model.lora.targets=[\"value\", \"query\", "
-                                    "\"output\"]",
-                                    "optim.learning_rate=0.05"});
-  fixture.must_train("text", "tuned", settings);
-  const std::string out = fixture.folder.path("adapter"), again = fixture.folder.path("again");
-  REQUIRE(tapestry_run({"export", fixture.folder.path("tuned"), "--format", "peft", "--out", out})
-              .err == "");
+TEST_CASE_FIXTURE(RunFixture,
+                  "fine-tuning: queries and values apart leave as one change of GPT-2's c_attn") {
+  must_train("text", "base",
+             "data.tokenizer=train data.vocabulary=260 model.activation=gelu_tanh model.dropout=0");
+  must_train("text", "tuned",
+             from(*this, {"model.lora.rank=2",
+                          "model.lora.targets=[\"value\", \"query\", "
+                          "\"output\"]",
+                          "optim.learning_rate=0.05"}));
+  const std::string out = path("adapter"), again = path("again");
+  REQUIRE(tapestry_run("export {} --format peft --out {}", path("tuned"), out).err == "");
   const Json config = Json::parse(read_bytes(out + "/adapter_config.json"));
   CHECK(config["r"] == 4);
   CHECK(config["lora_alpha"] == 32);
   CHECK(config["target_modules"] == Json({"attn.c_attn", "attn.c_proj"}));
   CHECK(config["fan_in_fan_out"] == true);
-  REQUIRE(
-      tapestry_run({"import", out, "--base", fixture.folder.path("base"), "--out", again}).err ==
-      "");
-  check_close(logits_with(*load_trained(again, {}, false).task, some_tokens),
-              logits_with(*load_trained(fixture.folder.path("tuned"), {}, false).task, some_tokens),
-              1e-5);
+  REQUIRE(tapestry_run("import {} --base {} --out {}", out, path("base"), again).err == "");
+  check_close(logits_of(*load_trained(again, {}, false).task, some_tokens),
+              logits_of(*load_trained(path("tuned"), {}, false).task, some_tokens), 1e-5);
 }
 
 TEST_CASE("fine-tuning: eval, sample and export apply an adapter") {
   const CopiedAdapter adapter("llama3");
-  const auto sampled = [&](const Strings& more) {
-    Strings words = {"sample", adapter.run(), "--tokens", "12", "--temperature", "0"};
-    words.insert(words.end(), more.begin(), more.end());
-    const Finished finished = tapestry_run(words);
+  const auto sampled = [&](const Words& more) {
+    const Finished finished = tapestry_run(
+        Words{"sample", adapter.base(), "--tokens", "12", "--temperature", "0"} + more);
     REQUIRE(finished.err == "");
     return finished.out;
   };
-  CHECK(sampled({}) != sampled({"--adapter", adapter.path()}));
-  adapter.folder.write("story.txt", story(3));
-  const std::string data = "data.path=" + adapter.folder.path("story.txt");
-  const auto loss = [&](const Strings& more) {
-    Strings words = {"eval", adapter.run(), "--json", "--set", data};
-    words.insert(words.end(), more.begin(), more.end());
-    const Finished finished = tapestry_run(words);
+  CHECK(sampled({}) != sampled({"--adapter", adapter.adapter()}));
+  adapter.write("story.txt", story(3));
+  const std::string data = "data.path=" + adapter.path("story.txt");
+  const auto loss = [&](const Words& more) {
+    const Finished finished =
+        tapestry_run(Words{"eval", adapter.base(), "--json", "--set", data} + more);
     REQUIRE(finished.err == "");
     return Json::parse(finished.out)["loss"].get<double>();
   };
-  CHECK(loss({}) != loss({"--adapter", adapter.path()}));
+  CHECK(loss({}) != loss({"--adapter", adapter.adapter()}));
 
-  const std::string out = adapter.folder.path("out");
-  const Finished unmerged =
-      tapestry_run({"export", adapter.run(), "--adapter", adapter.path(), "--out", out});
-  CHECK(unmerged.status == 2);
-  check_says(unmerged.err, {"--merge adds them to the weights", "--format peft"});
-  CHECK(tapestry_run({"export", adapter.run(), "--merge", "--out", out}).status == 2);
+  const std::string out = adapter.path("out");
+  check_fails(
+      tapestry_run({"export", adapter.base(), "--adapter", adapter.adapter(), "--out", out}),
+      {"--merge adds them to the weights", "--format peft"});
+  CHECK(tapestry_run({"export", adapter.base(), "--merge", "--out", out}).status == 2);
   for (const char* format : {"peft", "safetensors"}) {
-    Strings words = {"export", adapter.run(), "--adapter", adapter.path(), "--format", format};
-    if (format == std::string("peft")) words.emplace_back("--merge");
-    words.insert(words.end(), {"--out", out});
-    const Finished refused = tapestry_run(words);
-    CHECK(refused.status == 2);
-    check_says(refused.err, {"--merge"});
+    const Words merge = format == std::string("peft") ? "--merge" : "";
+    check_fails(tapestry_run(Words("export {} --adapter {} --format {} --out {}", adapter.base(),
+                                   adapter.adapter(), format, out) +
+                             merge),
+                {"--merge"});
   }
-  REQUIRE(
-      tapestry_run({"export", adapter.run(), "--adapter", adapter.path(), "--merge", "--out", out})
-          .err == "");
-  const TrainedModel both = load_trained_with(adapter.path(), adapter.run(), {}, false);
-  check_close(logits_with(*import_published(out, {}).task, some_tokens),
-              logits_with(*both.task, some_tokens), 1e-5);
-}
-
-TEST_CASE("bug: an adapter of more ranks than a map's smaller side was not read again") {
-  const RunFixture fixture;
-  fixture.must_train("text", "base",
-                     {"data.tokenizer=train", "data.vocabulary=260", "model.activation=gelu_tanh"});
-  fixture.must_train("text", "tuned",
-                     from(fixture, {"model.lora.rank=16", "train.steps=2",
-                                    "model.lora.targets=[\"query\", \"key\", \"value\"]"}));
-  const std::string out = fixture.folder.path("adapter"), both = fixture.folder.path("both");
-  REQUIRE(tapestry_run({"export", fixture.folder.path("tuned"), "--format", "peft", "--out", out})
+  REQUIRE(tapestry_run(
+              {"export", adapter.base(), "--adapter", adapter.adapter(), "--merge", "--out", out})
               .err == "");
-  CHECK(tapestry_run({"import", out, "--base", fixture.folder.path("base"), "--out", both}).err ==
-        "");
-  check_close(logits_with(*load_trained(both, {}, false).task, some_tokens),
-              logits_with(*load_trained(fixture.folder.path("tuned"), {}, false).task, some_tokens),
-              1e-5);
+  const TrainedModel both = load_trained_with(adapter.adapter(), adapter.base(), {}, false);
+  check_close(logits_of(*import_published(out, {}).task, some_tokens),
+              logits_of(*both.task, some_tokens), 1e-5);
 }
 
-TEST_CASE("bug: export wrote where a run's files are, and over links that lead nowhere") {
-  const RunFixture fixture;
-  fixture.must_train("text", "base");
-  const std::string base = fixture.folder.path("base"), link = fixture.folder.path("link");
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: an adapter of more ranks than a map's smaller side was not read again") {
+  must_train("text", "base", "data.tokenizer=train data.vocabulary=260 model.activation=gelu_tanh");
+  must_train("text", "tuned",
+             from(*this, {"model.lora.rank=16", "train.steps=2",
+                          "model.lora.targets=[\"query\", \"key\", \"value\"]"}));
+  const std::string out = path("adapter"), both = path("both");
+  REQUIRE(tapestry_run("export {} --format peft --out {}", path("tuned"), out).err == "");
+  CHECK(tapestry_run("import {} --base {} --out {}", out, path("base"), both).err == "");
+  check_close(logits_of(*load_trained(both, {}, false).task, some_tokens),
+              logits_of(*load_trained(path("tuned"), {}, false).task, some_tokens), 1e-5);
+}
+
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: export wrote where a run's files are, and over links that lead nowhere") {
+  must_train("text", "base");
+  const std::string base = path("base"), link = path("link");
   fs::create_symlink("nowhere", link);
   for (const char* format : {"safetensors", "onnx"}) {
-    const Finished over_link = tapestry_run({"export", base, "--format", format, "--out", link});
-    CHECK(over_link.status == 2);
-    check_says(over_link.err, {"already exists"});
-    const Finished into_run = tapestry_run(
-        {"export", base, "--format", format, "--out", fixture.folder.path("base/samples.jsonl")});
-    CHECK(into_run.status == 2);
-    check_says(into_run.err, {"the name of a file of runs"});
-    const Finished nowhere = tapestry_run(
-        {"export", base, "--format", format, "--out", fixture.folder.path("no/folder")});
-    CHECK(nowhere.status == 2);
-    check_says(nowhere.err, {"does not exist"});
+    check_fails(tapestry_run("export {} --format {} --out {}", base, format, link),
+                {"already exists"});
+    check_fails(
+        tapestry_run("export {} --format {} --out {}", base, format, path("base/samples.jsonl")),
+        {"the name of a file of runs"});
+    check_fails(tapestry_run("export {} --format {} --out {}", base, format, path("no/folder")),
+                {"does not exist"});
   }
 }
 
@@ -349,14 +300,15 @@ TEST_CASE("bug: an imported file's name led out of runs/") {
 
 TEST_CASE("fine-tuning: a run of an imported adapter is trained on") {
   const CopiedAdapter adapter("llama3");
-  const std::string both = adapter.folder.path("both"), on = adapter.folder.path("on");
-  REQUIRE(tapestry_run({"import", adapter.path(), "--base", adapter.run(), "--out", both}).err ==
-          "");
-  adapter.folder.write("story.txt", story(20));
-  adapter.folder.write("text.toml", "task = \"language-model\"\n");
-  const Finished trained = tapestry_run(with_sets(
-      {"train", adapter.folder.path("text.toml"), "--from", both, "--out", on, "--quiet",
-       "data.path=" + adapter.folder.path("story.txt"), "train.steps=3", "train.batch_size=2"}));
+  const std::string both = adapter.path("both"), on = adapter.path("on");
+  REQUIRE(
+      tapestry_run({"import", adapter.adapter(), "--base", adapter.base(), "--out", both}).err ==
+      "");
+  adapter.write("story.txt", story(20));
+  adapter.write("text.toml", "task = \"language-model\"\n");
+  const Finished trained = tapestry_run(
+      "train {} --from {} --out {} --quiet data.path={} train.steps=3 train.batch_size=2",
+      adapter.path("text.toml"), both, on, adapter.path("story.txt"));
   REQUIRE(trained.err == "");
   const TrainedModel before = load_trained(both, {}, false), after = load_trained(on, {}, false);
   CHECK(after.config.toml({"model.lora"}) == before.config.toml({"model.lora"}));
@@ -411,14 +363,11 @@ TEST_CASE("fine-tuning: wrong adapters are refused by file, field or tensor") {
 
   const CopiedAdapter of_another("gpt2");
   const CopiedAdapter adapter("llama3");
-  const Finished other = tapestry_run({"sample", adapter.run(), "--adapter", of_another.path()});
-  CHECK(other.status == 2);
-  check_says(other.err, {"unexpected tensor", "the model that it was trained for"});
-  const Finished nowhere = tapestry_run({"eval", adapter.run(), "--adapter", adapter.run()});
-  check_says(nowhere.err, {"holds no adapter_config.json and adapter_model.safetensors"});
-  const Finished no_base = tapestry_run({"import", adapter.path()});
-  CHECK(no_base.status == 2);
-  check_says(no_base.err, {"contains an adapter; add --base RUN"});
+  check_fails(tapestry_run({"sample", adapter.base(), "--adapter", of_another.adapter()}),
+              {"unexpected tensor", "the model that it was trained for"});
+  check_says(tapestry_run({"eval", adapter.base(), "--adapter", adapter.base()}).err,
+             {"holds no adapter_config.json and adapter_model.safetensors"});
+  check_fails(tapestry_run("import " + adapter.adapter()), {"contains an adapter; add --base RUN"});
 }
 
 TEST_SUITE_END();

@@ -15,121 +15,102 @@ using Json = nlohmann::json;
 TEST_SUITE_BEGIN("forecast");
 
 // A file of its own, and a run on it.
-struct Station {
-  TemporaryFolder folder;
+struct Station : public CommandFolder {
   Station() {
-    folder.write("station.csv", csv(200));
+    write("station.csv", csv(200));
     const Finished trained =
-        run({"train", "etth1", "--out", "run", "data.path=station.csv", "data.split=fractions",
-             "model.context=16", "model.horizon=8", "model.patch=4", "model.stride=4",
-             "model.layers=1", "train.steps=6", "train.eval_every=2", "train.batch_size=8"});
-    INFO(trained.err);
-    REQUIRE(trained.status == 0);
+        must(run("train etth1 --out run data.path=station.csv data.split=fractions "
+                 "model.context=16 model.horizon=8 model.patch=4 model.stride=4 model.layers=1 "
+                 "train.steps=6 train.eval_every=2 train.batch_size=8"));
     said = trained.out;
-  }
-  Finished run(const std::vector<std::string>& words) const {
-    return tapestry_run(with_sets(words), {.folder = folder.path()});
   }
   std::string said;
 };
 
-TEST_CASE(
+TEST_CASE_FIXTURE(
+    Station,
     "forecast: the best model is chosen by validation, and tested at the end as by eval --test") {
-  const Station station;
-  const Finished test = station.run({"eval", "run", "--test", "--json", "train.eval_batch_size=7"});
-  const Finished validation = station.run({"eval", "run", "--json"});
+  const Finished test = run("eval run --test --json train.eval_batch_size=7");
+  const Finished validation = run("eval run --json");
   REQUIRE(test.status == 0);
   REQUIRE(validation.status == 0);
   const double mse = Json::parse(test.out)["mse"];
   CHECK(mse != Json::parse(validation.out)["mse"]);
   CHECK(Json::parse(test.out)["mae"].get<double>() > 0);
-  check_says(station.said, {fmt::format("test_mse {:.4g}", mse)});
+  check_says(said, {fmt::format("test_mse {:.4g}", mse)});
 }
 
-TEST_CASE("forecast: sample writes history, truth and forecast as CSV, PNG and SVG") {
-  const Station station;
-  Finished sample = station.run({"sample", "run", "--out", "forecast"});
+TEST_CASE_FIXTURE(Station,
+                  "forecast: sample writes history, truth and forecast as CSV, PNG and SVG") {
+  Finished sample = run("sample run --out forecast");
   INFO(sample.err);
   CHECK(sample.out == "forecast.csv\nforecast.png\nforecast.svg\n");
-  const auto lines = lines_of(read_bytes(station.folder.path("forecast.csv")));
+  const auto lines = lines_of(read("forecast.csv"));
   REQUIRE(lines.size() == 1 + 16 + 8);
   CHECK(lines[0] == "time,load,load forecast,oil,oil forecast");
   CHECK(lines[1].starts_with("2020-03-07 06:00:00,"));
   CHECK(lines[16].ends_with(","));  // history has no forecast
   CHECK(std::ranges::count(lines.back(), ',') == 4);
-  check_says(read_bytes(station.folder.path("forecast.svg")), {"load", "oil", "history", "truth"});
-  CHECK(read_bytes(station.folder.path("forecast.png")).starts_with("\x89PNG\r\n\x1a\n"));
+  check_says(read("forecast.svg"), {"load", "oil", "history", "truth"});
+  CHECK(read("forecast.png").starts_with("\x89PNG\r\n\x1a\n"));
 
-  sample = station.run({"sample", "run", "--prompt", "2020-03-01", "--count", "1"});
+  sample = run("sample run --prompt 2020-03-01 --count 1");
   CHECK(sample.out == "run/samples.csv\nrun/samples.png\nrun/samples.svg\n");
-  CHECK(lines_of(read_bytes(station.folder.path("run/samples.csv")))[17].starts_with(
-      "2020-03-01 00:00:00,"));
-  CHECK(read_bytes(station.folder.path("run/samples.svg")).find("oil") == std::string::npos);
+  CHECK(lines_of(read("run/samples.csv"))[17].starts_with("2020-03-01 00:00:00,"));
+  CHECK(read("run/samples.svg").find("oil") == std::string::npos);
 
-  CHECK(station.run({"sample", "run", "--prompt", "2020-02", "--out", "early.16"}).out ==
+  CHECK(run("sample run --prompt 2020-02 --out early.16").out ==
         "early.16.csv\nearly.16.png\nearly.16.svg\n");
-  CHECK(lines_of(read_bytes(station.folder.path("early.16.csv")))[17].starts_with(
+  CHECK(lines_of(read("early.16.csv"))[17].starts_with(
       "2020-02-29 14:00:00,"));  // the first with all of its history
 
-  station.run({"sample", "run", "--prompt", "end"});
-  const auto future = lines_of(read_bytes(station.folder.path("run/samples.csv")));
+  run("sample run --prompt end");
+  const auto future = lines_of(read("run/samples.csv"));
   CHECK(future.back().starts_with("2020-03-08 13:00:00,,"));  // not measured yet
 
-  CHECK(station.run({"attention", "run", "--index", "1", "--prompt", "2020-03-01"}).status == 0);
-  check_says(read_bytes(station.folder.path("run/attention.svg")),
-             {"patches.encoder.0.attention, head 0", ">-15<", ">-3<"});
+  CHECK(run("attention run --index 1 --prompt 2020-03-01").status == 0);
+  check_says(read("run/attention.svg"), {"patches.encoder.0.attention, head 0", ">-15<", ">-3<"});
 
-  const std::pair<std::vector<std::string>, std::vector<std::string>> wrong[] = {
-      {{"attention", "run", "--index", "2"}, {"--index 2: the series are 0 to 1"}},
-      {{"sample", "run", "--out", "run/checkpoint.safetensors"}, {"is a file of a run"}},
-      {{"train", "run/config.toml", "--out", "run", "--resume", "train.steps=5"},
+  const std::pair<Words, std::vector<std::string>> wrong[] = {
+      {"attention run --index 2", {"--index 2: the series are 0 to 1"}},
+      {"sample run --out run/checkpoint.safetensors", {"is a file of a run"}},
+      {"train run/config.toml --out run --resume train.steps=5",
        {"train.steps = 5", "has already completed 6"}},
-      {{"sample", "run", "--prompt", "2031"}, {"--prompt 2031", "2020-02-29 14:00:00"}},
-      {{"sample", "run", "--prompt", "2020-02-28"}, {"--prompt 2020-02-28"}},
-      {{"train", "etth1", "--out", "new"}, {"no time series", "ETTh1.csv"}},
-      {{"train", "waves", "--out", "new", "data.path=station.csv"}, {"data.path", "synthetic"}},
-      {{"train", "graphs", "--out", "new", "data.path=station.csv"}, {"data.path", "synthetic"}},
-      {{"train", "sort", "--out", "new", "data.path=station.csv"}, {"data.path", "synthetic"}},
-      {{"train", "dates", "--out", "new", "data.path=station.csv"}, {"data.path", "synthetic"}},
-      {{"train", "etth1", "--out", "new", "data.path=none.csv"}, {"no such file"}},
-      {{"train", "etth1", "--out", "new", "data.path=station.csv"},
+      {"sample run --prompt 2031", {"--prompt 2031", "2020-02-29 14:00:00"}},
+      {"sample run --prompt 2020-02-28", {"--prompt 2020-02-28"}},
+      {"train etth1 --out new", {"no time series", "ETTh1.csv"}},
+      {"train waves --out new data.path=station.csv", {"data.path", "synthetic"}},
+      {"train graphs --out new data.path=station.csv", {"data.path", "synthetic"}},
+      {"train sort --out new data.path=station.csv", {"data.path", "synthetic"}},
+      {"train dates --out new data.path=station.csv", {"data.path", "synthetic"}},
+      {"train etth1 --out new data.path=none.csv", {"no such file"}},
+      {"train etth1 --out new data.path=station.csv",
        {"station.csv", "12 + 4 + 4 months", "2020-03-08 05:00", "data.train_months = 12",
         "data.split"}},
-      {{"train", "waves", "--out", "new", "data.rows=400"},
+      {"train waves --out new data.rows=400",
        {"waves: no window of", "validation split", "280 to 320"}},
-      {{"train", "waves", "--out", "new", "data.validation_fraction=0.3"},
-       {"a test split is left"}},
-      {{"train", "waves", "--out", "new", "model.patch=15"},
-       {"model.context = 96; a context of 95 fits"}},
-  };
+      {"train waves --out new data.validation_fraction=0.3", {"a test split is left"}},
+      {"train waves --out new model.patch=15", {"model.context = 96; a context of 95 fits"}}};
   for (const auto& [words, parts] : wrong) {
-    const Finished finished = station.run(words);
-    CHECK(finished.status == 2);
-    CHECK(lines_of(finished.err).size() == 1);
-    check_says(finished.err, parts);
+    check_fails(run(words), parts);
   }
-  CHECK(!std::filesystem::exists(station.folder.path("new")));
+  CHECK(!has("new"));
 }
 
-TEST_CASE("forecast: a run whose file goes wrong is not touched") {
-  const Station station;
-  const std::string before = read_bytes(station.folder.path("run/checkpoint.safetensors"));
-  station.folder.write("station.csv", csv(100) + "2020-03-04 02:00:00,oops,1\n");
-  const Finished resumed = station.run({"train", "run/config.toml", "--out", "run", "--resume",
-                                        "train.steps=9", "optim.decay_steps=9"});
-  CHECK(resumed.status == 2);
-  check_says(resumed.err, {"station.csv: line 102: column load: \"oops\" is not a float32 number"});
-  CHECK(read_bytes(station.folder.path("run/checkpoint.safetensors")) == before);
+TEST_CASE_FIXTURE(Station, "forecast: a run whose file goes wrong is not touched") {
+  const std::string before = read("run/checkpoint.safetensors");
+  write("station.csv", csv(100) + "2020-03-04 02:00:00,oops,1\n");
+  check_fails(run("train run/config.toml --out run --resume train.steps=9 optim.decay_steps=9"),
+              {"station.csv: line 102: column load: \"oops\" is not a float32 number"});
+  CHECK(read("run/checkpoint.safetensors") == before);
 }
 
-TEST_CASE(
+TEST_CASE_FIXTURE(
+    Station,
     "forecast: a trained model scales series as those it learned from, whatever file is read") {
-  const Station station;
   const auto forecast = [&](const std::string& file) {
-    const Finished finished = station.run({"sample", "run", "--out", "shown", "data.path=" + file});
-    INFO(finished.err);
-    CHECK(finished.status == 0);
-    return read_bytes(station.folder.path("shown.csv"));
+    must(run("sample run --out shown data.path=" + file));
+    return read("shown.csv");
   };
   const std::string whole = csv(200), head = whole.substr(0, whole.find('\n') + 1);
   const std::vector<std::string> rows = lines_of(whole);
@@ -138,20 +119,20 @@ TEST_CASE(
     louder += row < 150 ? rows[row] + "00\n" : rows[row] + "\n";  // 20 becomes 2000
     if (row > 170) latest += rows[row] + "\n";
   }
-  station.folder.write("louder.csv", louder);
-  station.folder.write("latest.csv", latest);
+  write("louder.csv", louder);
+  write("latest.csv", latest);
   const std::string before = forecast("station.csv");
   CHECK(forecast("louder.csv") == before);
   CHECK(forecast("latest.csv") == before);  // too short to be split
 
-  station.folder.write("three.csv", "date,a,b,c\n2020-01-01,1,2,3\n2020-01-02,1,2,3\n");
-  const Finished three = station.run({"sample", "run", "data.path=three.csv"});
-  CHECK(three.status == 2);
-  check_says(three.err, {"three.csv: 3 series, but this model was trained on 2"});
+  write("three.csv", "date,a,b,c\n2020-01-01,1,2,3\n2020-01-02,1,2,3\n");
+  check_fails(run("sample run data.path=three.csv"),
+              {"three.csv: 3 series, but this model was trained on 2"});
 }
 
-TEST_CASE("bug: permuted columns were given to a trained forecaster, each with another's scale") {
-  const Station station;
+TEST_CASE_FIXTURE(
+    Station,
+    "bug: permuted columns were given to a trained forecaster, each with another's scale") {
   std::string swapped, renamed;
   for (const std::string& line : lines_of(csv(200))) {
     const std::size_t first = line.find(','), second = line.rfind(',');
@@ -159,16 +140,12 @@ TEST_CASE("bug: permuted columns were given to a trained forecaster, each with a
     swapped += '\n';
   }
   renamed = "date,load,gas" + csv(200).substr(csv(200).find('\n'));
-  station.folder.write("swapped.csv", swapped);
-  station.folder.write("renamed.csv", renamed);
-  const std::string before = read_bytes(station.folder.path("run/checkpoint.safetensors"));
-  for (const std::vector<std::string>& command :
-       std::vector<std::vector<std::string>>{{"eval", "run"},
-                                             {"eval", "run", "--test"},
-                                             {"sample", "run"},
-                                             {"attention", "run"},
-                                             {"train", "run/config.toml", "--out", "run",
-                                              "--resume", "train.steps=9", "optim.decay_steps=9"}})
+  write("swapped.csv", swapped);
+  write("renamed.csv", renamed);
+  const std::string before = read("run/checkpoint.safetensors");
+  for (const Words& command :
+       {Words("eval run"), Words("eval run --test"), Words("sample run"), Words("attention run"),
+        Words("train run/config.toml --out run --resume train.steps=9 optim.decay_steps=9")})
     for (const auto& [file, said] :
          {std::pair{"swapped.csv",
                     "swapped.csv: series 1 is oil, but this model was trained on load; arrange the "
@@ -176,25 +153,17 @@ TEST_CASE("bug: permuted columns were given to a trained forecaster, each with a
           std::pair{"renamed.csv",
                     "renamed.csv: series 2 is gas, but this model was trained on oil; give the "
                     "series that it was trained on: load, oil"}}) {
-      std::vector<std::string> words = command;
-      words.push_back(std::string("data.path=") + file);
-      const Finished finished = station.run(words);
-      CHECK(finished.status == 2);
-      CHECK(lines_of(finished.err).size() == 1);
-      check_says(finished.err, {said});
+      check_fails(run(command + (std::string("data.path=") + file)), {said});
     }
-  CHECK(read_bytes(station.folder.path("run/checkpoint.safetensors")) == before);
+  CHECK(read("run/checkpoint.safetensors") == before);
 }
 
-TEST_CASE("forecast: a file may move between a run and its resumption, test included") {
-  const Station station;
-  std::filesystem::rename(station.folder.path("station.csv"), station.folder.path("moved.csv"));
-  const Finished resumed =
-      station.run({"train", "run/config.toml", "--out", "run", "--resume", "train.steps=9",
-                   "optim.decay_steps=9", "data.path=moved.csv"});
-  INFO(resumed.err);
-  CHECK(resumed.status == 0);
-  check_says(resumed.out, {"test_mse"});
+TEST_CASE_FIXTURE(Station,
+                  "forecast: a file may move between a run and its resumption, test included") {
+  std::filesystem::rename(path("station.csv"), path("moved.csv"));
+  check_prints(run("train run/config.toml --out run --resume train.steps=9 "
+                   "optim.decay_steps=9 data.path=moved.csv"),
+               {"test_mse"});
 }
 
 TEST_SUITE_END();

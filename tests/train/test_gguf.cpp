@@ -1,20 +1,15 @@
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <filesystem>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "data/text/byte_pair.hpp"
-#include "tests/support/process.hpp"
+#include "tests/support/published.hpp"
 #include "tests/support/small.hpp"
 #include "train/run/run.hpp"
 #include "train/run/safetensors.hpp"
-#include "train/tasks/language/language_model.hpp"
 #include "train/tools/convert/export.hpp"
 #include "train/tools/convert/gguf_file.hpp"
-#include "train/tools/convert/import.hpp"
 
 // Models that go to and come from llama.cpp. tests/golden/gguf holds what its converter makes of
 // tests/golden/published (tests/golden/make_gguf.py).
@@ -22,67 +17,33 @@ namespace tapestry {
 namespace {
 namespace fs = std::filesystem;
 
-std::string published_golden(const std::string& name) {
-  return TAPESTRY_SOURCE_DIR "/tests/golden/published/" + name;
-}
-
 std::string converted_golden(const std::string& name) {
-  return TAPESTRY_SOURCE_DIR "/tests/golden/gguf/" + name + ".gguf";
-}
-
-const LanguageModel& model_of(const Task& task) { return dynamic_cast<const LanguageModel&>(task); }
-
-// The logits (T, V) of a row of tokens.
-Array logits_by(Task& task, const std::vector<std::int32_t>& tokens) {
-  const Array row = Array::of(tokens, {1, std::ssize(tokens)});
-  return std::visit([&](const auto& model) { return model.forward(row).value(); },
-                    model_of(task).network());
-}
-
-double apart(const Array& a, const Array& b) {
-  REQUIRE(a.shape() == b.shape());
-  double largest = 0;
-  for (std::int64_t i = 0; i < a.size(); ++i)
-    largest = std::max<double>(largest, std::abs(a.values<float>()[i] - b.values<float>()[i]));
-  return largest;
+  return golden_path("gguf/" + name + ".gguf");
 }
 
 // A run of a golden model.
 std::string run_of(const TemporaryFolder& folder, const std::string& name) {
   const std::string run = folder.path("run-" + name);
-  REQUIRE(tapestry_run({"import", published_golden(name), "--out", run}).err == "");
+  REQUIRE(tapestry_run({"import", published(name), "--out", run}).err == "");
   return run;
 }
 
 // A run of a small model that was trained for two steps.
-std::string trained_run(const TemporaryFolder& folder, const std::vector<std::string>& settings) {
+std::string trained_run(const TemporaryFolder& folder, const Words& settings) {
   const std::string run = folder.path("run");
-  std::vector<std::string> words = {
-      "train", folder.write("text.toml", "task = \"language-model\"\n"), "--out", run, "--quiet"};
-  std::vector<std::string> all = {"model.layers=1",
-                                  "model.heads=2",
-                                  "model.width=32",
-                                  "model.context=8",
-                                  "train.steps=2",
-                                  "train.batch_size=2",
-                                  "model.activation=gelu_tanh"};
-  all.insert(all.end(), settings.begin(), settings.end());
-  for (const std::string& setting : all) words.insert(words.end(), {"--set", setting});
-  const Finished trained = tapestry_run(words);
+  const Finished trained =
+      tapestry_run(Words("train {} --out {} --quiet model.layers=1 model.heads=2 model.width=32 "
+                         "model.context=8 train.steps=2 train.batch_size=2 "
+                         "model.activation=gelu_tanh",
+                         folder.write("text.toml", "task = \"language-model\"\n"), run) +
+                   settings);
   REQUIRE_MESSAGE(trained.err.empty(), trained.err);
   return run;
 }
 
-const std::vector<std::string> as_llama = {"model.norm_kind=rms",   "model.gated=true",
-                                           "model.activation=silu", "model.positions=rotary",
-                                           "model.bias=false",      "model.rotary_pairs=halves",
-                                           "model.feed_forward=64"};
-
-std::vector<std::string> with(std::vector<std::string> settings,
-                              const std::vector<std::string>& more) {
-  settings.insert(settings.end(), more.begin(), more.end());
-  return settings;
-}
+const Words as_llama =
+    "model.norm_kind=rms model.gated=true model.activation=silu model.positions=rotary "
+    "model.bias=false model.rotary_pairs=halves model.feed_forward=64";
 
 // Files of a model of three characters, to be made wrong: fields and tensors by their names.
 class TinyLlama {
@@ -174,7 +135,7 @@ TEST_CASE("gguf: tensors and fields are those that llama.cpp's converter writes"
       CHECK(made.shape == wanted.shape);
       // They compute the factors of scaled positions in float32.
       const double allowed = wanted.name == "rope_freqs.weight" ? 1e-5 : 0;
-      CHECK(apart(ours.read(places[wanted.name]), theirs.read(i)) <= allowed);
+      CHECK(largest_difference(ours.read(places[wanted.name]), theirs.read(i)) <= allowed);
     }
     for (const auto& [field, value] : theirs.fields().items()) {
       CAPTURE(field);
@@ -193,47 +154,48 @@ TEST_CASE("gguf: what went out comes in with the same numbers and tokens") {
     CAPTURE(name);
     const TemporaryFolder folder;
     const std::string run = run_of(folder, name), out = folder.path("m.gguf");
-    REQUIRE(tapestry_run({"export", run, "--format", "gguf", "--out", out}).err == "");
+    REQUIRE(tapestry_run("export {} --format gguf --out {}", run, out).err == "");
     const TrainedModel before = load_trained(run, {}, false);
     const ImportedModel after = import_gguf(out, {});
     const std::vector<Parameter*> parameters = before.task->model().parameters(),
                                   others = after.task->model().parameters();
     REQUIRE(parameters.size() == others.size());
     for (std::size_t i = 0; i < parameters.size(); ++i)
-      CHECK(apart(parameters[i]->value(), others[i]->value()) == 0);
+      CHECK(largest_difference(parameters[i]->value(), others[i]->value()) == 0);
     const std::vector<std::int32_t> tokens = {5, 1, 260, 77, 9, 130};
-    CHECK(apart(logits_by(*before.task, tokens), logits_by(*after.task, tokens)) == 0);
+    CHECK(largest_difference(logits_of(*before.task, tokens), logits_of(*after.task, tokens)) == 0);
     const auto& tokenizer =
-        dynamic_cast<const BytePairTokenizer&>(model_of(*before.task).tokenizer());
-    const auto& again = dynamic_cast<const BytePairTokenizer&>(model_of(*after.task).tokenizer());
+        dynamic_cast<const BytePairTokenizer&>(language_model(*before.task).tokenizer());
+    const auto& again =
+        dynamic_cast<const BytePairTokenizer&>(language_model(*after.task).tokenizer());
     for (const bool whole : {false, true}) {
       const EncodeOptions options{.added_tokens = whole, .with_template = whole};
       const std::string text = "the cat's e\u0301 1234\n\n <|endoftext|> 日";
       CHECK(tokenizer.encode(text, options) == again.encode(text, options));
     }
-    CHECK(model_of(*before.task).end_of_text() == model_of(*after.task).end_of_text());
+    CHECK(language_model(*before.task).end_of_text() == language_model(*after.task).end_of_text());
     for (std::int32_t token = 0; token < tokenizer.size(); ++token)
-      CHECK(model_of(*before.task).ends_text(token) == model_of(*after.task).ends_text(token));
+      CHECK(language_model(*before.task).ends_text(token) ==
+            language_model(*after.task).ends_text(token));
   }
 }
 
-TEST_CASE("gguf: a run comes of a file, is exported again, and keeps its chat template") {
-  const TemporaryFolder folder;
-  fs::copy(published_golden("llama3"), folder.path("hf"));
-  folder.write("hf/chat_template.jinja", "{{ messages }}");
-  const std::string run = folder.path("run"), file = folder.path("m.gguf"),
-                    again = folder.path("again"), back = folder.path("back");
-  REQUIRE(tapestry_run({"import", folder.path("hf"), "--out", run}).err == "");
-  REQUIRE(tapestry_run({"export", run, "--format", "gguf", "--out", file}).err == "");
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "gguf: a run comes of a file, is exported again, and keeps its chat template") {
+  fs::copy(published("llama3"), path("hf"));
+  write("hf/chat_template.jinja", "{{ messages }}");
+  const std::string run = path("run"), file = path("m.gguf"), again = path("again"),
+                    back = path("back");
+  REQUIRE(tapestry_run("import {} --out {}", path("hf"), run).err == "");
+  REQUIRE(tapestry_run("export {} --format gguf --out {}", run, file).err == "");
   CHECK(GgufReader(file).fields()["tokenizer.chat_template"] == "{{ messages }}");
-  const Finished imported = tapestry_run({"import", file, "--out", again});
+  const Finished imported = tapestry_run("import {} --out {}", file, again);
   REQUIRE(imported.err == "");
   check_says(imported.out, {again + ": LlamaForCausalLM, "});
-  REQUIRE(tapestry_run({"export", again, "--out", back}).err == "");
+  REQUIRE(tapestry_run("export {} --out {}", again, back).err == "");
   CHECK(read_bytes(back + "/chat_template.jinja") == "{{ messages }}");
   const auto sampled = [](const std::string& from) {
-    return tapestry_run({"sample", from, "--prompt", "the", "--tokens", "8", "--temperature", "0"})
-        .out;
+    return tapestry_run("sample {} --prompt the --tokens 8 --temperature 0", from).out;
   };
   CHECK(sampled(again) == sampled(run));
 }
@@ -242,14 +204,14 @@ TEST_CASE("bug: gguf: chat templates without a default one were left out in sile
   const std::string says = "chat_template: expected a template named \"default\" in the list";
   for (const char* name : {"default", "search"}) {
     const TemporaryFolder folder;
-    fs::copy(published_golden("llama3"), folder.path("hf"));
-    auto settings = nlohmann::json::parse(read_bytes(folder.path("hf/tokenizer_config.json")));
-    settings["chat_template"] = {{{"name", "tool"}, {"template", "{{ tools }}"}},
-                                 {{"name", name}, {"template", "{{ all }}"}}};
-    folder.write("hf/tokenizer_config.json", settings.dump());
+    fs::copy(published("llama3"), folder.path("hf"));
+    change_json(folder.path("hf/tokenizer_config.json"),
+                {{"chat_template",
+                  {{{"name", "tool"}, {"template", "{{ tools }}"}},
+                   {{"name", name}, {"template", "{{ all }}"}}}}});
     const std::string run = folder.path("run"), file = folder.path("m.gguf");
-    REQUIRE(tapestry_run({"import", folder.path("hf"), "--out", run}).err == "");
-    const Finished out = tapestry_run({"export", run, "--format", "gguf", "--out", file});
+    REQUIRE(tapestry_run("import {} --out {}", folder.path("hf"), run).err == "");
+    const Finished out = tapestry_run("export {} --format gguf --out {}", run, file);
     REQUIRE(out.err == "");
     const JsonValue fields = GgufReader(file).fields();
     if (name == std::string("default")) {
@@ -258,26 +220,26 @@ TEST_CASE("bug: gguf: chat templates without a default one were left out in sile
     }
     check_says(out.out, {"the file has no chat template", says});
     CHECK(!fields.contains("tokenizer.chat_template"));
-    check_says(tapestry_run({"chat", run}).err, {says, "give --template chatml"});
+    check_says(tapestry_run("chat " + run).err, {says, "give --template chatml"});
   }
 }
 
-TEST_CASE("gguf: what float16 and q8_0 keep of the logits") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: what float16 and q8_0 keep of the logits") {
   const std::string run =
-      trained_run(folder, with(as_llama, {"data.path=" + folder.write("story.txt", story()),
-                                          "data.tokenizer=train", "data.vocabulary=270"}));
+      trained_run(*this, as_llama + Words({"data.path=" + write("story.txt", story()),
+                                           "data.tokenizer=train", "data.vocabulary=270"}));
   const TrainedModel before = load_trained(run, {}, false);
   const std::vector<std::int32_t> tokens = {5, 1, 260, 77};
-  const Array exact = logits_by(*before.task, tokens);
+  const Array exact = logits_of(*before.task, tokens);
   for (const auto& [dtype, allowed, bytes] :
        {std::tuple("float32", 0.0, 4.0), {"float16", 2e-3, 2.0}, {"q8_0", 2e-2, 34 / 32.0}}) {
-    const std::string out = folder.path(dtype);
+    const std::string out = path(dtype);
     const Finished exported =
-        tapestry_run({"export", run, "--format", "gguf", "--dtype", dtype, "--out", out});
+        tapestry_run("export {} --format gguf --dtype {} --out {}", run, dtype, out);
     REQUIRE(exported.err == "");
     CHECK(exported.out == out + ": LlamaForCausalLM, in " + dtype + "\n");
-    const double difference = apart(exact, logits_by(*import_gguf(out, {}).task, tokens));
+    const double difference =
+        largest_difference(exact, logits_of(*import_gguf(out, {}).task, tokens));
     CHECK(difference <= allowed);
     CHECK((difference > 0) == (allowed > 0));
     const double numbers = 270 * 32 + 4 * 32 * 32 + 3 * 32 * 64;
@@ -286,11 +248,11 @@ TEST_CASE("gguf: what float16 and q8_0 keep of the logits") {
   }
 }
 
-TEST_CASE("gguf: rows that are no whole blocks are stored in float16, and said to be") {
-  const TemporaryFolder folder;
-  const std::string out = folder.path("m.gguf");
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "gguf: rows that are no whole blocks are stored in float16, and said to be") {
+  const std::string out = path("m.gguf");
   const Finished exported = tapestry_run(
-      {"export", run_of(folder, "qwen3"), "--format", "gguf", "--dtype", "q8_0", "--out", out});
+      {"export", run_of(*this, "qwen3"), "--format", "gguf", "--dtype", "q8_0", "--out", out});
   CHECK(exported.err == "");
   check_says(
       exported.out,
@@ -299,12 +261,11 @@ TEST_CASE("gguf: rows that are no whole blocks are stored in float16, and said t
        "the tokenizer composes characters (NFC), llama.cpp does not: give it composed texts"});
 }
 
-TEST_CASE("gguf: a model of characters goes out, and comes in again") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: a model of characters goes out, and comes in again") {
   const std::string text = story() + "\"quoted\" \\ é 日🙂\t\n";
-  const std::string run = trained_run(folder, {"data.path=" + folder.write("story.txt", text)}),
-                    out = folder.path("m.gguf"), again = folder.path("again");
-  const Finished exported = tapestry_run({"export", run, "--format", "gguf", "--out", out});
+  const std::string run = trained_run(*this, {"data.path=" + write("story.txt", text)}),
+                    out = path("m.gguf"), again = path("again");
+  const Finished exported = tapestry_run("export {} --format gguf --out {}", run, out);
   CHECK(exported.err == "");
   check_says(exported.out, {"only texts of characters that the model knows"});
   const GgufReader reader(out);
@@ -312,93 +273,90 @@ TEST_CASE("gguf: a model of characters goes out, and comes in again") {
   CHECK(fields["tokenizer.ggml.model"] == "rwkv");
   CHECK(fields["tokenizer.ggml.tokens"][0] == "\\x09");
   CHECK(fields["tokenizer.ggml.tokens"][1] == "\\x0a");
-  REQUIRE(tapestry_run({"import", out, "--out", again}).err == "");
-  CHECK(model_of(*load_trained(again, {}, false).task).metadata().at("vocabulary") ==
-        model_of(*load_trained(run, {}, false).task).metadata().at("vocabulary"));
+  REQUIRE(tapestry_run("import {} --out {}", out, again).err == "");
+  CHECK(language_model(*load_trained(again, {}, false).task).metadata().at("vocabulary") ==
+        language_model(*load_trained(run, {}, false).task).metadata().at("vocabulary"));
   const auto sampled = [&](const std::string& model) {
     return tapestry_run({"sample", model, "--prompt", "é \\", "--tokens", "40"}).out;
   };
   CHECK(sampled(again) == sampled(run));
 }
 
-TEST_CASE("gguf: a model of names goes out with the line's end around them, and comes in again") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "gguf: a model of names goes out with the line's end around them, and comes in again") {
   std::string names;
   for (const char* name : {"ana", "béa", "bo", "cléo", "dan", "eva", "finn", "gus", "ida", "日"})
     names += std::string(name) + "\n";
-  const std::string run = trained_run(folder, {"data.kind=names", "data.held_back=2",
-                                               "data.path=" + folder.write("names.txt", names)}),
-                    out = folder.path("m.gguf"), again = folder.path("again");
-  REQUIRE(tapestry_run({"export", run, "--format", "gguf", "--out", out}).err == "");
+  const std::string run = trained_run(*this, {"data.kind=names", "data.held_back=2",
+                                              "data.path=" + write("names.txt", names)}),
+                    out = path("m.gguf"), again = path("again");
+  REQUIRE(tapestry_run("export {} --format gguf --out {}", run, out).err == "");
   const GgufReader reader(out);
   const JsonValue& fields = reader.fields();
   CHECK(fields["tokenizer.ggml.model"] == "gpt2");
   CHECK(fields["tokenizer.ggml.tokens"][0] == "Ċ");
   CHECK(fields["tokenizer.ggml.merges"] == JsonValue({"Ã ©", "æ Ĺ", "æĹ ¥"}));
   CHECK(fields["tokenizer.ggml.eos_token_id"] == 0);
-  REQUIRE(tapestry_run({"import", out, "--out", again}).err == "");
+  REQUIRE(tapestry_run("import {} --out {}", out, again).err == "");
   const auto sampled = [&](const std::string& model) {
-    return tapestry_run({"sample", model, "--tokens", "8"}).out;
+    return tapestry_run("sample {} --tokens 8", model).out;
   };
   CHECK(sampled(again) == sampled(run));
 }
 
-TEST_CASE("gguf: rows of the embedding beyond the tokens are unused ones there") {
-  const TemporaryFolder folder;
-  const std::string run = trained_run(
-      folder, {"data.path=" + folder.write("story.txt", story()), "model.vocabulary=64"});
-  const std::string out = folder.path("m.gguf");
-  REQUIRE(tapestry_run({"export", run, "--format", "gguf", "--out", out}).err == "");
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "gguf: rows of the embedding beyond the tokens are unused ones there") {
+  const std::string run =
+      trained_run(*this, {"data.path=" + write("story.txt", story()), "model.vocabulary=64"});
+  const std::string out = path("m.gguf");
+  REQUIRE(tapestry_run("export {} --format gguf --out {}", run, out).err == "");
   const GgufReader reader(out);
   const JsonValue& fields = reader.fields();
   CHECK(fields["tokenizer.ggml.tokens"].size() == 64);
   CHECK(fields["tokenizer.ggml.tokens"][63] == "\\xff[PAD63]");
   CHECK(fields["tokenizer.ggml.token_type"][63] == 5);
   const ImportedModel model = import_gguf(out, {});
-  CHECK(model_of(*model.task).vocabulary() == 64);
-  CHECK(model_of(*model.task).tokenizer().size() ==
-        model_of(*load_trained(run, {}, false).task).tokenizer().size());
+  CHECK(language_model(*model.task).vocabulary() == 64);
+  CHECK(language_model(*model.task).tokenizer().size() ==
+        language_model(*load_trained(run, {}, false).task).tokenizer().size());
 }
 
-TEST_CASE("gguf: what llama.cpp computes otherwise is refused by its key") {
-  const TemporaryFolder folder;
-  const auto refusal = [&](const std::vector<std::string>& settings) {
-    std::vector<std::string> overrides = {"model.layers=1", "model.width=16"};
-    overrides.insert(overrides.end(), settings.begin(), settings.end());
-    Config config = parse_config("task = \"language-model\"\n", "text", overrides);
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "gguf: what llama.cpp computes otherwise is refused by its key") {
+  const auto refusal = [&](const Words& settings) {
+    Config config = parse_config("task = \"language-model\"\n", "text",
+                                 "model.layers=1 model.width=16" + settings);
     std::unique_ptr<Task> task = make_task({config, {{"vocabulary", "[\"a\",\"b\"]"}}, false});
     const TrainedModel trained{std::move(config), std::move(task), {}};
-    const std::string out = folder.path("m.gguf");
+    const std::string out = path("m.gguf");
     const std::string message = message_of([&] { export_gguf(trained, out, GgufType::f32); });
     CHECK_FALSE(fs::exists(out));
     return message;
   };
-  CHECK(refusal({"model.activation=gelu"}) ==
+  CHECK(refusal("model.activation=gelu") ==
         "--set: model.activation = \"gelu\": llama.cpp computes a gpt2 without this; expected "
         "\"gelu_tanh\"; --format huggingface writes the model unchanged");
-  check_says(refusal(with(as_llama, {"model.activation=gelu"})),
+  check_says(refusal(as_llama + "model.activation=gelu"),
              {"model.activation = \"gelu\"", "a llama", "expected \"silu\""});
-  check_says(refusal(with(as_llama, {"model.attention_bias=inputs", "model.head_width=8"})),
+  check_says(refusal(as_llama + "model.attention_bias=inputs model.head_width=8"),
              {"model.head_width = 8", "a qwen2", "expected 0"});
-  check_says(refusal(with(as_llama, {"model.query_key_norm=true", "model.attention_bias=all"})),
+  check_says(refusal(as_llama + "model.query_key_norm=true model.attention_bias=all"),
              {"model.attention_bias = \"all\"", "a qwen3", "expected \"none\""});
-  check_says(refusal(with(as_llama, {"model.query_key_norm=true", "model.rotary_scaling=llama3"})),
+  check_says(refusal(as_llama + "model.query_key_norm=true model.rotary_scaling=llama3"),
              {"model.rotary_scaling = \"llama3\"", "a qwen3", "expected \"none\""});
-  check_says(refusal({"model.attention=random-features"}), {"model.attention", "\"softmax\""});
-  check_says(refusal({"model.window=4"}), {"model.window = 4", "expected 0"});
-  check_says(refusal({"model.kind=recurrent"}), {"--format gguf: model.kind = \"recurrent\""});
+  check_says(refusal("model.attention=random-features"), {"model.attention", "\"softmax\""});
+  check_says(refusal("model.window=4"), {"model.window = 4", "expected 0"});
+  check_says(refusal("model.kind=recurrent"), {"--format gguf: model.kind = \"recurrent\""});
 }
 
-TEST_CASE("gguf: wrong words of export are refused in one line") {
-  const TemporaryFolder folder;
-  const auto says = [&](const std::vector<std::string>& words, const std::string& message) {
-    std::vector<std::string> all = {"export"};
-    all.insert(all.end(), words.begin(), words.end());
-    const Finished refused = tapestry_run(all);
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: wrong words of export are refused in one line") {
+  const auto says = [&](const Words& words, const std::string& message) {
+    const Finished refused = tapestry_run("export" + words);
     CHECK(refused.status == 2);
     CHECK(refused.err == "tapestry: " + message + "\n");
   };
-  const std::string run = run_of(folder, "gpt2"), out = folder.path("m.gguf");
+  const std::string run = run_of(*this, "gpt2"), out = path("m.gguf");
   says({run, "--format", "gguf", "--dtype", "bfloat16", "--out", out},
        "--dtype: bfloat16: expected one of float32, float16, q8_0 with --format gguf");
   says({run, "--dtype", "q8_0", "--out", out},
@@ -406,12 +364,10 @@ TEST_CASE("gguf: wrong words of export are refused in one line") {
   says({run, "--format", "ggml", "--out", out},
        "--format: ggml: expected one of huggingface, peft, gguf, onnx, safetensors");
   says({run, "--format", "gguf"}, "--out is required: the file to write");
-  says({run, "--format", "gguf", "--out", folder.write("there", "text")},
-       folder.path("there") + ": already exists; give the name of a new file");
-  const std::string graph = folder.path("graph");
-  REQUIRE(
-      tapestry_run({"train", "karate", "--out", graph, "--quiet", "--set", "train.steps=2"}).err ==
-      "");
+  says({run, "--format", "gguf", "--out", write("there", "text")},
+       path("there") + ": already exists; give the name of a new file");
+  const std::string graph = path("graph");
+  REQUIRE(tapestry_run("train karate --out {} --quiet train.steps=2", graph).err == "");
   says({graph, "--format", "gguf", "--out", out},
        "--format gguf: task = \"graph\": expected \"language-model\"; --format safetensors writes "
        "the weights of any model");
@@ -422,11 +378,11 @@ TEST_CASE("gguf: wrong words of export are refused in one line") {
 TEST_CASE("gguf: tokenizers that do what llama.cpp does not are refused by name") {
   const auto refusal = [](const std::function<void(nlohmann::json&)>& change) {
     const TemporaryFolder folder;
-    fs::copy(published_golden("gpt2"), folder.path("hf"));
-    nlohmann::json json = nlohmann::json::parse(read_bytes(folder.path("hf/tokenizer.json")));
+    fs::copy(published("gpt2"), folder.path("hf"));
+    nlohmann::json json = nlohmann::json::parse(folder.read("hf/tokenizer.json"));
     change(json);
     folder.write("hf/tokenizer.json", json.dump());
-    REQUIRE(tapestry_run({"import", folder.path("hf"), "--out", folder.path("run")}).err == "");
+    REQUIRE(tapestry_run("import {} --out {}", folder.path("hf"), folder.path("run")).err == "");
     const TrainedModel trained = load_trained(folder.path("run"), {}, false);
     return message_of([&] { export_gguf(trained, folder.path("m.gguf"), GgufType::f32); });
   };
@@ -513,11 +469,11 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
   says(headless, "llama.attention.head_count: expected a whole number from 1 on, found nothing");
 }
 
-TEST_CASE("bug: a head in a GGUF file was dropped if --set tied it to other embeddings") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: a head in a GGUF file was dropped if --set tied it to other embeddings") {
   TinyLlama model;
   model.tensors["output.weight"] = {3, 4};
-  const std::string path = model.write(folder);
+  const std::string path = model.write(*this);
   check_says(message_of([&] { import_gguf(path, {"model.tied_embeddings=true"}); }),
              {"tiny.gguf: tensor output.weight differs from token_embd.weight", "ties them"});
 }
@@ -554,43 +510,44 @@ TEST_CASE("gguf: wrong tokens of byte pairs are refused by field") {
 
   const TemporaryFolder folder;
   const ImportedModel model = import_gguf(made().write(folder), {});
-  CHECK(model_of(*model.task).end_of_text() == 3);
-  CHECK(model_of(*model.task).tokenizer().encode("abba") == std::vector<std::int32_t>{2, 1, 0});
+  CHECK(language_model(*model.task).end_of_text() == 3);
+  CHECK(language_model(*model.task).tokenizer().encode("abba") ==
+        std::vector<std::int32_t>{2, 1, 0});
 }
 
-TEST_CASE("bug: shakespeare-char could not leave as GGUF") {
-  const TemporaryFolder folder;
-  const std::string run = folder.path("run"), out = folder.path("m.gguf");
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: shakespeare-char could not leave as GGUF") {
+  const std::string run = path("run"), out = path("m.gguf");
   const Finished trained =
-      tapestry_run({"train", "shakespeare-char", "--quiet", "--out", run, "--set",
-                    "data.path=" + folder.write("story.txt", story(20)), "--set", "train.steps=1",
-                    "--set", "train.eval_every=0", "--set", "train.samples=false"});
+      tapestry_run({"train", "shakespeare-char", "--quiet", "--out", run,
+                    "data.path=" + write("story.txt", story(20)), "train.steps=1",
+                    "train.eval_every=0", "train.samples=false"});
   REQUIRE_MESSAGE(trained.status == 0, trained.err);
-  CHECK(tapestry_run({"export", run, "--format", "gguf", "--out", out}).err == "");
-  CHECK(tapestry_run({"import", out, "--out", folder.path("again")}).err == "");
-  CHECK(tapestry_run({"sample", folder.path("again"), "--temperature", "0"}).out ==
-        tapestry_run({"sample", run, "--temperature", "0"}).out);
+  CHECK(tapestry_run("export {} --format gguf --out {}", run, out).err == "");
+  CHECK(tapestry_run("import {} --out {}", out, path("again")).err == "");
+  CHECK(tapestry_run("sample {} --temperature 0", path("again")).out ==
+        tapestry_run("sample {} --temperature 0", run).out);
 }
 
 // Llama 3.1's own numbers need no fields beside the factors.
-TEST_CASE("gguf: Llama 3.1's scaling of positions is known by its factors") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "gguf: Llama 3.1's scaling of positions is known by its factors") {
   const std::string run = trained_run(
-      folder, with(as_llama, {"data.path=" + folder.write("story.txt", story()),
-                              "model.rotary_scaling=llama3", "model.rotary_base=500000"}));
-  const std::string out = folder.path("m.gguf");
-  REQUIRE(tapestry_run({"export", run, "--format", "gguf", "--out", out}).err == "");
+      *this, as_llama + Words({"data.path=" + write("story.txt", story()),
+                               "model.rotary_scaling=llama3", "model.rotary_base=500000"}));
+  const std::string out = path("m.gguf");
+  REQUIRE(tapestry_run("export {} --format gguf --out {}", run, out).err == "");
   std::string bytes = read_bytes(out);
-  for (const char* field : {"tapestry.rotary_low_frequency", "tapestry.rotary_high_frequency",
-                            "tapestry.rotary_original_context"}) {
+  for (const std::string& field :
+       Words("tapestry.rotary_low_frequency tapestry.rotary_high_frequency "
+             "tapestry.rotary_original_context")) {
     const std::size_t at = bytes.find(field);
     REQUIRE(at != std::string::npos);
     bytes.replace(at, 9, "general.x");  // a field that is passed over
   }
-  const ImportedModel model = import_gguf(folder.write("plain.gguf", bytes), {});
+  const ImportedModel model = import_gguf(write("plain.gguf", bytes), {});
   const TrainedModel before = load_trained(run, {}, false);
   const std::vector<std::int32_t> tokens = {1, 2, 3, 4, 5};
-  CHECK(apart(logits_by(*before.task, tokens), logits_by(*model.task, tokens)) == 0);
+  CHECK(largest_difference(logits_of(*before.task, tokens), logits_of(*model.task, tokens)) == 0);
 }
 
 TEST_SUITE_END();

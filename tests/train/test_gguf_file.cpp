@@ -76,8 +76,8 @@ GgufBytes one_tensor(const std::vector<std::uint64_t>& extents, std::uint32_t ty
 
 TEST_SUITE_BEGIN("exchange");
 
-TEST_CASE("gguf: a file is written byte for byte as llama.cpp's package writes it") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "gguf: a file is written byte for byte as llama.cpp's package writes it") {
   const std::vector<float> numbers = golden_numbers();
   const std::vector<GgufField> fields = {
       {"general.architecture", std::string("llama")},
@@ -96,8 +96,8 @@ TEST_CASE("gguf: a file is written byte for byte as llama.cpp's package writes i
     std::copy_n(numbers.begin(), array.size(), array.mutable_values<float>().begin());
     return array;
   };
-  write_gguf(folder.path("kinds.gguf"), fields, tensors, values);
-  CHECK(read_bytes(folder.path("kinds.gguf")) == read_bytes(gguf_golden("kinds")));
+  write_gguf(path("kinds.gguf"), fields, tensors, values);
+  CHECK(read("kinds.gguf") == read_bytes(gguf_golden("kinds")));
 }
 
 TEST_CASE("gguf: what was written is read, each kind of field and of tensor") {
@@ -170,9 +170,9 @@ TEST_CASE("gguf: every float16 is the number that its bits are nearest to") {
   }
 }
 
-TEST_CASE("gguf: numbers that a type cannot hold are refused, and nothing is left") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path("m.gguf");
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "gguf: numbers that a type cannot hold are refused, and nothing is left") {
+  const std::string path = this->path("m.gguf");
   const auto refusal = [&](GgufType type, float number) {
     const std::vector<GgufTensor> tensors = {{"x", type, {32}}};
     const std::string message = message_of([&] {
@@ -183,7 +183,7 @@ TEST_CASE("gguf: numbers that a type cannot hold are refused, and nothing is lef
       });
     });
     CHECK_FALSE(std::filesystem::exists(path));
-    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 0);
+    CHECK(std::distance(std::filesystem::directory_iterator(this->path()), {}) == 0);
     return message;
   };
   CHECK(refusal(GgufType::f16, 65520) ==

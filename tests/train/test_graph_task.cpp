@@ -19,149 +19,123 @@ using Json = nlohmann::json;
 
 TEST_SUITE_BEGIN("graph task");
 
-const std::vector<std::string> short_papers = {
-    "data.path=papers", "data.training_nodes=2", "data.validation_nodes=2", "data.test_nodes=3",
-    "train.steps=60",   "train.batch_size=2",    "train.eval_batch_size=2"};
+const Words short_papers =
+    "data.path=papers data.training_nodes=2 data.validation_nodes=2 data.test_nodes=3 "
+    "train.steps=60 train.batch_size=2 train.eval_batch_size=2";
 
 // A folder with small citations, and runs of the task in it.
-class CitationFixture {
+class CitationFixture : public CommandFolder {
  public:
   CitationFixture() {
-    std::filesystem::create_directory(folder.path("papers"));
-    folder.write("papers/small.content", content);
-    folder.write("papers/small.cites", cites);
+    std::filesystem::create_directory(path("papers"));
+    write("papers/small.content", content);
+    write("papers/small.cites", cites);
   }
-  Finished run(const std::vector<std::string>& words,
-               const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> all = words;
-    all.insert(all.end(), more.begin(), more.end());
-    return tapestry_run(with_sets(all), {.folder = folder.path()});
+  Finished run(const Words& words, const Words& more = {}) const {
+    return tapestry_run(words + more, {.folder = path()});
   }
-  Finished must(const std::vector<std::string>& words,
-                const std::vector<std::string>& more = {}) const {
+  Finished must(const Words& words, const Words& more = {}) const {
     Finished finished = run(words, more);
     INFO(finished.err);
     REQUIRE(finished.status == 0);
     return finished;
   }
   Json eval(const std::string& name) const {
-    return Json::parse(must({"eval", name, "--json"}).out);
+    return Json::parse(must(Words("eval {} --json", name)).out);
   }
-  TemporaryFolder folder;
 };
 
-TEST_CASE("graph task: the club's sides are found from two members, and shown by name") {
-  const CitationFixture fixture;
-  fixture.must({"train", "karate", "--quiet", "--out", "club"});
-  CHECK(fixture.eval("club")["accuracy"].get<double>() > 0.9);
-  const Finished shown = fixture.must({"sample", "club"});
+TEST_CASE_FIXTURE(CitationFixture,
+                  "graph task: the club's sides are found from two members, and shown by name") {
+  must("train karate --quiet --out club");
+  CHECK(eval("club")["accuracy"].get<double>() > 0.9);
+  const Finished shown = must("sample club");
   CHECK(lines_of(shown.out).size() == 32);
   check_says(shown.out, {"2  Mr. Hi  right\n", "33  Officer  right\n"});
-  CHECK(fixture.must({"sample", "club", "--prompt", "17"}).out == "17  Mr. Hi  right\n");
-  CHECK(lines_of(fixture.must({"sample", "club", "--count", "3"}).out).size() == 3);
-  const Finished wrong = fixture.run({"sample", "club", "--prompt", "35"});
-  CHECK(wrong.status == 2);
-  check_says(wrong.err, {"--prompt 35: no node of that name"});
+  CHECK(must("sample club --prompt 17").out == "17  Mr. Hi  right\n");
+  CHECK(lines_of(must("sample club --count 3").out).size() == 3);
+  check_fails(run("sample club --prompt 35"), {"--prompt 35: no node of that name"});
 }
 
-TEST_CASE("graph task: papers from a folder, with accuracies of validation and test nodes") {
-  const CitationFixture fixture;
-  const std::string said = fixture.must({"train", "cora", "--out", "run"}, short_papers).out;
+TEST_CASE_FIXTURE(
+    CitationFixture,
+    "graph task: papers from a folder, with accuracies of validation and test nodes") {
+  const std::string said = must("train cora --out run", short_papers).out;
   check_says(said, {"accuracy", "test_accuracy 1 ", "2 training examples"});
-  CHECK(Json::parse(fixture.must({"eval", "run", "--test", "--json"}).out)["accuracy"] == 1.0);
-  CHECK(lines_of(fixture.must({"sample", "run"}).out).size() == 3);
-  CHECK(load_checkpoint(fixture.folder.path("run/checkpoint.safetensors")).metadata.at("classes") ==
-        "art, maths");
+  CHECK(Json::parse(must("eval run --test --json").out)["accuracy"] == 1.0);
+  CHECK(lines_of(must("sample run").out).size() == 3);
+  CHECK(load_checkpoint(path("run/checkpoint.safetensors")).metadata.at("classes") == "art, maths");
 
   std::string renamed = content;
   for (std::size_t at; (at = renamed.find("maths")) != std::string::npos;)
     renamed.replace(at, 5, "logic");
-  fixture.folder.write("papers/small.content", renamed);
-  const Finished other = fixture.run({"eval", "run"});
-  CHECK(other.status == 2);
-  check_says(other.err, {"classes art, logic; this model was trained on art, maths"});
+  write("papers/small.content", renamed);
+  check_fails(run("eval run"), {"classes art, logic; this model was trained on art, maths"});
 
-  fixture.folder.write("papers/small.content", content);
-  fixture.folder.write("papers/small.cites", "p1 p99\n");
-  const std::string before = read_bytes(fixture.folder.path("run/checkpoint.safetensors"));
-  std::vector<std::string> resumed = {"train", "cora", "--out", "run", "--resume"};
-  resumed.insert(resumed.end(), short_papers.begin(), short_papers.end());
-  const Finished refused = fixture.run(resumed);
-  CHECK(refused.status == 2);
-  check_says(refused.err, {"papers/small.cites: line 1", "node p99"});
-  CHECK(read_bytes(fixture.folder.path("run/checkpoint.safetensors")) == before);
-  const Finished nowhere = fixture.run({"train", "cora", "--out", "new"});
-  CHECK(nowhere.status == 2);
-  check_says(nowhere.err, {"data.path", "Cora", "*.content"});
-  CHECK(!std::filesystem::exists(fixture.folder.path("new")));
+  write("papers/small.content", content);
+  write("papers/small.cites", "p1 p99\n");
+  const std::string before = read("run/checkpoint.safetensors");
+  check_fails(run("train cora --out run --resume" + short_papers),
+              {"papers/small.cites: line 1", "node p99"});
+  CHECK(read("run/checkpoint.safetensors") == before);
+  check_fails(run("train cora --out new"), {"data.path", "Cora", "*.content"});
+  CHECK(!has("new"));
 }
 
-TEST_CASE("graph task: drawn graphs are told apart, and any others are classified") {
-  const CitationFixture fixture;
-  fixture.must({"train", "graphs", "--quiet", "--out", "run"},
-               {"data.held_back=200", "train.steps=300", "train.eval_every=0"});
-  CHECK(fixture.eval("run")["accuracy"].get<double>() > 0.8);
-  const auto shown = lines_of(fixture.must({"sample", "run", "--count", "4"}).out);
+TEST_CASE_FIXTURE(CitationFixture,
+                  "graph task: drawn graphs are told apart, and any others are classified") {
+  must("train graphs --quiet --out run", "data.held_back=200 train.steps=300 train.eval_every=0");
+  CHECK(eval("run")["accuracy"].get<double>() > 0.8);
+  const auto shown = lines_of(must("sample run --count 4").out);
   CHECK(shown.size() == 8);
   CHECK(shown[0].find('-') != std::string::npos);
   std::string star = "0-1";
   for (int leaf = 2; leaf < 16; ++leaf) star += fmt::format(" 0-{}", leaf);
-  CHECK(fixture.must({"sample", "run", "--prompt", star}).out == star + "  star\n");
-  const Finished wrong = fixture.run({"sample", "run", "--prompt", "0-1 12"});
-  CHECK(wrong.status == 2);
-  check_says(wrong.err, {"edge '12'"});
+  CHECK(must({"sample", "run", "--prompt", star}).out == star + "  star\n");
+  check_fails(run({"sample", "run", "--prompt", "0-1 12"}), {"edge '12'"});
 }
 
-TEST_CASE("graph task: the same bits on 1, 2 and 3 threads, and after being resumed") {
-  const CitationFixture fixture;
-  const std::vector<std::string> keys = {"train.steps=8", "train.eval_every=4", "model.dropout=0.2",
-                                         "data.held_back=50", "optim.schedule=constant"};
+TEST_CASE_FIXTURE(CitationFixture,
+                  "graph task: the same bits on 1, 2 and 3 threads, and after being resumed") {
+  const Words keys =
+      "train.steps=8 train.eval_every=4 model.dropout=0.2 data.held_back=50 "
+      "optim.schedule=constant";
   for (const std::string layer : {"convolution", "attention"}) {
-    std::vector<std::string> own = keys;
-    own.push_back("model.layer=" + layer);
+    Words own = keys + ("model.layer=" + layer);
     if (layer == "attention") own.push_back("model.heads=2");
     const auto tensors = [&](const std::string& run) {
       std::map<std::string, std::vector<double>> values;
-      const LoadedCheckpoint saved =
-          load_checkpoint(fixture.folder.path(run + "/checkpoint.safetensors"));
+      const LoadedCheckpoint saved = load_checkpoint(path(run + "/checkpoint.safetensors"));
       for (const auto& [name, array] : saved.file.tensors) values[name] = doubles(array);
       return values;
     };
     for (const std::string threads : {"1", "2", "3"})
-      fixture.must({"train", "graphs", "--quiet", "--out", layer + threads, "--threads", threads},
-                   own);
+      must({"train", "graphs", "--quiet", "--out", layer + threads, "--threads", threads}, own);
     CHECK(tensors(layer + "1") == tensors(layer + "2"));
     CHECK(tensors(layer + "1") == tensors(layer + "3"));
     own.front() = "train.steps=3";
-    fixture.must({"train", "graphs", "--quiet", "--out", layer}, own);
+    must("train graphs --quiet --out " + layer, own);
     own.front() = "train.steps=8";
-    fixture.must({"train", "graphs", "--quiet", "--out", layer, "--resume"}, own);
+    must(Words("train graphs --quiet --out {} --resume", layer), own);
     CHECK(tensors(layer + "1") == tensors(layer));
   }
 }
 
-TEST_CASE("graph task: the variants run") {
-  const CitationFixture fixture;
-  const std::vector<std::string> rows[] = {
-      {"karate", "model.layer=attention", "model.heads=4"},
+TEST_CASE_FIXTURE(CitationFixture, "graph task: the variants run") {
+  const Words rows[] = {
+      "karate model.layer=attention model.heads=4",
       {"karate", "model.normalization=mean", "model.dropout=0.5", "data.labeled=[1, 2, 33, 34]"},
-      {"karate", "model.normalization=sum", "model.layers=1", "model.l2=1e-3"},
-      {"graphs", "model.pooling=mean", "model.normalization=symmetric"},
-      {"graphs", "model.pooling=max", "model.layer=attention", "model.heads=8"}};
+      "karate model.normalization=sum model.layers=1 model.l2=1e-3",
+      "graphs model.pooling=mean model.normalization=symmetric data.held_back=20",
+      "graphs model.pooling=max model.layer=attention model.heads=8 data.held_back=20"};
   int made = 0;
-  for (std::vector<std::string> words : rows) {
-    CAPTURE(words[1]);
+  for (const Words& words : rows) {
     const std::string run = fmt::format("run-{}", made++);
-    words.insert(words.begin(), {"train"});
-    words.insert(words.end(), {"--out", run, "train.steps=5"});
-    if (words[1] == "graphs") words.push_back("data.held_back=20");
-    fixture.must(words);
-    CHECK(std::isfinite(fixture.eval(run)["loss"].get<double>()));
+    must(Words("train --out {} train.steps=5", run) + words);
+    CHECK(std::isfinite(eval(run)["loss"].get<double>()));
   }
-  const Finished wrong =
-      fixture.run({"train", "karate", "--out", "new", "model.layer=attention", "model.heads=3"});
-  CHECK(wrong.status == 2);
-  check_says(wrong.err, {"model.heads = 3: must divide model.width = 16"});
+  check_fails(this->run("train karate --out new model.layer=attention model.heads=3"),
+              {"model.heads = 3: must divide model.width = 16"});
 }
 
 TEST_CASE("graph task: the penalty is half λ times the first layer's squares, in training alone") {
@@ -196,21 +170,21 @@ TEST_CASE("graph task: a training loss leaves the parameters their names") {
 
 // --- several seeds ---
 
-TEST_CASE("seeds: each trains into its own run, and mean and deviation are those of the runs") {
-  const CitationFixture fixture;
-  const std::vector<std::string> keys = {"train.steps=20", "seed=4"};
-  const Finished finished =
-      fixture.must({"train", "karate", "--quiet", "--seeds", "3", "--out", "club"}, keys);
-  const std::vector<std::string> lines = lines_of(finished.out);
+TEST_CASE_FIXTURE(
+    CitationFixture,
+    "seeds: each trains into its own run, and mean and deviation are those of the runs") {
+  const Words keys = "train.steps=20 seed=4";
+  const std::vector<std::string> lines =
+      lines_of(must("train karate --quiet --seeds 3 --out club", keys).out);
   REQUIRE(lines.size() == 5);
   double sum = 0, squares = 0;
   for (int i = 0; i < 3; ++i) {
     const std::string run = fmt::format("club/seed-{}", 4 + i);
     CHECK(lines[i].starts_with(fmt::format("seed {}: loss ", 4 + i)));
-    const auto metrics = lines_of(read_bytes(fixture.folder.path(run + "/metrics.jsonl")));
+    const auto metrics = lines_of(read(run + "/metrics.jsonl"));
     const double accuracy = Json::parse(metrics.back())["accuracy"];
     sum += accuracy, squares += accuracy * accuracy;
-    CHECK(load_config(fixture.folder.path(run + "/config.toml"), {})[key::seed] == 4 + i);
+    CHECK(load_config(path(run + "/config.toml"), {})[key::seed] == 4 + i);
   }
   const double deviation = std::sqrt(std::max(0.0, (squares - sum * sum / 3) / 2));
   check_says(lines[3],
@@ -219,52 +193,43 @@ TEST_CASE("seeds: each trains into its own run, and mean and deviation are those
                         "not compared with expected.value: train.steps = 20, karate has 100"});
 
   // One seed of them is what training with that seed alone gives.
-  fixture.must({"train", "karate", "--quiet", "--out", "alone", "train.steps=20", "seed=5"});
+  must("train karate --quiet --out alone train.steps=20 seed=5");
   const auto checksums = [&](const std::string& run) {  // of its tensors
-    auto kept = read_safetensors(fixture.folder.path(run + "/best.safetensors")).metadata;
+    auto kept = read_safetensors(path(run + "/best.safetensors")).metadata;
     std::erase_if(kept, [](const auto& entry) { return !entry.first.starts_with("xxh3."); });
     return kept;
   };
   CHECK(!checksums("alone").empty());
   CHECK(checksums("alone") == checksums("club/seed-5"));
-  CHECK(fixture.eval("alone")["loss"] == fixture.eval("club/seed-5")["loss"]);
+  CHECK(eval("alone")["loss"] == eval("club/seed-5")["loss"]);
 
-  const Finished again = fixture.run({"train", "karate", "--seeds", "3", "--out", "club"}, keys);
-  CHECK(again.status == 2);
-  check_says(again.err, {"club/seed-4: already holds a run"});
+  check_fails(this->run("train karate --seeds 3 --out club", keys),
+              {"club/seed-4: already holds a run"});
 
-  const Finished all = fixture.run({"eval", "club"});
-  CHECK(all.status == 2);
-  check_says(all.err, {"club: not a run", "such as ", "club/seed-"});
+  check_fails(this->run("eval club"), {"club: not a run", "such as ", "club/seed-"});
 
   // Nothing is trained where a later seed could not be.
-  const Finished blocked =
-      fixture.run({"train", "karate", "--seeds", "3", "--out", "club", "seed=2"});
-  CHECK(blocked.status == 2);
-  CHECK(!std::filesystem::exists(fixture.folder.path("club/seed-2")));
-  const Finished single = fixture.run({"train", "karate", "--seeds", "3", "--out", "alone"});
-  CHECK(single.status == 2);
-  check_says(single.err, {"alone: already contains a run of one seed"});
-  const Finished last =
-      fixture.run({"train", "karate", "--seeds", "3", "--out", "last", "seed=9223372036854775807"});
-  CHECK(last.status == 2);
-  check_says(last.err, {"seed", "--seeds 3"});
+  CHECK(this->run("train karate --seeds 3 --out club seed=2").status == 2);
+  CHECK(!has("club/seed-2"));
+  check_fails(this->run("train karate --seeds 3 --out alone"),
+              {"alone: already contains a run of one seed"});
+  check_fails(this->run("train karate --seeds 3 --out last seed=9223372036854775807"),
+              {"seed", "--seeds 3"});
 }
 
-TEST_CASE(
+TEST_CASE_FIXTURE(
+    CitationFixture,
     "seeds: --resume keeps what is done, goes on with what is not, and adds what is missing") {
-  const CitationFixture fixture;
-  fixture.must({"train", "karate", "--quiet", "--seeds", "2", "--out", "club", "train.steps=20"});
-  const std::string first = fixture.folder.path("club/seed-1/checkpoint.safetensors");
-  fixture.must({"train", "karate", "--quiet", "--out", "whole", "--seeds", "3", "train.steps=30"});
-  const Finished resumed = fixture.must({"train", "karate", "--quiet", "--seeds", "3", "--out",
-                                         "club", "--resume", "train.steps=30"});
+  must("train karate --quiet --seeds 2 --out club train.steps=20");
+  const std::string first = path("club/seed-1/checkpoint.safetensors");
+  must("train karate --quiet --out whole --seeds 3 train.steps=30");
+  const Finished resumed =
+      must("train karate --quiet --seeds 3 --out club --resume train.steps=30");
   CHECK(lines_of(resumed.out).size() == 5);
   CHECK(load_checkpoint(first).state.step == 30);
   const auto means = [&](const Finished& finished) { return lines_of(finished.out)[3]; };
-  const Finished whole = fixture.must({"train", "karate", "--quiet", "--seeds", "3", "--out",
-                                       "whole", "--resume", "train.steps=30"});
-  CHECK(means(resumed) == means(whole));
+  CHECK(means(resumed) ==
+        means(must("train karate --quiet --seeds 3 --out whole --resume train.steps=30")));
 }
 
 TEST_SUITE_END();

@@ -22,24 +22,21 @@ std::string sentences(int lines, const std::string& word) {
   return text;
 }
 
-TEST_CASE("bug: micro-batches give the same gradient where lengths are alike in a batch") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: micro-batches give the same gradient where lengths are alike in a batch") {
   for (const std::string part : {"train", "val", "test"}) {
-    fixture.folder.write(part + ".de", sentences(50, "wort"));
-    fixture.folder.write(part + ".en", sentences(50, "word"));
+    write(part + ".de", sentences(50, "wort"));
+    write(part + ".en", sentences(50, "word"));
   }
   std::vector<Json> whole;
   for (const std::string parts : {"1", "2", "4"}) {
     CAPTURE(parts);
-    const Finished finished = tapestry_run(
-        with_sets({"train", "multi30k", "--quiet", "--out", fixture.folder.path("run" + parts),
-                   "data.path=" + fixture.folder.path(), "data.vocabulary=300", "model.layers=1",
-                   "model.width=16", "model.heads=2", "model.feed_forward=16", "model.dropout=0",
-                   "train.batch_size=8", "train.steps=8", "train.eval_every=8", "train.log_every=1",
-                   "train.micro_batches=" + parts}));
-    INFO(finished.err);
-    REQUIRE(finished.status == 0);
-    const std::vector<Json> lines = fixture.metrics("run" + parts);
+    must(tapestry_run({"train", "multi30k", "--quiet", "--out", path("run" + parts),
+                       "data.path=" + path(), "data.vocabulary=300", "model.layers=1",
+                       "model.width=16", "model.heads=2", "model.feed_forward=16",
+                       "model.dropout=0", "train.batch_size=8", "train.steps=8",
+                       "train.eval_every=8", "train.log_every=1", "train.micro_batches=" + parts}));
+    const std::vector<Json> lines = metrics("run" + parts);
     if (parts == "1") whole = lines;
     REQUIRE(lines.size() == whole.size());
     for (std::size_t i = 0; i < lines.size(); ++i)
@@ -50,17 +47,17 @@ TEST_CASE("bug: micro-batches give the same gradient where lengths are alike in 
   }
 }
 
-TEST_CASE("bug: a training on a billion drawn examples begins at once, and is resumed at once") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "bug: a training on a billion drawn examples begins at once, and is resumed at once") {
   const auto begin = std::chrono::steady_clock::now();
-  fixture.must_train("toy", "whole", {"data.examples=1000000000", "train.steps=8"});
-  fixture.must_train("toy", "halves", {"data.examples=1000000000", "train.steps=4"});
-  fixture.must_train(
-      "toy", "halves",
-      {"data.examples=1000000000", "train.steps=8", "--resume", "optim.decay_steps=8"});
+  must_train("toy", "whole", "data.examples=1000000000 train.steps=8");
+  must_train("toy", "halves", "data.examples=1000000000 train.steps=4");
+  must_train("toy", "halves",
+             "data.examples=1000000000 train.steps=8 --resume optim.decay_steps=8");
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(120));
-  CHECK(load_checkpoint(fixture.checkpoint("whole")).state.position == 64);
-  CHECK(load_checkpoint(fixture.checkpoint("halves")).state.position == 64);
+  CHECK(load_checkpoint(checkpoint("whole")).state.position == 64);
+  CHECK(load_checkpoint(checkpoint("halves")).state.position == 64);
 }
 
 TEST_SUITE_END();

@@ -11,12 +11,10 @@ namespace {
 TEST_SUITE_BEGIN("command line");
 
 // Of `tapestry [COMMAND] --help`: the words that start its lines after `heading`.
-std::vector<std::string> listed(const std::vector<std::string>& command,
-                                const std::string& heading) {
-  std::vector<std::string> arguments = command, names;
-  arguments.push_back("--help");
+std::vector<std::string> listed(const Words& command, const std::string& heading) {
+  std::vector<std::string> names;
   bool on = false;
-  for (const std::string& line : lines_of(tapestry_run(arguments).out)) {
+  for (const std::string& line : lines_of(tapestry_run(command + "--help").out)) {
     if (on && line.starts_with("  ") && line[2] != ' ')
       names.push_back(line.substr(2, line.find(' ', 2) - 2));
     if (!line.starts_with(" ")) on = line == heading;
@@ -24,14 +22,14 @@ std::vector<std::string> listed(const std::vector<std::string>& command,
   return names;
 }
 
-std::vector<std::string> options_of(const std::vector<std::string>& command) {
+std::vector<std::string> options_of(const Words& command) {
   std::vector<std::string> options = listed(command, "Options:");
   for (std::string& option : options) option = option.substr(option.find("--"));
   return options;
 }
 
 TEST_CASE("manual: the page names every command, argument and option, and roff takes it") {
-  const std::string source = tapestry_run({"manual"}).out;
+  const std::string source = tapestry_run("manual").out;
   std::string page = source;
   std::erase(page, '\\');
   const std::vector<std::string> commands = listed({}, "Subcommands:");
@@ -41,13 +39,12 @@ TEST_CASE("manual: the page names every command, argument and option, and roff t
     CHECK_MESSAGE(entry != std::string::npos, command);
     const std::string text = page.substr(entry + 4, page.find("\n.TP", entry + 4) - entry - 4);
     for (const std::string& option : options_of({command}))
-      if (option != "--help")
-        CHECK_MESSAGE(text.find(option) != std::string::npos, command, " ", option);
+      if (option != "--help") CHECK_MESSAGE(contains(text, option), command, " ", option);
   }
-  CHECK(page.find("fBtrainfR fICONFIGfR\n") != std::string::npos);
-  CHECK(page.find("fBcomparefR fIRUN...fR\n") != std::string::npos);
+  CHECK(contains(page, "fBtrainfR fICONFIGfR\n"));
+  CHECK(contains(page, "fBcomparefR fIRUN...fR\n"));
   for (const char* section : {".TH TAPESTRY 1", ".SH NAME", ".SH EXIT STATUS", ".SH ENVIRONMENT"})
-    CHECK(source.find(section) != std::string::npos);
+    CHECK(contains(source, section));
 }
 
 TEST_CASE("manual: bash completes commands, options, shipped configs") {
@@ -55,10 +52,8 @@ TEST_CASE("manual: bash completes commands, options, shipped configs") {
       "PATH=\"${1%/*}:$PATH\"; . \"" TAPESTRY_SOURCE_DIR
       "/train/commands/completion.bash\"; COMP_WORDS=(tapestry \"${@:2}\"); "
       "COMP_CWORD=$(($# - 1)); _tapestry; printf '%s\\n' \"${COMPREPLY[@]}\"";
-  const auto completed = [&](const std::vector<std::string>& words) {
-    std::vector<std::string> command = {"bash", "-c", script, "bash", TAPESTRY_BINARY};
-    command.insert(command.end(), words.begin(), words.end());
-    return lines_of(run_program(command).out);
+  const auto completed = [&](const Words& words) {
+    return lines_of(run_program(Words("bash -c {} bash {}", script, TAPESTRY_BINARY) + words).out);
   };
   CHECK(completed({"gra"}) == std::vector<std::string>{"gradcheck"});
   CHECK(completed({"train", "clothes-v"}) ==

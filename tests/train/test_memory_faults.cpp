@@ -63,7 +63,7 @@ class MemoryTrial {
  private:
   using Tree = std::map<std::string, std::string>;  // bytes of files by path
 
-  std::string path(const std::string& name) const { return fixture_.folder.path(name); }
+  std::string path(const std::string& name) const { return fixture_.path(name); }
 
   Tree tree() const {
     Tree files;

@@ -18,31 +18,13 @@ namespace {
 using Tokens = std::vector<std::int32_t>;
 
 // What the command says.
-std::string said(const std::vector<std::string>& words) {
-  const Finished finished = tapestry_run(words);
-  INFO(finished.err);
-  REQUIRE(finished.status == 0);
-  return finished.out;
-}
-
-// The message of a call that breaks the contract.
-template <class Call>
-std::string broken_contract(Call call) {
-  try {
-    call();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "";
-}
+std::string said(const Words& words) { return must(tapestry_run(words)).out; }
 
 // `tapestry train CONFIG` of a shipped config made small.
 void train_small(const RunFixture& fixture, const std::string& config, const std::string& task,
-                 std::vector<std::string> more = {}) {
-  std::vector<std::string> words = {
-      "train", config, "--quiet", "--out", fixture.folder.path(config), "train.steps=20"};
-  for (const auto& keys : {small(task), more}) words.insert(words.end(), keys.begin(), keys.end());
-  said(with_sets(words));
+                 const Words& more = {}) {
+  said(Words("train {} --quiet --out {} train.steps=20", config, fixture.path(config)) +
+       small(task) + more);
 }
 
 std::vector<float> some_images(std::int64_t count) {
@@ -50,8 +32,8 @@ std::vector<float> some_images(std::int64_t count) {
   return {images.values<float>().begin(), images.values<float>().end()};
 }
 
-std::vector<std::vector<std::string>> cells_of(const std::string& csv) {
-  std::vector<std::vector<std::string>> rows;
+std::vector<Words> cells_of(const std::string& csv) {
+  std::vector<Words> rows;
   for (const std::string& line : lines_of(csv)) {
     std::vector<std::string>& row = rows.emplace_back();
     std::istringstream stream(line);
@@ -62,13 +44,12 @@ std::vector<std::vector<std::string>> cells_of(const std::string& csv) {
 
 TEST_SUITE_BEGIN("model");
 
-TEST_CASE("model: writes what `tapestry sample` writes with the same seed") {
-  const RunFixture fixture;
-  fixture.must_train("text", "words");
-  fixture.must_train("text", "recurrent", {"model.kind=recurrent"});
-  fixture.must_train("text", "rounded", {"train.precision=bf16"});
+TEST_CASE_FIXTURE(RunFixture, "model: writes what `tapestry sample` writes with the same seed") {
+  must_train("text", "words");
+  must_train("text", "recurrent", "model.kind=recurrent");
+  must_train("text", "rounded", "train.precision=bf16");
   for (const std::string run : {"words", "recurrent", "rounded"}) {
-    const std::string path = fixture.folder.path(run), prompt = "green b";
+    const std::string path = this->path(run), prompt = "green b";
     const Model model(path);
     CHECK(model.task() == "language-model");
     CHECK(prompt + model.generate(prompt, {.tokens = 40}) + "\n" ==
@@ -95,15 +76,13 @@ TEST_CASE("model: writes what `tapestry sample` writes with the same seed") {
              "--top-k", "9",  "--top-p",  "0.9",  "--min-p",  "0.01", "--repetition-penalty", "1.1",
              "--seed",  "7",  "--stop",   "zzz"}));
     CHECK(model.generate("").size() == 500);
-    CHECK(Model(fixture.best(run)).generate("", {.tokens = 9}) ==
-          model.generate("", {.tokens = 9}));
+    CHECK(Model(best(run)).generate("", {.tokens = 9}) == model.generate("", {.tokens = 9}));
   }
 }
 
-TEST_CASE("model: tokens and logits are those of the text that it writes") {
-  const RunFixture fixture;
-  fixture.must_train("text", "run");
-  const Model model(fixture.folder.path("run"));
+TEST_CASE_FIXTURE(RunFixture, "model: tokens and logits are those of the text that it writes") {
+  must_train("text", "run");
+  const Model model(path("run"));
   const Tokens prompt = model.tokenize("3 green");
   CHECK(prompt.size() == 7);
   CHECK(model.detokenize(prompt) == "3 green");
@@ -131,7 +110,7 @@ TEST_CASE("model: tokens and logits are those of the text that it writes") {
       nats += std::log(sum) - row[tokens[t + 1]];
     }
   }
-  CHECK(nats / count == doctest::Approx(fixture.eval("run")["loss"].get<double>()).epsilon(1e-5));
+  CHECK(nats / count == doctest::Approx(eval("run")["loss"].get<double>()).epsilon(1e-5));
 
   Tokens taken;
   model.generate(prompt, greedy, TakeToken([&](std::int32_t token) {
@@ -152,30 +131,28 @@ TEST_CASE("model: tokens and logits are those of the text that it writes") {
   CHECK(model.generate("3 green", stopped) == whole.substr(0, whole.find(stop)));
 }
 
-TEST_CASE("model: names and translations, as `tapestry sample` shows them") {
-  const RunFixture fixture;
-  const std::string list = fixture.folder.write(
+TEST_CASE_FIXTURE(RunFixture, "model: names and translations, as `tapestry sample` shows them") {
+  const std::string list = write(
       "names.txt", "ada\nboole\ncarol\ndirk\nedgar\nfrege\ngrace\nhilda\nida\njohn\nkurt\nlisp\n");
-  train_small(fixture, "names", "language-model", {"data.path=" + list, "model.context=12"});
-  const std::string names = fixture.folder.path("names");
+  train_small(*this, "names", "language-model", {"data.path=" + list, "model.context=12"});
+  const std::string names = path("names");
   CHECK("bo" + Model(names).generate("bo") + "\n" ==
         said({"sample", names, "--count", "1", "--prompt", "bo"}));
 
-  train_small(fixture, "dates", "translation", {"data.examples=50", "data.held_back=20"});
-  const std::string dates = fixture.folder.path("dates"), day = "the 23rd of July 1903";
+  train_small(*this, "dates", "translation", {"data.examples=50", "data.held_back=20"});
+  const std::string dates = path("dates"), day = "the 23rd of July 1903";
   CHECK(Model(dates).translate(day) + "\n" == said({"sample", dates, "--prompt", day}));
-  check_says(broken_contract([&] { Model(dates).translate(""); }),
+  check_says(misuse_of([&] { Model(dates).translate(""); }),
              {"translate: 0 tokens; expected 1 to"});
 }
 
-TEST_CASE("model: encodes images as `tapestry latent` does, and decodes them") {
-  const RunFixture fixture;
-  fixture.must_train("vae", "run");
-  const Model model(fixture.folder.path("run"));
+TEST_CASE_FIXTURE(RunFixture, "model: encodes images as `tapestry latent` does, and decodes them") {
+  must_train("vae", "run");
+  const Model model(path("run"));
   CHECK(model.height() * model.width() == 784);
   CHECK(model.class_names().size() == 10);
-  said({"latent", fixture.folder.path("run"), "--out", fixture.folder.path("codes")});
-  const auto table = cells_of(read_bytes(fixture.folder.path("codes.csv")));
+  said({"latent", path("run"), "--out", path("codes")});
+  const auto table = cells_of(read("codes.csv"));
   const std::vector<float> images = some_images(10);
   const Latents latents = model.encode(images);
   REQUIRE(latents.means.rows == 10);
@@ -194,8 +171,7 @@ TEST_CASE("model: encodes images as `tapestry latent` does, and decodes them") {
     const double mean = latents.means.values[i], log = latents.log_variances.values[i];
     kl += (mean * mean + std::exp(log) - 1 - log) / 2;
   }
-  CHECK(kl / 10 ==
-        doctest::Approx(fixture.eval("run", {"--test"})["kl"].get<double>()).epsilon(1e-5));
+  CHECK(kl / 10 == doctest::Approx(eval("run", "--test")["kl"].get<double>()).epsilon(1e-5));
 
   const Matrix again = model.reconstruct(images);
   CHECK(again.values == model.decode(latents.means.values).values);
@@ -204,16 +180,15 @@ TEST_CASE("model: encodes images as `tapestry latent` does, and decodes them") {
   CHECK(model.encode(std::span(images).subspan(3 * 784, 784)).means.values ==
         std::vector<float>(latents.means.row(3).begin(), latents.means.row(3).end()));
 
-  fixture.must_train("vae", "plain", {"model.sigma=none", "model.beta=1"});
-  const Latents plain = Model(fixture.folder.path("plain")).encode(images);
+  must_train("vae", "plain", "model.sigma=none model.beta=1");
+  const Latents plain = Model(path("plain")).encode(images);
   CHECK(plain.means.rows == 10);
   CHECK(plain.log_variances.rows == 0);
 }
 
-TEST_CASE("model: classes and forecasts, as `tapestry sample` shows them") {
-  const RunFixture fixture;
-  train_small(fixture, "clothes-vit", "image-classification");
-  const std::string path = fixture.folder.path("clothes-vit");
+TEST_CASE_FIXTURE(RunFixture, "model: classes and forecasts, as `tapestry sample` shows them") {
+  train_small(*this, "clothes-vit", "image-classification");
+  const std::string path = this->path("clothes-vit");
   const Model model(path);
   const Array images = make_clothes(10, 1, SyntheticSplit::validation).images();
   const Matrix shares = model.classify(images.values<float>());
@@ -228,13 +203,13 @@ TEST_CASE("model: classes and forecasts, as `tapestry sample` shows them") {
         fmt::format("image {}: {} {:.2f} ", i, model.class_names()[best], row[best])));
   }
 
-  train_small(fixture, "waves", "forecast");
-  const std::string waves = fixture.folder.path("waves");
+  train_small(*this, "waves", "forecast");
+  const std::string waves = this->path("waves");
   const Model forecaster(waves);
   CHECK(forecaster.context() == 12);
   CHECK(forecaster.series().size() == 3);
-  said({"sample", waves, "--out", fixture.folder.path("next.csv")});
-  const auto table = cells_of(read_bytes(fixture.folder.path("next.csv")));
+  said({"sample", waves, "--out", this->path("next.csv")});
+  const auto table = cells_of(read("next.csv"));
   std::vector<float> window;
   for (std::size_t row = 1; row <= 12; ++row)
     for (std::size_t m = 0; m < 3; ++m) window.push_back(std::stof(table[row][1 + 2 * m]));
@@ -247,16 +222,14 @@ TEST_CASE("model: classes and forecasts, as `tapestry sample` shows them") {
             doctest::Approx(std::stod(table[13 + step][2 + 2 * m])).epsilon(1e-4));
 }
 
-TEST_CASE("model: four threads at once get the bits that each gets alone") {
-  const RunFixture fixture;
-  fixture.must_train("text", "words", {"model.width=32"});
-  fixture.must_train("text", "recurrent", {"model.kind=recurrent"});
-  fixture.must_train("text", "rounded", {"train.precision=bf16"});
-  fixture.must_train("vae", "vae");
+TEST_CASE_FIXTURE(RunFixture, "model: four threads at once get the bits that each gets alone") {
+  must_train("text", "words", "model.width=32");
+  must_train("text", "recurrent", "model.kind=recurrent");
+  must_train("text", "rounded", "train.precision=bf16");
+  must_train("vae", "vae");
   std::vector<Model> writers;
-  for (const char* run : {"words", "recurrent", "rounded"})
-    writers.emplace_back(fixture.folder.path(run));
-  const Model vae(fixture.folder.path("vae"));
+  for (const char* run : {"words", "recurrent", "rounded"}) writers.emplace_back(path(run));
+  const Model vae(path("vae"));
   const std::vector<float> images = some_images(64);
   struct Results {
     std::vector<std::string> texts{};
@@ -286,12 +259,12 @@ TEST_CASE("model: four threads at once get the bits that each gets alone") {
   CHECK(alone[0].texts != alone[1].texts);
 }
 
-TEST_CASE("model: to load it takes the memory of its parameters, without the optimizer's" *
-          not_sanitized("memory is not recycled there")) {
-  const RunFixture fixture;
-  fixture.must_train("text", "run", {"model.width=128", "train.steps=2"});
-  const std::string path = fixture.folder.path("run");
-  const std::int64_t bytes = 4 * count_parameters(load_checkpoint_metadata(fixture.best("run")));
+TEST_CASE_FIXTURE(RunFixture,
+                  "model: to load it takes the memory of its parameters, without the optimizer's" *
+                      not_sanitized("memory is not recycled there")) {
+  must_train("text", "run", "model.width=128 train.steps=2");
+  const std::string path = this->path("run");
+  const std::int64_t bytes = 4 * count_parameters(load_checkpoint_metadata(best("run")));
   const auto before = static_cast<std::int64_t>(memory_use().bytes_in_use);
   reset_peak_memory();
   const Model model(path);
@@ -300,24 +273,22 @@ TEST_CASE("model: to load it takes the memory of its parameters, without the opt
   CHECK(most < bytes * 5 / 4);
 }
 
-TEST_CASE("model: what cannot be is refused by name") {
-  const RunFixture fixture;
-  fixture.must_train("text", "words");
-  fixture.must_train("vae", "vae");
-  fixture.must_train("toy", "toy");
-  check_says(message_of([&] { Model model(fixture.folder.path("nowhere")); }), {"no such run"});
-  check_says(message_of([&] { Model model(fixture.folder.path("toy")); }),
+TEST_CASE_FIXTURE(RunFixture, "model: what cannot be is refused by name") {
+  must_train("text", "words");
+  must_train("vae", "vae");
+  must_train("toy", "toy");
+  check_says(message_of([&] { Model model(path("nowhere")); }), {"no such run"});
+  check_says(message_of([&] { Model model(path("toy")); }),
              {"its task is toy-sequence; expected forecast,", "vae"});
-  const std::string cut =
-      fixture.folder.write("cut.safetensors", read_bytes(fixture.best("words")).substr(0, 20000));
+  const std::string cut = write("cut.safetensors", read_bytes(best("words")).substr(0, 20000));
   check_says(message_of([&] { Model model(cut); }), {"the file is truncated"});
-  Safetensors file = read_safetensors(fixture.best("words"));
+  Safetensors file = read_safetensors(best("words"));
   file.tensors.front().second = file.tensors.front().second.clone();
   file.tensors.front().second.mutable_values<float>()[0] += 1;
   write_safetensors(cut, file);
   check_says(message_of([&] { Model model(cut); }), {file.tensors.front().first, "is damaged"});
 
-  const Model words(fixture.folder.path("words")), vae(fixture.folder.path("vae"));
+  const Model words(path("words")), vae(path("vae"));
   const std::vector<float> numbers(785);
   const Tokens none, nine(9), strange = {1, 99};
   check_says(message_of([&] { words.generate("green ß"); }), {"ß"});
@@ -344,7 +315,7 @@ TEST_CASE("model: what cannot be is refused by name") {
       {[&] { words.generate("", {.top_p = 1.5}); }, {"top_p = 1.5; expected 0 to 1"}},
       {[&] { words.generate("", {.min_p = -1}); }, {"min_p = -1"}},
       {[&] { words.generate("", {.repetition_penalty = 0}); }, {"repetition_penalty = 0"}}};
-  for (const auto& [call, parts] : refused) check_says(broken_contract(call), parts);
+  for (const auto& [call, parts] : refused) check_says(misuse_of(call), parts);
 }
 
 TEST_SUITE_END();

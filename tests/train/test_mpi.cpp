@@ -20,21 +20,18 @@ struct Together {
 
 // mpirun -n RANKS tapestry train CONFIG --out RUN --quiet MORE
 Finished train_together(const RunFixture& fixture, const Together& together,
-                        const std::string& config, const std::string& run,
-                        const std::vector<std::string>& more = {}, const RunOptions& options = {}) {
-  std::vector<std::string> words = {"--quiet"};
-  words.insert(words.end(), more.begin(), more.end());
-  std::vector<std::string> command = several_tapestries(together.ranks, together.launcher);
-  command.insert(command.end(), {"train", fixture.folder.path(config + ".toml"), "--out",
-                                 fixture.folder.path(run)});
-  const std::vector<std::string> sets = with_sets(words);
-  command.insert(command.end(), sets.begin(), sets.end());
-  return run_program(command, options);
+                        const std::string& config, const std::string& run, const Words& more = {},
+                        const RunOptions& options = {}) {
+  return run_program(several_tapestries(together.ranks, together.launcher) +
+                         with_sets(Words("train {} --out {} --quiet",
+                                         fixture.path(config + ".toml"), fixture.path(run)) +
+                                   more),
+                     options);
 }
 
 void must_train_together(const RunFixture& fixture, const Together& together,
                          const std::string& config, const std::string& run,
-                         const std::vector<std::string>& more = {}) {
+                         const Words& more = {}) {
   const Finished finished = train_together(fixture, together, config, run, more);
   INFO(finished.out, finished.err);
   REQUIRE(finished.status == 0);
@@ -42,11 +39,11 @@ void must_train_together(const RunFixture& fixture, const Together& together,
 
 // What rank 0 held is what `tapestry plan` said.
 void check_planned(const RunFixture& fixture, int ranks, const std::string& config,
-                   const std::string& run, const std::vector<std::string>& more) {
+                   const std::string& run, const Words& more) {
   const MemoryPlan plan =
-      plan_memory(load_config(fixture.folder.path(config + ".toml"), more), {.ranks = ranks});
+      plan_memory(load_config(fixture.path(config + ".toml"), more), {.ranks = ranks});
   CHECK(static_cast<double>(plan.peak()) ==
-        doctest::Approx(tensor_bytes(fixture.folder.path(run))).epsilon(0.1));
+        doctest::Approx(tensor_bytes(fixture.path(run))).epsilon(0.1));
 }
 
 // The line that Tapestry wrote among those of mpirun.
@@ -77,13 +74,13 @@ int process_of(int rank, const std::string& run) {
 
 TEST_SUITE_BEGIN("mpi");
 
-TEST_CASE("mpi: the same bits on 1 to 4 ranks, with the optimizer's state whole or in shares" *
-          not_sanitized("it takes minutes; the next one is run")) {
-  const RunFixture fixture;
-  fixture.folder.write("dates.toml", "base = \"dates\"\n");
-  fixture.folder.write("graphs.toml", "base = \"graphs\"\n");
-  const std::vector<std::string> few = {"train.eval_every=4", "train.checkpoint_every=4",
-                                        "train.log_every=1"};
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "mpi: the same bits on 1 to 4 ranks, with the optimizer's state whole or in shares" *
+        not_sanitized("it takes minutes; the next one is run")) {
+  write("dates.toml", "base = \"dates\"\n");
+  write("graphs.toml", "base = \"graphs\"\n");
+  const Words few = "train.eval_every=4 train.checkpoint_every=4 train.log_every=1";
   const std::map<std::string, std::vector<std::string>> configs = {
       {"toy", {"train.micro_batches=4", "train.steps=12", "model.width=64"}},
       {"text", {"train.micro_batches=4", "train.steps=12"}},
@@ -94,58 +91,50 @@ TEST_CASE("mpi: the same bits on 1 to 4 ranks, with the optimizer's state whole 
       {"graphs", {"train.micro_batches=4", "train.steps=5"}}};
   for (const auto& [config, own] : configs) {
     CAPTURE(config);
-    std::vector<std::string> more = few;
-    more.insert(more.end(), own.begin(), own.end());
-    fixture.must_train(config, config + "-1", more);
+    Words more = few + own;
+    must_train(config, config + "-1", more);
     for (const int ranks : {2, 3, 4}) {
       const std::string run = fmt::format("{}-{}", config, ranks);
-      must_train_together(fixture, {ranks}, config, run, more);
-      check_same_run(fixture, config + "-1", run);
-      check_planned(fixture, ranks, config, run, more);
+      must_train_together(*this, {ranks}, config, run, more);
+      check_same_run(*this, config + "-1", run);
+      check_planned(*this, ranks, config, run, more);
     }
     more.push_back("train.shard_optimizer=true");
-    must_train_together(fixture, {3}, config, config + "-shares", more);
-    check_planned(fixture, 3, config, config + "-shares", more);
-    CHECK(untimed(fixture.metrics(config + "-1")) == untimed(fixture.metrics(config + "-shares")));
-    check_same_checkpoint(fixture.checkpoint(config + "-1"),
-                          fixture.checkpoint(config + "-shares"));
+    must_train_together(*this, {3}, config, config + "-shares", more);
+    check_planned(*this, 3, config, config + "-shares", more);
+    CHECK(untimed(metrics(config + "-1")) == untimed(metrics(config + "-shares")));
+    check_same_checkpoint(checkpoint(config + "-1"), checkpoint(config + "-shares"));
   }
 }
 
-TEST_CASE(
+TEST_CASE_FIXTURE(
+    RunFixture,
     "mpi: a run goes on with another number of ranks, in shares or not, as if never stopped") {
-  const RunFixture fixture;
-  const std::vector<std::string> parts = {"train.micro_batches=4", "train.eval_every=6",
-                                          "optim.decay_steps=18"};
-  const auto until = [&](int steps, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> all = parts;
-    all.push_back(fmt::format("train.steps={}", steps));
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+  const Words parts = "train.micro_batches=4 train.eval_every=6 optim.decay_steps=18";
+  const auto until = [&](int steps, const Words& more = {}) {
+    return parts + fmt::format("train.steps={}", steps) + more;
   };
-  fixture.must_train("toy", "whole", until(18));
-  must_train_together(fixture, {3}, "toy", "passed-on", until(6, {"train.shard_optimizer=true"}));
-  must_train_together(fixture, {2}, "toy", "passed-on",
-                      until(12, {"--resume", "train.shard_optimizer=true"}));
-  fixture.must_train("toy", "passed-on", until(18, {"--resume"}));
-  check_same_checkpoint(fixture.checkpoint("whole"), fixture.checkpoint("passed-on"));
+  must_train("toy", "whole", until(18));
+  must_train_together(*this, {3}, "toy", "passed-on", until(6, "train.shard_optimizer=true"));
+  must_train_together(*this, {2}, "toy", "passed-on",
+                      until(12, "--resume train.shard_optimizer=true"));
+  must_train("toy", "passed-on", until(18, "--resume"));
+  check_same_checkpoint(checkpoint("whole"), checkpoint("passed-on"));
 }
 
-TEST_CASE("mpi: by TCP, and by MPICH where it is there") {
-  const RunFixture fixture;
-  const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=6"};
-  fixture.must_train("text", "one", more);
-  must_train_together(fixture,
-                      {3, {"mpirun.openmpi", "--oversubscribe", "--mca", "btl", "tcp,self"}},
+TEST_CASE_FIXTURE(RunFixture, "mpi: by TCP, and by MPICH where it is there") {
+  const Words more = "train.micro_batches=4 train.steps=6";
+  must_train("text", "one", more);
+  must_train_together(*this, {3, {"mpirun.openmpi", "--oversubscribe", "--mca", "btl", "tcp,self"}},
                       "text", "tcp", more);
-  check_same_run(fixture, "one", "tcp");
+  check_same_run(*this, "one", "tcp");
   if (run_program({"sh", "-c", "command -v mpirun.mpich"}).status != 0 ||
       !fs::exists(TAPESTRY_PLUGINS "/mpich.so")) {
     left_out("MPICH is not installed");
     return;
   }
-  must_train_together(fixture, {3, {"mpirun.mpich"}}, "text", "mpich", more);
-  check_same_run(fixture, "one", "mpich");
+  must_train_together(*this, {3, {"mpirun.mpich"}}, "text", "mpich", more);
+  check_same_run(*this, "one", "mpich");
 }
 
 // Two hosts: network namespaces of this machine, joined by a cable, and what mpirun calls in place
@@ -162,7 +151,7 @@ exec ip netns exec $host unshare -u sh -c 'hostname $0; exec sh -c "$*"' $host "
     fs::permissions(agent_, fs::perms::owner_all);
     // Later versions name these options of mpirun otherwise.
     const Finished version = run_program({"mpirun.openmpi", "--version"});
-    is_made_ = version.out.find(") 4.") != std::string::npos && ip({"netns", "add", name(0)}) &&
+    is_made_ = contains(version.out, ") 4.") && ip({"netns", "add", name(0)}) &&
                ip({"netns", "add", name(1)}) &&
                ip({"link", "add", "cable0", "netns", name(0), "type", "veth", "peer", "name",
                    "cable1", "netns", name(1)});
@@ -206,38 +195,34 @@ exec ip netns exec $host unshare -u sh -c 'hostname $0; exec sh -c "$*"' $host "
 
  private:
   static std::string name(int host) { return fmt::format("tapestry-{}-{}", getpid(), host); }
-  static bool ip(std::vector<std::string> words) {
-    words.insert(words.begin(), {"env", "ip"});
-    return run_program(words).status == 0;
-  }
+  static bool ip(const Words& words) { return run_program("env ip" + words).status == 0; }
   TemporaryFolder folder_{fs::temp_directory_path().string()};
   std::string agent_;
   bool is_made_ = false;
 };
 
-TEST_CASE("mpi: on two hosts, the same bits") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture, "mpi: on two hosts, the same bits") {
   const TwoHosts hosts;
   if (!hosts.is_made()) {
     left_out("no network namespaces can be made, or this is not Open MPI 4");
     return;
   }
-  const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=6"};
-  fixture.must_train("toy", "one", more);
-  must_train_together(fixture, {4, hosts.launcher()}, "toy", "hosts", more);
-  check_same_run(fixture, "one", "hosts");
-  const Finished finished = train_together(fixture, {3, hosts.launcher()}, "toy", "refused",
-                                           {"train.micro_batches=4", "train.batch_size=3"});
-  CHECK(finished.status == 2);
+  const Words more = "train.micro_batches=4 train.steps=6";
+  must_train("toy", "one", more);
+  must_train_together(*this, {4, hosts.launcher()}, "toy", "hosts", more);
+  check_same_run(*this, "one", "hosts");
+  CHECK(train_together(*this, {3, hosts.launcher()}, "toy", "refused",
+                       "train.micro_batches=4 train.batch_size=3")
+            .status == 2);
 }
 
-TEST_CASE("mpi: one rank is killed: all end, which one is said, and the run goes on") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture,
+                  "mpi: one rank is killed: all end, which one is said, and the run goes on") {
   // Rank 0 writes nothing when rank 2 is killed, some steps after a checkpoint: it would answer
   // late.
-  const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=40000",
-                                         "train.checkpoint_every=300", "train.eval_every=300"};
-  const std::string run = fixture.folder.path("killed");
+  const Words more =
+      "train.micro_batches=4 train.steps=40000 train.checkpoint_every=300 train.eval_every=300";
+  const std::string run = path("killed");
   int victim = 0;
   std::uintmax_t bytes = 0;  // of the metrics when the checkpoint was there
   std::chrono::steady_clock::time_point killed;
@@ -250,7 +235,7 @@ TEST_CASE("mpi: one rank is killed: all end, which one is said, and the run goes
     killed = std::chrono::steady_clock::now();
     return false;
   };
-  const Finished finished = train_together(fixture, {3}, "toy", "killed", more, {.when = kill_one});
+  const Finished finished = train_together(*this, {3}, "toy", "killed", more, {.when = kill_one});
   CHECK(std::chrono::steady_clock::now() - killed < std::chrono::seconds(60));
   CHECK(victim > 0);
   CHECK(finished.status != 0);
@@ -264,19 +249,18 @@ TEST_CASE("mpi: one rank is killed: all end, which one is said, and the run goes
   std::vector<std::string> rest = {"train.micro_batches=4", fmt::format("train.steps={}", step + 7),
                                    "optim.decay_steps=40000", "train.checkpoint_every=300",
                                    "train.eval_every=300"};
-  fixture.must_train("toy", "whole", rest);
+  must_train("toy", "whole", rest);
   rest.push_back("--resume");
-  must_train_together(fixture, {2}, "toy", "killed", rest);
-  check_same_checkpoint(fixture.checkpoint("whole"), fixture.checkpoint("killed"));
+  must_train_together(*this, {2}, "toy", "killed", rest);
+  check_same_checkpoint(checkpoint("whole"), checkpoint("killed"));
 }
 
-TEST_CASE("mpi: SIGUSR1 to mpirun writes a checkpoint and ends") {
-  const RunFixture fixture;
-  const std::vector<std::string> more = {"train.micro_batches=4", "train.steps=100000",
-                                         "train.checkpoint_every=0", "train.eval_every=0"};
-  const std::string run = fixture.folder.path("signalled");
+TEST_CASE_FIXTURE(RunFixture, "mpi: SIGUSR1 to mpirun writes a checkpoint and ends") {
+  const Words more =
+      "train.micro_batches=4 train.steps=100000 train.checkpoint_every=0 train.eval_every=0";
+  const std::string run = path("signalled");
   const Finished finished =
-      train_together(fixture, {2}, "toy", "signalled", more,
+      train_together(*this, {2}, "toy", "signalled", more,
                      {.when = when_holds(run + "/metrics.jsonl", 600), .signal = SIGUSR1});
   INFO(finished.out, finished.err);
   CHECK(finished.status == 130);
@@ -284,17 +268,15 @@ TEST_CASE("mpi: SIGUSR1 to mpirun writes a checkpoint and ends") {
   CHECK(load_checkpoint(run + "/checkpoint.safetensors").state.step > 0);
 }
 
-TEST_CASE("mpi: what is wrong is said once, and nothing is written") {
-  const RunFixture fixture;
-  const auto refused = [&](const Together& together, const std::string& config,
-                           const std::vector<std::string>& more, int status,
-                           const std::vector<std::string>& parts) {
+TEST_CASE_FIXTURE(RunFixture, "mpi: what is wrong is said once, and nothing is written") {
+  const auto refused = [&](const Together& together, const std::string& config, const Words& more,
+                           int status, const std::vector<std::string>& parts) {
     CAPTURE(config);
-    const Finished finished = train_together(fixture, together, config, "refused", more);
+    const Finished finished = train_together(*this, together, config, "refused", more);
     CHECK(finished.status == status);
     CHECK(lines_of(said(finished)).size() == 1);
     check_says(said(finished), parts);
-    CHECK(!fs::exists(fixture.folder.path("refused")));
+    CHECK(!has("refused"));
   };
   refused({4}, "toy", {"train.micro_batches=2"}, 2,
           {"train.micro_batches", "2 micro-batches for 4 ranks", "at least 4"});
@@ -303,78 +285,67 @@ TEST_CASE("mpi: what is wrong is said once, and nothing is written") {
   refused({2}, "toy", {"train.micro_batchs=2"}, 2, {"unknown key", "train.micro_batches"});
   refused({2}, "toy", {"--no-such-option"}, 2, {"--no-such-option"});
   refused({2}, "text", {"train.micro_batches=2", "data.path=/nowhere"}, 2, {"/nowhere"});
-  fixture.folder.write("karate.toml", "base = \"karate\"\n");
+  write("karate.toml", "base = \"karate\"\n");
   refused({2}, "karate", {"train.micro_batches=2"}, 2,
           {"computes the whole graph", "start one process"});
 }
 
-TEST_CASE("mpi: a rank of another config or other data is named") {
-  const RunFixture fixture;
-  const auto one = [&](std::vector<std::string> words, const std::string& folder = "") {
-    std::vector<std::string> command = {"-n", "1"};
+TEST_CASE_FIXTURE(RunFixture, "mpi: a rank of another config or other data is named") {
+  const auto one = [&](Words words, const std::string& folder = "") {
+    Words command = "-n 1";
     if (!folder.empty()) command.insert(command.end(), {"--wdir", folder});
-    words.insert(words.begin(),
-                 {"train", fixture.folder.path("text.toml"), "--out",
-                  fixture.folder.path("refused"), "--quiet", "train.micro_batches=2"});
-    words = with_sets(words);
-    command.push_back(TAPESTRY_BINARY);
-    command.insert(command.end(), words.begin(), words.end());
-    return command;
+    return command + Words{TAPESTRY_BINARY} +
+           with_sets(Words("train {} --out {} --quiet train.micro_batches=2", path("text.toml"),
+                           path("refused")) +
+                     words);
   };
-  const auto refused = [&](const std::vector<std::string>& first,
-                           const std::vector<std::string>& second,
+  const auto refused = [&](const Words& first, const Words& second,
                            const std::vector<std::string>& parts) {
-    std::vector<std::string> command = {"mpirun.openmpi", "--oversubscribe"};
-    command.insert(command.end(), first.begin(), first.end());
-    command.push_back(":");
-    command.insert(command.end(), second.begin(), second.end());
-    const Finished finished = run_program(command);
+    const Finished finished = run_program("mpirun.openmpi --oversubscribe" + first + ":" + second);
     CHECK(finished.status == 2);
     check_says(said(finished), parts);
     CHECK(lines_of(said(finished)).size() == 1);
-    CHECK(!fs::exists(fixture.folder.path("refused")));
+    CHECK(!has("refused"));
   };
-  refused(one({}), one({"optim.learning_rate=0.5"}),
+  refused(one({}), one("optim.learning_rate=0.5"),
           {"rank 1 (", "differs from rank 0", "in the config: ", "learning_rate = 0.5, not"});
   for (const std::string name : {"here", "there"}) {
-    fs::create_directories(fixture.folder.path(name));
-    fixture.folder.write(name + "/story.txt", story(name == "here" ? 20 : 21));
+    write(name + "/story.txt", story(name == "here" ? 20 : 21));
   }
   const std::string data = "data.path=/proc/self/cwd/story.txt";
-  refused(one({data}, fixture.folder.path("here")), one({data}, fixture.folder.path("there")),
+  refused(one({data}, path("here")), one({data}, path("there")),
           {"rank 1 (", "differs from rank 0", "in the data: ", "checksum"});
 }
 
-TEST_CASE("mpi: a loss that is not finite ends all ranks, and is reported once") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture,
+                  "mpi: a loss that is not finite ends all ranks, and is reported once") {
   const Finished finished =
-      train_together(fixture, {2}, "toy", "diverged",
-                     {"train.micro_batches=2", "optim.name=sgd", "optim.learning_rate=1000",
-                      "model.dropout=0", "optim.clip_norm=0"});
+      train_together(*this, {2}, "toy", "diverged",
+                     "train.micro_batches=2 optim.name=sgd optim.learning_rate=1000 "
+                     "model.dropout=0 optim.clip_norm=0");
   CHECK(finished.status == 1);
   CHECK(lines_of(said(finished)).size() == 1);
   check_says(said(finished), {"step ", "the loss is", "the output of ", " is not finite: ",
                               " of 2: training examples ", "has no checkpoint yet"});
 }
 
-TEST_CASE("mpi: bad steps are left out alike on any number of ranks, which one rank verifies") {
-  const RunFixture fixture;
-  const std::vector<std::string> more = {"train.micro_batches=4",  "train.steps=80",
-                                         "train.max_bad_steps=60", "train.bad_step_factor=1.1",
-                                         "train.eval_every=40",    "train.average_decay=0.9"};
-  fixture.must_train("toy", "one", more);
-  CHECK(load_checkpoint(fixture.checkpoint("one")).state.skipped.count > 3);
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "mpi: bad steps are left out alike on any number of ranks, which one rank verifies") {
+  const Words more =
+      "train.micro_batches=4 train.steps=80 train.max_bad_steps=60 train.bad_step_factor=1.1 "
+      "train.eval_every=40 train.average_decay=0.9";
+  must_train("toy", "one", more);
+  CHECK(load_checkpoint(checkpoint("one")).state.skipped.count > 3);
   for (const int ranks : {2, 3}) {
-    std::vector<std::string> own = more;
-    own.push_back(ranks == 3 ? "train.shard_optimizer=true" : "train.shard_optimizer=false");
+    Words own = more + fmt::format("train.shard_optimizer={}", ranks == 3);
     const std::string run = fmt::format("on-{}", ranks);
-    must_train_together(fixture, {ranks}, "toy", run, own);
-    CHECK(untimed(fixture.metrics("one")) == untimed(fixture.metrics(run)));
-    check_same_checkpoint(fixture.checkpoint("one"), fixture.checkpoint(run));
-    const Finished verified = tapestry_run({"verify", fixture.folder.path(run), "--all"});
-    CHECK(verified.status == 0);
-    check_says(verified.out, {"bitwise identical: steps 1 to 80 of 80",
-                              fmt::format("{} ranks", ranks), "computed by: ", "1 rank\n"});
+    must_train_together(*this, {ranks}, "toy", run, own);
+    CHECK(untimed(metrics("one")) == untimed(metrics(run)));
+    check_same_checkpoint(checkpoint("one"), checkpoint(run));
+    check_prints(tapestry_run("verify {} --all", path(run)),
+                 {"bitwise identical: steps 1 to 80 of 80", fmt::format("{} ranks", ranks),
+                  "computed by: ", "1 rank\n"});
   }
 }
 
@@ -390,12 +361,10 @@ TEST_CASE("mpi: without the plug-in, what to install is said" *
     fs::create_directories(copy.parent_path());
     fs::copy(entry.path(), copy);
   }
-  const Finished finished =
-      run_program({"env", "PMI_RANK=0", "PMI_SIZE=2", folder.path("bin/tapestry"), "train", "sort",
-                   "--out", folder.path("run")});
-  CHECK(finished.status == 2);
-  check_says(finished.err, {"2 processes", "/tapestry/mpich.so", "install libmpich-dev"});
-  CHECK(!fs::exists(folder.path("run")));
+  check_fails(run_program({"env", "PMI_RANK=0", "PMI_SIZE=2", folder.path("bin/tapestry"), "train",
+                           "sort", "--out", folder.path("run")}),
+              {"2 processes", "/tapestry/mpich.so", "install libmpich-dev"});
+  CHECK(!folder.has("run"));
 }
 
 TEST_SUITE_END();

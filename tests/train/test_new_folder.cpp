@@ -48,9 +48,8 @@ void make(const std::string& path) {
 
 TEST_SUITE_BEGIN("files");
 
-TEST_CASE("NewFolder: is there whole or not at all, whatever call fails") {
-  const TemporaryFolder parent;
-  const std::string path = parent.path("new");
+TEST_CASE_FIXTURE(TemporaryFolder, "NewFolder: is there whole or not at all, whatever call fails") {
+  const std::string path = this->path("new");
   int failures = 0;
   for (int call = 0;; ++call) {
     CAPTURE(call);
@@ -81,9 +80,9 @@ TEST_CASE("NewFolder: is there whole or not at all, whatever call fails") {
   CHECK(failures > 10);
 }
 
-TEST_CASE("NewFolder: takes the place of an empty folder, and of nothing else") {
-  const TemporaryFolder parent;
-  const std::string path = parent.path("new");
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "NewFolder: takes the place of an empty folder, and of nothing else") {
+  const std::string path = this->path("new");
   fs::create_directory(path);
   make(path + "/");
   CHECK(read_bytes(path + "/two") == "22");

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A model with parameters away from the ones and zeros that some begin with, as after a training.
-TrainedModel untrained(const std::string& text, const std::vector<std::string>& settings) {
+TrainedModel untrained(const std::string& text, const Words& settings) {
   Config config = parse_config(text, "config", settings);
   std::unique_ptr<Task> task = make_task({.config = config});
   Random noise(7, Stream::sample, 0);
@@ -223,8 +223,7 @@ TEST_CASE("onnx: a graph names its nodes, adds what it has once, and begins with
   check_order(model);
   std::vector<std::string> names;
   for (const OnnxNode& node : model.nodes) names.push_back(node.name);
-  CHECK(names == std::vector<std::string>{"layer/Mul", "layer/Exp", "constants/2", "layer/Mul_1",
-                                          "layer/Add", "Add"});
+  CHECK(names == Words("layer/Mul layer/Exp constants/2 layer/Mul_1 layer/Add Add"));
   CHECK(model.initializers.size() == 1);
   CHECK(model.inputs.at(0).shape == std::vector<std::string>{"batch", "3"});
   CHECK(model.metadata == std::map<std::string, std::string>{{"config", "task"}});
@@ -244,9 +243,7 @@ TEST_CASE("onnx: every shipped config goes out, and says what its model computes
     const TemporaryFolder folder;
     const SmallData fixture = small_data_of(value("task"), value("data.kind"));
     for (const auto& [file, content] : fixture.files) folder.write(file, content);
-    std::vector<std::string> settings = small(value("task"));
-    for (const auto& keys : {small_preset(config), fixture.few, fixture.data})
-      settings.insert(settings.end(), keys.begin(), keys.end());
+    Words settings = small(value("task")) + small_preset(config) + fixture.few + fixture.data;
     for (std::string& setting : settings)
       if (setting.starts_with("data.path="))
         setting = "data.path=" + folder.path(setting.substr(std::string("data.path=").size()));
@@ -254,10 +251,9 @@ TEST_CASE("onnx: every shipped config goes out, and says what its model computes
   }
 }
 
-TEST_CASE("onnx: so does every kind of layer") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "onnx: so does every kind of layer") {
   const std::string language = "task = \"language-model\"\n[data]\npath = \"" +
-                               folder.write("story.txt", story(40)) +
+                               write("story.txt", story(40)) +
                                "\"\n[model]\nlayers = 2\nwidth = 16\ncontext = 9\n";
   const std::string dates = "task = \"translation\"\n[model]\nlayers = 2\nwidth = 16\n";
   const std::string images = "[data]\ntraining_images = 12\ntest_images = 4\n[model]\n";
@@ -305,10 +301,9 @@ TEST_CASE("onnx: so does every kind of layer") {
   }
 }
 
-TEST_CASE("onnx: names that a person understands, and what the run is") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "onnx: names that a person understands, and what the run is") {
   const std::vector<OnnxModel> models =
-      exported(untrained("task = \"vae\"\n", small("vae")), folder);
+      exported(untrained("task = \"vae\"\n", small("vae")), *this);
   REQUIRE(models.size() == 2);
   CHECK(models[0].name == "encoder");
   CHECK(models[0].inputs.at(0).name == "images");
@@ -317,11 +312,11 @@ TEST_CASE("onnx: names that a person understands, and what the run is") {
   CHECK(models[0].outputs.at(1).name == "log_variance");
   CHECK(models[1].inputs.at(0).name == "z");
   CHECK(models[1].inputs[0].shape == std::vector<std::string>{"batch", "2"});
-  CHECK(fs::exists(folder.path("exported/encoder.onnx")));
-  CHECK(fs::exists(folder.path("exported/decoder.onnx")));
+  CHECK(has("exported/encoder.onnx"));
+  CHECK(has("exported/decoder.onnx"));
 
   const OnnxModel sorts =
-      exported(untrained("task = \"toy-sequence\"\n", small("toy-sequence")), folder).at(0);
+      exported(untrained("task = \"toy-sequence\"\n", small("toy-sequence")), *this).at(0);
   CHECK(sorts.inputs.at(0).name == "tokens");
   CHECK(sorts.inputs[0].shape == std::vector<std::string>{"batch", "time"});
   CHECK(sorts.outputs.at(0).shape.back() == "11");  // ten symbols and what ends a prompt
@@ -333,49 +328,43 @@ TEST_CASE("onnx: names that a person understands, and what the run is") {
   CHECK(is_named("blocks.0.feed_forward.contract/MatMul"));
 }
 
-TEST_CASE("onnx: export by the command line, and what it refuses") {
-  const TemporaryFolder folder;
-  const std::string run = folder.path("run"), file = folder.path("karate.onnx");
-  REQUIRE(
-      tapestry_run({"train", "karate", "--out", run, "--quiet", "--set", "train.steps=2"}).err ==
-      "");
-  const Finished done = tapestry_run({"export", run, "--format", "onnx", "--out", file});
+TEST_CASE_FIXTURE(TemporaryFolder, "onnx: export by the command line, and what it refuses") {
+  const std::string run = path("run"), file = path("karate.onnx");
+  REQUIRE(tapestry_run("train karate --out {} --quiet train.steps=2", run).err == "");
+  const Finished done = tapestry_run("export {} --format onnx --out {}", run, file);
   CHECK(done.err == "");
   CHECK(done.out == file + ": a model, in ONNX of opset 17\n");
   const OnnxModel model = parse_onnx(read_bytes(file));
   CHECK(nlohmann::json::parse(model.metadata.at("class_names")).size() == 2);
   CHECK(model.metadata.at("steps") == "2");
 
-  const auto refusal = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"export", run, "--format", "onnx"};
-    words.insert(words.end(), more.begin(), more.end());
-    const Finished refused = tapestry_run(words);
+  const auto refusal = [&](const Words& more) {
+    const Finished refused = tapestry_run(Words("export {} --format onnx", run) + more);
     CHECK(refused.status == 2);
     return refused.err;
   };
   CHECK(refusal({"--out", file}) ==
         "tapestry: " + file + ": already exists; give the name of a new file\n");
-  CHECK(refusal({"--out", folder.path("x"), "--dtype", "bfloat16"}) ==
+  CHECK(refusal({"--out", path("x"), "--dtype", "bfloat16"}) ==
         "tapestry: --dtype: bfloat16: expected one of float32 with --format onnx\n");
-  CHECK_FALSE(fs::exists(folder.path("x")));
+  CHECK_FALSE(has("x"));
 
   const TrainedModel two = untrained("task = \"vae\"\n", small("vae"));
-  CHECK(message_of([&] { export_onnx(two, folder.path("vae.onnx")); }) ==
-        "--out " + folder.path("vae.onnx") +
+  CHECK(message_of([&] { export_onnx(two, path("vae.onnx")); }) ==
+        "--out " + path("vae.onnx") +
             ": expected the name of a new folder, for encoder.onnx and decoder.onnx");
-  CHECK_FALSE(fs::exists(folder.path("vae.onnx")));
+  CHECK_FALSE(has("vae.onnx"));
   check_says(message_of([&] { export_onnx(two, run); }), {"already exists", "a new folder"});
 }
 
-TEST_CASE("onnx: a task that has no such form yet is refused") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "onnx: a task that has no such form yet is refused") {
   const TrainedModel karate = untrained("task = \"graph\"\n[data]\nkind = \"karate\"\n", {});
   Inspector<onnx::Models> exporter =
       std::exchange(task_registry().at("graph").onnx, TaskSpec{}.onnx);
-  check_says(message_of([&] { export_onnx(karate, folder.path("karate.onnx")); }),
+  check_says(message_of([&] { export_onnx(karate, path("karate.onnx")); }),
              {"cannot be exported to ONNX; --format safetensors"});
   task_registry().at("graph").onnx = std::move(exporter);
-  CHECK_FALSE(fs::exists(folder.path("karate.onnx")));
+  CHECK_FALSE(has("karate.onnx"));
 }
 
 TEST_CASE("onnx: a model beyond the format's 2 GiB is refused") {

@@ -21,16 +21,16 @@ void write_few_images(const TemporaryFolder& folder, const std::string& split, c
 
 TEST_SUITE_BEGIN("option keys");
 
-TEST_CASE("option keys: what data/ says of an option names the key, its origin and what to do") {
-  const TemporaryFolder folder;
-  folder.write("short.txt", "to be or not");
-  folder.write("gap.csv", "date,a\n2020-01-01,1\n2020-01-02,1\n2020-01-04,2\n");
-  folder.write("small.content", content);
-  folder.write("small.cites", cites);
-  for (const char* name : {"train.de", "train.en", "val.de", "val.en"})
-    folder.write(name, "one\ntwo\n");
-  write_few_images(folder, "train", 3);
-  write_few_images(folder, "t10k", 3);
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "option keys: what data/ says of an option names the key, its origin and what to do") {
+  write("short.txt", "to be or not");
+  write("gap.csv", "date,a\n2020-01-01,1\n2020-01-02,1\n2020-01-04,2\n");
+  write("small.content", content);
+  write("small.cites", cites);
+  for (const char* name : {"train.de", "train.en", "val.de", "val.en"}) write(name, "one\ntwo\n");
+  write_few_images(*this, "train", 3);
+  write_few_images(*this, "t10k", 3);
 
   struct Row {
     std::string task;
@@ -38,16 +38,16 @@ TEST_CASE("option keys: what data/ says of an option names the key, its origin a
   };
   const Row rows[] = {
       {"language-model",
-       {"data.path=" + folder.path("short.txt")},
+       {"data.path=" + path("short.txt")},
        {"default: model.context = 64: ",
         "short.txt: the train split has 11 tokens; expected at least 65",
         "; lower this value or data.validation_fraction"}},
       {"language-model",
-       {"data.path=" + folder.path("short.txt"), "model.context=4", "data.validation_fraction=0"},
+       {"data.path=" + path("short.txt"), "model.context=4", "data.validation_fraction=0"},
        {"--set: data.validation_fraction = 0.0: ", "short.txt: the validation split has 0 tokens",
         "at least 2", "; raise this value"}},
       {"forecast",
-       {"data.kind=csv", "data.path=" + folder.path("gap.csv")},
+       {"data.kind=csv", "data.path=" + path("gap.csv")},
        {"default: data.gaps = false: ", "gap.csv: line 4: expected 2020-01-03 00:00:00",
         "; add the missing rows", "; or set it to true"}},
       {"forecast",
@@ -58,35 +58,34 @@ TEST_CASE("option keys: what data/ says of an option names the key, its origin a
        {"data.kind=karate", "data.labeled=[1,2]"},
        {"--set: data.labeled = [1, 2]: 2 of 34 members are labeled; expected some of either"}},
       {"graph",
-       {"data.kind=citations", "data.path=" + folder.path()},
+       {"data.kind=citations", "data.path=" + path()},
        {"default: data.training_nodes = 140: ",
         "small.content: 8 nodes; expected at least the sum of 140",
         "; set it, data.validation_nodes and data.test_nodes to fit"}},
       {"vae",
-       {"data.path=" + folder.path(), "data.class_names=a,b"},
+       {"data.path=" + path(), "data.class_names=a,b"},
        {"--set: data.class_names = [\"a\", \"b\"]: ",
         "train-labels-idx1-ubyte: byte 10: expected a label", "from 0 to 1, found 2",
         "; or list all classes of the file here"}},
       {"vae",
-       {"data.path=" + folder.path(), "data.validation_fraction=0.9"},
+       {"data.path=" + path(), "data.validation_fraction=0.9"},
        {"--set: data.validation_fraction = 0.9: 3 of 3 images are used for validation, so that "
         "none",
         "; lower the value, or give more images"}},
       {"translation",
-       {"data.path=" + folder.path(), "data.kind=text", "data.test=test"},
+       {"data.path=" + path(), "data.kind=text", "data.test=test"},
        {"--set: data.test = \"test\": ", "expected a file test*.de",
         "; leave it empty if there is no test split"}},
       {"recall", {"data.pairs=20"}, {"--set: data.pairs = 20: pairs = 20: expected 1 to 16"}},
       {"toy-sequence",
        {"data.length=2", "data.alphabet=3"},
-       {"--set: data.length = 2: only 9 different inputs", "at least 64", "; raise it"}},
-  };
+       {"--set: data.length = 2: only 9 different inputs", "at least 64", "; raise it"}}};
   for (const Row& row : rows) {
     CAPTURE(row.parts.front());
     const Config config = parse_config("task = \"" + row.task + "\"", "test", row.sets);
     check_says(message_of([&] { make_task({.config = config}); }), row.parts);
   }
-  const Config config = parse_config("task = \"vae\"", "test", {"data.path=" + folder.path()});
+  const Config config = parse_config("task = \"vae\"", "test", {"data.path=" + path()});
   check_says(message_of([&] {
                make_task({.config = config, .metadata = {{"height", "3"}, {"width", "2"}}});
              }),

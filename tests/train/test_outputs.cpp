@@ -14,81 +14,70 @@ namespace fs = std::filesystem;
 
 class OutputDesk : public RunFixture {
  public:
-  Finished run(const std::vector<std::string>& words) const {
-    return tapestry_run(with_sets(words), {.folder = folder.path()});
-  }
   // The command is refused, and `file` holds what it held.
-  void check_refused(const std::vector<std::string>& words, const std::string& file,
+  void check_refused(const Words& words, const std::string& file,
                      const std::string& says = "is a file that this command reads") const {
     CAPTURE(words.front());
     CAPTURE(words.back());
-    const std::string before = read_bytes(folder.path(file));
-    const Finished finished = run(words);
-    CHECK(finished.status == 2);
-    CHECK(lines_of(finished.err).size() == 1);
-    check_says(finished.err, {"--out " + words.back(), says, "give another name"});
-    CHECK(read_bytes(folder.path(file)) == before);
+    const std::string before = read_bytes(path(file));
+    check_fails(run(words), {"--out " + words.back(), says, "give another name"});
+    CHECK(read_bytes(path(file)) == before);
   }
 };
 
 TEST_SUITE_BEGIN("answers");
 
-TEST_CASE("bug: a command wrote over the file that it read") {
-  const OutputDesk desk;
-  const std::string own = desk.folder.path("own.json");
-  REQUIRE(desk.run({"tokenizer", "train", "story.txt", "--vocabulary", "280", "--out", "own.json"})
-              .status == 0);
-  fs::create_symlink("story.txt", desk.folder.path("link"));
-  fs::create_hard_link(desk.folder.path("story.txt"), desk.folder.path("hard"));
+TEST_CASE_FIXTURE(OutputDesk, "bug: a command wrote over the file that it read") {
+  const std::string own = path("own.json");
+  REQUIRE(run("tokenizer train story.txt --vocabulary 280 --out own.json").status == 0);
+  fs::create_symlink("story.txt", path("link"));
+  fs::create_hard_link(path("story.txt"), path("hard"));
   for (const std::string out : {"story.txt", "./story.txt", "link", "hard"}) {
-    desk.check_refused({"tokenizer", "train", "story.txt", "--out", out}, "story.txt");
-    desk.check_refused({"tokenizer", "encode", "story.txt", "--tokenizer", own, "--out", out},
-                       "story.txt");
+    check_refused({"tokenizer", "train", "story.txt", "--out", out}, "story.txt");
+    check_refused({"tokenizer", "encode", "story.txt", "--tokenizer", own, "--out", out},
+                  "story.txt");
   }
-  CHECK(fs::is_symlink(desk.folder.path("link")));
-  desk.check_refused({"tokenizer", "train", "toy.toml", "link", "--out", "story.txt"}, "story.txt");
-  desk.check_refused(
+  CHECK(fs::is_symlink(path("link")));
+  check_refused({"tokenizer", "train", "toy.toml", "link", "--out", "story.txt"}, "story.txt");
+  check_refused(
       {"tokenizer", "encode", "story.txt", "--tokenizer", "own.json", "--out", "own.json"},
       "own.json");
-  REQUIRE(desk.run({"tokenizer", "encode", "story.txt", "--tokenizer", "own.json", "--out", "ids"})
-              .status == 0);
-  desk.check_refused({"tokenizer", "decode", "ids", "--tokenizer", own, "--out", "ids"}, "ids");
+  REQUIRE(run("tokenizer encode story.txt --tokenizer own.json --out ids").status == 0);
+  check_refused({"tokenizer", "decode", "ids", "--tokenizer", own, "--out", "ids"}, "ids");
 }
 
-TEST_CASE("bug: what a run is shown by went over the run's files and its data") {
-  const OutputDesk desk;
-  desk.must_train("text", "run", {"train.steps=4"});
-  desk.check_refused({"report", "run", "--out", "story.txt"}, "story.txt");
-  fs::create_hard_link(desk.folder.path("run/metrics.jsonl"), desk.folder.path("page.html"));
-  desk.check_refused({"report", "run", "--out", "page.html"}, "run/metrics.jsonl");
-  const std::string best = desk.best("run"), of_a_run = "is a file of a run";
-  desk.check_refused({"sample", "run", "--out", "run/best.safetensors"}, "run/best.safetensors",
-                     of_a_run);
-  desk.check_refused({"report", "run", "--out", "run/metrics.jsonl"}, "run/metrics.jsonl",
-                     of_a_run);
-  CHECK(desk.run({"export", "run", "--out", "run/best.safetensors"}).status == 2);
+TEST_CASE_FIXTURE(OutputDesk,
+                  "bug: what a run is shown by went over the run's files and its data") {
+  must_train("text", "run", "train.steps=4");
+  check_refused({"report", "run", "--out", "story.txt"}, "story.txt");
+  fs::create_hard_link(path("run/metrics.jsonl"), path("page.html"));
+  check_refused({"report", "run", "--out", "page.html"}, "run/metrics.jsonl");
+  const std::string best = this->best("run"), of_a_run = "is a file of a run";
+  check_refused({"sample", "run", "--out", "run/best.safetensors"}, "run/best.safetensors",
+                of_a_run);
+  check_refused({"report", "run", "--out", "run/metrics.jsonl"}, "run/metrics.jsonl", of_a_run);
+  CHECK(run("export run --out run/best.safetensors").status == 2);
   // The same command may be given twice.
   for (int i = 0; i < 2; ++i) {
-    CHECK(desk.run({"report", "run", "--out", "new.html"}).status == 0);
-    CHECK(desk.run({"sample", "run", "--tokens", "4", "--out", "text"}).status == 0);
-    CHECK(desk.run({"attention", "run", "--out", "map"}).out == "map.png\nmap.svg\n");
+    CHECK(run("report run --out new.html").status == 0);
+    CHECK(run("sample run --tokens 4 --out text").status == 0);
+    CHECK(run("attention run --out map").out == "map.png\nmap.svg\n");
   }
 }
 
-TEST_CASE("bug: a picture was written in formats that --out did not name, over other files") {
-  const OutputDesk desk;
-  desk.must_train("toy", "run", {"train.steps=2"});
-  desk.must_train("vae", "vae", {"train.steps=2"});
-  for (const char* name : {"pic.svg", "pic.csv", "pic.png.tmp"}) desk.folder.write(name, "mine");
-  CHECK(desk.run({"attention", "run", "--out", "pic.png"}).out == "pic.png\n");
-  CHECK(desk.run({"latent", "vae", "--out", "pic.png"}).out == "pic.png\n");
-  for (const char* name : {"pic.svg", "pic.csv", "pic.png.tmp"})
-    CHECK(read_bytes(desk.folder.path(name)) == "mine");
-  CHECK(desk.run({"latent", "vae", "--out", "codes.csv"}).out == "codes.csv\n");
-  CHECK(desk.run({"attention", "run", "--out", "map.svg"}).out == "map.svg\n");
-  CHECK(!fs::exists(desk.folder.path("map.png")));
+TEST_CASE_FIXTURE(
+    OutputDesk, "bug: a picture was written in formats that --out did not name, over other files") {
+  must_train("toy", "run", "train.steps=2");
+  must_train("vae", "vae", "train.steps=2");
+  for (const char* name : {"pic.svg", "pic.csv", "pic.png.tmp"}) write(name, "mine");
+  CHECK(run("attention run --out pic.png").out == "pic.png\n");
+  CHECK(run("latent vae --out pic.png").out == "pic.png\n");
+  for (const char* name : {"pic.svg", "pic.csv", "pic.png.tmp"}) CHECK(read(name) == "mine");
+  CHECK(run("latent vae --out codes.csv").out == "codes.csv\n");
+  CHECK(run("attention run --out map.svg").out == "map.svg\n");
+  CHECK(!has("map.png"));
   check_says(
-      desk.run({"attention", "run", "--out", "map.csv"}).err,
+      run("attention run --out map.csv").err,
       {"--out map.csv: .csv is not a supported format; expected a name that ends in .png or .svg"});
 }
 
@@ -119,24 +108,18 @@ std::set<std::string> words_of(const std::string& text) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-TEST_CASE("json: every --json and every file of lines has these fields, which scripts read") {
-  const OutputDesk desk;
-  desk.must_train(
-      "toy", "run",
-      {"train.steps=4", "train.eval_every=2", "train.log_every=1", "optim.schedule=constant"});
-  desk.must_train("toy", "run",
-                  {"train.steps=6", "train.eval_every=2", "train.log_every=1",
-                   "optim.schedule=constant", "--resume"});
-  REQUIRE(
-      desk.run({"train", "karate", "--seeds", "2", "--quiet", "--out", "seeds", "train.steps=4"})
-          .status == 0);
-  REQUIRE(desk.run({"train", "karate", "--seeds", "2", "--quiet", "--out", "other", "train.steps=4",
-                    "optim.learning_rate=0.5"})
+TEST_CASE_FIXTURE(
+    OutputDesk, "json: every --json and every file of lines has these fields, which scripts read") {
+  must_train("toy", "run",
+             "train.steps=4 train.eval_every=2 train.log_every=1 optim.schedule=constant");
+  must_train("toy", "run",
+             "train.steps=6 train.eval_every=2 train.log_every=1 optim.schedule=constant --resume");
+  REQUIRE(run("train karate --seeds 2 --quiet --out seeds train.steps=4").status == 0);
+  REQUIRE(run("train karate --seeds 2 --quiet --out other train.steps=4 optim.learning_rate=0.5")
               .status == 0);
-  REQUIRE(desk.run({"tokenizer", "train", "story.txt", "--vocabulary", "280", "--out", "t.json"})
-              .status == 0);
-  desk.folder.write("talk.jsonl", R"({"prompt": "a", "completion": "b"})"
-                                  "\n");
+  REQUIRE(run("tokenizer train story.txt --vocabulary 280 --out t.json").status == 0);
+  write("talk.jsonl", R"({"prompt": "a", "completion": "b"})"
+                      "\n");
   const std::string session =
       "version engines processor threads ranks from_step changed[].key changed[].before "
       "changed[].after";
@@ -154,7 +137,7 @@ TEST_CASE("json: every --json and every file of lines has these fields, which sc
   };
   const std::string evaluation = "step split loss exact_match elapsed_s parameters_xxh3";
   struct Output {
-    std::vector<std::string> words;
+    Words words;
     std::string fields;
   };
   const std::vector<Output> all = {
@@ -207,14 +190,13 @@ TEST_CASE("json: every --json and every file of lines has these fields, which sc
     for (const std::string& field : expected) CHECK_MESSAGE(found.contains(field), "lost: ", field);
   };
   for (const auto& [words, fields] : all) {
-    const Finished finished = desk.run(words);
+    const Finished finished = run(words);
     CHECK_MESSAGE(finished.status == 0, finished.err);
     check(words.front(), finished.out, fields);
   }
-  check("metrics.jsonl", read_bytes(desk.folder.path("run/metrics.jsonl")),
-        evaluation + " grad_norm lr examples_per_s");
-  check("checksums.jsonl", read_bytes(desk.folder.path("run/checksums.jsonl")), "step tensor xxh3");
-  check("sessions.jsonl", read_bytes(desk.folder.path("run/sessions.jsonl")),
+  check("metrics.jsonl", read("run/metrics.jsonl"), evaluation + " grad_norm lr examples_per_s");
+  check("checksums.jsonl", read("run/checksums.jsonl"), "step tensor xxh3");
+  check("sessions.jsonl", read("run/sessions.jsonl"),
         session + " began command[] data examples tensor_bytes ended how step");
 }
 

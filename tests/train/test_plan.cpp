@@ -18,125 +18,118 @@ namespace {
 
 TEST_SUITE_BEGIN("plan");
 
-Json planned(const RunFixture& fixture, const std::string& config,
-             const std::vector<std::string>& settings = {}, int status = 0) {
-  std::vector<std::string> words = {"plan", fixture.folder.path(config + ".toml"), "--json",
-                                    "--seconds", "0"};
-  words.insert(words.end(), settings.begin(), settings.end());
-  const Finished finished = tapestry_run(with_sets(words));
+Json planned(const RunFixture& fixture, const std::string& config, const Words& settings = {},
+             int status = 0) {
+  const Finished finished = tapestry_run(
+      Words{"plan", fixture.path(config + ".toml"), "--json", "--seconds", "0"} + settings);
   INFO(finished.err);
   REQUIRE(finished.status == status);
   return Json::parse(finished.out);
 }
 
-TEST_CASE("plan: the bytes of arrays are those that the training then holds") {
-  const RunFixture fixture;
-  fixture.must_train("text", "base");
-  const std::vector<std::vector<std::string>> all = {
-      {},
-      {"train.micro_batches=4"},
-      {"train.checkpoint_activations=true"},
-      {"train.average_decay=0.9"},
-      {"train.precision=bf16"},
-      {"train.eval_batch_size=1"},
-      {"optim.name=sgd", "train.micro_batches=2"},
-      {"train.trainable=[\"blocks.0.attention\"]"},
-      {"--from", fixture.folder.path("base"), "model.lora.rank=2"}};
+TEST_CASE_FIXTURE(RunFixture, "plan: the bytes of arrays are those that the training then holds") {
+  must_train("text", "base");
+  const std::vector<Words> all = {{},
+                                  "train.micro_batches=4",
+                                  "train.checkpoint_activations=true",
+                                  "train.average_decay=0.9",
+                                  "train.precision=bf16",
+                                  "train.eval_batch_size=1",
+                                  "optim.name=sgd train.micro_batches=2",
+                                  {"train.trainable=[\"blocks.0.attention\"]"},
+                                  {"--from", path("base"), "model.lora.rank=2"}};
   int number = 0;
-  for (std::vector<std::string> settings : all) {
+  for (const Words& own : all) {
+    const bool begins = !own.empty() && own.front() == "--from";
+    const Words settings =  // large enough for what a process has beside to be little
+        own + (begins ? "" : "model.width=64 model.layers=2 model.context=32") +
+        "train.steps=4 train.batch_size=8";
     CAPTURE(settings);
-    const bool begins = !settings.empty() && settings.front() == "--from";
-    if (!begins)  // large enough for what a process has beside to be little
-      settings.insert(settings.end(), {"model.width=64", "model.layers=2", "model.context=32"});
-    settings.insert(settings.end(), {"train.steps=4", "train.batch_size=8"});
     const std::string run = fmt::format("run-{}", number++);
-    fixture.must_train("text", run, settings);
-    const double held = tensor_bytes(fixture.folder.path(run));
+    must_train("text", run, settings);
+    const double held = tensor_bytes(path(run));
     CHECK(held > 1000);
-    CHECK(planned(fixture, "text", settings)["bytes"]["tensors"].get<double>() ==
+    CHECK(planned(*this, "text", settings)["bytes"]["tensors"].get<double>() ==
           doctest::Approx(held).epsilon(0.1));
   }
 }
 
-TEST_CASE("plan: what saves memory is seen to save it") {
-  const RunFixture fixture;
-  const std::vector<std::string> large = {"model.width=256", "model.layers=4", "model.context=128",
-                                          "train.batch_size=16", "train.eval_batch_size=1"};
-  const auto step = [&](std::vector<std::string> settings) {
-    settings.insert(settings.end(), large.begin(), large.end());
-    return planned(fixture, "text", settings)["bytes"]["step"].get<double>();
+TEST_CASE_FIXTURE(RunFixture, "plan: what saves memory is seen to save it") {
+  const Words large =
+      "model.width=256 model.layers=4 model.context=128 train.batch_size=16 "
+      "train.eval_batch_size=1";
+  const auto step = [&](const Words& settings) {
+    return planned(*this, "text", settings + large)["bytes"]["step"].get<double>();
   };
   const double whole = step({});
   CHECK(step({"train.checkpoint_activations=true"}) < 0.7 * whole);
   CHECK(step({"train.micro_batches=8"}) < 0.7 * whole);
-  const Json alone = planned(fixture, "text", {"--ranks", "4", "train.micro_batches=4"});
+  const Json alone = planned(*this, "text", {"--ranks", "4", "train.micro_batches=4"});
   const Json shared = planned(
-      fixture, "text", {"--ranks", "4", "train.micro_batches=4", "train.shard_optimizer=true"});
+      *this, "text", {"--ranks", "4", "train.micro_batches=4", "train.shard_optimizer=true"});
   CHECK(shared["bytes"]["optimizer"].get<double>() <
         0.4 * alone["bytes"]["optimizer"].get<double>());
 }
 
-TEST_CASE(
+TEST_CASE_FIXTURE(
+    RunFixture,
     "plan: what does not fit gets the smallest change that makes it, and nothing is written") {
-  const RunFixture fixture;
-  std::vector<std::string> settings = {"model.width=256", "model.layers=4", "model.context=128",
-                                       "train.batch_size=32", "train.eval_batch_size=32"};
-  const double all = planned(fixture, "text", settings)["bytes"]["process"].get<double>() / 1e6;
+  Words settings =
+      "model.width=256 model.layers=4 model.context=128 train.batch_size=32 "
+      "train.eval_batch_size=32";
+  const double all = planned(*this, "text", settings)["bytes"]["process"].get<double>() / 1e6;
   const auto of_machine = [&](double megabytes) {
-    std::vector<std::string> words = settings;
-    words.insert(words.end(), {"--memory", fmt::format("{:.0f}", megabytes)});
-    return words;
+    return settings + Words{"--memory", fmt::format("{:.0f}", megabytes)};
   };
-  const Json refused = planned(fixture, "text", of_machine(0.6 * all), 1);
+  const Json refused = planned(*this, "text", of_machine(0.6 * all), 1);
   CHECK_FALSE(refused["fits"].get<bool>());
   REQUIRE(refused.contains("change"));
   for (const auto& change : refused["change"]) settings.push_back(change.get<std::string>());
-  CHECK(planned(fixture, "text", of_machine(0.6 * all))["fits"].get<bool>());
-  CHECK_FALSE(planned(fixture, "text", of_machine(1), 1).contains("change"));
-  for (const auto& entry : std::filesystem::directory_iterator(fixture.folder.path()))
+  CHECK(planned(*this, "text", of_machine(0.6 * all))["fits"].get<bool>());
+  CHECK_FALSE(planned(*this, "text", of_machine(1), 1).contains("change"));
+  for (const auto& entry : std::filesystem::directory_iterator(path()))
     CHECK_FALSE(entry.is_directory());
 }
 
-TEST_CASE("bug: plan: a change was said to come to more than it does, and a larger one was named" *
-          not_sanitized("where blocks are not recycled, and the sanitizer's own memory counts")) {
-  const RunFixture fixture;
-  const std::vector<std::string> large = {"model.width=64", "model.layers=2", "model.context=64",
-                                          "train.batch_size=64", "train.eval_batch_size=1"};
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "bug: plan: a change was said to come to more than it does, and a larger one was named" *
+        not_sanitized("where blocks are not recycled, and the sanitizer's own memory counts")) {
+  const Words large =
+      "model.width=64 model.layers=2 model.context=64 train.batch_size=64 train.eval_batch_size=1";
   const auto process = [&](const std::string& parts) {
-    std::vector<std::string> settings = large;
-    settings.push_back("train.micro_batches=" + parts);
-    return planned(fixture, "text", settings)["bytes"]["process"].get<double>() / 1e6;
+    return planned(*this, "text", large + ("train.micro_batches=" + parts))["bytes"]["process"]
+               .get<double>() /
+           1e6;
   };
   const double of_eight = process("8");
   REQUIRE(of_eight < process("4") - 2);
-  std::vector<std::string> settings = large;
-  settings.insert(settings.end(), {"--memory", fmt::format("{:.0f}", of_eight + 1)});
-  CHECK(planned(fixture, "text", settings, 1)["change"] == Json{"train.micro_batches=8"});
+  CHECK(planned(*this, "text", large + Words{"--memory", fmt::format("{:.0f}", of_eight + 1)},
+                1)["change"] == Json{"train.micro_batches=8"});
 }
 
-TEST_CASE("bug: plan: --from of another model's weights was planned, and is refused by train") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run", {"train.steps=1"});
-  const Finished finished =
-      tapestry_run({"plan", fixture.folder.path("toy.toml"), "--from", fixture.folder.path("run"),
-                    "--seconds", "0", "--set", "model.width=32"});
-  CHECK(finished.status == 2);
-  check_says(finished.err, {"is float32 (", "the config expects"});
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "bug: plan: --from of another model's weights was planned, and is refused by train") {
+  must_train("toy", "run", "train.steps=1");
+  check_fails(
+      tapestry_run("plan {} --from {} --seconds 0 model.width=32", path("toy.toml"), path("run")),
+      {"is float32 (", "the config expects"});
 }
 
-TEST_CASE("plan: a model of terabytes is planned, and one of no machine is wrong in one line") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "plan: a model of terabytes is planned, and one of no machine is wrong in one line") {
   const Json plan = planned(
-      fixture, "text", {"model.width=65536", "model.layers=8", "model.feed_forward=262144"}, 1);
+      *this, "text", {"model.width=65536", "model.layers=8", "model.feed_forward=262144"}, 1);
   CHECK(plan["bytes"]["weights"].get<double>() > 1e12);
-  const Finished wrong = tapestry_run(
-      {"plan", fixture.folder.path("text.toml"), "--ranks", "3", "--set", "train.batch_size=2"});
+  const Finished wrong = tapestry_run("plan {} --ranks 3 train.batch_size=2", path("text.toml"));
   CHECK(wrong.status == 2);
   CHECK(lines_of(wrong.err).size() == 1);
 }
 
 // What a training reads, of the config as it is shipped.
-std::unique_ptr<Task> task_of(const std::string& config, const std::vector<std::string>& settings) {
+std::unique_ptr<Task> task_of(const std::string& config, const Words& settings) {
   return make_task({load_config(config, settings)});
 }
 
@@ -155,18 +148,17 @@ std::vector<Shape> shapes_of(const Batch& batch) {
   return shapes;
 }
 
-TEST_CASE("plan: a batch of a rehearsal has the shapes of the batch that is trained on") {
-  const TemporaryFolder folder;
-  const std::string text = folder.write("story.txt", story(20));
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "plan: a batch of a rehearsal has the shapes of the batch that is trained on") {
+  const std::string text = write("story.txt", story(20));
   std::string names, pairs;
   for (int i = 0; i < 40; ++i) {
     names += std::string(1 + i % 7, static_cast<char>('a' + i % 26)) + "\n";
     pairs += fmt::format("{} {}\n", i, std::string(1 + i % 9, 'x'));
   }
   for (const char* part : {"train", "val"})
-    for (const char* language : {"en", "de"})
-      folder.write(fmt::format("{}.{}", part, language), pairs);
-  const std::vector<std::pair<std::string, std::vector<std::string>>> all = {
+    for (const char* language : {"en", "de"}) write(fmt::format("{}.{}", part, language), pairs);
+  const std::vector<std::pair<std::string, Words>> all = {
       {"sort", {}},
       {"dates", {}},
       {"graphs", {}},
@@ -175,8 +167,8 @@ TEST_CASE("plan: a batch of a rehearsal has the shapes of the batch that is trai
       {"memory-sum", {}},
       {"clothes-vae", {"data.training_images=50", "data.test_images=10"}},
       {"shakespeare-char", {"data.path=" + text}},
-      {"names", {"data.path=" + folder.write("names.txt", names)}},
-      {"multi30k", {"data.path=" + folder.path(), "data.vocabulary=300", "data.test="}}};
+      {"names", {"data.path=" + write("names.txt", names)}},
+      {"multi30k", {"data.path=" + path(), "data.vocabulary=300", "data.test="}}};
   for (const auto& [config, settings] : all) {
     CAPTURE(config);
     const std::unique_ptr<Task> task = task_of(config, settings);
@@ -193,10 +185,9 @@ TEST_CASE("plan: a batch of a rehearsal has the shapes of the batch that is trai
   }
 }
 
-TEST_CASE("bug: plan: a plan held the batch that it planned") {
-  const TemporaryFolder folder;
-  const std::string text = "data.path=" + folder.write("story.txt", story(20));
-  const std::vector<std::pair<std::string, std::vector<std::string>>> all = {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: plan: a plan held the batch that it planned") {
+  const std::string text = "data.path=" + write("story.txt", story(20));
+  const std::vector<std::pair<std::string, Words>> all = {
       {"sort", {}},
       {"dates", {}},
       {"graphs", {}},
@@ -208,43 +199,34 @@ TEST_CASE("bug: plan: a plan held the batch that it planned") {
   for (const auto& [config, settings] : all) {
     CAPTURE(config);
     const auto plan = [&, &name = config, &given = settings](std::int64_t batch) {
-      std::vector<std::string> overrides = given;
-      overrides.push_back(fmt::format("train.batch_size={}", batch));
-      return plan_memory(load_config(name, overrides));
+      return plan_memory(load_config(name, given + fmt::format("train.batch_size={}", batch)));
     };
     plan(1);
     CHECK(peak_memory([&] { plan(300000); }) < 100'000'000);
   }
 }
 
-TEST_CASE("bug: plan: a config whose text was missing was not planned") {
-  const RunFixture fixture;
-  const Json there =
-      planned(fixture, "text", {"data.path=" + fixture.folder.write("there.txt", story(20))});
+TEST_CASE_FIXTURE(RunFixture, "bug: plan: a config whose text was missing was not planned") {
+  const Json there = planned(*this, "text", {"data.path=" + write("there.txt", story(20))});
   CHECK_FALSE(there.contains("assumed"));
-  const std::string missing = "data.path=" + fixture.folder.path("missing.txt");
+  const std::string missing = "data.path=" + path("missing.txt");
   for (const std::string tokenizer : {"", "train"}) {
-    const Json plan = planned(fixture, "text", {missing, "data.tokenizer=" + tokenizer});
+    const Json plan = planned(*this, "text", {missing, "data.tokenizer=" + tokenizer});
     check_says(plan["assumed"].get<std::string>(),
                {"data.path: ", "missing.txt is missing; assumed a text of 1000000 "});
     CHECK(plan["parameters"].get<double>() > there["parameters"].get<double>());
   }
-  const Finished said = tapestry_run({"plan", "shakespeare-char"});
-  CHECK(said.status == 0);
+  const Finished said = must(tapestry_run("plan shakespeare-char"));
   CHECK(lines_of(said.out).front() ==
         "data.path: is not set; assumed a text of 1000000 characters, 65 of them different");
   check_says(said.out, {"not measured: the text is missing"});
-  CHECK(fixture.train("text", "run", {missing}).status == 2);
+  CHECK(train("text", "run", {missing}).status == 2);
 }
 
-TEST_CASE("plan: the pace is measured, by steps that leave nothing behind") {
-  const RunFixture fixture;
-  const Finished finished =
-      tapestry_run({"plan", fixture.folder.path("toy.toml"), "--seconds", "1"},
-                   {.folder = fixture.folder.path()});
-  CHECK(finished.status == 0);
-  check_says(finished.out, {"weights", "step ", "evaluation ", "total", "40 steps", "disk"});
-  for (const auto& entry : std::filesystem::directory_iterator(fixture.folder.path()))
+TEST_CASE_FIXTURE(RunFixture, "plan: the pace is measured, by steps that leave nothing behind") {
+  check_prints(tapestry_run(Words("plan {} --seconds 1", path("toy.toml")), {.folder = path()}),
+               {"weights", "step ", "evaluation ", "total", "40 steps", "disk"});
+  for (const auto& entry : std::filesystem::directory_iterator(path()))
     CHECK_FALSE(entry.is_directory());
 }
 

@@ -322,12 +322,8 @@ TEST_CASE("ranks: one alone gathers from itself, and lets exceptions pass") {
 }
 
 TEST_CASE("ranks: a launcher's variables say rank, size and whose MPI it is") {
-  const std::vector<std::string> names = {"OMPI_COMM_WORLD_RANK",
-                                          "OMPI_COMM_WORLD_SIZE",
-                                          "PMIX_RANK",
-                                          "SLURM_NTASKS",
-                                          "PMI_RANK",
-                                          "PMI_SIZE"};
+  const Words names =
+      "OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMIX_RANK SLURM_NTASKS PMI_RANK PMI_SIZE";
   const auto launched = [&](const std::map<std::string, std::string>& variables) {
     for (const std::string& name : names) unsetenv(name.c_str());
     for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);

@@ -19,14 +19,15 @@ TEST_CASE(
         R"({"step":3,"split":"val","loss":2.0,"elapsed_s":0.25,"a":1.0,"accuracy":0.5})");
 }
 
-TEST_CASE("recorder: a run that goes on keeps what was measured up to its checkpoint's step") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "recorder: a run that goes on keeps what was measured up to its checkpoint's step") {
   const std::string seen = line_of(10) + line_of(20) + line_of(20, "val");
   const std::string later = line_of(30) + "{\"step\": 40, \"spl";
   for (const std::string damage : {"", "not JSON\n", "{\"step\": \"x\"}\n", "[]\n"}) {
     CAPTURE(damage);
-    const std::string path = folder.write("metrics.jsonl", line_of(5) + damage + seen + later);
-    RunLock lock(Run(folder.path()), RunLock::Folder::find);
+    const std::string path = write("metrics.jsonl", line_of(5) + damage + seen + later);
+    RunLock lock(Run(this->path()), RunLock::Folder::find);
     const auto recorder = record_metrics(lock);
     recorder->on_begin(20, true);
     recorder->on_metrics({30, "train", {{"loss", 1.5}}, 0.25});
@@ -34,11 +35,10 @@ TEST_CASE("recorder: a run that goes on keeps what was measured up to its checkp
   }
 }
 
-TEST_CASE("recorder: a run that goes on is tested again at its end") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "recorder: a run that goes on is tested again at its end") {
   const std::string path =
-      folder.write("metrics.jsonl", line_of(10) + line_of(10, "val") + line_of(10, "test"));
-  RunLock lock(Run(folder.path()), RunLock::Folder::find);
+      write("metrics.jsonl", line_of(10) + line_of(10, "val") + line_of(10, "test"));
+  RunLock lock(Run(this->path()), RunLock::Folder::find);
   record_metrics(lock)->on_begin(10, true);
   CHECK(read_bytes(path) == line_of(10) + line_of(10, "val"));
 }
@@ -49,20 +49,19 @@ TEST_CASE("recorder: a signature stands beside its figure") {
       R"({"step":3,"split":"val","loss":2.0,"elapsed_s":0.25,"bleu":5.0,"bleu_signature":"case:lc"})");
 }
 
-TEST_CASE(
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
     "recorder: an evaluation that is to be made again is forgotten, its step's training not") {
-  const TemporaryFolder folder;
   const std::string seen = line_of(10) + line_of(10, "val") + line_of(20);
-  const std::string path = folder.write("metrics.jsonl", seen + line_of(20, "val"));
-  RunLock lock(Run(folder.path()), RunLock::Folder::find);
+  const std::string path = write("metrics.jsonl", seen + line_of(20, "val"));
+  RunLock lock(Run(this->path()), RunLock::Folder::find);
   record_metrics(lock)->on_begin(20, false);
   CHECK(read_bytes(path) == seen);
 }
 
-TEST_CASE("bug: a line of metrics without an end was read whole") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a line of metrics without an end was read whole") {
   const std::string endless(LineReader::max_bytes + 1, '[');
-  const std::string path = folder.write("metrics.jsonl", endless + "\n" + line_of(10) + endless);
+  const std::string path = write("metrics.jsonl", endless + "\n" + line_of(10) + endless);
   LineReader line(path);
   REQUIRE(line.next());
   CHECK(line.text().empty());
@@ -71,15 +70,14 @@ TEST_CASE("bug: a line of metrics without an end was read whole") {
   check_says(message_of([&] { line.expect(false, "?"); }), {"metrics.jsonl:2: ?"});
   CHECK(line.end() == std::ssize(endless + "\n" + line_of(10)));
   CHECK(!line.next());
-  RunLock lock(Run(folder.path()), RunLock::Folder::find);
+  RunLock lock(Run(this->path()), RunLock::Folder::find);
   record_metrics(lock)->on_begin(10, true);
   CHECK(read_bytes(path) == endless + "\n" + line_of(10));
 }
 
-TEST_CASE("recorder: a new run begins an empty file") {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("metrics.jsonl", line_of(10));
-  RunLock lock(Run(folder.path()), RunLock::Folder::find);
+TEST_CASE_FIXTURE(TemporaryFolder, "recorder: a new run begins an empty file") {
+  const std::string path = write("metrics.jsonl", line_of(10));
+  RunLock lock(Run(this->path()), RunLock::Folder::find);
   record_metrics(lock)->on_begin(0, true);
   CHECK(read_bytes(path).empty());
   std::filesystem::remove(path);

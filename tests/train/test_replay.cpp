@@ -8,15 +8,11 @@
 namespace tapestry {
 namespace {
 
-Json replayed(const RunFixture& fixture, const std::string& run, int step,
-              const std::vector<std::string>& more = {}) {
-  std::vector<std::string> words = {"replay", fixture.folder.path(run), "--json", "--step",
-                                    std::to_string(step)};
-  words.insert(words.end(), more.begin(), more.end());
-  const Finished finished = tapestry_run(with_sets(words));
-  INFO(finished.err);
-  REQUIRE(finished.status == 0);
-  return Json::parse(finished.out);
+Json replayed(const RunFixture& fixture, const std::string& run, int step, const Words& more = {}) {
+  return Json::parse(
+      must(tapestry_run(
+               Words("replay {} --json --step {}", fixture.path(run), std::to_string(step)) + more))
+          .out);
 }
 
 // "step 12: " of an error -> 12
@@ -26,14 +22,13 @@ int step_of_error(const std::string& error) {
 
 TEST_SUITE_BEGIN("proof");
 
-TEST_CASE("replay: a step has the loss and the norm that were recorded, and shows every op") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run",
-                     {"train.log_every=1", "train.micro_batches=2", "train.average_decay=0.9"});
-  const std::vector<Json> lines = fixture.metrics("run");
+TEST_CASE_FIXTURE(
+    RunFixture, "replay: a step has the loss and the norm that were recorded, and shows every op") {
+  must_train("toy", "run", "train.log_every=1 train.micro_batches=2 train.average_decay=0.9");
+  const std::vector<Json> lines = metrics("run");
   for (const int step : {1, 7, 12, 40}) {
     CAPTURE(step);
-    const Json replay = replayed(fixture, "run", step, {"--threads", "1"});
+    const Json replay = replayed(*this, "run", step, {"--threads", "1"});
     CHECK(replay["from_step"].get<int>() < step);
     for (const Json& line : lines)
       if (line["step"] == step && line["split"] == "train")
@@ -43,7 +38,7 @@ TEST_CASE("replay: a step has the loss and the norm that were recorded, and show
     CHECK(replay["examples"].size() == 8);
     CHECK(replay["examples"][0]["inputs"].get<std::string>().starts_with("(1, "));
   }
-  const Json replay = replayed(fixture, "run", 1);
+  const Json replay = replayed(*this, "run", 1);
   CHECK(replay["from"] == "the start");
   const Json& first = replay["ops"][0];
   CHECK(first["op"].get<std::string>().starts_with("embed"));
@@ -60,30 +55,28 @@ TEST_CASE("replay: a step has the loss and the norm that were recorded, and show
     squares += parameter["gradients"]["mean_magnitude"].get<double>();
   }
   CHECK(squares > 0);
-  const Finished said = tapestry_run({"replay", fixture.folder.path("run"), "--step", "9"});
-  CHECK(said.status == 0);
-  check_says(said.out, {"run: step 9, trained again from step 0 (the start)", "grad_norm ",
-                        "training examples", "blocks.0.attention: ", "final_norm.weight",
-                        "loss and gradient are finite"});
+  check_prints(
+      tapestry_run("replay {} --step 9", path("run")),
+      {"run: step 9, trained again from step 0 (the start)", "grad_norm ", "training examples",
+       "blocks.0.attention: ", "final_norm.weight", "loss and gradient are finite"});
 }
 
-TEST_CASE("replay: a run that failed shows where, from the checkpoint before") {
-  const RunFixture fixture;
-  const Finished failed = fixture.train(
-      "toy", "run",
-      {"optim.name=sgd", "optim.learning_rate=1000", "optim.clip_norm=0", "optim.schedule=constant",
-       "train.checkpoint_every=1", "train.eval_every=0", "optim.momentum=1", "train.steps=100000"});
+TEST_CASE_FIXTURE(RunFixture, "replay: a run that failed shows where, from the checkpoint before") {
+  const Finished failed =
+      train("toy", "run",
+            "optim.name=sgd optim.learning_rate=1000 optim.clip_norm=0 optim.schedule=constant "
+            "train.checkpoint_every=1 train.eval_every=0 optim.momentum=1 train.steps=100000");
   REQUIRE(failed.status == 1);
   CHECK(lines_of(failed.err).size() == 1);
   check_says(failed.err, {"the loss is ", "the output of ", " in blocks.0.", " is not finite: ",
                           "; from ", "training examples ", "the checkpoints in "});
   const int step = step_of_error(failed.err);
   REQUIRE(step > 1);
-  const Json replay = replayed(fixture, "run", step);
+  const Json replay = replayed(*this, "run", step);
   CHECK(replay["from_step"] == step - 1);
   CHECK(replay["loss"].is_null());
   const std::string fault = replay["fault"];
-  CHECK(failed.err.find(fault) != std::string::npos);
+  CHECK(contains(failed.err, fault));
   const auto& ops = replay["ops"];
   const auto bad = std::ranges::find_if(ops, [](const Json& op) {
     return op["outputs"]["nan"].get<int>() + op["outputs"]["infinite"].get<int>() > 0;
@@ -92,14 +85,14 @@ TEST_CASE("replay: a run that failed shows where, from the checkpoint before") {
   check_says(fault, {(*bad)["op"], (*bad)["module"]});
 }
 
-TEST_CASE("bug: replay: showed steps that a run that failed never came to, and NaN as inf") {
-  const RunFixture fixture;
-  const Finished failed = fixture.train(
-      "toy", "run", {"optim.name=sgd", "optim.learning_rate=1000", "optim.clip_norm=0"});
+TEST_CASE_FIXTURE(
+    RunFixture, "bug: replay: showed steps that a run that failed never came to, and NaN as inf") {
+  const Finished failed =
+      train("toy", "run", "optim.name=sgd optim.learning_rate=1000 optim.clip_norm=0");
   REQUIRE(failed.status == 1);
-  CHECK(failed.err.find("-nan") == std::string::npos);
+  CHECK(!contains(failed.err, "-nan"));
   const int last = step_of_error(failed.err);
-  const Json replay = replayed(fixture, "run", last);
+  const Json replay = replayed(*this, "run", last);
   bool has_nothing_else = false;
   for (const Json& op : replay["ops"])
     if (const Json& outputs = op["outputs"]; outputs["min"].is_null() && outputs["infinite"] == 0) {
@@ -107,19 +100,15 @@ TEST_CASE("bug: replay: showed steps that a run that failed never came to, and N
       CHECK(outputs["mean_magnitude"].is_null());
     }
   CHECK(has_nothing_else);
-  const Finished after =
-      tapestry_run({"replay", fixture.folder.path("run"), "--step", std::to_string(last + 1)});
-  CHECK(after.status == 2);
-  check_says(after.err, {fmt::format("--step {}: ", last + 1),
-                         fmt::format("failed in step {0}; expected a step up to {0}", last)});
+  check_fails(tapestry_run({"replay", path("run"), "--step", std::to_string(last + 1)}),
+              {fmt::format("--step {}: ", last + 1),
+               fmt::format("failed in step {0}; expected a step up to {0}", last)});
 }
 
-TEST_CASE("replay: what cannot be looked at is refused in one line") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run", {"train.steps=5"});
-  const auto refused = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), {"replay", fixture.folder.path("run")});
-    const Finished finished = tapestry_run(with_sets(words));
+TEST_CASE_FIXTURE(RunFixture, "replay: what cannot be looked at is refused in one line") {
+  must_train("toy", "run", "train.steps=5");
+  const auto refused = [&](const Words& words) {
+    const Finished finished = tapestry_run(Words("replay {}", path("run")) + words);
     CHECK(finished.status == 2);
     CHECK(lines_of(finished.err).size() == 1);
     return finished.err;
@@ -130,16 +119,17 @@ TEST_CASE("replay: what cannot be looked at is refused in one line") {
   check_says(refused({"--step", "2", "model.width=8"}), {"different settings: model.width"});
 }
 
-TEST_CASE("bug: replay: tokens were shown as numbers alone, and a sum beside a mean unnamed") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "toy", {"train.steps=2"});
-  fixture.must_train("text", "text", {"train.steps=2"});
-  const std::string question = replayed(fixture, "toy", 1)["examples"][0]["text"];
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "bug: replay: tokens were shown as numbers alone, and a sum beside a mean unnamed") {
+  must_train("toy", "toy", "train.steps=2");
+  must_train("text", "text", "train.steps=2");
+  const std::string question = replayed(*this, "toy", 1)["examples"][0]["text"];
   CHECK(question.find('>') != std::string::npos);
-  const std::string read = replayed(fixture, "text", 1)["examples"][0]["text"];
+  const std::string read = replayed(*this, "text", 1)["examples"][0]["text"];
   CHECK(story(20).find(read) != std::string::npos);
-  const Finished said = tapestry_run({"replay", fixture.folder.path("toy"), "--step", "1"});
-  check_says(said.out, {"  \"" + question + "\"\n", "the sum of the loss over the targets"});
+  check_says(tapestry_run("replay {} --step 1", path("toy")).out,
+             {"  \"" + question + "\"\n", "the sum of the loss over the targets"});
 }
 
 TEST_SUITE_END();

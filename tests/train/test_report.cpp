@@ -140,16 +140,16 @@ TEST_CASE(
   CHECK(tests[0].points[0].high == 6);
 }
 
-TEST_CASE("bug: report: the figures of a folder of seeds were those of the first") {
-  const RunFixture fixture;
-  fixture.must_train("vae", "seeds", {"--seeds", "3", "train.steps=10"});
-  std::filesystem::create_directory(fixture.folder.path("seeds/seed-4"));  // has only just begun
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: report: the figures of a folder of seeds were those of the first") {
+  must_train("vae", "seeds", "--seeds 3 train.steps=10");
+  std::filesystem::create_directory(path("seeds/seed-4"));  // has only just begun
   std::vector<double> tests;
   for (const char* seed : {"seed-1", "seed-2", "seed-3"})
-    for (const Json& line : fixture.metrics("seeds/" + std::string(seed)))
+    for (const Json& line : metrics("seeds/" + std::string(seed)))
       if (line["split"] == "test") tests.push_back(line["loss"]);
   REQUIRE(tests.size() == 3);
-  check_says(report_of({fixture.folder.path("seeds")}),
+  check_says(report_of({path("seeds")}),
              {fmt::format("{:.5g} ± {:.2g}", estimate_of(tests).mean, estimate_of(tests).deviation),
               "3 seeds: finished, 10 steps", "This is the model of"});
 }
@@ -161,11 +161,11 @@ TEST_CASE("bug: report: a memory's table counted ages that nobody asked about as
   check_says(table, {"<td class=\"number\">1.000</td><td class=\"number\">1.000</td>"});
 }
 
-TEST_CASE("bug: report: numbers that explode in one model refused the page of all") {
-  const RunFixture fixture;
-  fixture.must_train("vae", "vae", {"train.steps=2"});
-  fixture.must_train("toy", "toy", {"train.steps=2"});
-  for (const std::string& path : {fixture.best("vae"), fixture.checkpoint("vae")}) {
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: report: numbers that explode in one model refused the page of all") {
+  must_train("vae", "vae", "train.steps=2");
+  must_train("toy", "toy", "train.steps=2");
+  for (const std::string& path : {best("vae"), this->checkpoint("vae")}) {
     const auto checkpoint = load_checkpoint(path);
     const Config config = resolved_config(checkpoint.config, path, {});
     const std::unique_ptr<Task> task = make_task(checkpoint, config, false);
@@ -175,33 +175,31 @@ TEST_CASE("bug: report: numbers that explode in one model refused the page of al
     }
     save_weights([&](const auto& parts) { write_file_atomically(path, parts); }, *task, config);
   }
-  std::filesystem::remove(fixture.folder.path("vae/metrics.jsonl"));  // of the weights before
-  check_says(report_of({fixture.folder.path("vae"), fixture.folder.path("toy")}),
+  std::filesystem::remove(this->path("vae/metrics.jsonl"));  // of the weights before
+  check_says(report_of({this->path("vae"), this->path("toy")}),
              {"<h2>Not shown", "data-show=\"attention\""});
 }
 
-TEST_CASE("report: the first sentence is made for the run") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture, "report: the first sentence is made for the run") {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"text", "A character-level transformer language model: 1 layer × 16, "},
       {"toy", "A character-level transformer trained on the toy task sort: 1 layer × 16, "},
       {"vae", "A variational autoencoder of images with 2 latent dimensions, "}};
   for (const auto& [config, sentence] : rows) {
-    fixture.must_train(config, config, {"train.steps=1"});
-    const TrainedModel trained = load_trained(fixture.folder.path(config), {}, false);
+    must_train(config, config, "train.steps=1");
+    const TrainedModel trained = load_trained(path(config), {}, false);
     std::int64_t parameters = 0;
     for (const Parameter* parameter : trained.task->model().parameters())
       parameters += parameter->value().size();
-    check_says(report_of({fixture.folder.path(config)}),
+    check_says(report_of({path(config)}),
                {fmt::format("<p>{}{} parameters.</p>", sentence, count_text(parameters))});
   }
 }
 
-TEST_CASE("report: several runs have the outcomes of compare") {
-  const RunFixture fixture;
-  for (const char* steps : {"10", "40"})
-    fixture.must_train("toy", steps, {"--seeds", "3", std::string("train.steps=") + steps});
-  const std::vector<std::string> folders = {fixture.folder.path("10"), fixture.folder.path("40")};
+TEST_CASE_FIXTURE(RunFixture, "report: several runs have the outcomes of compare") {
+  for (const std::string steps : {"10", "40"})
+    must_train("toy", steps, "--seeds 3 train.steps=" + steps);
+  const std::vector<std::string> folders = {path("10"), path("40")};
   const std::vector<RunGroup> groups = read_groups(folders);
   const auto loss = difference_of(groups[0], groups[1], "loss");
   REQUIRE(loss);
@@ -210,13 +208,12 @@ TEST_CASE("report: several runs have the outcomes of compare") {
                                   interval_text({.value = loss->value, .margin = *loss->margin},
                                                 decimals_of(*loss->margin)),
                                   "significantly lower (better)"});
-  fixture.must_train("toy", "alone", {"train.steps=10"});
-  check_says(report_of({folders[0], fixture.folder.path("alone")}),
+  must_train("toy", "alone", "train.steps=10");
+  check_says(report_of({folders[0], path("alone")}),
              {outcome_name(FigureDifference::Outcome::one_run)});
-  fixture.must_train("text", "other",
-                     {"train.steps=10"});  // of single runs there is nothing to say
-  CHECK(report_of({fixture.folder.path("alone"), fixture.folder.path("other")})
-            .find("Comparison of the last evaluations") == std::string::npos);
+  must_train("text", "other", "train.steps=10");  // of single runs there is nothing to say
+  CHECK(report_of({path("alone"), path("other")}).find("Comparison of the last evaluations") ==
+        std::string::npos);
 }
 
 TEST_CASE("report: a confusion matrix counts targets in rows, with the accuracy of each") {
@@ -244,19 +241,16 @@ TEST_CASE("report: a confusion matrix counts targets in rows, with the accuracy 
 }
 
 // The accuracy of the matrix is that of the run's own evaluation.
-TEST_CASE("report: classifiers have the confusion matrix of their evaluation") {
-  const TemporaryFolder folder;
-  const std::vector<std::vector<std::string>> configs = {
-      {"clothes-vit", "data.training_images=100", "data.test_images=300", "model.layers=1",
-       "model.heads=2", "model.width=16", "model.patch=7", "train.steps=20"},
-      {"karate", "train.steps=2"},
-      {"graphs", "data.held_back=60", "train.steps=3", "train.batch_size=8"}};
-  for (const std::vector<std::string>& config : configs) {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "report: classifiers have the confusion matrix of their evaluation") {
+  const std::vector<Words> configs = {
+      "clothes-vit data.training_images=100 data.test_images=300 model.layers=1 model.heads=2 "
+      "model.width=16 model.patch=7 train.steps=20",
+      "karate train.steps=2", "graphs data.held_back=60 train.steps=3 train.batch_size=8"};
+  for (const Words& config : configs) {
     CAPTURE(config.front());
-    const std::string run = folder.path(config.front());
-    std::vector<std::string> words = {"train", "--quiet", "--out", run};
-    words.insert(words.end(), config.begin(), config.end());
-    REQUIRE(tapestry_run(with_sets(words)).status == 0);
+    const std::string run = path(config.front());
+    REQUIRE(tapestry_run(Words("train --quiet --out {}", run) + config).status == 0);
     std::vector<std::string> eval = {"eval", run, "--json"};
     if (config.front() == "clothes-vit") eval.emplace_back("--test");
     const Json evaluated = Json::parse(tapestry_run(eval).out);
@@ -316,43 +310,39 @@ TEST_CASE("bug: report: a single pair that came out wrong was called right") {
   CHECK(caption(1).find("are right") != std::string::npos);
 }
 
-TEST_CASE("bug: report: samples of more bytes than a line of the file may have were lost") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: report: samples of more bytes than a line of the file may have were lost") {
   const TemporaryFolder folder;
-  const Finished finished = tapestry_run(
-      with_sets({"train", "graphs", "--quiet", "--out", folder.path("run"), "data.least_nodes=200",
-                 "data.most_nodes=300", "data.examples=40", "data.held_back=12", "train.steps=4",
-                 "train.eval_every=2", "train.batch_size=2", "train.samples=true"}));
-  INFO(finished.err);
-  REQUIRE(finished.status == 0);
+  must(tapestry_run(
+      "train graphs --quiet --out {} data.least_nodes=200 data.most_nodes=300 data.examples=40 "
+      "data.held_back=12 train.steps=4 train.eval_every=2 train.batch_size=2 train.samples=true",
+      folder.path("run")));
   CHECK(!read_samples(Run(folder.path("run"))).empty());
 }
 
-TEST_CASE("bug: sessions: a line that a killed process left half was glued to the next") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run", {"train.steps=4"});
-  const Run run(fixture.folder.path("run"));
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: sessions: a line that a killed process left half was glued to the next") {
+  must_train("toy", "run", "train.steps=4");
+  const Run run(path("run"));
   const std::string whole = read_bytes(run.sessions());
   std::ofstream(run.sessions()) << whole.substr(0, whole.size() - 12);
-  fixture.must_train("toy", "run", {"train.steps=6", "optim.decay_steps=40", "--resume"});
+  must_train("toy", "run", "train.steps=6 optim.decay_steps=40 --resume");
   const std::vector<Session> sessions = read_sessions(run);
   REQUIRE(sessions.size() == 2);
   CHECK(!sessions[0].end);
   CHECK(sessions[1].from_step == 4);
 }
 
-TEST_CASE("report: one page without a network, of a run, of seeds and of several runs") {
-  const RunFixture fixture;
-  fixture.must_train("text", "text", {"train.samples=true", "--profile"});
-  fixture.must_train("vae", "vae");
-  fixture.must_train("toy", "seeds", {"--seeds", "2"});
+TEST_CASE_FIXTURE(RunFixture,
+                  "report: one page without a network, of a run, of seeds and of several runs") {
+  must_train("text", "text", "train.samples=true --profile");
+  must_train("vae", "vae");
+  must_train("toy", "seeds", "--seeds 2");
   const auto report = [&](const std::vector<std::string>& runs) {
-    std::vector<std::string> words = {"report", "--out", fixture.folder.path("page.html")};
-    for (const std::string& run : runs) words.push_back(fixture.folder.path(run));
-    const Finished finished = tapestry_run(words);
-    INFO(finished.err);
-    REQUIRE(finished.status == 0);
-    return read_bytes(fixture.folder.path("page.html"));
+    Words words = "report --out " + path("page.html");
+    for (const std::string& run : runs) words.push_back(path(run));
+    must(tapestry_run(words));
+    return read("page.html");
   };
   const std::string text = report({"text"});
   check_says(text, {"default-src 'none'", "data-show=\"attention\"", "data-show=\"samples\"",
@@ -369,24 +359,21 @@ TEST_CASE("report: one page without a network, of a run, of seeds and of several
   const std::string several = report({"text", "vae"});
   check_says(several, {"Differences of the configs", "model.hidden", "data-show=\"latent\"",
                        "data-show=\"attention\""});
-  const Finished beside = tapestry_run({"report", fixture.folder.path("vae")});
-  CHECK(beside.status == 0);
-  check_says(beside.out, {"vae/report.html", "MB"});
+  check_prints(tapestry_run("report " + path("vae")), {"vae/report.html", "MB"});
 }
 
-TEST_CASE("report: names, labels and texts of a run cannot become markup") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture, "report: names, labels and texts of a run cannot become markup") {
   const std::string evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
   const std::string run = "<b>&run'";
   std::string names = evil;
   for (int i = 1; i < 10; ++i) names += fmt::format(",\xe2\x80\xae{}{}", i, evil);
-  fixture.must_train("vae", run, {"data.class_names=" + names, "train.steps=2"});
-  std::ofstream(fixture.folder.path(run + "/metrics.jsonl"), std::ios::app)
+  must_train("vae", run, Words("data.class_names={} train.steps=2", names));
+  std::ofstream(path(run + "/metrics.jsonl"), std::ios::app)
       << Json{{"step", 3}, {"split", evil}, {"elapsed_s", 1}, {evil, 1.5}}.dump() << "\n";
-  std::ofstream(fixture.folder.path(run + "/samples.jsonl"))
+  std::ofstream(path(run + "/samples.jsonl"))
       << Json{{"step", 1}, {"name", evil}, {"text", evil}}.dump() << "\n";
-  std::ofstream(fixture.folder.path(run + "/profile.txt")) << evil;
-  const std::string page = report_of({fixture.folder.path(run)});
+  std::ofstream(path(run + "/profile.txt")) << evil;
+  const std::string page = report_of({path(run)});
   CHECK(count(page, "alert(1)") > 10);
   for (const char* markup : {"<script>alert", "<img src=x", "<b>&run", "<b>&amp;run"})
     CHECK_MESSAGE(count(page, markup) == 0, markup);
@@ -415,10 +402,9 @@ TEST_CASE("bug: report: a page showed undefined for the translation that a model
   CHECK(members > 8);
 }
 
-TEST_CASE("report: of what runs, failed, was killed or is damaged") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run", {"train.steps=12"});
-  const std::string folder = fixture.folder.path("run"), sessions = folder + "/sessions.jsonl";
+TEST_CASE_FIXTURE(RunFixture, "report: of what runs, failed, was killed or is damaged") {
+  must_train("toy", "run", "train.steps=12");
+  const std::string folder = path("run"), sessions = folder + "/sessions.jsonl";
   const std::string good = read_bytes(sessions);
   check_says(report_of({folder}), {"finished, 12 steps"});
   std::ofstream(sessions) << lines_of(good)[0] << "\n";  // no word of its end
@@ -426,9 +412,7 @@ TEST_CASE("report: of what runs, failed, was killed or is damaged") {
   std::ofstream(folder + "/metrics.jsonl", std::ios::app)
       << R"({"step": 15, "split": "train", "loss": 3.5, "elapsed_s": 9})"
       << "\nno json\n";
-  std::string config = read_bytes(folder + "/config.toml");
-  config.replace(config.find("steps = 12"), 10, "steps = 40");
-  std::ofstream(folder + "/config.toml") << config;
+  replace_in(folder + "/config.toml", "steps = 12", "steps = 40");
   check_says(report_of({folder}), {"step 15 of 40", "metrics.jsonl: damaged lines: 1"});
   std::ofstream(sessions)
       << good.substr(0, good.find('\n') + 1)
@@ -449,35 +433,31 @@ TEST_CASE("report: of what runs, failed, was killed or is damaged") {
   check_says(message_of([&] { report_of({folder + "-none"}); }), {"run-none: no such run"});
 }
 
-TEST_CASE("report: data that is gone leaves the curves, and says so") {
-  const RunFixture fixture;
-  fixture.must_train("text", "run", {"train.steps=4"});
-  std::filesystem::remove(fixture.folder.path("story.txt"));
-  const std::string page = report_of({fixture.folder.path("run")});
+TEST_CASE_FIXTURE(RunFixture, "report: data that is gone leaves the curves, and says so") {
+  must_train("text", "run", "train.steps=4");
+  std::filesystem::remove(path("story.txt"));
+  const std::string page = report_of({path("run")});
   check_says(page, {"<h2>Not shown", "story.txt", "data-show=\"curves\""});
 }
 
-TEST_CASE("report: --out never replaces what a run needs") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run", {"train.steps=2"});
-  std::filesystem::create_symlink(fixture.best("run"), fixture.folder.path("link.html"));
-  for (const char* name : {"run/metrics.jsonl", "run/config.toml", "run/best.safetensors",
-                           "run/sessions.jsonl", "link.html"}) {
-    const std::string before = read_bytes(fixture.folder.path(name));
-    const Finished refused =
-        tapestry_run({"report", fixture.folder.path("run"), "--out", fixture.folder.path(name)});
-    CHECK(refused.status == 2);
-    CHECK(read_bytes(fixture.folder.path(name)) == before);
+TEST_CASE_FIXTURE(RunFixture, "report: --out never replaces what a run needs") {
+  must_train("toy", "run", "train.steps=2");
+  std::filesystem::create_symlink(best("run"), path("link.html"));
+  for (const std::string& name : Words(
+           "run/metrics.jsonl run/config.toml run/best.safetensors run/sessions.jsonl link.html")) {
+    const std::string before = read(name);
+    CHECK(tapestry_run("report {} --out {}", path("run"), path(name)).status == 2);
+    CHECK(read(name) == before);
   }
 }
 
 // --- what reports read beside metrics and checkpoints ---
 
-TEST_CASE("sessions: each process leaves when it began, how it ended, and what was typed") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run", {"train.steps=10"});
-  fixture.must_train("toy", "run", {"train.steps=20", "optim.decay_steps=40", "--resume"});
-  const std::vector<Session> sessions = read_sessions(Run(fixture.folder.path("run")));
+TEST_CASE_FIXTURE(RunFixture,
+                  "sessions: each process leaves when it began, how it ended, and what was typed") {
+  must_train("toy", "run", "train.steps=10");
+  must_train("toy", "run", "train.steps=20 optim.decay_steps=40 --resume");
+  const std::vector<Session> sessions = read_sessions(Run(path("run")));
   REQUIRE(sessions.size() == 2);
   const std::regex time("20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z");
   for (const Session& session : sessions) {
@@ -496,30 +476,28 @@ TEST_CASE("sessions: each process leaves when it began, how it ended, and what w
   CHECK(sessions[1].end->step == 20);
 }
 
-TEST_CASE("sessions: a training that diverges says so") {
-  const RunFixture fixture;
-  const Finished failed = fixture.train(
-      "toy", "run", {"optim.learning_rate=900", "optim.schedule=constant", "optim.clip_norm=0"});
-  const std::vector<Session> sessions = read_sessions(Run(fixture.folder.path("run")));
+TEST_CASE_FIXTURE(RunFixture, "sessions: a training that diverges says so") {
+  const Finished failed =
+      train("toy", "run", "optim.learning_rate=900 optim.schedule=constant optim.clip_norm=0");
+  const std::vector<Session> sessions = read_sessions(Run(path("run")));
   REQUIRE(sessions.size() == 1);
   REQUIRE(sessions[0].end);
   CHECK(sessions[0].end->how.starts_with(failed.status == 0 ? "done" : "failed: "));
 }
 
-TEST_CASE("config: a run's config says where what was set came from") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run", {"train.steps=3"});
-  const std::string text = read_bytes(fixture.folder.path("run/config.toml"));
+TEST_CASE_FIXTURE(RunFixture, "config: a run's config says where what was set came from") {
+  must_train("toy", "run", "train.steps=3");
+  const std::string text = read("run/config.toml");
   check_says(text, {"steps = 3", "# --set\n", "width = 16", "toy.toml:9:1\n"});
-  CHECK(text.find("# default") == std::string::npos);
+  CHECK(!contains(text, "# default"));
   const Config config = resolved_config(text, "config.toml", {});
-  CHECK(config.toml() == load_checkpoint(fixture.checkpoint("run")).config);
+  CHECK(config.toml() == load_checkpoint(checkpoint("run")).config);
 }
 
-TEST_CASE("samples: kept at evaluations, and forgotten where a run goes on before them") {
-  const RunFixture fixture;
-  fixture.must_train("text", "run", {"train.samples=true", "train.steps=20"});
-  const Run run(fixture.folder.path("run"));
+TEST_CASE_FIXTURE(RunFixture,
+                  "samples: kept at evaluations, and forgotten where a run goes on before them") {
+  must_train("text", "run", "train.samples=true train.steps=20");
+  const Run run(path("run"));
   const std::vector<KeptSample> first = read_samples(run);
   REQUIRE(!first.empty());
   CHECK(first.front().step == 10);
@@ -528,14 +506,14 @@ TEST_CASE("samples: kept at evaluations, and forgotten where a run goes on befor
   std::ofstream(run.samples(), std::ios::app)
       << R"({"step": 25, "name": "samples", "text": "of a process that was killed"})"
       << "\nhalf";
-  fixture.must_train("text", "run", {"train.samples=true", "train.steps=30", "--resume"});
+  must_train("text", "run", "train.samples=true train.steps=30 --resume");
   for (const KeptSample& sample : read_samples(run)) {
     CHECK(sample.step != 25);
     CHECK(sample.text != "of a process that was killed");
   }
-  fixture.must_train("text", "alone", {"train.steps=30"});
-  CHECK(!std::filesystem::exists(Run(fixture.folder.path("alone")).samples()));
-  check_same_checkpoint(fixture.checkpoint("run"), fixture.checkpoint("alone"));
+  must_train("text", "alone", "train.steps=30");
+  CHECK(!std::filesystem::exists(Run(path("alone")).samples()));
+  check_same_checkpoint(checkpoint("run"), checkpoint("alone"));
 }
 
 }  // namespace

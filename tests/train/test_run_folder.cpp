@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Every file of a run is written.
-const std::vector<std::string> everything = {"train.tensorboard=true", "train.samples=true"};
+const Words everything = "train.tensorboard=true train.samples=true";
 
 class AtFirstEvaluation final : public Callback {
  public:
@@ -42,9 +42,8 @@ std::string train_while(const RunFixture& fixture, const std::string& run,
   const TrainingOptions options{.quiet = true, .callbacks = {&callback}};
   std::string message;
   try {
-    train_into(Run(fixture.folder.path(run)),
-               load_config(fixture.folder.path("text.toml"), {everything[0], everything[1]}),
-               options);
+    train_into(Run(fixture.path(run)),
+               load_config(fixture.path("text.toml"), {everything[0], everything[1]}), options);
   } catch (const std::runtime_error& error) {
     message = error.what();
   }
@@ -61,57 +60,57 @@ std::map<std::string, std::string> files_in(const std::string& folder) {
 
 TEST_SUITE_BEGIN("run folder");
 
-TEST_CASE("bug: a training whose folder was removed wrote over the run that took its place") {
-  const RunFixture fixture;
-  std::vector<std::string> other = {"seed=7"};
-  other.insert(other.end(), everything.begin(), everything.end());
-  fixture.must_train("text", "whole", other);
-  const std::string run = fixture.folder.path("run");
+TEST_CASE_FIXTURE(
+    RunFixture, "bug: a training whose folder was removed wrote over the run that took its place") {
+  Words other = "seed=7" + everything;
+  must_train("text", "whole", other);
+  const std::string run = path("run");
   std::map<std::string, std::string> second;
-  const std::string message = train_while(fixture, "run", [&] {
+  const std::string message = train_while(*this, "run", [&] {
     fs::remove_all(run);
-    fixture.must_train("text", "run", other);
+    must_train("text", "run", other);
     second = files_in(run);
   });
   CHECK(message ==
         run + ": the training ends, because the folder was removed; there is no checkpoint");
   CHECK(files_in(run) == second);
-  check_same_run(fixture, "run", "whole");
+  check_same_run(*this, "run", "whole");
 }
 
-TEST_CASE("bug: a training whose folder was moved kept no checkpoint and said that it was done") {
-  const RunFixture fixture;
-  fixture.must_train("text", "whole", everything);
-  const std::string run = fixture.folder.path("run"), moved = fixture.folder.path("mo ved");
-  const std::string message = train_while(fixture, "run", [&] { fs::rename(run, moved); });
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "bug: a training whose folder was moved kept no checkpoint and said that it was done") {
+  must_train("text", "whole", everything);
+  const std::string run = path("run"), moved = path("mo ved");
+  const std::string message = train_while(*this, "run", [&] { fs::rename(run, moved); });
   check_says(message, {run + ": the training ends, because the folder was moved to " + moved +
                        "; last checkpoint: " + moved + "/checkpoint.safetensors; to resume: "});
   CHECK(!fs::exists(run));
-  CHECK(load_checkpoint(fixture.checkpoint("mo ved")).state.step == 5);
+  CHECK(load_checkpoint(checkpoint("mo ved")).state.step == 5);
   check_says(read_bytes(moved + "/sessions.jsonl"), {"failed: ", "the folder was moved to"});
-  const Finished resumed = tapestry_run({"train", moved, "--resume"});
+  const Finished resumed = tapestry_run("train {} --resume", moved);
   REQUIRE_MESSAGE(resumed.status == 0, resumed.err);
   check_says(resumed.out, {"from step 5"});
-  check_same_run(fixture, "mo ved", "whole");
+  check_same_run(*this, "mo ved", "whole");
 }
 
-TEST_CASE("run folder: a training whose files were removed while it wrote one ends as well") {
-  const RunFixture fixture;
-  const std::string run = fixture.folder.path("run");
-  const std::string message = train_while(fixture, "run", [&] {
+TEST_CASE_FIXTURE(
+    RunFixture, "run folder: a training whose files were removed while it wrote one ends as well") {
+  const std::string run = path("run");
+  const std::string message = train_while(*this, "run", [&] {
     for (const auto& [name, bytes] : files_in(run)) fs::remove(fs::path(run) / name);
   });
   CHECK(message ==
         run + ": the training ends, because files in it were removed; last checkpoint: none");
   CHECK(!fs::exists(run));
-  CHECK(train_while(fixture, "kept", [&] {
-          fs::remove(fixture.folder.path("kept/config.toml"));
-        }).ends_with("last checkpoint: " + fixture.checkpoint("kept")));
+  CHECK(train_while(*this, "kept", [&] {
+          fs::remove(path("kept/config.toml"));
+        }).ends_with("last checkpoint: " + checkpoint("kept")));
 }
 
-TEST_CASE("bug: a folder that a training had lost was removed as if it were its own") {
-  const TemporaryFolder folder;
-  const Run run(folder.path("run"));
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: a folder that a training had lost was removed as if it were its own") {
+  const Run run(path("run"));
   {
     const RunLock lock(run, RunLock::Folder::make);
     fs::remove(run.folder());
@@ -122,110 +121,89 @@ TEST_CASE("bug: a folder that a training had lost was removed as if it were its 
   CHECK(fs::exists(run.folder()));
 }
 
-TEST_CASE("bug: a training wrote over files that it found in its folder, or removed them") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: a training wrote over files that it found in its folder, or removed them") {
   for (const fs::path file : Run("").files())
     for (const std::string& name : {file.filename().string(), file.filename().string() + ".tmp"}) {
       CAPTURE(name);
-      fs::remove_all(fixture.folder.path("run"));
-      fs::create_directory(fixture.folder.path("run"));
-      fixture.folder.write("run/" + name, "somebody's");
+      fs::remove_all(path("run"));
+      write("run/" + name, "somebody's");
       for (const bool resume : {false, true}) {
-        const Finished refused =
-            fixture.train("toy", "run", resume ? std::vector<std::string>{"--resume"} : everything);
+        const Finished refused = train("toy", "run", resume ? Words("--resume") : everything);
         CHECK(refused.status == 2);
         CHECK(lines_of(refused.err).size() == 1);
-        CHECK(files_in(fixture.folder.path("run")) ==
-              std::map<std::string, std::string>{{name, "somebody's"}});
+        CHECK(files_in(path("run")) == std::map<std::string, std::string>{{name, "somebody's"}});
       }
     }
-  fs::remove_all(fixture.folder.path("run"));
-  fs::create_directory(fixture.folder.path("run"));
-  fixture.folder.write("run/notes.txt", "mine");
-  fixture.must_train("toy", "run");  // which writes no file of that name
-  CHECK(read_bytes(fixture.folder.path("run/notes.txt")) == "mine");
-  fs::create_directory(fixture.folder.path("linked"));
-  fs::create_symlink("nowhere", fixture.folder.path("linked/sessions.jsonl"));
-  check_says(fixture.train("toy", "linked").err, {"linked/sessions.jsonl: already exists"});
+  fs::remove_all(path("run"));
+  write("run/notes.txt", "mine");
+  must_train("toy", "run");  // which writes no file of that name
+  CHECK(read("run/notes.txt") == "mine");
+  fs::create_directory(path("linked"));
+  fs::create_symlink("nowhere", path("linked/sessions.jsonl"));
+  check_says(train("toy", "linked").err, {"linked/sessions.jsonl: already exists"});
 }
 
-TEST_CASE("bug: commands waited for ever for a pipe in a run's folder") {
-  const RunFixture fixture;
-  fixture.must_train("text", "run", {"train.samples=true"});
-  const std::string run = fixture.folder.path("run");
+TEST_CASE_FIXTURE(RunFixture, "bug: commands waited for ever for a pipe in a run's folder") {
+  must_train("text", "run", "train.samples=true");
+  const std::string run = this->path("run");
   for (const std::string name :
        {"metrics.jsonl", "sessions.jsonl", "samples.jsonl", "checksums.jsonl"}) {
     const std::string path = run + "/" + name;
     const std::string bytes = read_bytes(path);
     fs::remove(path);
     REQUIRE(mkfifo(path.c_str(), 0600) == 0);
-    std::vector<std::vector<std::string>> commands = {
-        {"train", run, "--resume", "--set", "train.steps=41"}};
+    std::vector<Words> commands = {{"train", run, "--resume", "train.steps=41"}};
     if (name == "metrics.jsonl")
       commands.insert(commands.end(), {{"watch", run, "--once"}, {"verify", run}});
     if (name == "metrics.jsonl" || name == "sessions.jsonl") commands.push_back({"compare", run});
     if (name != "checksums.jsonl")
-      commands.push_back({"report", run, "--out", fixture.folder.path("page.html")});
-    for (std::vector<std::string> command : commands) {
+      commands.push_back({"report", run, "--out", this->path("page.html")});
+    for (const Words& command : commands) {
       CAPTURE(name);
       CAPTURE(command.front());
-      command.insert(command.begin(), {"timeout", "300", TAPESTRY_BINARY});
-      const Finished refused = run_program(command);
-      CHECK(refused.status == 2);
-      CHECK(lines_of(refused.err).size() == 1);
-      check_says(refused.err, {name + ": is a pipe or a device"});
+      check_fails(run_program(Words("timeout 300 {}", TAPESTRY_BINARY) + with_sets(command)),
+                  {name + ": is a pipe or a device"});
     }
     fs::remove(path);
-    fixture.folder.write("run/" + name, bytes);
+    write("run/" + name, bytes);
   }
 }
 
-TEST_CASE("bug: a limit on the size of files killed a training without a word" *
-          not_sanitized("its own files are larger")) {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture, "bug: a limit on the size of files killed a training without a word" *
+                                  not_sanitized("its own files are larger")) {
   const std::string command =
       fmt::format("ulimit -f 16; exec {} train {} --quiet --out {} --set train.log_every=1",
-                  TAPESTRY_BINARY, fixture.folder.path("toy.toml"), fixture.folder.path("run"));
-  const Finished finished = run_program({"sh", "-c", command});
-  CHECK(finished.status == 1);
-  CHECK(lines_of(finished.err).size() == 1);
-  check_says(finished.err,
-             {fixture.folder.path("run/"), "cannot write: File too large", "ulimit -f"});
-  CHECK(files_in(fixture.folder.path("run")).count("checkpoint.safetensors.tmp") == 0);
+                  TAPESTRY_BINARY, path("toy.toml"), path("run"));
+  check_fails(run_program({"sh", "-c", command}),
+              {path("run/"), "cannot write: File too large", "ulimit -f"}, 1);
+  CHECK(files_in(path("run")).count("checkpoint.safetensors.tmp") == 0);
 }
 
-TEST_CASE("bug: --resume refused the folder of the run that it was to resume") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "whole");
-  fixture.must_train("toy", "run", {"train.steps=17", "optim.decay_steps=40"});
-  const auto train = [&](const std::vector<std::string>& words) {
-    std::vector<std::string> all = {"train", "run"};
-    all.insert(all.end(), words.begin(), words.end());
-    return tapestry_run(with_sets(all), {.folder = fixture.folder.path()});
+TEST_CASE_FIXTURE(RunFixture, "bug: --resume refused the folder of the run that it was to resume") {
+  must_train("toy", "whole");
+  must_train("toy", "run", "train.steps=17 optim.decay_steps=40");
+  const auto train = [&](const Words& words) {
+    return tapestry_run("train run" + words, {.folder = path()});
   };
-  const auto check_refused = [&](const std::vector<std::string>& words,
-                                 const std::vector<std::string>& parts) {
-    const Finished refused = train(words);
-    CHECK(refused.status == 2);
-    CHECK(lines_of(refused.err).size() == 1);
-    check_says(refused.err, parts);
+  const auto check_refused = [&](const Words& words, const std::vector<std::string>& parts) {
+    check_fails(train(words), parts);
   };
   check_refused({}, {"run: is the folder of a run", "add --resume", "run/config.toml"});
   check_refused({"--resume", "--out", "other"},
                 {"--out other: differs from run", "leave out --out"});
-  CHECK(!fs::exists(fixture.folder.path("other")));
+  CHECK(!has("other"));
   check_refused({"--resume", "model.width=8"}, {"model.width (16, now 8)"});
-  CHECK(train({"--resume", "--out", "./run/"}).status == 0);
-  const Finished resumed = train({"--resume", "train.steps=40"});
+  CHECK(train("--resume --out ./run/").status == 0);
+  const Finished resumed = train("--resume train.steps=40");
   CHECK_MESSAGE(resumed.status == 0, resumed.err);
   check_says(resumed.out, {"from step 17"});
-  CHECK(fs::exists(fixture.folder.path("run/config.toml")));
-  CHECK(!fs::exists(fixture.folder.path("runs")));
-  check_same_checkpoint(fixture.checkpoint("run"), fixture.checkpoint("whole"));
-  fixture.must_train("toy", "seeds", {"--seeds", "2", "train.steps=3"});
-  const Finished seeds = tapestry_run({"train", fixture.folder.path("seeds"), "--resume"});
-  CHECK(seeds.status == 2);
-  check_says(seeds.err, {"contains runs of several seeds; give their config"});
+  CHECK(has("run/config.toml"));
+  CHECK(!has("runs"));
+  check_same_checkpoint(checkpoint("run"), checkpoint("whole"));
+  must_train("toy", "seeds", "--seeds 2 train.steps=3");
+  check_fails(tapestry_run("train {} --resume", path("seeds")),
+              {"contains runs of several seeds; give their config"});
 }
 
 TEST_SUITE_END();

@@ -14,23 +14,15 @@ namespace {
 
 TEST_SUITE_BEGIN("training");
 
-TEST_CASE("bug: --profile showed a newline of the run's name" *
-          not_sanitized("the peaks that it measures take minutes there")) {
-  const RunFixture fixture;
-  const Finished finished = fixture.train("toy", "two\nlines", {"--profile"});
-  REQUIRE(finished.status == 0);
-  check_says(finished.out, {"two\\x0alines/trace.json: open it with"});
-}
-
-TEST_CASE("training: --profile prints where the time goes, and leaves a trace of it" *
-          not_sanitized("the peaks that it measures take minutes there")) {
-  const RunFixture fixture;
-  const Finished finished = fixture.train("toy", "profiled", {"--profile"});
-  REQUIRE(finished.status == 0);
-  check_says(finished.out, {"over 20 steps", "GFLOP/s", "GB/s", "linear", "packed_self_attention",
-                            "cross_entropy", "forward", "backward", "optimizer", "clip",
-                            "wait for batch", "trace.json", "ui.perfetto.dev"});
-  const Json trace = Json::parse(read_bytes(fixture.folder.path("profiled/trace.json")));
+TEST_CASE_FIXTURE(RunFixture,
+                  "training: --profile prints where the time goes, and leaves a trace of it" *
+                      not_sanitized("the peaks that it measures take minutes there")) {
+  const std::string run = "profiled\nlines";  // bug: the newline was shown
+  check_prints(train("toy", run, "--profile"),
+               {"profiled\\x0alines/trace.json: open it with", "over 20 steps", "GFLOP/s", "GB/s",
+                "linear", "packed_self_attention", "cross_entropy", "forward", "backward",
+                "optimizer", "clip", "wait for batch", "trace.json", "ui.perfetto.dev"});
+  const Json trace = Json::parse(read(run + "/trace.json"));
   double end = 0, flops = 0;
   for (const Json& event : trace["traceEvents"]) {
     CHECK(event["ph"] == "X");
@@ -46,23 +38,21 @@ TEST_CASE("training: --profile prints where the time goes, and leaves a trace of
   const double linear = 3 * 2.0 * 48 * (16 * 192 + 16 * 5), attention = 7 * 2.0 * 8 * 2 * 21 * 8;
   CHECK(flops / 20 == doctest::Approx(linear + attention).epsilon(1e-3));
 
-  fixture.must_train("toy", "plain");
-  check_same_run(fixture, "profiled", "plain");
-  const Finished brief = fixture.train("toy", "brief", {"train.steps=3", "--profile"});
-  CHECK(brief.status == 0);
-  check_says(brief.out, {"no profile: the first 5 steps are not measured"});
+  must_train("toy", "plain");
+  check_same_run(*this, run, "plain");
+  check_prints(train("toy", "brief", "train.steps=3 --profile"),
+               {"no profile: the first 5 steps are not measured"});
 }
 
-TEST_CASE("training: every line of metrics has its fields") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture, "training: every line of metrics has its fields") {
   const std::pair<std::string, std::string> units[] = {
       {"toy", "examples_per_s"}, {"text", "tokens_per_s"}, {"vae", "examples_per_s"}};
   for (const auto& [config, speed] : units) {
     CAPTURE(config);
-    fixture.must_train(config, config);
+    must_train(config, config);
     std::map<std::string, std::vector<std::int64_t>> steps;
     double elapsed = 0;
-    for (const Json& line : fixture.metrics(config)) {
+    for (const Json& line : metrics(config)) {
       CAPTURE(line.dump());
       for (const char* field : {"step", "loss", "elapsed_s"}) CHECK(line[field].is_number());
       CHECK(line["elapsed_s"].get<double>() >= elapsed);
@@ -81,18 +71,17 @@ TEST_CASE("training: every line of metrics has its fields") {
   }
 }
 
-TEST_CASE("eval: prints what the run's evaluation said, with its task's own figures") {
-  const RunFixture fixture;
-  const std::pair<std::string, std::vector<std::string>> fields[] = {
-      {"toy", {"exact_match"}},
-      {"text", {"bits_per_char"}},
-      {"vae", {"recon", "kl", "elbo", "mse"}}};
+TEST_CASE_FIXTURE(RunFixture,
+                  "eval: prints what the run's evaluation said, with its task's own figures") {
+  const std::pair<std::string, Words> fields[] = {{"toy", {"exact_match"}},
+                                                  {"text", {"bits_per_char"}},
+                                                  {"vae", {"recon", "kl", "elbo", "mse"}}};
   for (const auto& [config, own] : fields) {
     CAPTURE(config);
-    fixture.must_train(config, config);
-    std::filesystem::remove(fixture.best(config));  // the last checkpoint
-    const Json result = fixture.eval(config);
-    const Json last = fixture.last_validation(config);
+    must_train(config, config);
+    std::filesystem::remove(best(config));  // the last checkpoint
+    const Json result = eval(config);
+    const Json last = last_validation(config);
     CHECK(result.size() == last.size());
     for (const auto& [name, value] : last.items())
       if (name != "elapsed_s") CHECK_MESSAGE(result[name] == value, name);
@@ -103,119 +92,93 @@ TEST_CASE("eval: prints what the run's evaluation said, with its task's own figu
       CHECK(result["elbo"].get<double>() == doctest::Approx(-loss).epsilon(1e-6));
       CHECK(loss == doctest::Approx(result["recon"].get<double>() + result["kl"].get<double>()));
     }
-    CHECK(fixture.eval(config, {"train.eval_batch_size=3"})["loss"].get<double>() ==
-          doctest::Approx(loss));
-    check_says(tapestry_run({"eval", fixture.folder.path(config)}).out,
-               {"step 40  validation: loss "});
+    CHECK(eval(config, "train.eval_batch_size=3")["loss"].get<double>() == doctest::Approx(loss));
+    check_says(tapestry_run("eval " + path(config)).out, {"step 40  validation: loss "});
   }
 }
 
-TEST_CASE("training: best.safetensors is of the best evaluation") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture, "training: best.safetensors is of the best evaluation") {
   // A learning rate that rises too high: the first evaluations are the best.
-  fixture.must_train("toy", "run",
-                     {"optim.name=sgd", "optim.schedule=constant", "optim.warmup_steps=30",
-                      "optim.learning_rate=30", "train.eval_every=1"});
+  must_train("toy", "run",
+             "optim.name=sgd optim.schedule=constant optim.warmup_steps=30 "
+             "optim.learning_rate=30 train.eval_every=1");
   double best = INFINITY;
   std::int64_t best_step = 0, evaluations = 0;
-  for (const Json& line : fixture.metrics("run"))
+  for (const Json& line : metrics("run"))
     if (line["split"] == "val") {
       ++evaluations;
       if (line["loss"].get<double>() < best) best = line["loss"], best_step = line["step"];
     }
   CHECK(evaluations == 40);
   CHECK(best_step < 40);
-  CHECK(load_checkpoint(fixture.best("run")).state.step == best_step);
-  const Json result = fixture.eval("run");
+  CHECK(load_checkpoint(this->best("run")).state.step == best_step);
+  const Json result = eval("run");
   CHECK(result["step"] == best_step);
   CHECK(result["loss"] == best);
-  CHECK(fixture.eval("run/checkpoint.safetensors")["step"] == 40);
+  CHECK(eval("run/checkpoint.safetensors")["step"] == 40);
 }
 
-TEST_CASE("eval: a run without its data, and with other data") {
-  const RunFixture fixture;
-  fixture.must_train("text", "run");
-  const std::string other = fixture.folder.write("other.txt", story(20) + story(20));
-  const std::string digits =
-      fixture.folder.write("unknown.txt", story(20) + "5 € please\n" + story(20));
-  CHECK(fixture.eval("run", {"data.path=" + other})["loss"].get<double>() > 0);
+TEST_CASE_FIXTURE(RunFixture, "eval: a run without its data, and with other data") {
+  must_train("text", "run");
+  const std::string other = write("other.txt", story(20) + story(20));
+  const std::string digits = write("unknown.txt", story(20) + "5 € please\n" + story(20));
+  CHECK(this->eval("run", {"data.path=" + other})["loss"].get<double>() > 0);
 
-  const auto eval = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> command = {"eval", fixture.folder.path("run")};
-    command.insert(command.end(), more.begin(), more.end());
-    const Finished finished = tapestry_run(with_sets(command));
+  const auto eval = [&](const Words& more) {
+    const Finished finished = tapestry_run(Words("eval {}", path("run")) + more);
     CHECK(finished.status == 2);
     CHECK(lines_of(finished.err).size() == 1);
     return finished.err;
   };
   check_says(eval({"data.path=" + digits}), {"unknown.txt", "'€'", "U+20AC"});
-  check_says(eval({"data.path=" + fixture.folder.path("none")}), {"no such file"});
-  std::filesystem::rename(fixture.folder.path("story.txt"), fixture.folder.path("moved.txt"));
+  check_says(eval({"data.path=" + path("none")}), {"no such file"});
+  std::filesystem::rename(path("story.txt"), path("moved.txt"));
   check_says(eval({}), {"story.txt", "no such file", "--set data.path=FILE"});
-  const std::string moved = fixture.folder.path("moved.txt");
-  CHECK(fixture.eval("run", {"data.path=" + moved})["loss"].get<double>() > 0);
+  const std::string moved = path("moved.txt");
+  CHECK(this->eval("run", {"data.path=" + moved})["loss"].get<double>() > 0);
   // A sample needs no data.
-  const Finished sample = tapestry_run(
-      {"sample", fixture.folder.path("run"), "--prompt", "9 bottles", "--tokens", "20"});
-  CHECK(sample.status == 0);
-  CHECK(sample.out.starts_with("9 bottles"));
+  CHECK(must(tapestry_run({"sample", path("run"), "--prompt", "9 bottles", "--tokens", "20"}))
+            .out.starts_with("9 bottles"));
 }
 
-TEST_CASE("bug: the command that Ctrl-C advises to go on with forgot what --set had said") {
-  const RunFixture fixture;
-  const Finished stopped = fixture.train(
-      "toy", "run", {"train.steps=100000", "model.width=8"},
-      {.when = when_holds(fixture.folder.path("run/metrics.jsonl")), .signal = SIGINT});
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: the command that Ctrl-C advises to go on with forgot what --set had said") {
+  const Finished stopped = train("toy", "run", "train.steps=100000 model.width=8",
+                                 {.when = when_holds(path("run/metrics.jsonl")), .signal = SIGINT});
   REQUIRE(stopped.status == 130);
-  const std::string config = fixture.folder.path("run/config.toml");
+  const std::string config = path("run/config.toml");
   check_says(stopped.out, {"tapestry train " + config});
-  const auto step = std::to_string(load_checkpoint(fixture.checkpoint("run")).state.step);
-  const Finished resumed =
-      tapestry_run(with_sets({"train", config, "--out", fixture.folder.path("run"), "--resume",
-                              "train.steps=" + step, "optim.decay_steps=100000"}));
-  CHECK(resumed.status == 0);
+  const auto step = std::to_string(load_checkpoint(checkpoint("run")).state.step);
+  must(tapestry_run("train {} --out {} --resume train.steps={} optim.decay_steps=100000", config,
+                    path("run"), step));
 }
 
-TEST_CASE("bug: a run went on with other data without a word") {
-  const RunFixture fixture;
-  fixture.must_train("text", "run");
-  const std::string longer = fixture.folder.write("longer.txt", story(20) + story(20));
-  const Finished resumed = fixture.train("text", "run", {"--resume", "data.path=" + longer});
-  CHECK(resumed.status == 2);
-  check_says(resumed.err, {"examples", "give the original data"});
+TEST_CASE_FIXTURE(RunFixture, "bug: two processes could train into one folder") {
+  std::filesystem::create_directories(path("run"));
+  const RunLock lock(Run(path("run")), RunLock::Folder::find);
+  check_fails(train("toy", "run"), {"another process is training into this folder"});
 }
 
-TEST_CASE("bug: two processes could train into one folder") {
-  const RunFixture fixture;
-  std::filesystem::create_directories(fixture.folder.path("run"));
-  const RunLock lock(Run(fixture.folder.path("run")), RunLock::Folder::find);
-  const Finished second = fixture.train("toy", "run");
-  CHECK(second.status == 2);
-  check_says(second.err, {"another process is training into this folder"});
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "bug: a model smaller than its checkpoint was evaluated with the tensors that fitted") {
+  must_train("toy", "run", "model.layers=2");
+  check_fails(tapestry_run("eval {} model.layers=1", path("run")), {"unexpected tensor blocks.1."});
 }
 
-TEST_CASE("bug: a model smaller than its checkpoint was evaluated with the tensors that fitted") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run", {"model.layers=2"});
-  const Finished eval =
-      tapestry_run(with_sets({"eval", fixture.folder.path("run"), "model.layers=1"}));
-  CHECK(eval.status == 2);
-  check_says(eval.err, {"unexpected tensor blocks.1."});
-}
-
-TEST_CASE("bug: a best model that was copied from another run was taken for the run's own") {
-  const RunFixture fixture;
-  fixture.must_train("text", "run");
-  fixture.must_train("text", "other", {"seed=2"});
-  fixture.must_train("text", "longer", {"seed=2", "train.steps=35", "train.eval_every=35"});
+TEST_CASE_FIXTURE(
+    RunFixture, "bug: a best model that was copied from another run was taken for the run's own") {
+  must_train("text", "run");
+  must_train("text", "other", "seed=2");
+  must_train("text", "longer", "seed=2 train.steps=35 train.eval_every=35");
   namespace fs = std::filesystem;
   const auto put = [&](const std::string& from, const std::string& to) {
     fs::copy_file(from, to, fs::copy_options::overwrite_existing);
   };
-  const std::string run = fixture.folder.path("run"), out = fixture.folder.path("out");
+  const std::string run = path("run"), out = path("out");
   const auto check_all_refuse = [&](const std::string& given,
                                     const std::vector<std::string>& parts) {
-    const std::vector<std::vector<std::string>> commands = {
+    const std::vector<Words> commands = {
         {"train", run, "--resume"},
         {"eval", given},
         {"sample", given},
@@ -224,142 +187,126 @@ TEST_CASE("bug: a best model that was copied from another run was taken for the 
         {"report", run},
         {"compare", run},
         {"export", given, "--out", out},
-        {"train", fixture.folder.path("text.toml"), "--from", given, "--out", out}};
-    for (const std::vector<std::string>& words : commands) {
+        {"train", path("text.toml"), "--from", given, "--out", out}};
+    for (const Words& words : commands) {
       CAPTURE(words.front());
-      const Finished finished = tapestry_run(words);
-      CHECK(finished.status == 2);
-      CHECK(lines_of(finished.err).size() == 1);
-      check_says(finished.err, parts);
+      check_fails(tapestry_run(words), parts);
       CHECK(!fs::exists(out));
     }
   };
-  const std::string kept = fixture.folder.path("kept.safetensors");
-  put(fixture.best("run"), kept);
-  put(fixture.best("other"), fixture.best("run"));
-  const std::string found = fixture.last_validation("other")["parameters_xxh3"],
-                    recorded = fixture.last_validation("run")["parameters_xxh3"];
-  for (const std::string& given : {run, fixture.best("run")})
+  const std::string kept = path("kept.safetensors");
+  put(best("run"), kept);
+  put(best("other"), best("run"));
+  const std::string found = last_validation("other")["parameters_xxh3"],
+                    recorded = last_validation("run")["parameters_xxh3"];
+  for (const std::string& given : {run, best("run")})
     check_all_refuse(given, {"run/best.safetensors: parameters_xxh3 of step 40 is " + found,
                              "metrics.jsonl recorded " + recorded, "restore the original"});
-  put(fixture.best("longer"), fixture.best("run"));
-  REQUIRE(load_checkpoint_metadata(fixture.best("run")).state.step == 35);
+  put(best("longer"), best("run"));
+  REQUIRE(load_checkpoint_metadata(best("run")).state.step == 35);
   check_all_refuse(run, {"is of step 35, of which metrics.jsonl has no evaluation"});
-  fs::remove(fixture.best("run"));
-  put(fixture.checkpoint("other"), fixture.checkpoint("run"));
+  fs::remove(best("run"));
+  put(checkpoint("other"), checkpoint("run"));
   check_all_refuse(run, {"run/checkpoint.safetensors: parameters_xxh3 of step 40 is"});
 
   // A file that is no run's has no record beside it; its own run takes it back.
-  CHECK(tapestry_run({"eval", kept}).status == 0);
-  put(kept, fixture.best("run"));
-  CHECK(fixture.eval("run")["parameters_xxh3"] == recorded);
+  CHECK(tapestry_run("eval " + kept).status == 0);
+  put(kept, best("run"));
+  CHECK(eval("run")["parameters_xxh3"] == recorded);
 }
 
-TEST_CASE("runs: all commands say the same of a path that is no run") {
-  const RunFixture fixture;
-  std::filesystem::create_directory(fixture.folder.path("empty"));
-  const std::vector<std::string> commands[] = {
-      {"eval"},
-      {"sample"},
-      {"watch"},
-      {"compare"},
-      {"report"},
-      {"verify"},
-      {"replay", "--step", "1"},
-      {"plan", fixture.folder.path("text.toml"), "--from"},
-      {"train", fixture.folder.path("text.toml"), "--out", fixture.folder.path("new"), "--from"}};
-  for (const std::vector<std::string>& words : commands)
+TEST_CASE_FIXTURE(RunFixture, "runs: all commands say the same of a path that is no run") {
+  std::filesystem::create_directory(this->path("empty"));
+  const Words commands[] = {
+      "eval",
+      "sample",
+      "watch",
+      "compare",
+      "report",
+      "verify",
+      "replay --step 1",
+      {"plan", this->path("text.toml"), "--from"},
+      {"train", this->path("text.toml"), "--out", this->path("new"), "--from"}};
+  for (const Words& words : commands)
     for (const auto& [path, says] :
          {std::pair{"none", "none: no such run; check the name, or train"},
           std::pair{"empty", "empty: not a run, because it has no "}}) {
       CAPTURE(words.front());
-      std::vector<std::string> all = words;
-      all.push_back(fixture.folder.path(path));
-      const Finished refused = tapestry_run(all);
-      CHECK(refused.status == 2);
-      CHECK(lines_of(refused.err).size() == 1);
-      check_says(refused.err, {says});
+      check_fails(tapestry_run(words + this->path(path)), {says});
     }
 }
 
-TEST_CASE("training: a model whose evaluation was recorded without its checksum is refused") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run");
+TEST_CASE_FIXTURE(
+    RunFixture, "training: a model whose evaluation was recorded without its checksum is refused") {
+  must_train("toy", "run");
   std::string lines;
-  for (Json line : fixture.metrics("run")) {
+  for (Json line : metrics("run")) {
     line.erase("parameters_xxh3");
     lines += line.dump() + "\n";
   }
-  fixture.folder.write("run/metrics.jsonl", lines);
-  const Finished refused = tapestry_run({"eval", fixture.folder.path("run")});
-  CHECK(refused.status == 2);
-  check_says(refused.err, {"run/metrics.jsonl:", ": the evaluation of step ",
-                           " has no parameters_xxh3: the record is damaged"});
-  std::filesystem::remove(fixture.folder.path("run/metrics.jsonl"));
-  CHECK(fixture.eval("run")["step"] == load_checkpoint_metadata(fixture.best("run")).state.step);
+  write("run/metrics.jsonl", lines);
+  check_fails(tapestry_run("eval " + path("run")),
+              {"run/metrics.jsonl:", ": the evaluation of step ",
+               " has no parameters_xxh3: the record is damaged"});
+  std::filesystem::remove(path("run/metrics.jsonl"));
+  CHECK(eval("run")["step"] == load_checkpoint_metadata(best("run")).state.step);
 }
 
-TEST_CASE("bug: a sample written to a device or a link replaced it") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run");
-  const std::string link = fixture.folder.path("link"), target = fixture.folder.write("target", "");
+TEST_CASE_FIXTURE(RunFixture, "bug: a sample written to a device or a link replaced it") {
+  must_train("toy", "run");
+  const std::string link = path("link"), target = write("target", "");
   std::filesystem::create_symlink(target, link);
-  CHECK(tapestry_run({"sample", fixture.folder.path("run"), "--out", link}).status == 0);
+  CHECK(tapestry_run("sample {} --out {}", path("run"), link).status == 0);
   CHECK(std::filesystem::is_symlink(link));
   CHECK(read_bytes(target).find('>') != std::string::npos);
 }
 
-TEST_CASE("training: the variants of a VAE and of a transformer run") {
-  const RunFixture fixture;
-  const std::pair<std::string, std::vector<std::string>> rows[] = {
-      {"vae", {"model.beta=4"}},
-      {"vae", {"model.beta=0"}},
-      {"vae", {"model.likelihood=gaussian"}},
-      {"vae", {"model.sigma=shared"}},
-      {"vae", {"model.sigma=none"}},
-      {"vae", {"model.sigma=none", "model.likelihood=gaussian", "model.reconstruction_weight=5"}},
+TEST_CASE_FIXTURE(RunFixture, "training: the variants of a VAE and of a transformer run") {
+  const std::pair<std::string, Words> rows[] = {
+      {"vae", "model.beta=4"},
+      {"vae", "model.beta=0"},
+      {"vae", "model.likelihood=gaussian"},
+      {"vae", "model.sigma=shared"},
+      {"vae", "model.sigma=none"},
+      {"vae", "model.sigma=none model.likelihood=gaussian model.reconstruction_weight=5"},
       {"vae", {"model.channels=[2, 3]"}},
-      {"vae", {"model.sigma=shared", "model.likelihood=gaussian", "model.activation=relu"}},
+      {"vae", "model.sigma=shared model.likelihood=gaussian model.activation=relu"},
       {"vae", {"model.hidden=[9, 7, 5]", "model.kl_warmup_steps=5", "train.micro_batches=7"}},
-      {"toy", {"data.kind=reverse", "model.norm=post", "model.positions=sinusoidal"}},
-      {"toy", {"model.positions=rotary", "train.checkpoint_activations=true"}},
-      {"toy", {"model.positions=none", "model.window=3"}},
-      {"toy", {"model.attention=random-features", "model.gate=true", "train.micro_batches=2"}},
-      {"toy", {"model.attention=random-features", "model.feature_map=positive"}},
-      {"text", {"model.attention=random-features", "model.features=7"}},
-      {"toy", {"data.kind=copy", "model.tied_embeddings=false", "model.bias=false"}},
-      {"toy", {"model.activation=gelu_tanh", "model.feed_forward=5", "model.heads=1"}},
-      {"toy", {"model.norm_kind=rms", "model.gated=true", "model.activation=silu"}},
+      {"toy", "data.kind=reverse model.norm=post model.positions=sinusoidal"},
+      {"toy", "model.positions=rotary train.checkpoint_activations=true"},
+      {"toy", "model.positions=none model.window=3"},
+      {"toy", "model.attention=random-features model.gate=true train.micro_batches=2"},
+      {"toy", "model.attention=random-features model.feature_map=positive"},
+      {"text", "model.attention=random-features model.features=7"},
+      {"toy", "data.kind=copy model.tied_embeddings=false model.bias=false"},
+      {"toy", "model.activation=gelu_tanh model.feed_forward=5 model.heads=1"},
+      {"toy", "model.norm_kind=rms model.gated=true model.activation=silu"},
       {"text",
-       {"model.norm_kind=rms", "model.positions=rotary", "model.rotary_pairs=halves",
-        "model.rotary_base=500", "model.rotary_scaling=llama3", "model.rotary_factor=2",
-        "model.rotary_original_context=6", "model.heads=2", "model.key_value_heads=1",
-        "model.head_width=6", "model.query_key_norm=true", "model.attention_bias=inputs",
-        "model.bias=false", "model.gated=true"}},
+       "model.norm_kind=rms model.positions=rotary model.rotary_pairs=halves model.rotary_base=500 "
+       "model.rotary_scaling=llama3 model.rotary_factor=2 model.rotary_original_context=6 "
+       "model.heads=2 model.key_value_heads=1 model.head_width=6 model.query_key_norm=true "
+       "model.attention_bias=inputs model.bias=false model.gated=true"},
       {"text",
-       {"model.attention_bias=none", "model.norm_epsilon=0.1", "model.norm=post",
-        "model.attention=random-features", "model.head_width=3", "model.query_key_norm=true"}},
-      {"toy", {"data.kind=addition", "optim.decay_all=true", "optim.schedule=linear"}},
-      {"text", {"optim.name=adamw", "data.validation_fraction=0.5", "model.layers=3"}}};
+       "model.attention_bias=none model.norm_epsilon=0.1 model.norm=post "
+       "model.attention=random-features model.head_width=3 model.query_key_norm=true"},
+      {"toy", "data.kind=addition optim.decay_all=true optim.schedule=linear"},
+      {"text", "optim.name=adamw data.validation_fraction=0.5 model.layers=3"}};
   int made = 0;
   for (const auto& [config, keys] : rows) {
     CAPTURE(keys.front());
-    std::vector<std::string> options = {"train.steps=6"};
-    options.insert(options.end(), keys.begin(), keys.end());
+    Words options = "train.steps=6" + keys;
     const std::string run = fmt::format("run-{}", made++);
-    fixture.must_train(config, run, options);
-    CHECK(std::isfinite(fixture.eval(run)["loss"].get<double>()));
-    CHECK(tapestry_run({"sample", fixture.folder.path(run), "--out", fixture.folder.path("sample")})
-              .status == 0);
+    must_train(config, run, options);
+    CHECK(std::isfinite(eval(run)["loss"].get<double>()));
+    CHECK(tapestry_run("sample {} --out {}", path(run), path("sample")).status == 0);
   }
 }
 
-TEST_CASE("bug: a single run was trained into a folder of seeds, which it hid") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "seeds", {"--seeds", "2", "train.steps=3"});
-  const Finished finished = fixture.train("toy", "seeds", {});
-  CHECK(finished.status == 2);
-  check_says(finished.err, {"seeds: holds runs of several seeds; give another --out"});
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: a single run was trained into a folder of seeds, which it hid") {
+  must_train("toy", "seeds", "--seeds 2 train.steps=3");
+  check_fails(train("toy", "seeds", {}),
+              {"seeds: holds runs of several seeds; give another --out"});
 }
 
 TEST_SUITE_END();

@@ -63,27 +63,28 @@ void make_run(const Run& run, const Config& config) {
   Trainer(*task, config, run, nullptr, never, alone, &lock).train();
 }
 
-Config tiny_language_model(const TemporaryFolder& folder,
-                           const std::vector<std::string>& more = {}) {
+Config tiny_language_model(const TemporaryFolder& folder, const Words& more = {}) {
   const std::string story = folder.write("story.txt", "to be or not to be, that is the question\n");
-  std::vector<std::string> overrides = {"data.path=" + story, "model.layers=1",  "model.heads=1",
-                                        "model.width=4",      "model.context=3", "train.steps=2",
-                                        "train.batch_size=2", "train.threads=1"};
-  overrides.insert(overrides.end(), more.begin(), more.end());
-  return parse_config("task = \"language-model\"", "test", overrides);
+  return parse_config(
+      "task = \"language-model\"", "test",
+      Words("data.path={} model.layers=1 model.heads=1 model.width=4 model.context=3 "
+            "train.steps=2 train.batch_size=2 train.threads=1",
+            story) +
+          more);
 }
 
 Config tiny_vae() {
   return parse_config("task = \"vae\"", "test",
-                      {"data.training_images=4", "data.test_images=2", "model.hidden=[2]",
-                       "model.latent=1", "train.steps=2", "train.batch_size=2"});
+                      Words("data.training_images=4 data.test_images=2 model.hidden=[2] "
+                            "model.latent=1 train.steps=2 train.batch_size=2"));
 }
 
 TEST_SUITE_BEGIN("files");
 
-TEST_CASE("safetensors: a round trip keeps names, order, dtypes, shapes, bytes and metadata") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path("file.safetensors");
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "safetensors: a round trip keeps names, order, dtypes, shapes, bytes and metadata") {
+  const std::string path = this->path("file.safetensors");
   const Safetensors files[] = {
       small_file(), {}, {{}, {{"only", "metadata"}}}, {{{"x", Array::zeros({0})}}, {}}};
   for (const Safetensors& written : files) {
@@ -95,15 +96,15 @@ TEST_CASE("safetensors: a round trip keeps names, order, dtypes, shapes, bytes a
       CHECK(read.tensors[i].first == written.tensors[i].first);
       CHECK(equal(read.tensors[i].second, written.tensors[i].second));
     }
-    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+    CHECK(std::distance(std::filesystem::directory_iterator(this->path()), {}) == 1);
   }
   CHECK(find_tensor(small_file(), "scalar")->rank() == 0);
   CHECK(find_tensor(small_file(), "no such name") == nullptr);
 }
 
-TEST_CASE("safetensors: another reader of the format finds what was written") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path("file.safetensors");
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "safetensors: another reader of the format finds what was written") {
+  const std::string path = this->path("file.safetensors");
   const Safetensors file = small_file();
   write_safetensors(path, file);
 
@@ -130,23 +131,22 @@ TEST_CASE("safetensors: another reader of the format finds what was written") {
   CHECK(last == 6);
 }
 
-TEST_CASE("safetensors: a file cut short is refused at every length") {
-  const TemporaryFolder folder;
-  write_safetensors(folder.path("whole"), small_file());
-  const std::string whole = read_bytes(folder.path("whole"));
+TEST_CASE_FIXTURE(TemporaryFolder, "safetensors: a file cut short is refused at every length") {
+  write_safetensors(path("whole"), small_file());
+  const std::string whole = read("whole");
   for (std::size_t length = 0; length < whole.size(); ++length) {
     CAPTURE(length);
-    check_says(read_error(folder.write("cut", whole.substr(0, length))),
-               {folder.path("cut") + ": "});
+    check_says(read_error(write("cut", whole.substr(0, length))), {path("cut") + ": "});
   }
-  check_says(read_error(folder.write("cut", whole.substr(0, whole.size() - 1))), {"truncated"});
-  check_says(read_error(folder.write("long", whole + "x")), {"long", "bytes of data"});
+  check_says(read_error(write("cut", whole.substr(0, whole.size() - 1))), {"truncated"});
+  check_says(read_error(write("long", whole + "x")), {"long", "bytes of data"});
 }
 
-TEST_CASE("safetensors: a header with any byte flipped is refused, or describes the same data") {
-  const TemporaryFolder folder;
-  write_safetensors(folder.path("whole"), small_file());
-  const std::string whole = read_bytes(folder.path("whole"));
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "safetensors: a header with any byte flipped is refused, or describes the same data") {
+  write_safetensors(this->path("whole"), small_file());
+  const std::string whole = this->read("whole");
   std::uint64_t length = 0;
   std::memcpy(&length, whole.data(), 8);
   int refused = 0;
@@ -156,7 +156,7 @@ TEST_CASE("safetensors: a header with any byte flipped is refused, or describes 
       CAPTURE(flip);
       std::string damaged = whole;
       damaged[i] = static_cast<char>(damaged[i] ^ flip);
-      const std::string path = folder.write("damaged", damaged);
+      const std::string path = write("damaged", damaged);
       Safetensors read;
       if (!message_of([&] { read = read_safetensors(path); }).empty()) {
         ++refused;
@@ -228,8 +228,7 @@ TEST_CASE("safetensors: headers that lie are told so") {
       {"{\"__metadata__\": {\"a\": 1}}", 0, {"__metadata__: expected a map of strings"}},
       {"{\"__metadata__\": \"a\"}", 0, {"__metadata__: expected a map of strings"}},
       {"{\"__metadata__\": {\"a\": {\"b\": \"c\"}}}", 0, {"__metadata__"}},
-      {"{\"\xff\": 1}", 0, {"header at byte 8"}},
-  };
+      {"{\"\xff\": 1}", 0, {"header at byte 8"}}};
   const TemporaryFolder folder;
   reset_peak_memory();
   const std::int64_t before = memory_use().peak_bytes_in_use;
@@ -245,8 +244,7 @@ TEST_CASE("safetensors: headers that lie are told so") {
   CHECK(memory_use().peak_bytes_in_use - before < 1000);  // nothing of the sizes they claim
 }
 
-TEST_CASE("safetensors: header lengths that lie, and what is no file") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "safetensors: header lengths that lie, and what is no file") {
   const std::string good = file_of("{}", 0);
   for (const std::uint64_t length :
        {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{3}, std::uint64_t{100'000'001},
@@ -254,18 +252,18 @@ TEST_CASE("safetensors: header lengths that lie, and what is no file") {
     CAPTURE(length);
     std::string lie = good;
     std::memcpy(lie.data(), &length, 8);
-    check_says(read_error(folder.write("lie", lie)), {"lie: "});
+    check_says(read_error(write("lie", lie)), {"lie: "});
   }
-  CHECK(read_error(folder.write("good", good)).empty());
-  check_says(read_error(folder.path("missing")), {"missing: cannot be opened: No such file"});
-  check_says(read_error(folder.path()), {folder.path() + ": is a folder"});
+  CHECK(read_error(write("good", good)).empty());
+  check_says(read_error(path("missing")), {"missing: cannot be opened: No such file"});
+  check_says(read_error(path()), {path() + ": is a folder"});
   check_says(read_error("/dev/null"), {"/dev/null: is a pipe or a device"});
 }
 
-TEST_CASE("safetensors: a tensor's name cannot break a message into lines") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "safetensors: a tensor's name cannot break a message into lines") {
   const std::string header = R"({"a\nb": {"dtype": "F15", "shape": [], "data_offsets": [0, 0]}})";
-  check_says(read_error(folder.write("file", file_of(header, 0))), {"tensor a\\x0ab: dtype F15"});
+  check_says(read_error(write("file", file_of(header, 0))), {"tensor a\\x0ab: dtype F15"});
 }
 
 // --- writing ---
@@ -281,9 +279,9 @@ std::string write_error(const std::string& path) {
   return "";
 }
 
-TEST_CASE("bug: a file was written through a link that lay where it is written aside") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path("file"), other = folder.write("other", "mine");
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: a file was written through a link that lay where it is written aside") {
+  const std::string path = this->path("file"), other = write("other", "mine");
   std::filesystem::create_symlink(other, path + ".tmp");
   write_safetensors(path, small_file());
   CHECK(read_bytes(other) == "mine");
@@ -291,18 +289,19 @@ TEST_CASE("bug: a file was written through a link that lay where it is written a
   CHECK(read_safetensors(path).tensors.size() == small_file().tensors.size());
 }
 
-TEST_CASE("bug: a file NAME.tmp of somebody else's was removed where NAME was written") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path("file"), other = folder.write("file.tmp", "mine");
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: a file NAME.tmp of somebody else's was removed where NAME was written") {
+  const std::string path = this->path("file"), other = write("file.tmp", "mine");
   write_safetensors(path, small_file());
   CHECK(read_bytes(other) == "mine");
-  CHECK_THROWS_AS(write_safetensors(folder.path("no/file"), small_file()), std::runtime_error);
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
+  CHECK_THROWS_AS(write_safetensors(this->path("no/file"), small_file()), std::runtime_error);
+  CHECK(std::distance(std::filesystem::directory_iterator(this->path()), {}) == 2);
 }
 
-TEST_CASE("safetensors: a write that fails leaves the old file whole and nothing beside it") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path("file");
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "safetensors: a write that fails leaves the old file whole and nothing beside it") {
+  const std::string path = this->path("file");
   write_safetensors(path, small_file());
 
   const std::string before = read_bytes(path);
@@ -318,31 +317,31 @@ TEST_CASE("safetensors: a write that fails leaves the old file whole and nothing
   std::signal(SIGXFSZ, old_handler);
   check_says(message, {path, "File too large"});
   CHECK(read_bytes(path) == before);
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+  CHECK(std::distance(std::filesystem::directory_iterator(this->path()), {}) == 1);
 
-  CHECK_THROWS_AS(write_safetensors(folder.path("no/such/folder/file"), small_file()),
+  CHECK_THROWS_AS(write_safetensors(this->path("no/such/folder/file"), small_file()),
                   std::runtime_error);
 }
 
-TEST_CASE("bug: a file that could not be renamed was left as .tmp") {
-  const TemporaryFolder folder;
-  std::filesystem::create_directories(folder.path("a-folder/inside"));
-  CHECK_THROWS_AS(write_safetensors(folder.path("a-folder"), small_file()), std::runtime_error);
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a file that could not be renamed was left as .tmp") {
+  std::filesystem::create_directories(path("a-folder/inside"));
+  CHECK_THROWS_AS(write_safetensors(path("a-folder"), small_file()), std::runtime_error);
+  CHECK(std::distance(std::filesystem::directory_iterator(path()), {}) == 1);
 }
 
 // --- checkpoints ---
 
-TEST_CASE("checkpoint: a round trip keeps parameters, optimizer, state, config and memory") {
-  const TemporaryFolder folder;
-  const Config config = tiny_language_model(folder);
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "checkpoint: a round trip keeps parameters, optimizer, state, config and memory") {
+  const Config config = tiny_language_model(*this);
   const auto task = make_task({config});
   const auto parameters = task->model().parameters();
   AdamW optimizer(parameters, {});
   for (auto [name, array] : whole_state(optimizer))
     Random(7, Stream::data).fill_normal(array, 0, 1);
   const TrainingState state{.step = 12, .position = 345, .best_loss = 1.0 / 3, .elapsed_s = 0.1};
-  const std::string path = folder.path("checkpoint");
+  const std::string path = this->path("checkpoint");
   save_checkpoint(into(path), *task, whole_state(optimizer), config, state);
 
   const auto loaded = load_checkpoint(path);
@@ -372,19 +371,17 @@ TEST_CASE("checkpoint: a round trip keeps parameters, optimizer, state, config a
     CHECK(equal(slots[i].second, other_slots[i].second));
 }
 
-TEST_CASE("checkpoint: no best loss yet is infinity, and reads back") {
-  const TemporaryFolder folder;
-  const Config config = tiny_language_model(folder);
+TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: no best loss yet is infinity, and reads back") {
+  const Config config = tiny_language_model(*this);
   const auto task = make_task({config});
-  save_checkpoint(into(folder.path("c")), *task, whole_state(AdamW(task->model().parameters(), {})),
+  save_checkpoint(into(path("c")), *task, whole_state(AdamW(task->model().parameters(), {})),
                   config, {});
-  CHECK(std::isinf(load_checkpoint(folder.path("c")).state.best_loss));
+  CHECK(std::isinf(load_checkpoint(path("c")).state.best_loss));
 }
 
-TEST_CASE("checkpoint: what does not fit is named") {
-  const TemporaryFolder folder;
-  const Run run(folder.path("run"));
-  make_run(run, tiny_language_model(folder));
+TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: what does not fit is named") {
+  const Run run(path("run"));
+  make_run(run, tiny_language_model(*this));
   const Safetensors good = read_safetensors(run.checkpoint());
   const std::string first = good.tensors.front().first;
   struct Row {
@@ -422,8 +419,7 @@ TEST_CASE("checkpoint: what does not fit is named") {
       {metadata("config", "task = \"language-model\"\nmodel.width = 8"), {first, "expects"}},
       {metadata("task.vocabulary", "[1]"), {"damaged"}},
       {metadata("task.vocabulary", "[\"a\""), {"damaged"}},
-      {metadata("task.vocabulary", "[\"a\"]"), {first, "expects"}},
-  };
+      {metadata("task.vocabulary", "[\"a\"]"), {first, "expects"}}};
   std::filesystem::remove(run.best());
   for (const Row& row : rows) {
     CAPTURE(&row - rows);
@@ -439,15 +435,12 @@ TEST_CASE("checkpoint: what does not fit is named") {
   CHECK(load_trained(run.folder(), {}, false).state.step == 2);
 }
 
-TEST_CASE("checkpoint: what a task has kept and is missing is named") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: what a task has kept and is missing is named") {
   for (const auto& [name, task] : std::map<std::string, std::string>{
            {"clothes-vit", "image-classification"}, {"waves", "forecast"}}) {
     CAPTURE(name);
-    const Run run(folder.path(name));
-    std::vector<std::string> settings = small(task);
-    settings.push_back("train.steps=1");
-    make_run(run, load_config(name, settings));
+    const Run run(path(name));
+    make_run(run, load_config(name, small(task) + "train.steps=1"));
     const Safetensors good = read_safetensors(run.best());
     for (const auto& [key, value] : good.metadata) {
       if (!key.starts_with("task.")) continue;
@@ -461,10 +454,9 @@ TEST_CASE("checkpoint: what a task has kept and is missing is named") {
   }
 }
 
-TEST_CASE("checkpoint: the optimizer's tensors are checked as well") {
-  const TemporaryFolder folder;
-  const Run run(folder.path("run"));
-  const Config config = tiny_language_model(folder);
+TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: the optimizer's tensors are checked as well") {
+  const Run run(path("run"));
+  const Config config = tiny_language_model(*this);
   make_run(run, config);
   Safetensors file = read_safetensors(run.checkpoint());
   std::erase_if(file.tensors, [](const auto& tensor) {
@@ -478,10 +470,11 @@ TEST_CASE("checkpoint: the optimizer's tensors are checked as well") {
              {run.checkpoint(), "optimizer.second_moment.final_norm.weight", "is missing"});
 }
 
-TEST_CASE("checkpoint: one with any header byte flipped is refused or used, and never worse") {
-  const TemporaryFolder folder;
-  for (const Config& config : {tiny_language_model(folder), tiny_vae()}) {
-    const Run run(folder.path(config[key::task]));
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "checkpoint: one with any header byte flipped is refused or used, and never worse") {
+  for (const Config& config : {tiny_language_model(*this), tiny_vae()}) {
+    const Run run(this->path(config[key::task]));
     make_run(run, config);
     const std::string whole = read_bytes(run.checkpoint());
     std::uint64_t length = 0;
@@ -491,7 +484,7 @@ TEST_CASE("checkpoint: one with any header byte flipped is refused or used, and 
       CAPTURE(i);
       std::string damaged = whole;
       damaged[i] = static_cast<char>(damaged[i] ^ (i % 3 == 0 ? 0x01 : i % 3 == 1 ? 0x10 : 0x80));
-      const std::string path = folder.write("damaged", damaged);
+      const std::string path = write("damaged", damaged);
       if (message_of([&] { load_trained(path, {}, false); }).empty())
         ++used;
       else

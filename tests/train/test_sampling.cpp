@@ -117,10 +117,9 @@ TEST_CASE("generate: a repetition penalty, as transformers has it") {
   CHECK(greedy({-1.0F, -1.4F, -3.0F}, {0}, 1) == Tokens{0, 0, 0, 0, 0, 0});
 }
 
-TEST_CASE("sample: a text is shown piece by piece while it is made") {
-  const RunFixture fixture;
-  fixture.must_train("text", "run", {"train.steps=2"});
-  const TrainedModel trained = load_trained(fixture.folder.path("run"), {}, false);
+TEST_CASE_FIXTURE(RunFixture, "sample: a text is shown piece by piece while it is made") {
+  must_train("text", "run", "train.steps=2");
+  const TrainedModel trained = load_trained(path("run"), {}, false);
   const Sample sample =
       spec_of(trained.config)
           .samples.show(*trained.task, {{"prompt", "green"}, {"tokens", "12"}, {"stop", "zz"}});
@@ -131,82 +130,65 @@ TEST_CASE("sample: a text is shown piece by piece while it is made") {
   CHECK(pieces.back() == "\n");
 }
 
-TEST_CASE("sample: prompts from files, stops, and what is wrong with them") {
-  const RunFixture fixture;
-  fixture.must_train("text", "run", {"train.steps=2"});
-  fixture.folder.write("prompt", "green\n");
-  fixture.folder.write("latin", "caf\xE9");
-  const auto sample = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"sample", "run", "--tokens", "30"});
-    return tapestry_run(more, {.folder = fixture.folder.path()});
+TEST_CASE_FIXTURE(RunFixture, "sample: prompts from files, stops, and what is wrong with them") {
+  must_train("text", "run", "train.steps=2");
+  write("prompt", "green\n");
+  write("latin", "caf\xE9");
+  const auto sample = [&](const Words& more) {
+    return tapestry_run("sample run --tokens 30" + more, {.folder = path()});
   };
-  const std::string whole = sample({"--prompt", "green"}).out;
-  CHECK(sample({"--prompt-file", "prompt"}).out == whole);
+  const std::string whole = sample("--prompt green").out;
+  CHECK(sample("--prompt-file prompt").out == whole);
   const std::string program = std::string(TAPESTRY_EMULATOR) + " " + TAPESTRY_BINARY;
   CHECK(run_program(
             {"sh", "-c", "printf green | " + program + " sample run --tokens 30 --prompt-file -"},
-            {.folder = fixture.folder.path()})
+            {.folder = path()})
             .out == whole);
   for (std::size_t at = 6; at < 30; at += 5) {
     const std::string stop = whole.substr(at, 2),
                       said = sample({"--prompt", "green", "--stop", stop}).out;
     CHECK(said == whole.substr(0, whole.find(stop, 5)) + "\n");
   }
-  CHECK(sample({"--prompt", "green", "--stop", "reen"}).out.starts_with("green"));
+  CHECK(sample("--prompt green --stop reen").out.starts_with("green"));
   for (const auto& [first, second] : {std::pair{12, 24}, {24, 12}})
     CHECK(sample({"--prompt", "green", "--stop", whole.substr(first, 4), "--stop",
                   whole.substr(second, 4)})
               .out == sample({"--prompt", "green", "--stop", whole.substr(12, 4)}).out);
-  CHECK(sample({"--tokens", "3", "--tokens", "4"}).status == 2);
+  CHECK(sample("--tokens 3 --tokens 4").status == 2);
   sample({"--prompt", "green", "--stop", whole.substr(20, 2), "--out", "text"});
-  CHECK(read_bytes(fixture.folder.path("text")) ==
-        sample({"--prompt", "green", "--stop", whole.substr(20, 2)}).out);
-  CHECK(sample({"--prompt", "green", "--repetition-penalty", "3"}).out != whole);
-  CHECK(sample({"--min-p", "1"}).out == sample({"--temperature", "0"}).out);
-  struct Row {
-    std::vector<std::string> words, parts;
-  };
-  const Row rows[] = {
-      {{"--prompt-file", "none"}, {"none: cannot be opened"}},
-      {{"--prompt-file", "latin"}, {"latin: byte 3 (line 1): 0xe9 is not UTF-8"}},
-      {{"--prompt", "wall", "--prompt-file", "prompt"}, {"--prompt-file prompt: is not used with"}},
-      {{"--prompt-file", "/dev/zero"}, {"/dev/zero: is a pipe or a device"}},
-      {{"--min-p", "2"}, {"--min-p 2: expected between 0 and 1"}},
-      {{"--repetition-penalty", "0"}, {"--repetition-penalty 0: expected between 0.01 and 100"}},
-  };
-  for (const Row& row : rows) {
-    const Finished finished = sample(row.words);
-    CHECK(finished.status == 2);
-    CHECK(finished.out.empty());
-    CHECK(lines_of(finished.err).size() == 1);
-    check_says(finished.err, row.parts);
-  }
+  CHECK(read("text") == sample({"--prompt", "green", "--stop", whole.substr(20, 2)}).out);
+  CHECK(sample("--prompt green --repetition-penalty 3").out != whole);
+  CHECK(sample("--min-p 1").out == sample("--temperature 0").out);
+  const Refusal rows[] = {
+      {"--prompt-file none", {"none: cannot be opened"}},
+      {"--prompt-file latin", {"latin: byte 3 (line 1): 0xe9 is not UTF-8"}},
+      {"--prompt wall --prompt-file prompt", {"--prompt-file prompt: is not used with"}},
+      {"--prompt-file /dev/zero", {"/dev/zero: is a pipe or a device"}},
+      {"--min-p 2", {"--min-p 2: expected between 0 and 1"}},
+      {"--repetition-penalty 0", {"--repetition-penalty 0: expected between 0.01 and 100"}}};
+  for (const Refusal& row : rows) check_refused(sample(row.words), row.parts);
 }
 
-TEST_CASE("sample: a text ends with the token that ends documents") {
-  const RunFixture fixture;
-  fixture.folder.write("letters.txt", "a b\nc d\ne f\n");
+TEST_CASE_FIXTURE(RunFixture, "sample: a text ends with the token that ends documents") {
+  write("letters.txt", "a b\nc d\ne f\n");
   // A model that has seen nothing else than short documents: every second token is an end.
-  fixture.folder.write("tokenizer.json", small_tokenizer("a b c d e f", 262).to_json());
+  write("tokenizer.json", small_tokenizer("a b c d e f", 262).to_json());
   std::string text;
   for (int i = 0; i < 200; ++i) text += "ab\n";
-  fixture.folder.write("lines.txt", text);
-  const RunOptions here{.folder = fixture.folder.path()};
-  REQUIRE(tapestry_run({"tokens", "lines.txt", "--documents", "lines", "--tokenizer",
-                        "tokenizer.json", "--out", "shards"},
+  write("lines.txt", text);
+  const RunOptions here{.folder = path()};
+  REQUIRE(tapestry_run("tokens lines.txt --documents lines --tokenizer tokenizer.json --out shards",
                        here)
               .status == 0);
-  fixture.must_train("text", "run",
-                     {"data.path=" + fixture.folder.path("shards"), "train.steps=60",
-                      "optim.learning_rate=0.01", "model.dropout=0"});
-  const auto sample = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"sample", "run", "--temperature", "0"};
-    words.insert(words.end(), more.begin(), more.end());
-    return tapestry_run(words, here).out;
+  must_train("text", "run",
+             Words("data.path={} train.steps=60 optim.learning_rate=0.01 model.dropout=0",
+                   path("shards")));
+  const auto sample = [&](const Words& more) {
+    return tapestry_run("sample run --temperature 0" + more, here).out;
   };
   CHECK(sample({}) == "ab\n");
-  CHECK(sample({"--prompt", "a"}) == "ab\n");
-  CHECK(sample({"--count", "2"}) == "ab\n---\nab\n");
+  CHECK(sample("--prompt a") == "ab\n");
+  CHECK(sample("--count 2") == "ab\n---\nab\n");
 }
 
 TEST_SUITE_END();

@@ -10,74 +10,67 @@ namespace {
 
 TEST_SUITE_BEGIN("training");
 
-TEST_CASE("bug: Ctrl-C was not noticed before an evaluation had ended") {
-  const RunFixture fixture;
-  fixture.folder.write("long.txt", story(400));
+TEST_CASE_FIXTURE(RunFixture, "bug: Ctrl-C was not noticed before an evaluation had ended") {
+  write("long.txt", story(400));
   // An evaluation of 13000 batches after each of two steps.
-  const std::vector<std::string> keys = {"data.path=" + fixture.folder.path("long.txt"),
+  const std::vector<std::string> keys = {"data.path=" + path("long.txt"),
                                          "data.validation_fraction=0.8",
                                          "train.eval_batch_size=1",
                                          "model.context=1",
                                          "train.steps=2",
                                          "train.eval_every=1",
                                          "train.log_every=1"};
-  fixture.must_train("text", "whole", keys);
-  std::vector<std::string> more = keys;
+  must_train("text", "whole", keys);
+  Words more = keys;
   for (const std::int64_t step : {1, 2}) {
     CAPTURE(step);
     const std::string trained = fmt::format("{{\"step\":{},\"split\":\"train\"", step);
-    const std::string metrics = fixture.folder.path("run/metrics.jsonl");
+    const std::string metrics = path("run/metrics.jsonl");
     const Finished stopped =
-        fixture.train("text", "run", more,
-                      {.when =
-                           [&] {
-                             return std::filesystem::exists(metrics) &&
-                                    read_bytes(metrics).find(trained) != std::string::npos;
-                           },
-                       .signal = SIGINT});
+        train("text", "run", more,
+              {.when =
+                   [&] {
+                     return std::filesystem::exists(metrics) &&
+                            read_bytes(metrics).find(trained) != std::string::npos;
+                   },
+               .signal = SIGINT});
     CHECK(stopped.status == 130);
     check_says(stopped.out, {fmt::format("stopped after step {};", step)});
-    CHECK(fixture.metrics("run").back()["split"] == "train");
-    CHECK(load_checkpoint(fixture.checkpoint("run")).state.evaluation_due);
+    CHECK(this->metrics("run").back()["split"] == "train");
+    CHECK(load_checkpoint(checkpoint("run")).state.evaluation_due);
     if (step == 1) more.push_back("--resume");
   }
-  fixture.must_train("text", "run", more);
-  check_same_run(fixture, "whole", "run");
+  must_train("text", "run", more);
+  check_same_run(*this, "whole", "run");
 }
 
-TEST_CASE("training: nohup keeps SIGHUP from ending it") {
-  const RunFixture fixture;
-  const std::string run = fixture.folder.path("run");
-  const Finished finished = run_program(
-      with_sets({"nohup", TAPESTRY_BINARY, "train", fixture.folder.path("toy.toml"), "--out", run}),
-      {.when = when_holds(run + "/metrics.jsonl"), .signal = SIGHUP});
-  CHECK(finished.status == 0);
-  CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 40);
+TEST_CASE_FIXTURE(RunFixture, "training: nohup keeps SIGHUP from ending it") {
+  const std::string run = path("run");
+  must(run_program(with_sets({"nohup", TAPESTRY_BINARY, "train", path("toy.toml"), "--out", run}),
+                   {.when = when_holds(run + "/metrics.jsonl"), .signal = SIGHUP}));
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 40);
 }
 
-TEST_CASE("bug: a terminal that was closed ended the training, without a checkpoint") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: a terminal that was closed ended the training, without a checkpoint") {
   const std::string command = fmt::format(
       "{} train {} --out {} --set train.eval_every=1 --set train.steps=200 "
       "--set train.checkpoint_every=0 > /dev/full",
-      TAPESTRY_BINARY, fixture.folder.path("toy.toml"), fixture.folder.path("run"));
-  const Finished finished = run_program({"sh", "-c", command});
-  CHECK(finished.status == 1);  // what it came to could not be said
-  CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 200);
+      TAPESTRY_BINARY, path("toy.toml"), path("run"));
+  CHECK(run_program({"sh", "-c", command}).status == 1);  // what it came to could not be said
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 200);
 }
 
-TEST_CASE("bug: a training whose reader had gone was called a failure") {
-  const RunFixture fixture;
+TEST_CASE_FIXTURE(RunFixture, "bug: a training whose reader had gone was called a failure") {
   const std::string command = fmt::format(
       "({} train {} --out {} --set train.eval_every=1 --set train.steps=200; echo $? > {}) | head "
       "-1",
-      TAPESTRY_BINARY, fixture.folder.path("toy.toml"), fixture.folder.path("run"),
-      fixture.folder.path("status"));
+      TAPESTRY_BINARY, path("toy.toml"), path("run"), path("status"));
   const Finished finished = run_program({"sh", "-c", command});
   CHECK(lines_of(finished.out).size() == 1);
   CHECK(finished.err.empty());
-  CHECK(read_bytes(fixture.folder.path("status")) == "0\n");
-  CHECK(load_checkpoint(fixture.checkpoint("run")).state.step == 200);
+  CHECK(read("status") == "0\n");
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 200);
 }
 
 TEST_CASE("bug: an error was written behind the line of progress") {
@@ -87,11 +80,11 @@ TEST_CASE("bug: an error was written behind the line of progress") {
   }
   const RunFixture fixture;
   std::string command = fmt::format("{} train {} --out {}", TAPESTRY_BINARY,
-                                    fixture.folder.path("toy.toml"), fixture.folder.path("run"));
-  for (const char* key :
-       {"optim.name=sgd", "optim.learning_rate=1000", "train.log_every=1", "train.eval_every=0",
-        "optim.warmup_steps=1000000", "train.batch_size=64", "train.steps=1000000",
-        "optim.momentum=1", "optim.clip_norm=0", "optim.weight_decay=0"})
+                                    fixture.path("toy.toml"), fixture.path("run"));
+  for (const std::string& key :
+       Words("optim.name=sgd optim.learning_rate=1000 train.log_every=1 train.eval_every=0 "
+             "optim.warmup_steps=1000000 train.batch_size=64 train.steps=1000000 optim.momentum=1 "
+             "optim.clip_norm=0 optim.weight_decay=0"))
     command += fmt::format(" --set {}", key);
   const Finished finished = run_program({"script", "-qec", command, "/dev/null"});  // a terminal
   CHECK(finished.status == 1);

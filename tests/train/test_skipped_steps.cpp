@@ -53,12 +53,11 @@ class PoisonedTask final : public Task {
   PoisonedImages images_;
 };
 
-Config images_config(const std::vector<std::string>& more) {
-  std::vector<std::string> overrides = {"train.steps=20", "train.log_every=1",
-                                        "train.micro_batches=7", "optim.name=adam",
-                                        "train.average_decay=0.9"};
-  overrides.insert(overrides.end(), more.begin(), more.end());
-  return parse_config(vae_toml, "vae.toml", overrides);
+Config images_config(const Words& more) {
+  return parse_config(vae_toml, "vae.toml",
+                      "train.steps=20 train.log_every=1 train.micro_batches=7 optim.name=adam "
+                      "train.average_decay=0.9" +
+                          more);
 }
 
 // Trains into a folder, from its checkpoint if it has one.
@@ -83,9 +82,9 @@ std::vector<Json> lines_of_run(const Run& run) {
 
 TEST_SUITE_BEGIN("bad steps");
 
-TEST_CASE("bad steps: a step with an infinity in its data moves nothing, and is counted") {
-  const TemporaryFolder folder;
-  const Run run(folder.path());
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bad steps: a step with an infinity in its data moves nothing, and is counted") {
+  const Run run(path());
   // 30 images, 7 a step: the poisoned one comes once in each epoch, four times in 20 steps.
   const TrainingState state = train_poisoned(images_config({"train.max_bad_steps=9"}), run);
   CHECK(state.step == 20);
@@ -121,15 +120,14 @@ TEST_CASE("bad steps: what is left out changes nothing but count, position and t
   CHECK(trainer.state().skipped.count > 0);
 }
 
-TEST_CASE("bad steps: a run that goes on after some of them ends in the same bits") {
-  const TemporaryFolder folder;
-  const std::vector<std::vector<std::string>> kinds = {
-      {"train.max_bad_steps=9"},
-      {"train.max_bad_steps=60", "train.bad_step_factor=1.2", "train.steps=90"}};
-  for (const std::vector<std::string>& kind : kinds) {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bad steps: a run that goes on after some of them ends in the same bits") {
+  const std::vector<Words> kinds = {
+      "train.max_bad_steps=9", "train.max_bad_steps=60 train.bad_step_factor=1.2 train.steps=90"};
+  for (const Words& kind : kinds) {
     CAPTURE(kind.back());
-    const Run whole(folder.path(fmt::format("whole-{}", kind.size()))),
-        parted(folder.path(fmt::format("parted-{}", kind.size())));
+    const Run whole(path(fmt::format("whole-{}", kind.size()))),
+        parted(path(fmt::format("parted-{}", kind.size())));
     for (const Run& run : {whole, parted}) std::filesystem::create_directory(run.folder());
     const Config config = images_config(kind);
     const TrainingState state = train_poisoned(config, whole);
@@ -137,9 +135,9 @@ TEST_CASE("bad steps: a run that goes on after some of them ends in the same bit
     CHECK(state.skipped.count < state.step / 2);
     const std::int64_t steps = config[key::steps];
     for (const std::int64_t until : {steps * 2 / 3, steps - 3, steps}) {
-      std::vector<std::string> more = kind;
-      more.push_back(fmt::format("train.steps={}", until));
-      CHECK(train_poisoned(images_config(more), parted).step == until);
+      CHECK(
+          train_poisoned(images_config(kind + fmt::format("train.steps={}", until)), parted).step ==
+          until);
     }
     const auto a = load_checkpoint(whole.checkpoint()), b = load_checkpoint(parted.checkpoint());
     CHECK(a.state.skipped.count == b.state.skipped.count);
@@ -162,8 +160,7 @@ TEST_CASE("bad steps: one more than allowed ends the run, and names the data tha
     check_says(message, {"step ", "the loss is ",
                          "the data are not finite: training example 17; micro-batch ",
                          " of 7: training examples 17;", " has no checkpoint yet"});
-    CHECK((message.find("after 1 skipped step (train.max_bad_steps)") != std::string::npos) ==
-          (most == "1"));
+    CHECK((contains(message, "after 1 skipped step (train.max_bad_steps)")) == (most == "1"));
     CHECK(lines_of(message).size() == 1);
   }
 }
@@ -235,14 +232,14 @@ TEST_CASE("explanation: where every op is finite, the largest gradients are name
   check_says(explain_step(parts, alone), {"parameter slope is not finite"});
 }
 
-TEST_CASE("training: a learning rate beyond all bounds explains itself, also in an evaluation") {
-  const RunFixture fixture;
-  const std::vector<std::string> wild = {"optim.name=sgd", "optim.learning_rate=1000",
-                                         "optim.schedule=constant", "optim.warmup_steps=0",
-                                         "optim.clip_norm=0"};
-  const auto failed = [&](const std::string& run, std::vector<std::string> more) {
-    more.insert(more.begin(), wild.begin(), wild.end());
-    const Finished finished = fixture.train("toy", run, more);
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "training: a learning rate beyond all bounds explains itself, also in an evaluation") {
+  const Words wild =
+      "optim.name=sgd optim.learning_rate=1000 optim.schedule=constant optim.warmup_steps=0 "
+      "optim.clip_norm=0";
+  const auto failed = [&](const std::string& run, const Words& more) {
+    const Finished finished = train("toy", run, wild + more);
     CHECK(finished.status == 1);
     CHECK(lines_of(finished.err).size() == 1);
     return finished;
@@ -256,15 +253,14 @@ TEST_CASE("training: a learning rate beyond all bounds explains itself, also in 
   check_says(left_out.err, {"after 2 skipped steps (train.max_bad_steps): ", "the output of "});
 }
 
-TEST_CASE("bad steps: a checkpoint whose count or norms cannot be is refused") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run", {"train.steps=3"});
+TEST_CASE_FIXTURE(RunFixture, "bad steps: a checkpoint whose count or norms cannot be is refused") {
+  must_train("toy", "run", "train.steps=3");
   const auto refused = [&](const std::string& name, const std::string& value) {
-    Safetensors file = read_safetensors(fixture.checkpoint("run"));
+    Safetensors file = read_safetensors(checkpoint("run"));
     file.metadata[name] = value;
     file.metadata["xxh3"] = metadata_checksum(file.metadata);
-    write_safetensors(fixture.folder.path("forged"), file);
-    return message_of([&] { load_checkpoint(fixture.folder.path("forged")); });
+    write_safetensors(path("forged"), file);
+    return message_of([&] { load_checkpoint(path("forged")); });
   };
   for (const std::string norms : {"1 x", "-1", "nan", "1e999"})
     check_says(refused("gradient_norms", norms),

@@ -105,91 +105,78 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
     const SmallData fixture = small_data_of(task, value("data.kind"));
     const TemporaryFolder folder;
     for (const auto& [file, content] : fixture.files) folder.write(file, content);
-    const auto run = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
-      words.insert(words.end(), more.begin(), more.end());
-      if (words.front() != "sample" && words.front() != "report")
-        words.insert(words.end(), fixture.data.begin(), fixture.data.end());
-      const Finished finished = tapestry_run(with_sets(words), {.folder = folder.path()});
-      INFO(finished.err);
-      CHECK(finished.status == 0);
-      return finished.out;
+    const auto run = [&](const Words& words, const Words& more) {
+      const bool with_data = words.front() != "sample" && words.front() != "report";
+      return must(tapestry_run(words + more + (with_data ? fixture.data : Words()),
+                               {.folder = folder.path()}))
+          .out;
     };
     // At its own size, but for the data: three steps, and two more.
-    std::vector<std::string> few = {"train.eval_every=2", "train.checkpoint_every=1",
-                                    "train.log_every=1"};
-    std::vector<std::string> smaller = small(task);
-    for (const std::string& key : small_preset(config)) {
-      few.push_back(key);
-      smaller.push_back(key);
-    }
-    few.insert(few.end(), fixture.few.begin(), fixture.few.end());
-    std::vector<std::string> more = few;
-    few.push_back("train.steps=3");
-    more.insert(more.end(), {"train.steps=5", "--resume"});
+    const Words smaller = small(task) + small_preset(config),
+                all = "train.eval_every=2 train.checkpoint_every=1 train.log_every=1" +
+                      Words(small_preset(config)) + fixture.few,
+                few = all + "train.steps=3";
+    Words more = all + "train.steps=5 --resume";
     if (value("optim.schedule") != "constant") more.push_back("optim.decay_steps=5");
-    run({"train", name, "--out", "run"}, few);
-    const Json planned = Json::parse(run({"plan", name, "--seconds", "0", "--json"}, few));
+    run(Words("train {} --out run", name), few);
+    const Json planned = Json::parse(run(Words("plan {} --seconds 0 --json", name), few));
     const double held = tensor_bytes(folder.path("run"));
     CHECK(planned["bytes"]["tensors"].get<double>() == doctest::Approx(held).epsilon(0.1));
-    const std::string said = run({"train", name, "--out", "run"}, more);
+    const std::string said = run(Words("train {} --out run", name), more);
     check_says(said, {"from step 3", "done after", "loss"});
     const std::string expected = value("expected.data");
     if (!is_preset(config) && (expected.empty() || expected == "built-in"))
       check_says(said, {" reached; not compared with expected.value: "});
-    const auto metrics = lines_of(read_bytes(folder.path("run/metrics.jsonl")));
+    const auto metrics = lines_of(folder.read("run/metrics.jsonl"));
     const bool tests = Json::parse(metrics.back())["split"] == "test";
-    CHECK(tests == (said.find("test_loss") != std::string::npos));
+    CHECK(tests == (contains(said, "test_loss")));
     CHECK(metrics.size() == 5 + 4 + tests);  // evaluated at 2, 3, 4 and 5
-    const Json result = Json::parse(run({"eval", "run", "--json"}, {}));
+    const Json result = Json::parse(run("eval run --json", {}));
     double lowest = INFINITY;  // of the evaluations, as metrics.jsonl has them
     for (const std::string& line : metrics)
       if (const Json recorded = Json::parse(line); recorded["split"] == "val")
         lowest = std::min(lowest, recorded["loss"].get<double>());
     CHECK(result["loss"] == lowest);
     CHECK(load_checkpoint(folder.path("run/checkpoint.safetensors")).state.step == 5);
-    CHECK(parse_config(read_bytes(folder.path("run/config.toml")), "config", {})[key::name] ==
-          name);
+    CHECK(parse_config(folder.read("run/config.toml"), "config", {})[key::name] == name);
 
-    check_says(run({"verify", "run", "--from", "checkpoint"}, {}),
-               {"bitwise identical: step 5 of 5"});
-    check_says(run({"replay", "run", "--step", "2"}, {}), {": step 2, trained again from step 0"});
+    check_says(run("verify run --from checkpoint", {}), {"bitwise identical: step 5 of 5"});
+    check_says(run("replay run --step 2", {}), {": step 2, trained again from step 0"});
 
-    run({"report", "run"}, {});
-    const std::string page = read_bytes(folder.path("run/report.html"));
+    run("report run", {});
+    const std::string page = folder.read("run/report.html");
     CHECK_MESSAGE(page.size() < 5'000'000, page.size());
-    CHECK(page.find("data-show=\"curves\"") != std::string::npos);
-    CHECK(page.find("data-of=\"data-2\"") != std::string::npos);  // something that it learned
+    CHECK(contains(page, "data-show=\"curves\""));
+    CHECK(contains(page, "data-of=\"data-2\""));  // something that it learned
 
     if (task == "vae") {
-      run({"sample", "run", "--count", "6", "--out", "six.png"}, {});
-      const std::string png = read_bytes(folder.path("six.png"));
+      run("sample run --count 6 --out six.png", {});
+      const std::string png = folder.read("six.png");
       CHECK(png.starts_with("\x89PNG\r\n\x1a\n"));
       CHECK(png.substr(12, 4) == "IHDR");
       CHECK(big_endian(png, 16) == 3 * 57 + 1);  // three columns of 56 pixels and a line each
       CHECK(big_endian(png, 20) == 2 * 57 + 1);
-      run({"sample", "run"}, {});
-      CHECK(big_endian(read_bytes(folder.path("run/samples.png")), 16) == 8 * 57 + 1);
+      run("sample run", {});
+      CHECK(big_endian(folder.read("run/samples.png"), 16) == 8 * 57 + 1);
       for (const std::string kind : {"prior", "reconstructions", "around", "interpolation"})
-        CHECK(run({"sample", "run", "--kind", kind}, {}) == "run/" + kind + ".png\n");
-      check_says(run({"latent", "run"}, {}), {"run/latent.csv", "run/latent.png"});
-      CHECK(lines_of(read_bytes(folder.path("run/latent.csv"))).size() == 1 + 240);
+        CHECK(run("sample run --kind " + kind, {}) == "run/" + kind + ".png\n");
+      check_says(run("latent run", {}), {"run/latent.csv", "run/latent.png"});
+      CHECK(lines_of(folder.read("run/latent.csv")).size() == 1 + 240);
     } else if (task == "forecast") {
-      CHECK(run({"sample", "run"}, {}) == "run/samples.csv\nrun/samples.png\nrun/samples.svg\n");
+      CHECK(run("sample run", {}) == "run/samples.csv\nrun/samples.png\nrun/samples.svg\n");
     } else {
-      std::vector<std::string> sample = {"sample", "run"};
-      sample.insert(sample.end(), fixture.sample.begin(), fixture.sample.end());
-      const std::string said_by_model = run(sample, {});
+      const std::string said_by_model = run("sample run", fixture.sample);
       CHECK(said_by_model.ends_with('\n'));
       if (task == "toy-sequence" || task == "recall") {
         for (const std::string& line : lines_of(said_by_model))
           CHECK((line.starts_with("    ") || line.ends_with(" right") ||
-                 line.find(" wrong, expected ") != line.npos));
+                 contains(line, " wrong, expected ")));
       } else if (task != "translation") {  // which may say nothing so early
         CHECK(said_by_model.size() > 10);
       }
     }
 
-    check_says(run({"gradcheck", name}, smaller), {"every gradient is right"});
+    check_says(run("gradcheck " + name, smaller), {"every gradient is right"});
   }
 }
 

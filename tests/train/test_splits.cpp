@@ -15,121 +15,105 @@ namespace tapestry {
 namespace {
 
 using Json = nlohmann::json;
-using Words = std::vector<std::string>;
 
 // A folder to run commands in.
-struct Place {
+struct Place : public CommandFolder {
   Finished run(const Words& words, const Words& more = {}) const {
-    Words all = words;
-    all.insert(all.end(), more.begin(), more.end());
-    const Finished finished = tapestry_run(with_sets(all), {.folder = folder.path()});
-    INFO(finished.err);
-    REQUIRE(finished.status == 0);
-    return finished;
+    return must(CommandFolder::run(words + more));
   }
   std::vector<Json> metrics(const std::string& run, const std::string& split) const {
     std::vector<Json> lines;
-    for (const std::string& line : lines_of(read_bytes(folder.path(run + "/metrics.jsonl"))))
+    for (const std::string& line : lines_of(read_bytes(path(run + "/metrics.jsonl"))))
       if (const Json entry = Json::parse(line); entry["split"] == split) lines.push_back(entry);
     return lines;
   }
-  TemporaryFolder folder;
 };
 
 TEST_SUITE_BEGIN("splits");
 
-const Words small_vit = {"data.class_names=shirt, shoe",
-                         "model.patch=3",
-                         "model.width=8",
-                         "model.heads=2",
-                         "model.layers=1",
-                         "train.steps=6",
-                         "train.eval_every=2",
-                         "train.batch_size=4"};
-const Words small_vae = {"data.class_names=shirt, shoe", "model.hidden=[4]", "train.steps=6",
-                         "train.eval_every=2", "train.batch_size=4"};
+const Words brief =
+    Words{"data.class_names=shirt, shoe"} + "train.steps=6 train.eval_every=2 train.batch_size=4";
+const Words small_vit = brief + "model.patch=3 model.width=8 model.heads=2 model.layers=1";
+const Words small_vae = brief + "model.hidden=[4]";
 
-TEST_CASE("bug: the test images chose the model that they judged") {
-  const Place place;
-  write_images(place.folder, "images", 6);
+TEST_CASE_FIXTURE(Place, "bug: the test images chose the model that they judged") {
+  write_images(*this, "images", 6);
   for (const auto& [config, keys] :
        {std::pair{"clothes-vit", small_vit}, std::pair{"clothes-vae", small_vae},
         std::pair{"clothes-autoencoder", small_vae}}) {
     CAPTURE(config);
     const auto train = [&](const std::string& run) {
-      const Finished trained = place.run({"train", config, "--out", run, "data.path=images"}, keys);
-      check_says(trained.out, {" 18 training examples"});  // of 20
+      check_says(this->run(Words("train {} --out {} data.path=images", config, run), keys).out,
+                 {" 18 training examples"});  // of 20
     };
     const std::string one = std::string(config) + "-one", other = std::string(config) + "-other";
     train(one);
-    write_idx(place.folder, "images", {.name = "t10k", .count = 5, .side = 6, .bright = 90});
+    write_idx(*this, "images", {.name = "t10k", .count = 5, .side = 6, .bright = 90});
     train(other);
-    write_images(place.folder, "images", 6);
+    write_images(*this, "images", 6);
     // Other test images: all that is chosen stays, and the test's figures alone change.
     const auto untimed = [&](const std::string& run, const char* split) {
-      std::vector<Json> lines = place.metrics(run, split);
+      std::vector<Json> lines = metrics(run, split);
       for (Json& line : lines) line.erase("elapsed_s");
       return lines;
     };
     CHECK(untimed(one, "val") == untimed(other, "val"));
     CHECK(untimed(one, "val").size() == 3);
     CHECK(untimed(one, "test") != untimed(other, "test"));
-    const Json test = place.metrics(one, "test").front();
-    const Json again = Json::parse(place.run({"eval", one, "--test", "--json"}).out);
+    const Json test = metrics(one, "test").front();
+    const Json again = Json::parse(this->run(Words("eval {} --test --json", one)).out);
     CHECK(test["loss"] == again["loss"]);
     CHECK(test["step"] == again["step"]);
   }
 }
 
 // Trains, looks for the test's figures in all places, resumes, and looks again.
-void check_is_tested(const Place& place, Words train, const Words& keys) {
-  train.insert(train.end(), {"--out", "run"});
-  std::string said = place.run(train, keys).out;
-  train.push_back("--resume");
+void check_is_tested(const Place& place, const Words& keys) {
+  const Words train = "train --out run" + keys;
+  std::string said = place.run(train).out;
   for (const int attempt : {1, 2}) {
     CAPTURE(attempt);
     check_says(said, {"  test (best model): loss ", "  test_loss "});
     const std::vector<Json> tests = place.metrics("run", "test");
     REQUIRE(tests.size() == 1);
-    const Json compared = Json::parse(place.run({"compare", "run", "--json"}).out);
+    const Json compared = Json::parse(place.run("compare run --json").out);
     for (const auto& [name, value] : tests.front().items())
       if (name != "split" && name != "step" && name != "elapsed_s")
         CHECK(compared["test_" + name] == value);
     CHECK(compared["loss"] == place.metrics("run", "val").back()["loss"]);
-    check_says(place.run({"compare", "run"}).out, {"  test_loss"});
-    const Json evaluated = Json::parse(place.run({"eval", "run", "--test", "--json"}).out);
+    check_says(place.run("compare run").out, {"  test_loss"});
+    const Json evaluated = Json::parse(place.run("eval run --test --json").out);
     CHECK(evaluated["loss"] == tests.front()["loss"]);
-    said = place.run(train, keys).out;  // a finished run is only tested again
+    said = place.run(train + "--resume").out;  // a finished run is only tested again
   }
 }
 
-TEST_CASE("bug: what the best model came to on its test split was printed, and kept nowhere") {
-  const Place place;
+TEST_CASE_FIXTURE(
+    Place, "bug: what the best model came to on its test split was printed, and kept nowhere") {
   SUBCASE("images") {
     check_is_tested(
-        place, {"train", "clothes-vae"},
-        {"model.hidden=[4]", "data.training_images=20", "data.test_images=5", "train.steps=2"});
+        *this,
+        "clothes-vae model.hidden=[4] data.training_images=20 data.test_images=5 train.steps=2");
   }
   SUBCASE("series") {
-    place.folder.write("station.csv", csv(200));
-    check_is_tested(place, {"train", "etth1"},
-                    {"data.path=station.csv", "data.split=fractions", "model.context=16",
-                     "model.horizon=8", "model.patch=4", "model.stride=4", "model.layers=1",
-                     "train.steps=2", "train.batch_size=8"});
+    write("station.csv", csv(200));
+    check_is_tested(
+        *this,
+        Words("etth1 data.path=station.csv data.split=fractions model.context=16 model.horizon=8 "
+              "model.patch=4 model.stride=4 model.layers=1 train.steps=2 train.batch_size=8"));
   }
   SUBCASE("graphs") {
-    place.folder.write("small.content", content);
-    place.folder.write("small.cites", cites);
-    check_is_tested(place, {"train", "cora"},
-                    {"data.path=.", "data.training_nodes=2", "data.validation_nodes=2",
-                     "data.test_nodes=3", "train.steps=2", "train.batch_size=2"});
+    write("small.content", content);
+    write("small.cites", cites);
+    check_is_tested(*this, Words("cora data.path=. data.training_nodes=2 data.validation_nodes=2 "
+                                 "data.test_nodes=3 train.steps=2 train.batch_size=2"));
   }
   SUBCASE("sentence pairs") {
     for (const char* name : {"train.de", "train.en", "val.de", "val.en", "test.de", "test.en"})
-      place.folder.write(name, "one two three four\nfive six seven eight\n");
-    check_is_tested(place, {"train", "multi30k"},
-                    {"data.path=.", "data.vocabulary=300", "model.layers=1", "model.width=8",
-                     "model.heads=2", "model.context=40", "train.steps=2", "train.batch_size=2"});
+      write(name, "one two three four\nfive six seven eight\n");
+    check_is_tested(*this,
+                    Words("multi30k data.path=. data.vocabulary=300 model.layers=1 model.width=8 "
+                          "model.heads=2 model.context=40 train.steps=2 train.batch_size=2"));
   }
 }
 
@@ -140,26 +124,25 @@ const char* const english =
     "The Man in a red shirt is walking down the busy street with his little brown dog today\n";
 
 // A model that has learned the beginning of one sentence by heart, which is all it was shown.
-struct Parrot : Place {
+struct Parrot : public Place {
   explicit Parrot(const Words& more = {}) {
     for (const std::string split : {"train", "val", "test"}) {
-      folder.write(split + ".de", std::string(german) + german);
-      folder.write(split + ".en", std::string(english) + english);
+      write(split + ".de", std::string(german) + german);
+      write(split + ".en", std::string(english) + english);
     }
-    said = run({"train", "multi30k", "--out", "run", "data.path=.", "data.vocabulary=300",
-                "model.context=6", "model.layers=1", "model.width=32", "model.heads=2",
-                "model.dropout=0", "train.steps=60", "train.batch_size=2", "train.eval_every=30",
-                "optim.learning_rate=1e-2", "optim.warmup_steps=5"},
-               more)
-               .out;
+    said =
+        run("train multi30k --out run data.path=. data.vocabulary=300 model.context=6 "
+            "model.layers=1 model.width=32 model.heads=2 model.dropout=0 train.steps=60 "
+            "train.batch_size=2 train.eval_every=30 optim.learning_rate=1e-2 optim.warmup_steps=5",
+            more)
+            .out;
   }
   std::string said;
 };
 
-TEST_CASE("bug: BLEU and exact match were of references cut to the context") {
-  const Parrot parrot;
+TEST_CASE_FIXTURE(Parrot, "bug: BLEU and exact match were of references cut to the context") {
   for (const Words& split : {Words{}, Words{"--test"}}) {
-    const Json measured = Json::parse(parrot.run({"eval", "run", "--json"}, split).out);
+    const Json measured = Json::parse(run("eval run --json", split).out);
     CHECK(measured["perplexity"].get<double>() < 1.5);  // it has learned what it was shown
     CHECK(measured["exact_match"] == 0);
     CHECK(measured["bleu"].get<double>() < 5);
@@ -175,43 +158,41 @@ TEST_CASE("bug: nothing beside a lower-cased BLEU said that it was one") {
        {std::pair{"data.lower_case=true", lower}, std::pair{"data.lower_case=false", mixed}}) {
     const Parrot parrot({key, "train.steps=1", "train.eval_every=0"});
     check_says(parrot.said, {"(" + signature, "  test_bleu "});
-    check_says(parrot.run({"eval", "run"}).out, {"  bleu ", " (" + signature});
-    check_says(parrot.run({"compare", "run"}).out, {"  bleu_signature", "  " + signature});
-    const Json measured = Json::parse(parrot.run({"eval", "run", "--json"}).out);
+    check_says(parrot.run("eval run").out, {"  bleu ", " (" + signature});
+    check_says(parrot.run("compare run").out, {"  bleu_signature", "  " + signature});
+    const Json measured = Json::parse(parrot.run("eval run --json").out);
     CHECK(measured["bleu"].is_number());
     CHECK(measured["bleu_signature"].get<std::string>().starts_with(signature));
   }
 }
 
 TEST_CASE("splits: a model that writes lower case is judged by references in lower case") {
-  const Parrot parrot({"model.context=100"});
-  const Json measured = Json::parse(parrot.run({"eval", "run", "--json"}).out);
+  const Parrot parrot("model.context=100");
+  const Json measured = Json::parse(parrot.run("eval run --json").out);
   CHECK(measured["exact_match"] == 1);
   CHECK(measured["bleu"].get<double>() == doctest::Approx(100));
   CHECK(measured["cut_sources"] == 0);
 }
 
-TEST_CASE("bug: a test's figure that was not finite ended a run, and eval, with status 0") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: a test's figure that was not finite ended a run, and eval, with status 0") {
   std::string text = "date,load\n";
   for (std::int64_t row = 0; row < 300; ++row)
     text += fmt::format("{},{}\n", time_text(row * 3600), row == 290 ? 1e38 : std::sin(0.3 * row));
-  const std::string run = folder.path("run");
-  const Finished trained = tapestry_run(
-      with_sets({"train", "etth1", "--out", run, "--quiet",
-                 "data.path=" + folder.write("hours.csv", text), "data.split=fractions",
-                 "model.context=24", "model.horizon=8", "model.layers=1", "train.steps=2"}));
+  const std::string run = path("run");
+  const Finished trained =
+      tapestry_run({"train", "etth1", "--out", run, "--quiet",
+                    "data.path=" + write("hours.csv", text), "data.split=fractions",
+                    "model.context=24", "model.horizon=8", "model.layers=1", "train.steps=2"});
   INFO(trained.err);
   CHECK(trained.status == 1);
   REQUIRE(lines_of(trained.err).size() == 1);
   check_says(trained.err, {"the test loss is ", ": the output of "});
   CHECK(read_bytes(run + "/metrics.jsonl").find("\"test\"") == std::string::npos);
   check_says(read_bytes(run + "/sessions.jsonl"), {"failed: the test loss is "});
-  CHECK(tapestry_run({"eval", run}).status == 0);
+  CHECK(tapestry_run("eval " + run).status == 0);
   for (const Words& more : {Words{}, Words{"--json"}}) {
-    Words words = {"eval", run, "--test"};
-    words.insert(words.end(), more.begin(), more.end());
-    const Finished tested = tapestry_run(words);
+    const Finished tested = tapestry_run(Words("eval {} --test", run) + more);
     CHECK(tested.status == 1);
     CHECK(tested.out.empty());
     CHECK(lines_of(tested.err).size() == 1);

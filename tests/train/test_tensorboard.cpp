@@ -100,15 +100,14 @@ TEST_CASE("tensorboard: records as the package tensorboard 2.21 writes them") {
   CHECK(hex(tf_record("123456789")) == "090000000000000037f97139313233343536373839e5b08ac7");
 }
 
-TEST_CASE("tensorboard: a training's events, and those of one that goes on") {
-  const RunFixture fixture;
-  const std::vector<std::string> shown = {"train.tensorboard=true", "optim.schedule=constant"};
-  fixture.must_train("text", "plain", {"optim.schedule=constant"});
-  fixture.must_train("text", "run", {shown[0], shown[1], "train.steps=17"});
-  fixture.must_train("text", "run", {shown[0], shown[1], "--resume"});
-  check_same_checkpoint(fixture.checkpoint("run"), fixture.checkpoint("plain"));
+TEST_CASE_FIXTURE(RunFixture, "tensorboard: a training's events, and those of one that goes on") {
+  const Words shown = "train.tensorboard=true optim.schedule=constant";
+  must_train("text", "plain", "optim.schedule=constant");
+  must_train("text", "run", {shown[0], shown[1], "train.steps=17"});
+  must_train("text", "run", {shown[0], shown[1], "--resume"});
+  check_same_checkpoint(checkpoint("run"), checkpoint("plain"));
 
-  const std::vector<std::string> paths = event_files(fixture.folder.path("run"));
+  const std::vector<std::string> paths = event_files(this->path("run"));
   REQUIRE(paths.size() == 2);
   std::map<std::pair<std::string, std::int64_t>, float> scalars;
   std::set<std::string> kinds;
@@ -128,26 +127,25 @@ TEST_CASE("tensorboard: a training's events, and those of one that goes on") {
   for (const char* kind : {"text config", "text samples", "image attention", "histogram weights",
                            "histogram gradients"})
     CHECK_MESSAGE(kinds.contains(kind), kind);
-  for (const Json& line : fixture.metrics("run"))
+  for (const Json& line : metrics("run"))
     for (const auto& [name, value] : line.items())
       if (value.is_number() && name != "step" && name != "elapsed_s")
         CHECK(scalars.at({name + "/" + line["split"].get<std::string>(), line["step"]}) ==
               value.get<float>());
 }
 
-TEST_CASE("tensorboard: models without samples or attention, and pictures") {
-  const RunFixture fixture;
-  fixture.must_train("vae", "run", {"train.tensorboard=true", "train.steps=5"});
-  const std::vector<std::string> paths = event_files(fixture.folder.path("run"));
+TEST_CASE_FIXTURE(RunFixture, "tensorboard: models without samples or attention, and pictures") {
+  must_train("vae", "run", "train.tensorboard=true train.steps=5");
+  const std::vector<std::string> paths = event_files(path("run"));
   REQUIRE(paths.size() == 1);
   int pictures = 0;
   for (const Event& event : events_of(paths[0])) pictures += event.kind == "image";
   CHECK(pictures == 1);
 }
 
-TEST_CASE("event file: histograms of nothing, of one number, of some that are not finite") {
-  const TemporaryFolder folder;
-  RunLock lock(Run(folder.path()), RunLock::Folder::find);
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "event file: histograms of nothing, of one number, of some that are not finite") {
+  RunLock lock(Run(path()), RunLock::Folder::find);
   EventFile file(lock, 1);
   const double infinity = std::numeric_limits<double>::infinity();
   file.add_histogram(1, "none", Array({0}, DType::float64));

@@ -21,50 +21,36 @@ namespace fs = std::filesystem;
 class TextDesk {
  public:
   TextDesk() {
-    fs::create_directory(fixture.folder.path("books"));
-    fixture.folder.write("books/one.txt", story(60));
-    fixture.folder.write("books/two.txt", "A last line without an end");
-    fixture.folder.write("story.txt", story(60));
-    fixture.folder.write("tokenizer.json", small_tokenizer(story(60)).to_json());
-    fixture.folder.write("other.json", small_tokenizer(story(60), 270).to_json());
+    fixture.write("books/one.txt", story(60));
+    fixture.write("books/two.txt", "A last line without an end");
+    fixture.write("story.txt", story(60));
+    fixture.write("tokenizer.json", small_tokenizer(story(60)).to_json());
+    fixture.write("other.json", small_tokenizer(story(60), 270).to_json());
   }
-  Finished run(const std::vector<std::string>& words) const {
-    return tapestry_run(with_sets(words), {.folder = fixture.folder.path()});
-  }
-  Finished tokens(const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {"tokens", "--tokenizer", "tokenizer.json"};
-    words.insert(words.end(), more.begin(), more.end());
-    return run(words);
+  Finished run(const Words& words) const { return tapestry_run(words, {.folder = fixture.path()}); }
+  Finished tokens(const Words& more) const {
+    return run("tokens --tokenizer tokenizer.json" + more);
   }
   // Six steps, if no others are asked for.
-  Finished train(const std::string& out, const std::string& data,
-                 const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> words = {"train", "text.toml", "--quiet",
-                                      "--out", out,         "data.path=" + data};
+  Finished train(const std::string& out, const std::string& data, const Words& more = {}) const {
     const auto says_steps = [](const std::string& word) { return word.starts_with("train.steps"); };
-    if (std::ranges::none_of(more, says_steps)) words.emplace_back("train.steps=6");
-    words.insert(words.end(), more.begin(), more.end());
-    return run(words);
+    return run(Words("train text.toml --quiet --out {} data.path={}", out, data) +
+               (std::ranges::none_of(more, says_steps) ? "train.steps=6" : "") + more);
   }
-  void must_train(const std::string& out, const std::string& data,
-                  const std::vector<std::string>& more = {}) const {
-    const Finished finished = train(out, data, more);
-    INFO(finished.err);
-    REQUIRE(finished.status == 0);
+  void must_train(const std::string& out, const std::string& data, const Words& more = {}) const {
+    must(train(out, data, more));
   }
   void must_cut(const std::string& data, const std::string& out) const {
-    const Finished finished = tokens({data, "--out", out});
-    INFO(finished.err);
-    REQUIRE(finished.status == 0);
+    must(tokens({data, "--out", out}));
   }
   RunFixture fixture;
 };
 
 TEST_SUITE_BEGIN("tokens");
 
-TEST_CASE("tokens: shards of files, folders and patterns; the documents' ends are tokens") {
-  const TextDesk desk;
-  const TemporaryFolder& folder = desk.fixture.folder;
+TEST_CASE_FIXTURE(TextDesk,
+                  "tokens: shards of files, folders and patterns; the documents' ends are tokens") {
+  const TemporaryFolder& folder = fixture;
   const BytePairTokenizer tokenizer = BytePairTokenizer::load(folder.path("tokenizer.json"));
   const std::int32_t end = *end_of_text_of(tokenizer);
   std::vector<std::int32_t> expected;
@@ -74,103 +60,84 @@ TEST_CASE("tokens: shards of files, folders and patterns; the documents' ends ar
     expected.push_back(end);
   }
   folder.write("one.gz", gzip(story(60)));
-  const std::vector<std::vector<std::string>> sources = {
-      {"books"}, {"books/*.txt"}, {"books/one.txt", "books/two.txt"}, {"one.gz", "books/t*"}};
+  const std::vector<Words> sources = {"books", "books/*.txt", "books/one.txt books/two.txt",
+                                      "one.gz books/t*"};
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const std::string out = fmt::format("shards-{}", i);
-    std::vector<std::string> words = sources[i];
-    words.insert(words.end(), {"--out", out, "--threads", std::to_string(1 + i)});
-    const Finished finished = desk.tokens(words);
-    INFO(finished.err);
-    REQUIRE(finished.status == 0);
-    check_says(finished.out,
-               {out + ": ", " tokens of ", " bytes in 2 documents, 1 shard of uint16"});
-    CHECK(!fs::exists(folder.path(out + ".tmp")));
+    check_prints(this->tokens(sources[i] + Words("--out {} --threads {}", out, 1 + i)),
+                 {out + ": ", " tokens of ", " bytes in 2 documents, 1 shard of uint16"});
+    CHECK(!folder.has(out + ".tmp"));
     const TokenShards shards(folder.path(out));
     std::vector<std::int32_t> found(shards.size());
     shards.read(0, found);
     CHECK(found == expected);
     CHECK(shards.counts().bytes == story(60).size() + 26);
-    CHECK(read_bytes(folder.path(out + "/shard-00000.tokens")) ==
-          read_bytes(folder.path("shards-0/shard-00000.tokens")));
-    CHECK(read_bytes(folder.path(out + "/tokenizer.json")) ==
-          read_bytes(folder.path("tokenizer.json")));
+    CHECK(folder.read(out + "/shard-00000.tokens") == folder.read("shards-0/shard-00000.tokens"));
+    CHECK(folder.read(out + "/tokenizer.json") == folder.read("tokenizer.json"));
   }
-  check_says(desk.run({"tokens", "shards-0", "shards-1", "--verify"}).out,
+  check_says(run("tokens shards-0 shards-1 --verify").out,
              {"shards-0: ", "shards-1: ", "in 2 documents, 1 shard, not damaged"});
-  desk.tokens({"books/one.txt", "--documents", "lines", "--out", "lines"});
+  this->tokens("books/one.txt --documents lines --out lines");
   CHECK(TokenShards(folder.path("lines")).counts().documents == 60);
   folder.write("stories", "one<|endoftext|>two<|endoftext|>\n<eos>three");
-  desk.tokens({"stories", "--documents", "separator", "--out", "stories-1"});
+  this->tokens("stories --documents separator --out stories-1");
   CHECK(TokenShards(folder.path("stories-1")).counts().documents == 3);
-  desk.tokens(
-      {"stories", "--documents", "separator", "--end-of-text", "<eos>", "--out", "stories-2"});
+  this->tokens("stories --documents separator --end-of-text <eos> --out stories-2");
   CHECK(TokenShards(folder.path("stories-2")).counts().documents == 2);
 }
 
-TEST_CASE("tokens: what cannot be done is said in one line, and nothing is left") {
-  const TextDesk desk;
-  const TemporaryFolder& folder = desk.fixture.folder;
+TEST_CASE_FIXTURE(TextDesk,
+                  "tokens: what cannot be done is said in one line, and nothing is left") {
+  const TemporaryFolder& folder = fixture;
   folder.write("latin.txt", story(30000) + "caf\xE9");
   folder.write("empty.txt", "");
   folder.write("blank.txt", "\n\n\n");
-  fs::create_directory(folder.path("full"));
   folder.write("full/mine", "");
   fs::create_directory(folder.path("killed.tmp"));
-  desk.must_cut("story.txt", "damaged");
+  must_cut("story.txt", "damaged");
   fs::resize_file(folder.path("damaged/shard-00000.tokens"), 200);
-  struct Row {
-    std::vector<std::string> words, parts;
-  };
-  const Row rows[] = {
-      {{"none.txt", "--out", "new"}, {"none.txt: cannot be opened: No such file"}},
-      {{"none*", "--out", "new"}, {"none*: no file matches"}},
-      {{"full", "--out", "new"}, {"full: expected .txt files, found mine"}},
-      {{"story.txt", "latin.txt", "--out", "new"}, {"latin.txt: byte 1", "0xe9 is not UTF-8"}},
-      {{"story.txt", "empty.txt", "--out", "new"}, {"empty.txt: byte 0: the file is empty"}},
-      {{"blank.txt", "--documents", "lines", "--out", "new"}, {"the texts contain no documents"}},
-      {{"story.txt", "--out", "full"}, {"full: already exists; give the name of a new folder"}},
-      {{"story.txt", "--out", "full/"}, {"full: already exists; give the name of a new folder"}},
-      {{"story.txt", "--out", "story.txt"}, {"story.txt: already exists"}},
-      {{"story.txt", "--out", "killed"},
+  const Refusal rows[] = {
+      {"none.txt --out new", {"none.txt: cannot be opened: No such file"}},
+      {"none* --out new", {"none*: no file matches"}},
+      {"full --out new", {"full: expected .txt files, found mine"}},
+      {"story.txt latin.txt --out new", {"latin.txt: byte 1", "0xe9 is not UTF-8"}},
+      {"story.txt empty.txt --out new", {"empty.txt: byte 0: the file is empty"}},
+      {"blank.txt --documents lines --out new", {"the texts contain no documents"}},
+      {"story.txt --out full", {"full: already exists; give the name of a new folder"}},
+      {"story.txt --out full/", {"full: already exists; give the name of a new folder"}},
+      {"story.txt --out story.txt", {"story.txt: already exists"}},
+      {"story.txt --out killed",
        {"killed.tmp: already exists: another process may be writing kil"}},
-      {{"story.txt", "--out", "none/new"}, {"none/new: the folder none does not exist"}},
-      {{"story.txt"}, {"--out is required"}},
-      {{"story.txt", "--out", "new", "--documents", "line"},
+      {"story.txt --out none/new", {"none/new: the folder none does not exist"}},
+      {"story.txt", {"--out is required"}},
+      {"story.txt --out new --documents line",
        {"--documents line: expected one of whole, lines, separator; did you mean lines?"}},
-      {{"story.txt", "--out", "new", "--end-of-text", "wall"},
+      {"story.txt --out new --end-of-text wall",
        {"--end-of-text wall: the tokenizer has no added token wall"}},
-      {{"damaged", "--verify"}, {"damaged/shard-00000.tokens: 200 bytes, expected "}},
-      {{"books", "--verify"}, {"books/tokenizer.json: cannot be opened"}},
-  };
-  for (const Row& row : rows) {
+      {"damaged --verify", {"damaged/shard-00000.tokens: 200 bytes, expected "}},
+      {"books --verify", {"books/tokenizer.json: cannot be opened"}}};
+  for (const Refusal& row : rows) {
     CAPTURE(row.parts.front());
-    const Finished finished = desk.tokens(row.words);
-    CHECK(finished.status == 2);
-    CHECK(finished.out.empty());
-    CHECK(lines_of(finished.err).size() == 1);
-    check_says(finished.err, row.parts);
-    CHECK(!fs::exists(folder.path("new")));
-    CHECK(!fs::exists(folder.path("new.tmp")));
+    check_refused(tokens(row.words), row.parts);
+    CHECK(!folder.has("new"));
+    CHECK(!folder.has("new.tmp"));
   }
-  const Finished without = desk.run({"tokens", "story.txt", "--out", "new"});
-  CHECK(without.status == 2);
-  check_says(without.err, {"--tokenizer is required"});
-  check_says(desk.run({"tokens", "story.txt", "--out", "new", "--tokenizer", "story.txt"}).err,
+  check_fails(run("tokens story.txt --out new"), {"--tokenizer is required"});
+  check_says(run("tokens story.txt --out new --tokenizer story.txt").err,
              {"story.txt: line 1: not JSON"});
 }
 
-TEST_CASE("tokens: a training over shards reads, resumes and is measured as over texts") {
-  const TextDesk desk;
-  const TemporaryFolder& folder = desk.fixture.folder;
-  desk.must_cut("books", "shards");
-  desk.must_train("whole", "shards");
-  desk.must_train("resumed", "shards", {"train.steps=4"});
-  desk.must_train("resumed", "shards", {"train.steps=6", "--resume"});
-  desk.must_train("threads", "shards", {"train.threads=3"});
-  check_same_checkpoint(desk.fixture.checkpoint("whole"), desk.fixture.checkpoint("resumed"));
-  const Json eval = Json::parse(desk.run({"eval", "whole", "--json"}).out);
-  CHECK(eval["loss"] == desk.fixture.last_validation("threads")["loss"]);
+TEST_CASE_FIXTURE(TextDesk,
+                  "tokens: a training over shards reads, resumes and is measured as over texts") {
+  const TemporaryFolder& folder = fixture;
+  must_cut("books", "shards");
+  must_train("whole", "shards");
+  must_train("resumed", "shards", "train.steps=4");
+  must_train("resumed", "shards", "train.steps=6 --resume");
+  must_train("threads", "shards", "train.threads=3");
+  check_same_checkpoint(fixture.checkpoint("whole"), fixture.checkpoint("resumed"));
+  const Json eval = Json::parse(run("eval whole --json").out);
+  CHECK(eval["loss"] == fixture.last_validation("threads")["loss"]);
   CHECK(!eval.contains("bits_per_char"));
 
   // By the share of tokens; an end of text counts in the loss, and stands for no bytes.
@@ -187,14 +154,12 @@ TEST_CASE("tokens: a training over shards reads, resumes and is measured as over
   CHECK(eval["bits_per_byte"].get<double>() ==
         doctest::Approx(eval["loss"].get<double>() * targets / std::log(2) / bytes));
 
-  const Finished written = desk.run({"sample", "whole", "--prompt", "green", "--tokens", "20"});
-  CHECK(written.status == 0);
-  CHECK(written.out.starts_with("green"));
+  CHECK(must(run("sample whole --prompt green --tokens 20")).out.starts_with("green"));
 }
 
-TEST_CASE("tokens: a tokenizer is trained on the text that is learned from alone") {
-  const TextDesk desk;
-  const TemporaryFolder& folder = desk.fixture.folder;
+TEST_CASE_FIXTURE(TextDesk,
+                  "tokens: a tokenizer is trained on the text that is learned from alone") {
+  const TemporaryFolder& folder = fixture;
   const std::string text = story(60), zebras = "zebra zebra zebra zebra zebra zebra zebra zebra ";
   folder.write("zebras.txt", text + zebras);
   const std::vector<std::string> keys = {
@@ -202,14 +167,14 @@ TEST_CASE("tokens: a tokenizer is trained on the text that is learned from alone
       fmt::format("data.validation_fraction={}",
                   static_cast<double>(zebras.size() + 0.5) /
                       static_cast<double>(text.size() + zebras.size()))};
-  desk.must_train("run", "zebras.txt", keys);
-  const std::string json = load_checkpoint(desk.fixture.checkpoint("run")).metadata.at("tokenizer");
+  must_train("run", "zebras.txt", keys);
+  const std::string json = load_checkpoint(fixture.checkpoint("run")).metadata.at("tokenizer");
   const BytePairTokenizer own = BytePairTokenizer::train(
       std::array{text}, {.vocabulary = 320, .special_tokens = {"<|endoftext|>"}});
   CHECK(json == own.to_json());
-  CHECK(json.find("zebra") == std::string::npos);
+  CHECK(!contains(json, "zebra"));
   // Measured on that text, whatever the tokenizer: all of its tokens but the first, and an end.
-  const Json eval = Json::parse(desk.run({"eval", "run", "--json"}).out);
+  const Json eval = Json::parse(run("eval run --json").out);
   const BytePairTokenizer tokenizer = BytePairTokenizer::from_json(json, "run");
   const std::vector<std::int32_t> tokens = tokenizer.encode(zebras);
   const double bytes =
@@ -219,32 +184,27 @@ TEST_CASE("tokens: a tokenizer is trained on the text that is learned from alone
                         std::log(2) / bytes));
 }
 
-TEST_CASE("tokens: several texts are read by characters, too") {
-  const TextDesk desk;
-  desk.fixture.folder.write("joined.txt", story(60) + "A last line without an end");
+TEST_CASE_FIXTURE(TextDesk, "tokens: several texts are read by characters, too") {
+  fixture.write("joined.txt", story(60) + "A last line without an end");
   for (const std::string data : {"joined.txt", "books", "books/*.txt"})
-    desk.must_train("run-" + std::to_string(data.size()), data);
-  const Json joined = desk.fixture.last_validation("run-10");
+    must_train("run-" + std::to_string(data.size()), data);
+  const Json joined = fixture.last_validation("run-10");
   for (const std::string run : {"run-5", "run-11"})
-    CHECK(desk.fixture.last_validation(run)["loss"] == joined["loss"]);
+    CHECK(fixture.last_validation(run)["loss"] == joined["loss"]);
   CHECK(joined["bits_per_byte"].get<double>() ==
         doctest::Approx(joined["bits_per_char"].get<double>()));
 }
 
-TEST_CASE("sample: the prompts of a file are continued as each is alone") {
-  const TextDesk desk;
-  desk.must_train("run", "story.txt", {"data.tokenizer=train", "data.vocabulary=300"});
+TEST_CASE_FIXTURE(TextDesk, "sample: the prompts of a file are continued as each is alone") {
+  must_train("run", "story.txt", "data.tokenizer=train data.vocabulary=300");
   const std::vector<std::string> prompts = {"1 green", "hanging on the wall", "the", "7",
                                             "green b"};
-  desk.fixture.folder.write("prompts", fmt::format("{}\n", fmt::join(prompts, "\n")));
+  fixture.write("prompts", fmt::format("{}\n", fmt::join(prompts, "\n")));
   for (const char* temperature : {"0", "1"}) {
-    const std::vector<std::string> options = {"--tokens", "20", "--temperature", temperature};
+    const Words options = {"--tokens", "20", "--temperature", temperature};
     const auto sample = [&](const std::string& name, const std::string& value) {
-      std::vector<std::string> words = {"sample", "run", name, value, "--out", "written"};
-      words.insert(words.end(), options.begin(), options.end());
-      const Finished finished = desk.run(words);
-      CHECK(finished.err == "");
-      return read_bytes(desk.fixture.folder.path("written"));
+      CHECK(run(Words("sample run {} {} --out written", name, value) + options).err == "");
+      return fixture.read("written");
     };
     const std::string together = sample("--prompts", "prompts");
     std::string_view lines = together;
@@ -255,68 +215,50 @@ TEST_CASE("sample: the prompts of a file are continued as each is alone") {
     }
     CHECK(lines.empty());
   }
-  desk.fixture.folder.write("gap", "one\n\ntwo\n");
-  check_says(desk.run({"sample", "run", "--prompts", "gap"}).err, {"gap: line 2 is empty"});
-  check_says(desk.run({"sample", "run", "--prompts", "none"}).err, {"none"});
-  const Finished both = desk.run({"sample", "run", "--prompts", "prompts", "--prompt", "a"});
-  CHECK(both.status == 2);
+  fixture.write("gap", "one\n\ntwo\n");
+  check_says(run("sample run --prompts gap").err, {"gap: line 2 is empty"});
+  check_says(run("sample run --prompts none").err, {"none"});
+  CHECK(run("sample run --prompts prompts --prompt a").status == 2);
 }
 
-TEST_CASE("tokens: data and tokenizers that do not belong together are refused") {
-  const TextDesk desk;
-  const TemporaryFolder& folder = desk.fixture.folder;
-  desk.must_cut("story.txt", "shards");
-  desk.must_train("run", "shards");
-  desk.must_train("characters", "story.txt");
-  REQUIRE(
-      desk.run({"tokens", "story.txt", "--tokenizer", "other.json", "--out", "others"}).status ==
-      0);
-  desk.must_cut("story.txt", "mixed");
+TEST_CASE_FIXTURE(TextDesk, "tokens: data and tokenizers that do not belong together are refused") {
+  const TemporaryFolder& folder = fixture;
+  must_cut("story.txt", "shards");
+  must_train("run", "shards");
+  must_train("characters", "story.txt");
+  REQUIRE(run("tokens story.txt --tokenizer other.json --out others").status == 0);
+  must_cut("story.txt", "mixed");
   folder.write("mixed/story.txt", story());
-  desk.must_cut("books", "more");
-  struct Row {
-    std::vector<std::string> words, parts;
-  };
-  const Row rows[] = {
-      {{"train", "text.toml", "data.path=books/*.text"}, {"books/*.text: no file matches"}},
-      {{"train", "text.toml", "data.path=none"}, {"none", "no such file or folder; name a UTF-8"}},
-      {{"train", "text.toml", "data.path=mixed"}, {"mixed: contains shards of tokens and texts"}},
-      {{"train", "text.toml", "data.path=shards", "data.tokenizer=other.json"},
+  must_cut("books", "more");
+  const Refusal rows[] = {
+      {"train text.toml data.path=books/*.text", {"books/*.text: no file matches"}},
+      {"train text.toml data.path=none", {"none", "no such file or folder; name a UTF-8"}},
+      {"train text.toml data.path=mixed", {"mixed: contains shards of tokens and texts"}},
+      {"train text.toml data.path=shards data.tokenizer=other.json",
        {"data.tokenizer = \"other.json\": ",
         "contains shards of another tokenizer; leave out this key"}},
-      {{"train", "text.toml", "data.path=shards", "data.tokenizer=train"},
+      {"train text.toml data.path=shards data.tokenizer=train",
        {"data.tokenizer = \"train\": ",
         "contains shards, which have a tokenizer; leave out this key"}},
-      {{"train", "text.toml", "data.path=story.txt", "data.tokenizer=none.json"},
+      {"train text.toml data.path=story.txt data.tokenizer=none.json",
        {"none.json: cannot be opened"}},
-      {{"train", "text.toml", "data.path=story.txt", "data.tokenizer=tokenizer.json",
-        "data.end_of_text=<end>"},
+      {"train text.toml data.path=story.txt data.tokenizer=tokenizer.json data.end_of_text=<end>",
        {"data.end_of_text = \"<end>\": the tokenizer has no added token <end>"}},
-      {{"train", "text.toml", "data.path=shards", "data.vocabulary=400"},
+      {"train text.toml data.path=shards data.vocabulary=400",
        {"data.vocabulary = 400: is not used with data.tokenizer = \"\""}},
-      {{"eval", "run", "data.path=others"},
-       {"data.path = ", "shards have another tokenizer than the"}},
-      {{"eval", "characters", "data.path=shards"},
-       {"shards have another tokenizer than the model"}},
-      {{"train", "text.toml", "data.path=more", "train.steps=9", "--out", "run", "--resume"},
-       {"give the original data"}},
-  };
-  for (const Row& row : rows) {
-    CAPTURE(row.parts.front());
-    const Finished finished = desk.run(row.words);
-    CHECK(finished.status == 2);
-    CHECK(lines_of(finished.err).size() == 1);
-    check_says(finished.err, row.parts);
-  }
-  CHECK(!fs::exists(folder.path("runs")));
-  CHECK(desk.train("same", "shards", {"data.tokenizer=tokenizer.json"}).status == 0);
-  std::string bytes = read_bytes(folder.path("shards/shard-00000.tokens"));
+      {"eval run data.path=others", {"data.path = ", "shards have another tokenizer than the"}},
+      {"eval characters data.path=shards", {"shards have another tokenizer than the model"}},
+      {"train text.toml data.path=more train.steps=9 --out run --resume",
+       {"give the original data"}}};
+  for (const Refusal& row : rows) check_fails(run(row.words), row.parts);
+  CHECK(!folder.has("runs"));
+  CHECK(train("same", "shards", "data.tokenizer=tokenizer.json").status == 0);
+  std::string bytes = folder.read("shards/shard-00000.tokens");
   bytes[300] = static_cast<char>(bytes[300] + 1);
   folder.write("shards/shard-00000.tokens", bytes);
-  const Finished damaged = desk.train("damaged", "shards");
-  CHECK(damaged.status == 2);
-  check_says(damaged.err, {"shard-00000.tokens: the tokens are damaged"});
-  CHECK(!fs::exists(folder.path("damaged")));
+  const Finished damaged = train("damaged", "shards");
+  check_fails(damaged, {"shard-00000.tokens: the tokens are damaged"});
+  CHECK(!folder.has("damaged"));
 }
 
 TEST_SUITE_END();

@@ -74,8 +74,7 @@ TEST_CASE("bug: a key that another's choice makes idle was ignored in silence") 
        "model.heads = 2: is not used with model.memory = \"query-key\""},
       {"recall",
        {"model.gamma=0.5"},
-       "is not used with model.memory = \"query-key\"; leave it out,"},
-  };
+       "is not used with model.memory = \"query-key\"; leave it out,"}};
   for (const Row& row : rows) {
     CAPTURE(row.says);
     const std::string message =
@@ -110,8 +109,8 @@ TEST_CASE("idle keys: conditions are of keys that the task has, and of values th
 
 const std::string toy_task = "task = \"toy-sequence\"\n";
 
-TEST_CASE("idle keys: one at its default, or set before the choice, does not count") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "idle keys: one at its default, or set before the choice, does not count") {
   CHECK_NOTHROW(parse_config(toy_task, "text", {"optim.momentum=0"}));
   const Config config = parse_config(toy_task + "optim.beta2 = 0.9", "text", {"optim.name=sgd"});
   CHECK(std::get<double>(config.value("optim.beta2")) == 0.999);
@@ -124,11 +123,11 @@ TEST_CASE("idle keys: one at its default, or set before the choice, does not cou
       {"text:4:1: optim.beta2 = 0.9: is not used with optim.name = \"sgd\"; leave it out, or "
        "set optim.name = \"adam\" or \"adamw\""});
 
-  folder.write("adam.toml", toy_task + "optim.beta2 = 0.9\n");
-  folder.write("sgd.toml", "base = \"adam.toml\"\noptim.name = \"sgd\"\n");
-  const std::string wrong = folder.write("wrong.toml", "base = \"sgd.toml\"\noptim.beta2 = 0.95\n");
-  CHECK(load_config(folder.path("sgd.toml"), {}).dropped().size() == 1);
-  CHECK(load_config(folder.path("sgd.toml"), {"optim.name=adam"}).dropped().empty());
+  write("adam.toml", toy_task + "optim.beta2 = 0.9\n");
+  write("sgd.toml", "base = \"adam.toml\"\noptim.name = \"sgd\"\n");
+  const std::string wrong = write("wrong.toml", "base = \"sgd.toml\"\noptim.beta2 = 0.95\n");
+  CHECK(load_config(path("sgd.toml"), {}).dropped().size() == 1);
+  CHECK(load_config(path("sgd.toml"), {"optim.name=adam"}).dropped().empty());
   check_says(message_of([&] { load_config(wrong, {}); }), {"wrong.toml:2:7: optim.beta2 = 0.95: "});
 }
 
@@ -140,9 +139,9 @@ TEST_CASE("idle keys: every shipped config takes another optimizer, and says wha
       CHECK_NOTHROW(parse_config(config.toml(), "resolved", {}));
     }
   }
-  const Finished said = tapestry_run(with_sets({"config", "sort", "optim.name=sgd"}));
-  check_says(said.out, {"\n# beta2 = 0.999 ", "; is not used with optim.name = \"sgd\"\n",
-                        "\nmomentum = 0.0 "});
+  check_says(
+      tapestry_run("config sort optim.name=sgd").out,
+      {"\n# beta2 = 0.999 ", "; is not used with optim.name = \"sgd\"\n", "\nmomentum = 0.0 "});
 }
 
 TEST_CASE("bug: options that another one makes idle were ignored in silence") {
@@ -163,34 +162,27 @@ TEST_CASE("bug: options that another one makes idle were ignored in silence") {
 
   const TemporaryFolder folder;
   const RunOptions here{.folder = folder.path()};
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"train", "sort", "--out", "toy", "model.layers=1", "model.width=4",
-                                 "data.held_back=8", "train.steps=1"},
-        {"train", "clothes-vae", "--out", "vae", "data.training_images=8", "data.test_images=4",
-         "train.steps=1"}})
-    REQUIRE(tapestry_run(with_sets(words), here).status == 0);
+  for (const Words& words :
+       {Words("train sort --out toy model.layers=1 model.width=4 data.held_back=8 train.steps=1"),
+        Words("train clothes-vae --out vae data.training_images=8 data.test_images=4 "
+              "train.steps=1")})
+    REQUIRE(tapestry_run(words, here).status == 0);
   struct Row {
-    std::vector<std::string> words;
+    Words words;
     std::string says;
   };
   const Row rows[] = {
-      {{"sample", "toy", "--prompt", "31415926", "--count", "2"},
-       "--count 2: is not used with --p"},
-      {{"sample", "vae", "--index", "3"},
-       "--index 3: is not used with --kind prior, but with --ki"},
-      {{"sample", "vae", "--spread", "2"}, "is not used with --kind prior, but with --kind around"},
-      {{"sample", "vae", "--kind", "reconstructions", "--seed", "2"}, "--seed 2: is not used with"},
-      {{"sample", "vae", "--kind", "around", "--temperature", "2"}, "--temperature 2.0: is not us"},
-      {{"sample", "vae", "--prompt", "a"}, "--prompt"},
-      {{"sample", "toy", "--top-k", "3"},
-       "--top-k: not an option for the task of this run; expected --count, --prompt"},
-  };
+      {"sample toy --prompt 31415926 --count 2", "--count 2: is not used with --p"},
+      {"sample vae --index 3", "--index 3: is not used with --kind prior, but with --ki"},
+      {"sample vae --spread 2", "is not used with --kind prior, but with --kind around"},
+      {"sample vae --kind reconstructions --seed 2", "--seed 2: is not used with"},
+      {"sample vae --kind around --temperature 2", "--temperature 2.0: is not us"},
+      {"sample vae --prompt a", "--prompt"},
+      {"sample toy --top-k 3",
+       "--top-k: not an option for the task of this run; expected --count, --prompt"}};
   for (const Row& row : rows) {
     CAPTURE(row.says);
-    const Finished finished = tapestry_run(row.words, here);
-    CHECK(finished.status == 2);
-    CHECK(finished.out.empty());
-    check_says(finished.err, {row.says});
+    check_refused(tapestry_run(row.words, here), {row.says});
   }
 }
 

@@ -12,17 +12,18 @@ namespace fs = std::filesystem;
 
 TEST_SUITE_BEGIN("proof");
 
-TEST_CASE("bug: verify: what is missing, damaged or changed was called other bits, or the same") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run");
-  const std::string run = fixture.folder.path("run"), metrics = run + "/metrics.jsonl";
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "bug: verify: what is missing, damaged or changed was called other bits, or the same") {
+  must_train("toy", "run");
+  const std::string run = path("run"), metrics = run + "/metrics.jsonl";
   const std::string lines = read_bytes(metrics), best = read_bytes(run + "/best.safetensors"),
                     config = read_bytes(run + "/config.toml");
   fs::remove(metrics);
-  check_says(must_verify(fixture, "run")["not_compared"].dump(),
+  check_says(must_verify(*this, "run")["not_compared"].dump(),
              {"metrics.jsonl has no line of these"});
   fs::create_symlink("nowhere", metrics);
-  check_says(refused_verify(fixture, "run"), {"metrics.jsonl: cannot be opened: No such file"});
+  check_says(refused_verify(*this, "run"), {"metrics.jsonl: cannot be opened: No such file"});
   fs::remove(metrics);
 
   // The line of the best evaluation was taken out: its loss can no longer be told.
@@ -31,67 +32,61 @@ TEST_CASE("bug: verify: what is missing, damaged or changed was called other bit
   for (const std::string& line : lines_of(lines))
     if (const Json read = Json::parse(line); read["split"] != "val" || read["step"] != best_step)
       others += line + "\n";
-  fixture.folder.write("run/metrics.jsonl", others);
-  check_says(must_verify(fixture, "run", {"--all"})["not_compared"].dump(),
+  write("run/metrics.jsonl", others);
+  check_says(must_verify(*this, "run", "--all")["not_compared"].dump(),
              {fmt::format("no evaluation of step {} was recorded", best_step)});
-  fixture.folder.write("run/metrics.jsonl", lines);
+  write("run/metrics.jsonl", lines);
 
   std::string damaged = best;
   damaged[damaged.size() - 100] ^= 1;
-  fixture.folder.write("run/best.safetensors", damaged);
-  check_says(refused_verify(fixture, "run", {"--all"}),
+  write("run/best.safetensors", damaged);
+  check_says(refused_verify(*this, "run", "--all"),
              {"best.safetensors: tensor ", " is damaged: its checksum differs"});
   damaged = best;
   damaged[20] = '\x01';
-  fixture.folder.write("run/best.safetensors", damaged);
-  check_says(refused_verify(fixture, "run"), {"best.safetensors: header at byte 8: not JSON"});
-  fixture.folder.write("run/best.safetensors", best);
+  write("run/best.safetensors", damaged);
+  check_says(refused_verify(*this, "run"), {"best.safetensors: header at byte 8: not JSON"});
+  write("run/best.safetensors", best);
 
-  std::string changed = config;
-  changed.replace(changed.find("seed = 1"), 8, "seed = 2");
-  fixture.folder.write("run/config.toml", changed);
-  check_says(refused_verify(fixture, "run"),
+  write("run/config.toml", replaced(config, "seed = 1", "seed = 2"));
+  check_says(refused_verify(*this, "run"),
              {"config.toml: ", "was trained with a different config: seed (1, now 2)"});
 }
 
-TEST_CASE(
+TEST_CASE_FIXTURE(
+    RunFixture,
     "bug: verify, replay: a newline in a run's name broke the lines that name its checkpoints") {
-  const RunFixture fixture;
   const std::string name = "a\nforged: the same bits";
-  fixture.must_train("toy", name);
+  must_train("toy", name);
   for (const char* from : {"start", "best"}) {
-    const Finished finished =
-        tapestry_run({"verify", fixture.folder.path(name), "--all", "--from", from});
-    CHECK(finished.status == 0);
+    const Finished finished = must(tapestry_run("verify {} --all --from {}", path(name), from));
     check_says(finished.out, {"a\\x0aforged"});
     for (const std::string& line : lines_of(finished.out)) CHECK(!line.starts_with("forged"));
   }
-  const Finished looked = tapestry_run({"replay", fixture.folder.path(name), "--step", "40"});
-  CHECK(looked.status == 0);
+  const Finished looked = must(tapestry_run("replay {} --step 40", path(name)));
   for (const std::string& line : lines_of(looked.out)) CHECK(!line.starts_with("forged"));
 }
 
-TEST_CASE("bug: verify: a test's figures were passed over") {
-  const RunFixture fixture;
-  fixture.must_train("vae", "run");
-  REQUIRE(fixture.metrics("run").back()["split"] == "test");
-  CHECK(must_verify(fixture, "run", {"--all"})["tests"] == 1);
-  CHECK(must_verify(fixture, "run")["tests"] == 0);
-  change_metrics(fixture, "run", [](Json& line) {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: a test's figures were passed over") {
+  must_train("vae", "run");
+  REQUIRE(metrics("run").back()["split"] == "test");
+  CHECK(must_verify(*this, "run", "--all")["tests"] == 1);
+  CHECK(must_verify(*this, "run")["tests"] == 0);
+  change_metrics(*this, "run", [](Json& line) {
     if (line["split"] == "test") line["loss"] = 1.5;
   });
-  const auto [verdict, status] = verified(fixture, "run", {"--all"});
+  const auto [verdict, status] = verified(*this, "run", "--all");
   CHECK(status == 1);
   check_says(verdict["differences"].dump(), {"test loss: recorded 1.5, "});
 }
 
-TEST_CASE("bug: verify: a checksum of a tensor that was changed, or stands twice, passed") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run");
-  const std::string path = fixture.folder.path("run/checksums.jsonl"), good = read_bytes(path);
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: verify: a checksum of a tensor that was changed, or stands twice, passed") {
+  must_train("toy", "run");
+  const std::string path = this->path("run/checksums.jsonl"), good = read_bytes(path);
   std::vector<std::string> lines = lines_of(good);
   const auto write = [&](const std::vector<std::string>& changed) {
-    fixture.folder.write("run/checksums.jsonl", fmt::format("{}\n", fmt::join(changed, "\n")));
+    this->write("run/checksums.jsonl", fmt::format("{}\n", fmt::join(changed, "\n")));
   };
   const Json line = Json::parse(lines[lines.size() / 2]);
   std::vector<std::string> other = lines;
@@ -99,7 +94,7 @@ TEST_CASE("bug: verify: a checksum of a tensor that was changed, or stands twice
   changed["xxh3"] = "0123456789abcdef";
   other[lines.size() / 2] = changed.dump();
   write(other);
-  const auto [verdict, status] = verified(fixture, "run", {"--all"});
+  const auto [verdict, status] = verified(*this, "run", "--all");
   CHECK(status == 1);
   CHECK(verdict["differs_at"] == line["step"]);
   check_says(verdict["differences"].dump(), {"1 of the ", "checksums.jsonl"});
@@ -108,50 +103,48 @@ TEST_CASE("bug: verify: a checksum of a tensor that was changed, or stands twice
   other = lines;
   other.insert(other.begin() + 3, lines[3]);
   write(other);
-  check_says(refused_verify(fixture, "run", {"--all"}),
+  check_says(refused_verify(*this, "run", "--all"),
              {"checksums.jsonl:5: the tensor occurs twice in this step: the record is damaged"});
   other[3] = "damaged";
   write(other);
-  check_says(refused_verify(fixture, "run", {"--all"}),
+  check_says(refused_verify(*this, "run", "--all"),
              {"checksums.jsonl:4: not the checksum of a tensor"});
   lines.erase(lines.begin() + 3);
   write(lines);
-  CHECK(verified(fixture, "run", {"--all"}).second == 1);
+  CHECK(verified(*this, "run", "--all").second == 1);
   std::filesystem::remove(path);
-  check_says(must_verify(fixture, "run", {"--all"})["not_compared"].dump(),
+  check_says(must_verify(*this, "run", "--all")["not_compared"].dump(),
              {"tensors of 4 of 4 evaluations: checksums.jsonl has none of them"});
 }
 
-TEST_CASE("bug: verify: a line of metrics, or a key of one, that stands there twice passed") {
-  const RunFixture fixture;
-  fixture.must_train("vae", "run");
-  const std::string good = read_bytes(fixture.folder.path("run/metrics.jsonl"));
+TEST_CASE_FIXTURE(
+    RunFixture, "bug: verify: a line of metrics, or a key of one, that stands there twice passed") {
+  must_train("vae", "run");
+  const std::string good = read("run/metrics.jsonl");
   const std::vector<std::string> lines = lines_of(good);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     std::vector<std::string> twice = lines;
     twice.insert(twice.begin() + static_cast<std::ptrdiff_t>(i), lines[i]);
-    fixture.folder.write("run/metrics.jsonl", fmt::format("{}\n", fmt::join(twice, "\n")));
-    check_says(refused_verify(fixture, "run", {"--all"}),
+    write("run/metrics.jsonl", fmt::format("{}\n", fmt::join(twice, "\n")));
+    check_says(refused_verify(*this, "run", "--all"),
                {fmt::format("metrics.jsonl:{}: ", i + 2), "the record is damaged"});
   }
-  std::string key = good;
-  key.replace(key.find("\"loss\""), 6, "\"loss\":9,\"loss\"");
-  fixture.folder.write("run/metrics.jsonl", key);
-  check_says(refused_verify(fixture, "run"), {"metrics.jsonl:1: a key occurs twice"});
+  write("run/metrics.jsonl", replaced(good, "\"loss\"", "\"loss\":9,\"loss\""));
+  check_says(refused_verify(*this, "run"), {"metrics.jsonl:1: a key occurs twice"});
 }
 
-TEST_CASE("bug: verify: advised --all where it was given, and took any number of steps") {
-  const RunFixture fixture;
-  fixture.must_train("vae", "run");
-  change_metrics(fixture, "run", [](Json& line) {
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: verify: advised --all where it was given, and took any number of steps") {
+  must_train("vae", "run");
+  change_metrics(*this, "run", [](Json& line) {
     if (line["step"] == 6) line["loss"] = 1.5;
   });
-  const auto [verdict, status] = verified(fixture, "run", {"--all"});
+  const auto [verdict, status] = verified(*this, "run", "--all");
   CHECK(status == 1);
   check_says(verdict["not_compared"].dump(), {"test metrics: step 6, before the test, differs"});
   CHECK(verdict["not_compared"].dump().find("--all") == std::string::npos);
   for (const std::string steps : {"99999999999999999999", "9223372036854775808", "-1"})
-    check_says(refused_verify(fixture, "run", {"--steps", steps}), {"--steps", steps, "range"});
+    check_says(refused_verify(*this, "run", {"--steps", steps}), {"--steps", steps, "range"});
 }
 
 TEST_SUITE_END();

@@ -56,71 +56,63 @@ TEST_CASE("vision: without positions, the order of the patches says nothing") {
 
 TEST_CASE("vision: learns an IDX folder's images, names them, and shows what it looks at") {
   const TemporaryFolder folder;
-  const auto run = [&](const std::vector<std::string>& words) {
-    return tapestry_run(with_sets(words), {.folder = folder.path()});
+  const auto run = [&](const Words& words) {
+    return tapestry_run(words, {.folder = folder.path()});
   };
   write_images(folder, "small", 6);
   write_images(folder, "large", 9);
   for (const std::string pooling : {"class", "mean"}) {
-    const Finished trained = run(
-        {"train", "clothes-vit", "--out", pooling, "data.path=small",
-         "data.validation_fraction=0.3", "data.class_names=shirt, shoe", "model.patch=3",
-         "model.width=8", "model.heads=2", "model.layers=1", "model.pooling=" + pooling,
-         "model.dropout=0", "train.steps=60", "train.batch_size=10", "optim.learning_rate=1e-2"});
-    INFO(trained.err);
-    REQUIRE(trained.status == 0);
-    CHECK(Json::parse(run({"eval", pooling, "--json"}).out)["accuracy"] == 1);
-    CHECK(Json::parse(run({"eval", pooling, "--test", "--json"}).out)["accuracy"] == 1);
-    const auto lines = lines_of(run({"sample", pooling}).out);
+    must(run({"train", "clothes-vit", "--out", pooling, "data.path=small",
+              "data.validation_fraction=0.3", "data.class_names=shirt, shoe", "model.patch=3",
+              "model.width=8", "model.heads=2", "model.layers=1", "model.pooling=" + pooling,
+              "model.dropout=0", "train.steps=60", "train.batch_size=10",
+              "optim.learning_rate=1e-2"}));
+    CHECK(Json::parse(run(Words("eval {} --json", pooling)).out)["accuracy"] == 1);
+    CHECK(Json::parse(run(Words("eval {} --test --json", pooling)).out)["accuracy"] == 1);
+    const auto lines = lines_of(run("sample " + pooling).out);
     REQUIRE(lines.size() == 6);  // 0.3 of 20
     for (const std::string& line : lines) CHECK(line.ends_with("  right"));
-    CHECK(lines_of(run({"sample", pooling, "--index", "5"}).out).size() == 1);
-    CHECK(run({"attention", pooling, "--index", "2"}).status == 0);
-    const std::string svg = read_bytes(folder.path(pooling + "/attention.svg"));
+    CHECK(lines_of(run(Words("sample {} --index 5", pooling)).out).size() == 1);
+    CHECK(run(Words("attention {} --index 2", pooling)).status == 0);
+    const std::string svg = folder.read(pooling + "/attention.svg");
     check_says(svg, {"the image", "patches.encoder.0.attention, head 1, max 0."});
   }
-  const std::string before = read_bytes(folder.path("mean/checkpoint.safetensors"));
-  const std::pair<std::vector<std::string>, std::vector<std::string>> wrong[] = {
-      {{"eval", "mean", "data.path=large"},
+  const std::string before = folder.read("mean/checkpoint.safetensors");
+  const std::pair<Words, std::vector<std::string>> wrong[] = {
+      {"eval mean data.path=large",
        {"large/train-images-idx3-ubyte", "bytes 8 to 15", "images of 6 x 6", "found 9 x 9"}},
-      {{"train", "mean/config.toml", "--out", "mean", "--resume", "train.steps=70",
-        "optim.decay_steps=70", "data.path=large"},
+      {"train mean/config.toml --out mean --resume train.steps=70 optim.decay_steps=70 "
+       "data.path=large",
        {"large/train-images-idx3-ubyte", "bytes 8 to 15", "images of 6 x 6", "found 9 x 9"}},
-      {{"train", "clothes-vit", "--out", "new", "data.path=small"},
+      {"train clothes-vit --out new data.path=small",
        {"model.patch = 4: does not divide images of 6 × 6 pixels"}},
-      {{"train", "clothes-vit", "--out", "new", "data.path=none"},
-       {"image files are missing", "no folder"}},
-      {{"train", "clothes-vit", "--out", "new", "data.class_names=a"}, {"expected 10 names"}},
-      {{"sample", "mean", "--index", "6"}, {"--index 6", "0 to 5"}},
-      {{"attention", "mean", "--index", "-1"}, {"--index", "0"}},
-  };
+      {"train clothes-vit --out new data.path=none", {"image files are missing", "no folder"}},
+      {"train clothes-vit --out new data.class_names=a", {"expected 10 names"}},
+      {"sample mean --index 6", {"--index 6", "0 to 5"}},
+      {"attention mean --index -1", {"--index", "0"}}};
   for (const auto& [words, parts] : wrong) {
-    const Finished finished = run(words);
-    CHECK(finished.status == 2);
-    CHECK(lines_of(finished.err).size() == 1);
-    check_says(finished.err, parts);
+    check_fails(run(words), parts);
   }
-  CHECK(!std::filesystem::exists(folder.path("new")));
-  CHECK(read_bytes(folder.path("mean/checkpoint.safetensors")) == before);
+  CHECK(!folder.has("new"));
+  CHECK(folder.read("mean/checkpoint.safetensors") == before);
 }
 
 TEST_CASE(
     "bug: vision: own images were given the names of clothes, and no list of names was read") {
   const TemporaryFolder folder;
   write_images(folder, "small", 6);
-  const auto run = [&](const std::vector<std::string>& words, const std::string& out,
-                       const std::string& names) {
-    std::vector<std::string> all = words;
-    all.insert(all.end(),
-               {"--out", out, "data.path=small", "model.patch=3", "model.width=8", "model.heads=2",
-                "model.layers=1", "train.steps=2", "train.batch_size=4"});
+  const auto run = [&](const Words& words, const std::string& out, const std::string& names) {
+    Words all = words + Words(
+                            "--out {} data.path=small model.patch=3 model.width=8 model.heads=2 "
+                            "model.layers=1 train.steps=2 train.batch_size=4",
+                            out);
     if (!names.empty()) all.push_back("data.class_names=" + names);
-    return tapestry_run(with_sets(all), {.folder = folder.path()});
+    return tapestry_run(all, {.folder = folder.path()});
   };
   const auto shown = [&](const std::string& out) {
-    return tapestry_run({"sample", out, "--count", "2"}, {.folder = folder.path()}).out;
+    return tapestry_run(Words("sample {} --count 2", out), {.folder = folder.path()}).out;
   };
-  REQUIRE(run({"train", "clothes-vit"}, "unnamed", "").status == 0);
+  REQUIRE(run("train clothes-vit", "unnamed", "").status == 0);
   CHECK(shown("unnamed").find("trousers") == std::string::npos);
   for (const std::string& line : lines_of(shown("unnamed"))) {
     CAPTURE(line);
@@ -128,33 +120,30 @@ TEST_CASE(
   }
   for (const char* names : {R"(["shirt", "shoe"])", "shirt,shoe"}) {
     const std::string out = names[0] == '[' ? "list" : "text";
-    const Finished trained = run({"train", "clothes-vit"}, out, names);
+    const Finished trained = run("train clothes-vit", out, names);
     CHECK_MESSAGE(trained.status == 0, trained.err);
     check_says(shown(out), {": sh"});
   }
-  const Finished twice = run({"train", "clothes-vit"}, "twice", R"(["shirt", "shirt"])");
-  CHECK(twice.status == 2);
-  check_says(twice.err, {"data.class_names = [\"shirt\", \"shirt\"]: expected different names"});
+  check_fails(run("train clothes-vit", "twice", R"(["shirt", "shirt"])"),
+              {"data.class_names = [\"shirt\", \"shirt\"]: expected different names"});
 }
 
 TEST_CASE("bug: vision: a text was written into a picture, and a key named another scale") {
   const TemporaryFolder folder;
   const RunOptions here{.folder = folder.path()};
-  const Finished trained =
-      tapestry_run(with_sets({"train", "clothes-vit", "--out", "run", "data.training_images=8",
-                              "data.test_images=4", "model.width=8", "model.heads=2",
-                              "model.layers=1", "train.steps=1", "train.batch_size=4"}),
-                   here);
+  const Finished trained = tapestry_run(
+      "train clothes-vit --out run data.training_images=8 data.test_images=4 model.width=8 "
+      "model.heads=2 model.layers=1 train.steps=1 train.batch_size=4",
+      here);
   REQUIRE_MESSAGE(trained.status == 0, trained.err);
-  for (const char* name : {"x.png", "x.svg"}) {
-    const Finished refused = tapestry_run({"sample", "run", "--out", name}, here);
-    CHECK(refused.status == 2);
-    check_says(refused.err, {std::string("--out ") + name, "are text, not a picture"});
-    CHECK(!std::filesystem::exists(folder.path(name)));
+  for (const std::string name : {"x.png", "x.svg"}) {
+    check_fails(tapestry_run("sample run --out " + name, here),
+                {std::string("--out ") + name, "are text, not a picture"});
+    CHECK(!folder.has(name));
   }
-  CHECK(tapestry_run({"sample", "run", "--out", "x.txt"}, here).status == 0);
-  REQUIRE(tapestry_run({"attention", "run", "--out", "map.svg"}, here).status == 0);
-  const std::string svg = read_bytes(folder.path("map.svg"));
+  CHECK(tapestry_run("sample run --out x.txt", here).status == 0);
+  REQUIRE(tapestry_run("attention run --out map.svg", here).status == 0);
+  const std::string svg = folder.read("map.svg");
   check_says(svg, {"each map", ", max 0.0"});
 }
 

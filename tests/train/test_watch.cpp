@@ -46,9 +46,8 @@ TEST_CASE("watch: a line of so many columns, and what is left out first") {
         "step 1/2  loss 0.0000  0 images/s  2:02:02 left");
 }
 
-TEST_CASE("watch: lines of a file that grows are read once each") {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("lines", "one\ntw");
+TEST_CASE_FIXTURE(TemporaryFolder, "watch: lines of a file that grows are read once each") {
+  const std::string path = write("lines", "one\ntw");
   LineReader lines(path);
   CHECK(lines.next());
   CHECK(lines.text() == "one");
@@ -61,24 +60,21 @@ TEST_CASE("watch: lines of a file that grows are read once each") {
   CHECK(!lines.next());
 }
 
-TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
-  const RunFixture fixture;
-  const TemporaryFolder& folder = fixture.folder;
-  fixture.must_train("vae", "run");
-  const Finished done = tapestry_run({"watch", folder.path("run")});
-  CHECK(done.status == 0);
-  check_says(done.out,
-             {"step 10/40  validation: loss", "step 40/40  test (best model): loss", "examples/s"});
+TEST_CASE_FIXTURE(RunFixture, "watch: a run that is done, one that goes on meanwhile, and none") {
+  const TemporaryFolder& folder = *this;
+  must_train("vae", "run");
+  check_prints(
+      tapestry_run("watch " + folder.path("run")),
+      {"step 10/40  validation: loss", "step 40/40  test (best model): loss", "examples/s"});
 
-  const std::string lines = read_bytes(folder.path("run/metrics.jsonl"));
+  const std::string lines = folder.read("run/metrics.jsonl");
   std::filesystem::create_directory(folder.path("grows"));
   std::filesystem::copy_file(folder.path("run/config.toml"), folder.path("grows/config.toml"));
   const auto half = lines.find("\"step\":20");
   std::ofstream(folder.path("grows/metrics.jsonl")) << lines.substr(0, half);
-  const Finished once = tapestry_run({"watch", folder.path("grows"), "--once"});
-  CHECK(once.status == 0);
+  const Finished once = must(tapestry_run("watch {} --once", folder.path("grows")));
   check_says(once.out, {"step 10/40  validation"});
-  CHECK(once.out.find("step 40/40") == std::string::npos);
+  CHECK(!contains(once.out, "step 40/40"));
   // While this process holds the run, as who trains it does, it is not over, however slow it is.
   std::optional<RunLock> lock;
   lock.emplace(Run(folder.path("grows")), RunLock::Folder::find);
@@ -87,14 +83,13 @@ TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
     std::ofstream(folder.path("grows/metrics.jsonl"), std::ios::app) << lines.substr(half);
     lock.reset();
   });
-  const Finished grown = tapestry_run({"watch", folder.path("grows")});
+  const Finished grown = tapestry_run("watch " + folder.path("grows"));
   trains.join();
   CHECK(grown.status == 0);
   check_says(grown.out, {"step 40/40  test (best model): loss"});
 
-  fixture.must_train("toy", "short",
-                     {"optim.learning_rate=0", "train.log_every=50", "train.early_stopping=1"});
-  const Finished brief = tapestry_run({"watch", folder.path("short")});  // no line of training
+  must_train("toy", "short", "optim.learning_rate=0 train.log_every=50 train.early_stopping=1");
+  const Finished brief = tapestry_run("watch " + folder.path("short"));  // no line of training
   check_says(brief.out, {"step 10/40  validation", "step 20/40  validation"});
   CHECK(brief.status == 0);
 
@@ -105,24 +100,20 @@ TEST_CASE("watch: a run that is done, one that goes on meanwhile, and none") {
     std::ofstream(folder.path("grows/metrics.jsonl")) << lines;
     lock.reset();
   });
-  const Finished late = tapestry_run({"watch", folder.path("grows")});
+  const Finished late = tapestry_run("watch " + folder.path("grows"));
   begins.join();
   check_says(late.out, {"step 40/40  test (best model): loss"});
 
-  const Finished none = tapestry_run({"watch", folder.path("none")});
-  CHECK(none.status == 2);
-  check_says(none.err, {"none: no such run"});
+  check_fails(tapestry_run("watch " + folder.path("none")), {"none: no such run"});
   folder.write("run/metrics.jsonl",
                "{\"step\":1,\"split\":\"train\",\"elapsed_s\":1}\nnot JSON\n\n");
-  CHECK(tapestry_run({"watch", folder.path("run"), "--once"}).status == 0);
+  CHECK(tapestry_run("watch {} --once", folder.path("run")).status == 0);
 }
 
-TEST_CASE("bug: watch: a run that had ended was said to have time left") {
-  const RunFixture fixture;
-  fixture.must_train("toy", "run", {"train.log_every=1"});
-  const std::string metrics = read_bytes(fixture.folder.path("run/metrics.jsonl")),
-                    sessions = read_bytes(fixture.folder.path("run/sessions.jsonl"));
-  fixture.folder.write("run/metrics.jsonl", metrics.substr(0, metrics.find("{\"step\":21")));
+TEST_CASE_FIXTURE(RunFixture, "bug: watch: a run that had ended was said to have time left") {
+  must_train("toy", "run", "train.log_every=1");
+  const std::string metrics = read("run/metrics.jsonl"), sessions = read("run/sessions.jsonl");
+  write("run/metrics.jsonl", metrics.substr(0, metrics.find("{\"step\":21")));
   const std::string begun = lines_of(sessions).front() + "\n";
   struct Row {
     std::string end, said;
@@ -137,15 +128,12 @@ TEST_CASE("bug: watch: a run that had ended was said to have time left") {
         Row{ended("failed: no"), "run: failed: no at step 20 of 40\n", 1},
         Row{"", "run: ended at step 20 of 40 without a record of its end: it was killed", 1},
         Row{ended("done"), "run: finished, 20 steps\n", 0}}) {
-    fixture.folder.write("run/sessions.jsonl", begun + end);
-    for (const std::vector<std::string>& more :
-         {std::vector<std::string>{"--once"}, std::vector<std::string>{}}) {
-      std::vector<std::string> words = {"watch", fixture.folder.path("run")};
-      words.insert(words.end(), more.begin(), more.end());
-      const Finished watched = tapestry_run(words);
+    write("run/sessions.jsonl", begun + end);
+    for (const Words& more : {Words("--once"), Words()}) {
+      const Finished watched = tapestry_run(Words("watch {}", path("run")) + more);
       CHECK(watched.status == status);
       check_says(watched.out, {"step 20/40  loss ", said});
-      CHECK(watched.out.find(" left") == std::string::npos);
+      CHECK(!contains(watched.out, " left"));
     }
   }
 }
