@@ -32,8 +32,8 @@ std::string find_file(const std::string& folder, const std::string& ending) {
   });
   expect_input(
       found.size() == 1,
-      "{0}: expected one file *{1} or *{1}.gz, found {2}; give a folder of papers, such as "
-      "Cora from https://linqs.org/datasets",
+      "{0}: expected one file *{1} or *{1}.gz, found {2}; give a folder of NAME.content and "
+      "NAME.cites, such as Cora from https://linqs.org/datasets",
       folder, ending, list_briefly(found.empty() ? names : found));
   return (fs::path(folder) / found.front()).string();
 }

@@ -7,7 +7,7 @@
 
 using tapestry::Matrix, tapestry::Model;
 
-// A text, as it comes.
+// Prints a text while it is generated.
 void write(const Model& model, const std::string& prompt) {
   std::printf("%s", prompt.c_str());
   model.generate(prompt, {.tokens = 60, .temperature = 0.8}, [](std::string_view piece) {
@@ -17,7 +17,7 @@ void write(const Model& model, const std::string& prompt) {
   std::printf("\n");
 }
 
-// Others at the same time, by threads that share the model.
+// Generates three texts in threads that share the model.
 void write_three(const Model& model, const std::string& prompt) {
   std::vector<std::string> texts(3);
   std::vector<std::jthread> threads;
@@ -29,7 +29,7 @@ void write_three(const Model& model, const std::string& prompt) {
   for (const std::string& text : texts) std::printf("---\n%s%s\n", prompt.c_str(), text.c_str());
 }
 
-// Where an image lies in the latent space, a square here.
+// Prints the latent code of an image of a square.
 void encode(const Model& model) {
   const auto height = model.height(), width = model.width();
   std::vector<float> image(height * width);

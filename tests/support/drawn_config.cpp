@@ -226,7 +226,7 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
         "data.template=chatml", "data.vocabulary=330", "model.width=32", "model.feed_forward=64"},
        {{"model.context", {96, 96}}},
        {"model.kind", "model.attention"}},  // random features go without data.packing
-      {"graphs"},
+      {"graphs", {}, {}, {}, {2e-3, 2e-2}},
       {"karate",  // with more layers, sums over the neighbors of a hub make an initial loss of 30
                   // nats
        {"train.batch_size=2", "train.micro_batches=1"},

@@ -139,7 +139,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   const Finished found = examine_data({"names", "data.path=" + path});
   INFO(found.out);
   CHECK(found.status == 1);
-  check_says(found.out, {"FAIL  shared examples", "copied before the splits were cut"});
+  check_says(found.out, {"FAIL  shared examples", "duplicates of examples are in both splits"});
 }
 
 std::string some_text(std::int64_t characters) {

@@ -286,7 +286,7 @@ TEST_CASE_FIXTURE(
 TEST_CASE(
     "bug: doctor: a folder that cannot be made, or a check that is not there, is told at once") {
   check_refused(tapestry_run("doctor karate --out /proc/none/pictures"),
-                {"--out /proc/none/pictures: cannot be made a folder"});
+                {"--out /proc/none/pictures: cannot create the folder"});
   check_fails(tapestry_run("doctor karate --skip nope"),
               {"no such check; expected one of shared examples, values", "resume"});
 }

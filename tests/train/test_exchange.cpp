@@ -145,7 +145,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "exchange: wrong folders are refused by file, field or tensor") {
-  check_says(message_of([&] { import_published(path(), {}); }), {"holds no config.json"});
+  check_says(message_of([&] { import_published(path(), {}); }), {"has no config.json"});
   check_says(message_of([&] { import_published(path("nowhere"), {}); }), {"no such folder"});
 
   const auto of_config = [](const std::string& name, const Json& fields) {
@@ -191,7 +191,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "exchange: wrong folders are refused by file,
   check_says(moved.message(), {"weight_map: tensor a is not in"});
   const Copied without("qwen3");
   fs::remove(without.path("tokenizer.json"));
-  check_says(without.message(), {"holds no tokenizer.json"});
+  check_says(without.message(), {"has no tokenizer.json"});
   const Copied endless("qwen3");
   endless.change("tokenizer_config.json", {{"eos_token", "<nowhere>"}});
   check_says(endless.message(), {"eos_token", "not a token of tokenizer.json"});

@@ -92,7 +92,9 @@ void Arguments::config(std::string& value) {
   place("CONFIG", value, "a TOML file, or the name of a shipped config");
 }
 
-void Arguments::run(std::string& value) { place("RUN", value, "a run's folder, or a checkpoint"); }
+void Arguments::run(std::string& value) {
+  place("RUN", value, "the folder of a run, or a checkpoint file");
+}
 
 void Arguments::adapter(std::string& value) {
   option("--adapter", value, "folder of a LoRA adapter (peft format) to add to the model");
@@ -207,8 +209,10 @@ std::string one_line(std::string text) {
 }  // namespace
 
 CommandLine parse_command_line(int argc, char** argv) {
-  CLI::App app("Trains transformers, graph networks and autoencoders from one TOML file.",
-               "tapestry");
+  CLI::App app(
+      "Trains small transformers, graph networks, autoencoders and recurrent networks from one "
+      "TOML file.",
+      "tapestry");
   app.set_version_flag("--version", fmt::format("tapestry {}, {}", version(), machine()));
   app.require_subcommand(1);
   std::vector<std::unique_ptr<Command>> commands;
@@ -224,7 +228,7 @@ CommandLine parse_command_line(int argc, char** argv) {
     app.parse(argc, argv);
     return typed;
   } catch (const CLI::CallForHelp&) {
-    return {.text = typed_command(app).help()};
+    return {.text = app.help()};  // that of the given command
   } catch (const CLI::CallForVersion& version) {
     return {.text = fmt::format("{}\n", version.what())};
   } catch (const CLI::ExtrasError&) {

@@ -10,7 +10,9 @@ class ShowConfig final : public Command {
   void declare(Arguments& arguments) override {
     arguments.config(config_);
     arguments.overrides(overrides_);
-    arguments.flag("--json", json_, "print one JSON object with the type and range of every key");
+    arguments.flag(
+        "--json", json_,
+        "print one JSON object with type, range, choices, default and aliases of every key");
   }
 
   int run() override {

@@ -71,7 +71,7 @@ class Doctor final : public Command {
   void declare(Arguments& arguments) override {
     given_.declare(arguments);
     arguments.option("--out", out_,
-                     "folder for a figure of the loss by learning rate (default: none)");
+                     "folder for a figure of the learning-rate range test (default: none)");
     arguments.option("--skip", skipped_, "CHECK",
                      fmt::format("skip a check: one of {}", fmt::join(check_names(), ", ")));
     arguments.flag("--json", json_, "print one JSON object");

@@ -74,10 +74,9 @@ class Export final : public Command {
                      "format: huggingface (default; a folder), gguf (a file for llama.cpp), onnx "
                      "(a file, or a folder for an encoder-decoder), peft (a folder with only the "
                      "adapters) or safetensors (a file with only the weights)");
-    arguments.option(
-        "--dtype", dtype_,
-        "number format of the weights: float32 (default) or bfloat16; with gguf float32, "
-        "float16 or q8_0; with onnx float32");
+    arguments.option("--dtype", dtype_,
+                     "data type of the weights: float32 (default) or bfloat16; with gguf float32, "
+                     "float16 or q8_0; with onnx float32");
     arguments.adapter(adapter_);
     arguments.flag("--merge", merges_, "add the adapters to the weights before the export");
     arguments.option("--out", out_, "folder or file to write");

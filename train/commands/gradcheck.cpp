@@ -39,9 +39,9 @@ void print_lines(const std::vector<GradcheckResult>& results, bool passed) {
         result.held > 0 ? fmt::format(", {} held", result.held) : "");
   }
   if (any_held)
-    say("held: number of elements of relu or max that were held on their side of the kink\n");
-  say("{}: {}\n", counted(std::ssize(results), "parameter array"),
-      passed ? "every gradient is right" : "some gradients are wrong");
+    say("held: inputs of relu or max whose branch was kept fixed during the finite difference\n");
+  say("{}: {}\n", counted(std::ssize(results), "parameter"),
+      passed ? "all gradients agree" : "some gradients are wrong");
 }
 
 class CheckGradients final : public Command {

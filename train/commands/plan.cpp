@@ -19,7 +19,7 @@ class PlanTraining final : public Command {
                      "memory of the machine in MB (default: 0, that of this machine)",
                      {.low = 0, .high = std::int64_t{1} << 40});
     arguments.option("--seconds", seconds_,
-                     "seconds to measure the throughput for; 0 uses shapes alone (default: 5)",
+                     "seconds to measure the throughput for; 0: no measurement (default: 5)",
                      {.low = 0, .high = 3600});
     arguments.flag("--json", json_, "print one JSON object");
   }

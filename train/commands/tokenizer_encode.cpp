@@ -28,9 +28,10 @@ class EncodeText final : public Command {
     arguments.place("FILE", file_, "a file with one text per line, plain or gzip");
     arguments.option("--tokenizer", tokenizer_, "a tokenizer.json of byte-level BPE");
     arguments.flag("--json", json_, "each line of FILE is a JSON string");
-    arguments.flag("--added", options_.added_tokens, "find special tokens by their names");
+    arguments.flag("--added", options_.added_tokens,
+                   "parse names of special tokens in the text as special tokens");
     arguments.flag("--template", options_.with_template,
-                   "add the tokenizer's first and last tokens");
+                   "add the tokenizer's special tokens at the beginning and the end");
     arguments.flag("--conversations", conversations_,
                    "FILE has conversations as JSONL; write the tokens of each, and the positions "
                    "of the tokens that are training targets");

@@ -34,7 +34,7 @@ Documents documents_of(const std::string& name) {
 class MakeTokens final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.places("FILE", files_, "texts, plain or gzip; folders of *.txt; patterns of names");
+    arguments.places("FILE", files_, "texts, plain or gzip; folders of *.txt; glob patterns");
     arguments.option("--tokenizer", tokenizer_, "tokenizer.json that encodes the texts");
     arguments.option("--out", out_, "folder to create for the shards");
     arguments.option("--documents", documents_,

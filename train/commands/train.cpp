@@ -242,7 +242,7 @@ class Train final : public Command {
   TrainingOptions options_;
 };
 
-const RegisterCommand<Train> train_command("train", "train from a config");
+const RegisterCommand<Train> train_command("train", "train a model from a config");
 
 }  // namespace
 }  // namespace tapestry

@@ -20,7 +20,7 @@ constexpr int looks_without_growth = 4;  // then it checks whether a process tra
 class Watch final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.run(folder_);
+    arguments.place("RUN", folder_, "the folder of a run");
     arguments.flag(
         "--once", once_,
         "print the current state and exit; the status is 0 also while the training runs");

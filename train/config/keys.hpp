@@ -10,7 +10,7 @@
 // The config keys that every task shares.
 namespace tapestry::key {
 
-inline const Key<std::string> task{"task", "", "task to train, on which the other keys depend"};
+inline const Key<std::string> task{"task", "", "task, which determines the other keys"};
 inline const Key<std::string> name{"name",
                                    "",
                                    "name of the run folder; empty: the name of the config",
@@ -190,11 +190,11 @@ inline const Key<std::string> expected_metric{
     {.does_not_affect_result = true}};
 inline const Key<double> expected_value{
     "expected.value", 0, "expected value of the metric", {.does_not_affect_result = true}};
-inline const Key<std::string> expected_data{
-    "expected.data",
-    "",
-    "last part of the data.path for which the value holds, or built-in; empty: any data",
-    {.does_not_affect_result = true}};
+inline const Key<std::string> expected_data{"expected.data",
+                                            "",
+                                            "last component of the data.path that the value "
+                                            "belongs to; built-in: synthetic data; empty: any",
+                                            {.does_not_affect_result = true}};
 inline const Key<std::string> expected_source{
     "expected.source",
     "",

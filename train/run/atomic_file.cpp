@@ -166,7 +166,7 @@ void remove_unfinished(const FilePlace& place) {
 bool make_folder(const std::string& path) {
   if (system_calls().mkdir(path.c_str()) == 0) return true;
   if (errno == EEXIST && is_folder(path)) return false;
-  fail(path, "cannot be made a folder");
+  fail(path, "cannot create the folder");
 }
 
 std::string folder_of(const std::string& path) {

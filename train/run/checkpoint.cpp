@@ -28,8 +28,8 @@ constexpr std::size_t most_norms = 1000;          // largest number of norms in 
 const std::string& metadata(const Checkpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.reader->metadata().find(name);
   expect_input(found != checkpoint.reader->metadata().end(),
-               "{}: not a checkpoint of tapestry: the metadata has no \"{}\"", checkpoint.path,
-               name);
+               "{}: damaged, or not a checkpoint of tapestry: the metadata has no \"{}\"",
+               checkpoint.path, name);
   return found->second;
 }
 

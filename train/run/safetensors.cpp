@@ -237,7 +237,7 @@ SafetensorsReader::SafetensorsReader(const std::string& path) try : path_(path) 
   stream_.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
   expect_input(
       file_bytes >= 8 && header_bytes <= file_bytes - 8,
-      "{}: byte 0: a header of {} bytes in a file of {} bytes: truncated, or not safetensors", path,
+      "{}: not a safetensors file, or truncated: a header of {} bytes in a file of {} bytes", path,
       header_bytes, file_bytes);
   expect_input(header_bytes <= max_header, "{}: byte 0: a header of {} bytes, expected at most {}",
                path, header_bytes, max_header);

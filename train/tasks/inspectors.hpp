@@ -12,7 +12,7 @@ inline Key<std::string> prompt_option(const std::string& help) { return {"prompt
 // Returns the option --count. `otherwise` is its default; 0 if the default is computed.
 inline Key<std::int64_t> count_option(std::int64_t otherwise,
                                       const std::vector<Condition>& used_if = {}) {
-  return {"count", otherwise, "samples to show", {.low = 1, .high = 100000, .used_if = used_if}};
+  return {"count", otherwise, "number of samples", {.low = 1, .high = 100000, .used_if = used_if}};
 }
 
 inline Key<std::int64_t> index_option(const std::string& help,
@@ -21,7 +21,7 @@ inline Key<std::int64_t> index_option(const std::string& help,
 }
 
 inline Key<std::int64_t> seed_option(const std::vector<Condition>& used_if = {}) {
-  return {"seed", 1, "seed of the samples", {.low = 0, .used_if = used_if}};
+  return {"seed", 1, "seed of the samples (default: 1)", {.low = 0, .used_if = used_if}};
 }
 
 inline Key<double> temperature_option(const std::string& help,

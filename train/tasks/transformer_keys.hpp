@@ -17,7 +17,7 @@ namespace key {
 inline const Key<std::int64_t> layers{
     "model.layers",
     4,
-    "transformer blocks",
+    "number of transformer blocks",
     {.low = 1,
      .high = 1000,
      .also_called = {"num_layers", "n_layer", "num_hidden_layers", "depth"}}};
@@ -31,7 +31,7 @@ inline const Choice<Activation> activation{"model.activation",
 inline const Key<std::int64_t> heads{
     "model.heads",
     4,
-    "attention heads; must divide model.width",
+    "number of attention heads; must divide model.width",
     {.low = 1,
      .high = 1024,
      .also_called = {"num_heads", "n_head", "num_attention_heads", "nhead"}}};
@@ -102,7 +102,7 @@ inline const Key<double> rotary_high_frequency{
 inline const Key<std::int64_t> rotary_original_context{
     "model.rotary_original_context",
     8192,
-    "context of the first training, in tokens",
+    "context length of the pretraining, in tokens",
     {.low = 1, .high = 1e12, .used_if = {turned, slowed}}};
 inline const Key<bool> query_key_norm{"model.query_key_norm", false,
                                       "apply an RMS norm to each head's queries and keys"};

@@ -26,10 +26,11 @@ const Condition of_drawn = graph_kind.is(GraphKind::drawn),
                 of_citations = graph_kind.is(GraphKind::citations);
 const Key<std::int64_t> synthetic_graphs{
     "data.examples", 100'000, "training graphs", {.low = 1, .high = 1e9, .used_if = {of_drawn}}};
-const Key<std::int64_t> synthetic_validation{"data.held_back",
-                                             1000,
-                                             "validation graphs, none of which is a training graph",
-                                             {.low = 1, .high = 1e6, .used_if = {of_drawn}}};
+const Key<std::int64_t> synthetic_validation{
+    "data.held_back",
+    1000,
+    "number of validation graphs, none of which is a training graph",
+    {.low = 1, .high = 1e6, .used_if = {of_drawn}}};
 const Key<std::int64_t> least_nodes{"data.least_nodes",
                                     12,
                                     "smallest number of nodes of a synthetic graph",
@@ -78,8 +79,7 @@ NodeGraph citations(const Config& config) {
                         .validation = config[validation_nodes],
                         .test = config[test_nodes]};
   return with_keys(
-      config,
-      {{"training", training_nodes, "set it, data.validation_nodes and data.test_nodes to fit"}},
+      config, {{"training", training_nodes, "lower it, data.validation_nodes or data.test_nodes"}},
       [&] { return load_node_graph(path, split); });
 }
 
@@ -141,7 +141,7 @@ const Key<std::int64_t> width{
 const Key<std::int64_t> heads{
     "model.heads",
     1,
-    "attention heads; must divide model.width",
+    "number of attention heads; must divide model.width",
     {.low = 1, .high = 1024, .used_if = {layer.is(GraphLayerKind::attention)}}};
 const Key<double> dropout{
     "model.dropout", 0, "dropout of each layer's input", {.low = 0, .high = 0.99}};

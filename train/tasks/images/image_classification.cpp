@@ -13,10 +13,11 @@ const Key<std::int64_t> patch{"model.patch",
                               4,
                               "side of a patch in pixels; must divide the images' height and width",
                               {.low = 1, .high = 1024}};
-const Choice<Readout> pooling{"model.pooling",
-                              Readout::class_token,
-                              "what the head reads: the class token, or the mean of the patches",
-                              {{"class", Readout::class_token}, {"mean", Readout::mean}}};
+const Choice<Readout> pooling{
+    "model.pooling",
+    Readout::class_token,
+    "what the classifier reads: the class token, or the mean of the patches",
+    {{"class", Readout::class_token}, {"mean", Readout::mean}}};
 
 std::vector<KeyInfo> image_classification_keys() {
   std::vector<KeyInfo> all = block_keys();

@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-const Key<std::int64_t> index_of_first = index_option("the validation image to show");
+const Key<std::int64_t> index_of_first = index_option("index of the validation image");
 const Key<std::int64_t> count = count_option(10);
 
 // Returns "image 3: trousers 0.98  right" for each image from --index on.

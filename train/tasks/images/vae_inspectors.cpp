@@ -31,7 +31,7 @@ const Key<std::int64_t> first_image =
                  {kind.is(Kind::reconstructions, Kind::around, Kind::interpolation)});
 const Key<double> spread{"spread",
                          0.5,
-                         "standard deviation of the noise that is added to a code",
+                         "standard deviation of the noise that is added to a code (default: 0.5)",
                          {.low = 0, .high = 100, .used_if = {kind.is(Kind::around)}}};
 
 // Returns images (N, F) as a grid of N pictures with `columns` per row.

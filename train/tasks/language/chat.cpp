@@ -26,7 +26,7 @@ const BytePairTokenizer& byte_pairs_of(const LanguageModel& task) {
 constexpr std::int64_t tokens_without_context = 1000;
 const Key<std::int64_t> answer_tokens{"tokens",
                                       0,
-                                      "largest number of tokens of an answer; default: as many as "
+                                      "maximum number of tokens of an answer; default: as many as "
                                       "fit the context, or 1000 with a recurrent network",
                                       {.low = 1, .high = 10000000}};
 const Key<std::string> system_message{"system", "", "system message"};

@@ -25,7 +25,7 @@ namespace key {
 inline const Key<std::int64_t> context{
     "model.context",
     64,
-    "context length: largest number of tokens that the model reads",
+    "context length: maximum number of tokens that the model reads",
     {.low = 1, .high = 1048576}};
 inline const Choice<CorpusKind> corpus_kind{
     "data.kind",

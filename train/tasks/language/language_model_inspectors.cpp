@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-const Key<std::string> prompt = prompt_option("text to continue, or to read");
+const Key<std::string> prompt = prompt_option("text to continue, or to analyze");
 const Key<std::string> prompt_file{
     "prompt-file",
     "",
@@ -26,9 +26,9 @@ const Key<std::string> prompts{
     {.used_if = {prompt.is(""), prompt_file.is("")}}};
 const Key<std::int64_t> count = count_option(0);
 const Key<std::int64_t> tokens{
-    "tokens", 0, "largest number of tokens to generate", {.low = 1, .high = 10000000}};
+    "tokens", 0, "maximum number of tokens to generate", {.low = 1, .high = 10000000}};
 const Key<std::string> stop{
-    "stop", "", "end the text before this text; may be repeated", {.repeated = true}};
+    "stop", "", "stop before this text; may be repeated", {.repeated = true}};
 const Key<std::int64_t> seed = seed_option();
 
 std::string prompt_of(const Options& options) {

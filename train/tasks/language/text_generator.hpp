@@ -16,21 +16,24 @@ namespace sampling {
 
 inline const Key<double> temperature =
     temperature_option("temperature of sampling; 0: always the most probable token");
-inline const Key<std::int64_t> top_k{
-    "top-k", 0, "sample from the k most probable tokens", {.low = 1, .high = 10000000}};
-inline const Key<double> top_p{"top-p",
-                               1,
-                               "sample from the fewest tokens whose probabilities sum to p",
-                               {.low = 0, .high = 1}};
-inline const Key<double> min_p{
-    "min-p",
-    0,
-    "sample from tokens that are at least p times as probable as the most probable one",
+inline const Key<std::int64_t> top_k{"top-k",
+                                     0,
+                                     "sample from the k most probable tokens (default: all)",
+                                     {.low = 1, .high = 10000000}};
+inline const Key<double> top_p{
+    "top-p",
+    1,
+    "sample from the fewest tokens whose probabilities sum to p (default: 1)",
     {.low = 0, .high = 1}};
+inline const Key<double> min_p{"min-p",
+                               0,
+                               "sample from tokens that are at least p times as probable as the "
+                               "most probable one (default: 0)",
+                               {.low = 0, .high = 1}};
 inline const Key<double> repetition_penalty{
     "repetition-penalty",
     1,
-    "above 1, tokens that occurred before become less probable",
+    "divides the logits of earlier tokens; default 1: no change",
     {.low = 0.01, .high = 100}};
 
 SamplingOptions chosen(const Options& options, const LanguageModel& task);

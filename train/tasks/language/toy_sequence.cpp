@@ -23,12 +23,14 @@ const Choice<ToyTask> toy_task{"data.kind",
                                 {"reverse", ToyTask::reverse},
                                 {"copy", ToyTask::copy},
                                 {"addition", ToyTask::addition}}};
-const Key<std::int64_t> length{
-    "data.length", 8, "symbols per sequence, or digits per number", {.low = 1, .high = 512}};
+const Key<std::int64_t> length{"data.length",
+                               8,
+                               "number of symbols per sequence, or of digits per number",
+                               {.low = 1, .high = 512}};
 const Key<std::int64_t> alphabet{
     "data.alphabet",
     10,
-    "different symbols: 0-9, then a-z",
+    "number of different symbols: 0-9, then a-z",
     {.low = 2,
      .high = 36,
      .used_if = {toy_task.is(ToyTask::sort, ToyTask::reverse, ToyTask::copy)}}};
@@ -37,7 +39,7 @@ const Key<std::int64_t> training_sequences{
 const Key<std::int64_t> validation_sequences{
     "data.held_back",
     1000,
-    "validation sequences, none of which is a training sequence",
+    "number of validation sequences, none of which is a training sequence",
     {.low = 1, .high = 1e6}};
 
 std::vector<KeyInfo> toy_sequence_keys() {

@@ -27,10 +27,11 @@ const Choice<PairKind> pair_kind{"data.kind",
 const Condition of_dates = pair_kind.is(PairKind::dates), of_text = pair_kind.is(PairKind::text);
 const Key<std::int64_t> training_dates{
     "data.examples", 100'000, "training dates", {.low = 1, .high = 1e9, .used_if = {of_dates}}};
-const Key<std::int64_t> validation_dates{"data.held_back",
-                                         1000,
-                                         "validation dates, none of which is a training date",
-                                         {.low = 1, .high = 1e6, .used_if = {of_dates}}};
+const Key<std::int64_t> validation_dates{
+    "data.held_back",
+    1000,
+    "number of validation dates, none of which is a training date",
+    {.low = 1, .high = 1e6, .used_if = {of_dates}}};
 const Key<std::string> source_language{"data.source_language",
                                        "de",
                                        "last part of the source files' names: train.de",
@@ -68,7 +69,7 @@ const Key<bool> lower_cased{"data.lower_case",
 const Key<std::int64_t> context{
     "model.context",
     64,
-    "largest number of tokens of a source or target; longer ones are cut",
+    "maximum number of tokens of a source or target; longer ones are cut",
     {.low = 2, .high = 4096, .used_if = {of_text}}};
 const Key<double> label_smoothing{
     "model.label_smoothing",

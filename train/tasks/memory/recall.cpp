@@ -25,10 +25,11 @@ const Key<std::int64_t> num_values{
     "data.values", 16, "different values, 0, 1, …; at least data.pairs", {.low = 2, .high = 100}};
 const Key<std::int64_t> examples{
     "data.examples", 1'000'000, "training sequences", {.low = 1, .high = 1e9}};
-const Key<std::int64_t> held_back{"data.held_back",
-                                  2000,
-                                  "validation sequences, none of which is a training sequence",
-                                  {.low = 1, .high = 1e6}};
+const Key<std::int64_t> held_back{
+    "data.held_back",
+    2000,
+    "number of validation sequences, none of which is a training sequence",
+    {.low = 1, .high = 1e6}};
 
 const Choice<MemoryKind> kind{"model.memory",
                               MemoryKind::query_key,

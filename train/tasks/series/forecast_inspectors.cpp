@@ -14,7 +14,7 @@ namespace {
 
 const Key<std::string> prompt = prompt_option("the time to forecast from, or \"end\"");
 const Key<std::int64_t> count = count_option(8);
-const Key<std::int64_t> index_of_series = index_option("the series to show");
+const Key<std::int64_t> index_of_series = index_option("index of the series");
 
 // A forecast of the M series from row `first` on, with the rows before it.
 struct ForecastView {

@@ -19,7 +19,7 @@ SeriesTable load(const Config& config) {
     case key::SeriesKind::csv: {
       const std::string& path = key::required_path(
           config, "no time series", std::string(series_files) + " with --set data.path=FILE");
-      return with_keys(config, {{"gaps", key::gaps, "or set it to true to allow gaps"}},
+      return with_keys(config, {{"gaps", key::gaps, "or set data.gaps = true"}},
                        [&] { return load_series(path, {.gaps = config[key::gaps]}); });
     }
     case key::SeriesKind::waves:
@@ -123,7 +123,7 @@ SeriesRanges SeriesData::ranges() const {
     expect_input(
         std::max(range.begin, T) + H <= range.end,
         "{}: no window of model.context = {} and model.horizon = {} steps fits the {} split, "
-        "rows {} to {}; make them shorter",
+        "rows {} to {}; lower them, or add rows",
         table_->path, T, H, name, range.begin, range.end);
   return ranges;
 }

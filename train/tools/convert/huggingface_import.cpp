@@ -32,7 +32,7 @@ std::string read_required(const std::string& folder, const std::string& name,
                "{}: contains an adapter; add --base RUN, the run with its base model",
                printable(folder));
   expect_input(fs::exists(in(folder, name)),
-               "{}: holds no {}; give a folder as save_pretrained of transformers writes it",
+               "{}: has no {}; expected a folder that save_pretrained of transformers wrote",
                printable(folder), name);
   return read_file(in(folder, name), max_bytes);
 }

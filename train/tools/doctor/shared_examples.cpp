@@ -155,8 +155,8 @@ void report(const Shared& shared, const std::string& split, CheckResult& result)
                          "remove them from one of the splits: the model memorizes them"};
   else if (share > most_shared)
     result.fault = Fault{
-        found, "examples were copied before the splits were cut, or few of them are different",
-        "cut the splits first, then copy; if the data are so by nature: --skip \"shared "
+        found, "duplicates of examples are in both splits, or the data have few different examples",
+        "remove duplicates before splitting; if duplicates are expected: --skip \"shared "
         "examples\""};
   else if (shared.found > 0)
     result.warnings.push_back(found + ": " + by_chance);

@@ -59,7 +59,7 @@ std::string show_change(const TrainingPlan& plan) {
   if (plan.fits()) return "";
   if (!plan.smallest)
     return fmt::format(
-        "  no setting makes it fit without another model or other data, even 128 micro-batches: "
+        "  it does not fit with any number of micro-batches; use a smaller model or less data: "
         "weights, gradients and optimizer state need {}, program and data {}\n",
         bytes_text(plan.memory.weights + plan.memory.gradients + plan.memory.optimizer),
         bytes_text(plan.overhead));
