@@ -297,6 +297,19 @@ TEST_CASE_FIXTURE(
   check_same_run(*this, "whole", "empty");
 }
 
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: a training that was killed in its config could not be started") {
+  must_train("toy", "whole");
+  write("killed/config.toml.tmp", read("whole/config.toml").substr(0, 40));
+  must_train("toy", "killed");
+  check_same_run(*this, "whole", "killed");
+  write("other/config.toml.tmp", "notes");  // a user's file
+  const Finished refused = train("toy", "other");
+  CHECK(refused.status == 2);
+  check_says(refused.err, {"other/config.toml.tmp: already exists"});
+  CHECK(read("other/config.toml.tmp") == "notes");
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -30,6 +30,7 @@ class Import final : public Command {
     const Run run(out_.empty() ? Run::default_folder(model.config[key::name], false) : out_);
     RunLock lock(run, RunLock::Folder::make);
     open_run(run, model.config, false);  // throws if the folder has a run
+    lock.remove_unfinished();
     try {
       lock.replace(run.config(), {model.config.toml()});
       save_weights([&](const auto& parts) { lock.replace(run.best(), parts); }, *model.task,

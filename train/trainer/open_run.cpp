@@ -34,12 +34,13 @@ bool is_blank(const Run& run, const Config& config) {
          (is_alone && has_file(begun) && config.toml_with_origins().starts_with(read_text(begun)));
 }
 
-// Throws InputError if the folder has a file that a run writes.
-void expect_nothing_written(const Run& run) {
+// Throws InputError if the folder has a file that a run writes, other than the beginning of this
+// config.
+void expect_nothing_written(const Run& run, const Config& config) {
   for (const std::string& file : run.files())
     for (const std::string& path : {file, file + unfinished_ending}) {
       std::error_code unseen;
-      expect_input(!fs::exists(fs::symlink_status(path, unseen)),
+      expect_input(!fs::exists(fs::symlink_status(path, unseen)) || is_blank(run, config),
                    "{}: already exists, and a training writes a file of this name; give another "
                    "--out, or move it away",
                    path);
@@ -88,7 +89,7 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
   expect_input(begun || seed_folders(run.folder()).empty(),
                "{}: holds runs of several seeds; give another --out", run.folder());
   if (!resume) {
-    expect_nothing_written(run);
+    expect_nothing_written(run, config);
     return std::nullopt;
   }
   for (const std::string& path : run.files()) has_file(path);  // throws for a pipe or a device

@@ -255,7 +255,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   // No check comes after this point, and no file was written before it.
   ranks.agree("beginning the run", [&] {
     if (!writes) return;
-    if (options.resume) lock->remove_unfinished();
+    lock->remove_unfinished();
     try {
       lock->replace(run.config(), {config.toml_with_origins()});
       record_begin(*lock, trainer->state(), ranks.size(), changed);
