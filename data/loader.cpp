@@ -20,8 +20,8 @@ Loader::Loader(const Dataset& data, Sampler sampler, const LoaderOptions& option
           "Loader: micro-batches [{}, {}); expected a range within 0 to {}",
           options_.first_micro_batch, options_.end_micro_batch, options.micro_batches);
   position_ = sampler_.position();
-  made_.reserve(
-      ahead);  // so that the thread, which cannot report a failure to grow, never grows it
+  // The thread never grows the list, because it cannot report a failure to grow.
+  made_.reserve(ahead);
 }
 
 Loader::~Loader() {

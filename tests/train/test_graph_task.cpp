@@ -45,8 +45,9 @@ class CitationFixture : public CommandFolder {
   }
 };
 
-TEST_CASE_FIXTURE(CitationFixture,
-                  "graph task: the club's sides are found from two members, and shown by name") {
+TEST_CASE_FIXTURE(
+    CitationFixture,
+    "graph task: the two sides of the karate club are found from two members, and shown by name") {
   must("train karate --quiet --out club");
   CHECK(eval("club")["accuracy"].get<double>() > 0.9);
   const Finished shown = must("sample club");

@@ -149,7 +149,7 @@ std::vector<Shape> shapes_of(const Batch& batch) {
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder,
-                  "plan: a batch of a rehearsal has the shapes of the batch that is trained on") {
+                  "plan: a batch of a dry run has the shapes of the batch that is trained on") {
   const std::string text = write("story.txt", story(20));
   std::string names, pairs;
   for (int i = 0; i < 40; ++i) {

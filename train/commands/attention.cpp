@@ -8,6 +8,7 @@
 #include "train/commands/inspector_arguments.hpp"
 #include "train/commands/output.hpp"
 #include "train/measure/machine.hpp"
+#include "train/plot/render.hpp"
 #include "train/run/run.hpp"
 #include "train/trainer/trainer.hpp"
 

@@ -59,11 +59,6 @@ struct PictureGrid {
 
 using Figure = std::variant<HeatMaps, LineCharts, Scatter, PictureGrid>;
 
-// Returns √(w / max) of weights (H, rows, columns), where max is the largest weight of each of the
-// H matrices: the colors of attention maps, from 0 to 1, in which small weights are visible beside
-// large ones.
-Array attention_colors(const Array& weights);
-
 // Returns positions (N, 2), float32 in [0, 1], of a graph's nodes, in which joined nodes are near
 // each other: springs along the edges, and a repulsion between nodes nearer than two ideal
 // distances (Fruchterman & Reingold 1991). Deterministic. The time is quadratic in the number of

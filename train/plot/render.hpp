@@ -7,6 +7,11 @@
 
 namespace tapestry {
 
+// Returns √(w / max) of weights (H, rows, columns), where max is the largest weight of each of the
+// H matrices: the colors of attention maps, from 0 to 1, in which small weights are visible beside
+// large ones.
+Array attention_colors(const Array& weights);
+
 enum class Format { png, svg };
 std::string ending_of(Format format);  // ".png"
 
