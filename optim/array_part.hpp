@@ -50,7 +50,7 @@ void for_each_fragment(const std::vector<Fragment>& fragments, Fn fn) {
   });
 }
 
-// The same for the fragments of arrays of these sizes; a dry run does not even list them.
+// Does the same for the fragments of arrays of these sizes; a dry run does not list them.
 template <class Fn>
 void for_each_fragment(const std::vector<std::int64_t>& sizes, Fn fn) {
   if (!is_dry_run()) for_each_fragment(fragments_of(sizes), fn);

@@ -308,6 +308,11 @@ TEST_CASE_FIXTURE(RunFixture,
   CHECK(refused.status == 2);
   check_says(refused.err, {"other/config.toml.tmp: already exists"});
   CHECK(read("other/config.toml.tmp") == "notes");
+  write("link/notes", "");
+  fs::rename(path("link/notes"), path("notes"));
+  fs::create_symlink("../notes", path("link/config.toml.tmp"));
+  CHECK(train("toy", "link").status == 2);
+  CHECK(fs::is_symlink(path("link/config.toml.tmp")));
 }
 
 TEST_SUITE_END();

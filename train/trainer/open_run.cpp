@@ -30,8 +30,8 @@ bool is_blank(const Run& run, const Config& config) {
   const std::vector<std::string> names = file_names(run.folder());
   const std::string begun = run.config() + unfinished_ending;
   const bool is_alone = names.size() == 1 && fs::path(begun).filename() == names.front();
-  return names.empty() ||
-         (is_alone && has_file(begun) && config.toml_with_origins().starts_with(read_text(begun)));
+  return names.empty() || (is_alone && has_file(begun) && !fs::is_symlink(begun) &&
+                           config.toml_with_origins().starts_with(read_text(begun)));
 }
 
 // Throws InputError if the folder has a file that a run writes, other than the beginning of this
