@@ -11,6 +11,7 @@
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/matmul.hpp"
 #include "autograd/ops/norms.hpp"
+#include "autograd/ops/pooling.hpp"
 #include "autograd/ops/recompute.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/rotary.hpp"

@@ -318,13 +318,6 @@ void check_operands(const char* op, const Tensor& x, const Tensor& weight, int c
     require_array(op, "bias", bias.value(), weight.dtype(), {weight.dim(1 - channels)});
 }
 
-// Returns the number of positions of a kernel along an axis, or 0 if it does not fit.
-std::int64_t positions_along(std::int64_t pixels, std::int64_t K, std::int64_t stride,
-                             std::int64_t padding) {
-  const std::int64_t room = pixels + 2 * padding - K;
-  return room < 0 ? 0 : room / stride + 1;
-}
-
 // Returns the inputs, with bias if it is not empty.
 std::vector<Tensor> inputs_of(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (bias.value().empty()) return {x, weight};
@@ -332,6 +325,12 @@ std::vector<Tensor> inputs_of(const Tensor& x, const Tensor& weight, const Tenso
 }
 
 }  // namespace
+
+std::int64_t positions_along(std::int64_t pixels, std::int64_t K, std::int64_t stride,
+                             std::int64_t padding) {
+  const std::int64_t room = pixels + 2 * padding - K;
+  return room < 0 ? 0 : room / stride + 1;
+}
 
 Tensor convolution2d(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options,
                      const Tensor& bias) {

@@ -4,6 +4,10 @@
 
 namespace tapestry {
 
+// Returns the number of positions of a kernel along an axis, or 0 if it does not fit.
+std::int64_t positions_along(std::int64_t pixels, std::int64_t K, std::int64_t stride,
+                             std::int64_t padding);
+
 struct ConvolutionOptions {
   std::int64_t stride = 1;
   std::int64_t padding = 0;  // zeros around the image, on every side

@@ -1,7 +1,9 @@
 #include "autograd/ops/norms.hpp"
 
 #include "autograd/kernels/norms.hpp"
+#include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/elementwise.hpp"
+#include "autograd/ops/shaping.hpp"
 
 namespace tapestry {
 
@@ -24,6 +26,23 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
                   into.add(1, dweight);
                   into.add(2, dbias);
                 });
+}
+
+Tensor group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const GroupNormOptions& options) {
+  check_same_dtype("group_norm", x, weight);
+  check_same_dtype("group_norm", x, bias);
+  require(x.rank() == 4 && weight.shape() == Shape{x.dim(1)} && bias.shape() == weight.shape(),
+          "group_norm: x {} with weight {} and bias {}; expected (B, C, H, W), (C) and (C)",
+          x.shape(), weight.shape(), bias.shape());
+  const std::int64_t B = x.dim(0), C = x.dim(1), G = options.groups;
+  require(G >= 1 && C % G == 0, "group_norm: {} groups do not divide {} channels", G, C);
+  const std::int64_t elements = C / G * x.dim(2) * x.dim(3);
+  const Tensor rows =
+      layer_norm(reshape(x, {B * G, elements}), Array::full({elements}, 1, x.dtype()),
+                 Array::zeros({elements}, x.dtype()), options.epsilon);
+  return reshape(rows, {B, C, x.dim(2), x.dim(3)}) * reshape(weight, {C, 1, 1}) +
+         reshape(bias, {C, 1, 1});
 }
 
 namespace {

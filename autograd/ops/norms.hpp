@@ -10,6 +10,18 @@ namespace tapestry {
 // writes the memory eight times.
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon = 1e-5);
 
+struct GroupNormOptions {
+  std::int64_t groups = 1;  // must divide the channels
+  double epsilon = 1e-5;
+};
+
+// Returns weight x̂ + bias for each channel, where x̂ is x (B, C, H, W) normalized by the mean and
+// the variance over each group of C / groups channels of an image: weight (C), bias (C) -> (B, C,
+// H, W) (Wu & He 2018, arXiv 1803.08494, §3.1; biased variance). Throws std::invalid_argument for
+// other shapes. A composition of layer_norm.
+Tensor group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const GroupNormOptions& options = {});
+
 struct RmsNormOptions {
   double epsilon = 1e-5;
   // Only `columns` columns from `first` on are normalized, in groups of D, and the others are

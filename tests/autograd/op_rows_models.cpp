@@ -107,6 +107,10 @@ std::vector<OpRow> model_ops() {
   const auto root_mean_square = [](const RmsNormOptions& options) {
     return [options](In x) { return rms_norm(x[0], x[1], options); };
   };
+  const auto by_groups = [](const GroupNormOptions& options) {
+    return [options](In x) { return group_norm(x[0], x[1], x[2], options); };
+  };
+  const Array planes = normal({2, 6, 3, 5}), gains = normal({6});
   const Function gated = [](In x) { return swiglu(x[0]); };
   return {
       {"embedding", look_up(ints({4, 0, 5}, {3})), {table}},
@@ -124,6 +128,11 @@ std::vector<OpRow> model_ops() {
          return linear(embedding(x[0], ints({1, 2}, {2})), x[0]);
        },
        {table}},
+      {"group_norm", by_groups({.groups = 3}), {planes, gains, gains}},
+      {"group_norm: one group", by_groups({}), {planes, gains, gains}},
+      {"group_norm: each channel", by_groups({.groups = 6}), {planes, gains, gains}},
+      {"group_norm: no images", by_groups({}), {normal({0, 6, 3, 5}), gains, gains}},
+      {"group_norm: no pixels", by_groups({}), {normal({2, 6, 0, 5}), gains, gains}},
       {"rms_norm", root_mean_square({}), {normal({4, 6}), normal({6})}},
       {"rms_norm: vector", root_mean_square({}), {normal({5}), normal({5})}},
       {"rms_norm: rank 3", root_mean_square({}), {normal({2, 3, 9}), normal({9})}},
@@ -172,6 +181,12 @@ std::vector<OpRow> convolution_ops() {
   const auto back = [](const TransposedConvolutionOptions& options) {
     return [options](In x) { return transposed_convolution2d(x[0], x[1], options); };
   };
+  const auto largest = [](const PoolOptions& options) {
+    return [options](In x) { return max_pool2d(x[0], options); };
+  };
+  const auto average = [](const PoolOptions& options) {
+    return [options](In x) { return average_pool2d(x[0], options); };
+  };
   const Array image = normal({2, 3, 5, 4}), kernel = normal({2, 3, 3, 3});
   const Array features = normal({2, 2, 3, 2});
   return {
@@ -205,6 +220,15 @@ std::vector<OpRow> convolution_ops() {
        {features, kernel}},
       {"transposed_convolution2d: padding", back({.padding = 1}), {features, kernel}},
       {"transposed_convolution2d: no images", back({}), {normal({0, 2, 3, 2}), kernel}},
+      {"max_pool2d", largest({}), {image}},
+      {"max_pool2d: overlapping", largest({.kernel = 3, .stride = 2, .padding = 1}), {image}},
+      {"max_pool2d: gaps", largest({.kernel = 2, .stride = 3, .padding = 1}), {image}},
+      {"max_pool2d: single pixels", largest({.kernel = 1, .stride = 1}), {image}},
+      {"max_pool2d: no images", largest({}), {normal({0, 3, 5, 4})}},
+      {"average_pool2d", average({}), {image}},
+      {"average_pool2d: overlapping", average({.kernel = 3, .stride = 1, .padding = 1}), {image}},
+      {"average_pool2d: gaps", average({.kernel = 2, .stride = 3, .padding = 1}), {image}},
+      {"average_pool2d: no images", average({}), {normal({0, 3, 5, 4})}},
   };
 }
 

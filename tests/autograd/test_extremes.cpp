@@ -92,6 +92,18 @@ TEST_CASE("bug: layer_norm hid an overflow as zeros") {
               row({1, -1, 1, -1}, f32).reshaped({1, 4}), 1e-6);
 }
 
+TEST_CASE("ops: max pooling passes NaN on, and infinities") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const std::int64_t stride : {2, 1})  // by pairs of pixels, and by any windows
+    for (const auto& pixels : {std::vector<double>{nan, 1, 2, 3}, std::vector<double>{1, 2, 3, nan},
+                               std::vector<double>{1, nan, infinity, 2}}) {
+      const Tensor x = row(pixels).reshaped({1, 1, 2, 2});
+      CHECK(std::isnan(doubles(max_pool2d(x, {.stride = stride}).value())[0]));
+    }
+  const Tensor lowest = Array::full({1, 1, 2, 2}, -infinity);
+  CHECK(doubles(max_pool2d(lowest).value())[0] == -infinity);
+}
+
 TEST_CASE("ops: rms_norm shows an overflow, and is right up to it") {
   const Array ones = Array::full({4}, 1);
   const Function norm = [&](In in) { return rms_norm(in[0], ones); };

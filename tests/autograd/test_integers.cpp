@@ -6,6 +6,7 @@
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/ops.hpp"
+#include "tests/support/exact_terms.hpp"
 #include "tests/support/graphs.hpp"
 
 // Sums of products of small integers are exact in any order, so that kernels must give the values
@@ -21,72 +22,6 @@ Array shuffled(const Shape& shape) {
   std::iota(values.begin(), values.end(), 0.0);
   Random(5, Stream::data).shuffle(values);
   return Array::of(values, shape);
-}
-
-bool equal(const Array& found, const Array& expected) {
-  return found.shape() == expected.shape() && doubles(found) == doubles(expected);
-}
-
-// --- ops as lists of terms ---
-
-struct Factor {
-  std::size_t input;
-  std::int64_t index;
-};
-// Adds the term coefficient · Π factors to an element of the output.
-using AddTerm = std::function<void(std::int64_t output, double coefficient,
-                                   std::initializer_list<Factor> factors)>;
-
-// An op whose output is a polynomial of its inputs, of which `terms` enumerates all terms.
-struct Polynomial {
-  std::string name;
-  Function f;
-  std::vector<Array> inputs;
-  std::function<void(const AddTerm&)> terms;
-};
-
-// Returns the value of the terms, and their gradients for d(loss)/d(output) = g.
-Outcome by_terms(const Polynomial& row, const Array& g) {
-  Outcome outcome{Array::zeros(g.shape(), f64), {}};
-  std::vector<const double*> x;
-  std::vector<double*> dx;
-  for (const Array& input : row.inputs) {
-    outcome.gradients.push_back(Array::zeros(input.shape(), f64));
-    x.push_back(input.values<double>().data());
-  }
-  for (Array& gradient : outcome.gradients) dx.push_back(gradient.mutable_values<double>().data());
-  double* y = outcome.y.mutable_values<double>().data();
-  const double* dy = g.values<double>().data();
-  row.terms([&](std::int64_t output, double coefficient, std::initializer_list<Factor> factors) {
-    double product = coefficient;
-    for (const Factor& factor : factors) product *= x[factor.input][factor.index];
-    y[output] += product;
-    for (const Factor& factor : factors) {
-      double others = coefficient * dy[output];
-      for (const Factor& other : factors)
-        if (&other != &factor) others *= x[other.input][other.index];
-      dx[factor.input][factor.index] += others;
-    }
-  });
-  return outcome;
-}
-
-void check_exact(const Polynomial& row) {
-  CAPTURE(row.name);
-  const Array g =
-      integers(row.f(std::vector<Tensor>(row.inputs.begin(), row.inputs.end())).shape(), 100, 2);
-  const Outcome expected = by_terms(row, g);
-  for (const DType dtype : {f32, f64})
-    with_threads({1, 2, 3}, [&](int threads) {
-      CAPTURE(to_string(dtype));
-      CAPTURE(threads);
-      const Outcome found = run(row.f, row.inputs, dtype, g);
-      CHECK(equal(found.y, expected.y));
-      for (std::size_t i = 0; i < row.inputs.size(); ++i) {
-        CAPTURE(i);
-        CHECK(equal(found.gradients[i], expected.gradients[i]));
-      }
-    });
 }
 
 // --- products ---
@@ -304,80 +239,6 @@ TEST_CASE("integers: ops that move elements move each, and add the gradients of 
                    for (std::int64_t o = 0; o < 2100 * width; ++o)
                      add(o, 1, {{0, tokens.values<std::int32_t>()[o / width] * width + o % width}});
                  }});
-}
-
-// --- convolutions ---
-
-struct Convolution {
-  Shape images, weight;  // (B, C, H, W), (O, C, K, K)
-  ConvolutionOptions options;
-};
-
-// Enumerates the products of the definition: calls add(y, x, weight) with the places of the three.
-void for_each_product(const Convolution& shape, const Shape& y, const auto& add) {
-  const auto [C, H, W] = std::tuple(shape.images[1], shape.images[2], shape.images[3]);
-  const std::int64_t O = y[1], K = shape.weight[2];
-  for (std::int64_t at = 0; at < y.elements(); ++at) {
-    const std::int64_t j = at % y[3], i = at / y[3] % y[2], o = at / (y[2] * y[3]) % O,
-                       b = at / (y[2] * y[3] * O);
-    for (std::int64_t c = 0; c < C; ++c)
-      for (std::int64_t p = 0; p < K; ++p)
-        for (std::int64_t q = 0; q < K; ++q) {
-          const std::int64_t row = i * shape.options.stride + p - shape.options.padding;
-          const std::int64_t column = j * shape.options.stride + q - shape.options.padding;
-          if (row >= 0 && row < H && column >= 0 && column < W)
-            add(at, ((b * C + c) * H + row) * W + column, ((o * C + c) * K + p) * K + q);
-        }
-  }
-}
-
-TEST_CASE("integers: convolutions and their transposes are exact, and so are their gradients") {
-  std::vector<Convolution> rows = {// images in blocks, an image in blocks of rows, and both
-                                   {{45, 3, 28, 28}, {8, 3, 3, 3}, {.stride = 2, .padding = 1}},
-                                   {{2, 4, 70, 61}, {3, 4, 5, 5}, {.padding = 2}},
-                                   {{1, 6, 131, 64}, {3, 6, 4, 4}, {.stride = 3, .padding = 1}},
-                                   {{0, 2, 5, 5}, {3, 2, 3, 3}, {}}};
-  for (const std::int64_t K : {1, 2, 3, 5})
-    for (const std::int64_t stride : {1, 2, 3, 6})
-      for (const std::int64_t padding : {0, 1, 4})
-        rows.push_back({{2, 3, 9, 6}, {5, 3, K, K}, {.stride = stride, .padding = padding}});
-  for (const Convolution& row : rows) {
-    const std::string name = fmt::format("{} {}, stride {}, padding {}", row.images, row.weight,
-                                         row.options.stride, row.options.padding);
-    const std::int64_t O = row.weight[0], C = row.weight[1];
-    Shape y{row.images[0], O, 0, 0};
-    for (const int axis : {2, 3})
-      y[axis] =
-          (row.images[axis] + 2 * row.options.padding - row.weight[2]) / row.options.stride + 1;
-    check_exact({"convolution2d " + name,
-                 [&](In x) { return convolution2d(x[0], x[1], row.options, x[2]); },
-                 {integers(row.images, 1), integers(row.weight, 2), integers({O}, 3)},
-                 [&](const AddTerm& add) {
-                   for (std::int64_t i = 0; i < y.elements(); ++i)
-                     add(i, 1, {{2, i / (y[2] * y[3]) % O}});
-                   for_each_product(row, y, [&](auto to, auto from, auto weight) {
-                     add(to, 1, {{0, from}, {1, weight}});
-                   });
-                 }});
-    const std::int64_t pixels = row.images[2] * row.images[3];
-    check_exact({"transposed_convolution2d " + name,
-                 [&](In x) {
-                   return transposed_convolution2d(x[0], x[1],
-                                                   {.stride = row.options.stride,
-                                                    .padding = row.options.padding,
-                                                    .height = row.images[2],
-                                                    .width = row.images[3]},
-                                                   x[2]);
-                 },
-                 {integers(y, 1), integers(row.weight, 2), integers({C}, 3)},
-                 [&](const AddTerm& add) {
-                   for (std::int64_t i = 0; i < row.images.elements(); ++i)
-                     add(i, 1, {{2, i / pixels % C}});
-                   for_each_product(row, y, [&](auto from, auto to, auto weight) {
-                     add(to, 1, {{0, from}, {1, weight}});
-                   });
-                 }});
-  }
 }
 
 // --- graphs and segments ---

@@ -341,6 +341,24 @@ std::vector<ReferenceRow> reference_rows() {
                               [](In v) { return layer_norm(v[0], v[1], v[2], 0.1); },
                               [](X v) -> Values { return layer_norm_of(v[0], 0.1) * v[1] + v[2]; }};
        }},
+      {"group_norm",
+       [](Draw& draw) {
+         const std::int64_t G = 1 + draw.below(4), C = G * (1 + draw.below(3));
+         const Array x = draw.array({draw.extent(), C, draw.extent(), draw.extent()});
+         return ReferenceCase{
+             {x, draw.array({C}), draw.array({C})},
+             [=](In v) { return group_norm(v[0], v[1], v[2], {.groups = G, .epsilon = 0.1}); },
+             [=](X v) -> Values {
+               const std::vector<std::size_t> shape(v[0].shape().begin(), v[0].shape().end());
+               Values rows = v[0];
+               rows.reshape({static_cast<std::size_t>(x.dim(0) * G),
+                             static_cast<std::size_t>(C / G * x.dim(2) * x.dim(3))});
+               Values unit = layer_norm_of(rows, 0.1);
+               unit.reshape(shape);
+               return unit * xt::view(v[1], xt::all(), xt::newaxis(), xt::newaxis()) +
+                      xt::view(v[2], xt::all(), xt::newaxis(), xt::newaxis());
+             }};
+       }},
       {"rms_norm",
        [](Draw& draw) {
          const Array x = draw.any(1);
@@ -489,8 +507,11 @@ std::vector<ReferenceRow> reference_rows() {
 const std::map<std::string, std::string> held_elsewhere = {
     {"dropout", "random numbers: test_ops.cpp counts and scales them"},
     {"recompute", "calls a function: test_transformer.cpp compares with its bits"},
-    {"convolution2d", "seven loops: test_integers.cpp compares with the definition"},
-    {"transposed_convolution2d", "seven loops: test_integers.cpp compares with the definition"},
+    {"convolution2d", "seven loops: test_integer_images.cpp compares with the definition"},
+    {"average_pool2d", "four loops: test_integer_images.cpp compares with the definition"},
+    {"max_pool2d", "four loops: test_integer_images.cpp compares with the definition"},
+    {"transposed_convolution2d",
+     "seven loops: test_integer_images.cpp compares with the definition"},
     {"packed_self_attention", "test_fused_ops.cpp compares with scaled_dot_product_attention"},
     {"packed_cross_attention", "test_fused_ops.cpp compares with scaled_dot_product_attention"},
 };

@@ -236,6 +236,14 @@ std::vector<Sized> sized_rows() {
                         x[0], x[1], {.stride = 2, .padding = 1, .height = 14, .width = 14}, x[2]);
                   },
                   {normal({100, 8, 7, 7}), normal({8, 8, 3, 3}), normal({8})}});
+  rows.push_back({"max_pool2d", [](In x) { return max_pool2d(x[0]); }, {normal({100, 8, 14, 14})}});
+  rows.push_back(
+      {"average_pool2d",
+       [](In x) { return average_pool2d(x[0], {.kernel = 3, .stride = 2, .padding = 1}); },
+       {normal({100, 8, 14, 14})}});
+  rows.push_back({"group_norm",
+                  [](In x) { return group_norm(x[0], x[1], x[2], {.groups = 4}); },
+                  {normal({100, 8, 14, 14}), normal({8}), normal({8})}});
   rows.push_back({"cross_entropy",
                   [targets = random_tokens({2000}, 65)](In x) {
                     return cross_entropy(x[0], targets, {.label_smoothing = 0.1});
