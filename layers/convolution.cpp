@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/check.hpp"
+#include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
 #include "layers/module.hpp"
@@ -54,6 +55,46 @@ Tensor TransposedConvolution2d::forward(const Tensor& x, std::int64_t height,
 void TransposedConvolution2d::fields(FieldVisitor& visit) {
   visit("weight", weight);
   visit("bias", bias);
+}
+
+namespace {
+
+Convolution2dOptions keeping_size(const ResidualConvolutionOptions& options, std::int64_t stride) {
+  require(options.kernel % 2 == 1, "residual convolution: kernel {}; expected an odd number",
+          options.kernel);
+  return {.kernel = options.kernel, .stride = stride, .padding = options.kernel / 2};
+}
+
+}  // namespace
+
+ResidualConvolution::ResidualConvolution(std::int64_t in, std::int64_t out, Random& init,
+                                         const ResidualConvolutionOptions& options)
+    : activation(options.activation),
+      first(in, out, init, keeping_size(options, options.stride)),
+      second(out, out, init, keeping_size(options, 1)) {
+  if (options.groups > 0) {
+    first_norm.emplace(out, GroupNormOptions{.groups = options.groups});
+    second_norm.emplace(out, GroupNormOptions{.groups = options.groups});
+  }
+  if (in != out || options.stride > 1)
+    shortcut.emplace(in, out, init, Convolution2dOptions{.kernel = 1, .stride = options.stride});
+}
+
+Tensor ResidualConvolution::forward(const Tensor& x) const {
+  const Scope scope(path());
+  Tensor y = first.forward(x);
+  if (first_norm) y = first_norm->forward(y);
+  y = second.forward(activate(activation, y));
+  if (second_norm) y = second_norm->forward(y);
+  return activate(activation, y + (shortcut ? shortcut->forward(x) : x));
+}
+
+void ResidualConvolution::fields(FieldVisitor& visit) {
+  visit("first", first);
+  if (first_norm) visit("first_norm", *first_norm);
+  visit("second", second);
+  if (second_norm) visit("second_norm", *second_norm);
+  if (shortcut) visit("shortcut", *shortcut);
 }
 
 namespace {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
+
 #include "autograd/ops/convolution.hpp"
 #include "layers/mlp.hpp"
-#include "layers/module.hpp"
+#include "layers/norm.hpp"
 
 namespace tapestry {
 
@@ -35,6 +37,30 @@ class TransposedConvolution2d final : public Module {
   TransposedConvolution2d(std::int64_t in, std::int64_t out, Random& init,
                           const Convolution2dOptions& wanted = {});
   Tensor forward(const Tensor& x, std::int64_t height = 0, std::int64_t width = 0) const;
+  void fields(FieldVisitor& visit) override;
+};
+
+struct ResidualConvolutionOptions {
+  std::int64_t kernel = 3;  // K, odd
+  std::int64_t stride = 1;  // of the first convolution
+  std::int64_t groups = 0;  // of the group norms; 0: no norms
+  Activation activation = Activation::relu;
+};
+
+// A residual block (He et al. 2015, arXiv 1512.03385, §3.2, with group norms): x (B, in, H, W) ->
+// activation(norm(second(activation(norm(first(x))))) + shortcut(x)) (B, out, ⌈H / stride⌉,
+// ⌈W / stride⌉). The shortcut is x, or a 1 × 1 convolution where the shape changes. The constructor
+// throws std::invalid_argument for an even kernel.
+class ResidualConvolution final : public Module {
+ public:
+  Activation activation;
+  Convolution2d first, second;
+  std::optional<GroupNorm> first_norm, second_norm;
+  std::optional<Convolution2d> shortcut;
+
+  ResidualConvolution(std::int64_t in, std::int64_t out, Random& init,
+                      const ResidualConvolutionOptions& options = {});
+  Tensor forward(const Tensor& x) const;
   void fields(FieldVisitor& visit) override;
 };
 

@@ -2,7 +2,6 @@
 
 #include "autograd/check.hpp"
 #include "autograd/ops/activations.hpp"
-#include "autograd/ops/norms.hpp"
 #include "autograd/tape.hpp"
 
 namespace tapestry {
@@ -28,6 +27,21 @@ Tensor Norm::forward(const Tensor& x) const {
 void Norm::fields(FieldVisitor& visit) {
   visit("weight", weight);
   if (bias) visit("bias", *bias);
+}
+
+GroupNorm::GroupNorm(std::int64_t channels, const GroupNormOptions& wanted)
+    : options(wanted),
+      weight(Array::full({channels}, 1), Role::norm),
+      bias(Array::zeros({channels}), Role::norm) {}
+
+Tensor GroupNorm::forward(const Tensor& x) const {
+  const Scope scope(path());
+  return group_norm(x, weight, bias, options);
+}
+
+void GroupNorm::fields(FieldVisitor& visit) {
+  visit("weight", weight);
+  visit("bias", bias);
 }
 
 Tensor Dropout::forward(const Tensor& x, Random* noise) const {

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "autograd/ops/norms.hpp"
 #include "layers/module.hpp"
 
 namespace tapestry {
@@ -23,6 +24,18 @@ class Norm final : public Module {
   std::optional<Parameter> bias;  // (C), layer
 
   explicit Norm(std::int64_t width, const NormOptions& wanted = {});
+  Tensor forward(const Tensor& x) const;
+  void fields(FieldVisitor& visit) override;
+};
+
+// Normalization of each group of channels of an image: x (B, C, H, W) -> (B, C, H, W), with weight
+// and bias (C), see group_norm().
+class GroupNorm final : public Module {
+ public:
+  GroupNormOptions options;
+  Parameter weight, bias;
+
+  explicit GroupNorm(std::int64_t channels, const GroupNormOptions& wanted = {});
   Tensor forward(const Tensor& x) const;
   void fields(FieldVisitor& visit) override;
 };

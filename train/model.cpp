@@ -235,7 +235,7 @@ Matrix Model::classify(std::span<const float> images) const {
   const auto [task, precision] =
       loaded_->call<ImageClassification>("classify", "image-classification");
   const Array x = images_of("classify", images, task.data());
-  return matrix_of(softmax(task.model().forward(x)));
+  return matrix_of(softmax(task.logits(x)));
 }
 
 // --- forecast ---

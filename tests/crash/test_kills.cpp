@@ -30,7 +30,8 @@ class Victim {
     const SmallData fixture = small_data_of(value("task"), value("data.kind"));
     for (const auto& [name, text] : fixture.files) folder_.write(name, text);
     keys_ =
-        Words(fixture.few) + fixture.data + small(value("task")) + small_preset(shipped) +
+        Words(fixture.few) + fixture.data + small(value("task"), value("model.kind")) +
+        small_preset(shipped) +
         fmt::format("train.steps={} train.eval_every=3 train.checkpoint_every={} train.log_every=1",
                     steps, checkpoint_every);
     const auto start = std::chrono::steady_clock::now();

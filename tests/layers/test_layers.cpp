@@ -10,6 +10,7 @@
 #include "autograd/gradcheck.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/sanitizer.hpp"
+#include "layers/models/convolutional_classifier.hpp"
 #include "layers/models/forecaster.hpp"
 #include "layers/models/graph_network.hpp"
 #include "layers/models/memory_network.hpp"
@@ -210,6 +211,23 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
   CHECK(names(vision) == encoded({"patches.projection.weight", "patches.projection.bias",
                                   "patches.class_token", "patches.position_embedding.weight"},
                                  {"head.weight", "head.bias"}));
+  const auto classifier = [&](const ConvolutionalClassifierOptions& options) {
+    ConvolutionalClassifier model(options, r);
+    return names(model);
+  };
+  CHECK(classifier({.hidden = {3}}) == Strings{"convolutions.0.weight", "convolutions.0.bias",
+                                               "convolutions.1.weight", "convolutions.1.bias",
+                                               "head.0.weight", "head.0.bias", "head.1.weight",
+                                               "head.1.bias"});
+  CHECK(classifier({.channels = {2}, .blocks = 1, .groups = 1}) ==
+        Strings{"convolutions.0.weight", "convolutions.0.bias", "norms.0.weight", "norms.0.bias",
+                "blocks.0.first.weight", "blocks.0.first.bias", "blocks.0.first_norm.weight",
+                "blocks.0.first_norm.bias", "blocks.0.second.weight", "blocks.0.second.bias",
+                "blocks.0.second_norm.weight", "blocks.0.second_norm.bias", "head.0.weight",
+                "head.0.bias"});
+  ResidualConvolution strided(2, 2, r, {.stride = 2});
+  CHECK(names(strided) == Strings{"first.weight", "first.bias", "second.weight", "second.bias",
+                                  "shortcut.weight", "shortcut.bias"});
   Forecaster forecaster({.layers = 1, .block = block}, r), line({.layers = 0}, r);
   CHECK(names(forecaster) == encoded({"patches.projection.weight", "patches.projection.bias",
                                       "patches.position_embedding.weight"},
@@ -362,6 +380,24 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
       {"vision transformer: images (2, 783); expected (B, 28 · 28)",
        [&] {
          VisionTransformer({.layers = 1}, r).forward(Array::zeros({2, 783}));
+       }},
+      {"convolutional classifier: channels is empty",
+       [&] { ConvolutionalClassifier({.channels = {}}, r); }},
+      {"convolutional classifier: 1 paddings; expected one for each of 2 stages",
+       [&] { ConvolutionalClassifier({.padding = {1}}, r); }},
+      {"convolutional classifier: images of 28 × 28 are too small for 5 stages",
+       [&] {
+         ConvolutionalClassifier({.channels = {1, 1, 1, 1, 1}}, r);
+       }},
+      {"convolutional classifier: images (2, 783); expected (B, 1 · 28 · 28)",
+       [&] {
+         ConvolutionalClassifier({}, r).forward(Array::zeros({2, 783}));
+       }},
+      {"residual convolution: kernel 2; expected an odd number",
+       [&] { ResidualConvolution(3, 3, r, {.kernel = 2}); }},
+      {"group_norm: 3 groups do not divide 4 channels",
+       [&] {
+         GroupNorm(4, {.groups = 3}).forward(Array::zeros({2, 4, 1, 1}));
        }},
       {"forecaster: patches of 10 with stride 4 do not end with a context of 96",
        [&] { Forecaster({.patch = 10, .stride = 4}, r); }},

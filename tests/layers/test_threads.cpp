@@ -2,6 +2,7 @@
 
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
+#include "layers/models/convolutional_classifier.hpp"
 #include "layers/models/graph_network.hpp"
 #include "layers/models/recurrent_network.hpp"
 #include "layers/models/vae.hpp"
@@ -193,6 +194,20 @@ TEST_CASE("threads: training steps of a convolutional VAE have the same bits on 
         const Vae::Elbo elbo = model.elbo(x, noise);
         return (elbo.recon + elbo.kl) * (1 / 37.0);
       });
+    });
+}
+
+TEST_CASE("threads: training steps of a residual network have the same bits on any threads") {
+  const Array targets = random_tokens({37}, 10);
+  for (const DType dtype : {f32, f64})
+    check_threads([&] {
+      Random r = init();
+      ConvolutionalClassifier model(
+          {.channels = {8, 12}, .blocks = 1, .groups = 4, .hidden = {30}, .dropout = 0.1}, r);
+      model.convert(dtype);
+      const Tensor x = pixels({37, 784}, dtype);
+      return train(model,
+                   [&](Random& noise) { return cross_entropy(model.forward(x, &noise), targets); });
     });
 }
 

@@ -55,6 +55,9 @@ const BoundsOf usual_bounds = {{"seed", {1, 1 << 20}},
                                {"model.label_smoothing", {0, 0.2}},
                                {"model.channels", {4, 8}},
                                {"model.hidden", {32, 64}},
+                               {"model.kernel", {3, 3}},
+                               {"model.blocks", {1, 2, true}},
+                               {"model.norm_groups", {1, 4, true}},
                                {"model.latent", {2, 8}},
                                {"model.reconstruction_weight", {100, 1000, true}},
                                {"model.beta", {0.25, 2}},
@@ -103,6 +106,7 @@ const std::map<std::string, std::string> not_drawn = {
     {"data.train_months", "the file has no 20 months"},
     {"data.validation_months", "the file has no 20 months"},
     {"data.test_months", "the file has no 20 months"},
+    {"model.padding", "has to fit model.channels"},
     {"model.beams", "counts in decoding only"},
     {"model.vocabulary", "has to fit the tokenizer"},
     {"train.from", "names a run"},
@@ -241,6 +245,11 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
       {"clothes-vae", {}, {}, {}, {1e-4, 5e-4}},  // whose loss is a sum over pixels
       {"clothes-autoencoder", {}, {}, {}, {1e-4, 5e-4}},
       {"clothes-vit", {}, {{"model.patch", {7, 14}}}},
+      {"lenet",
+       {"model.padding=[]"},
+       {{"model.kernel", {2, 4}}},
+       {"model.kind", "model.blocks"}},  // blocks have odd kernels
+      {"clothes-cnn", {}, {}, {"model.kind"}},
       {"memory-sum", {}, {{"data.length", {12, 24}}}}};
 }
 

@@ -333,6 +333,21 @@ OnnxTensor convolved(const Inputs& in, const OnnxNode& node, bool transposed) {
   return with_bias(y, in[2]);
 }
 
+// Returns the fold of the elements of each window; the windows are squares side by side.
+template <class Fold>
+OnnxTensor pooled(const OnnxTensor& x, std::int64_t K, const Fold& fold) {
+  const std::int64_t planes = x.shape[0] * x.shape[1], W = x.shape[3];
+  OnnxTensor y{.shape = {x.shape[0], x.shape[1], x.shape[2] / K, W / K}, .values = {}};
+  const std::int64_t h = y.shape[2], w = y.shape[3];
+  for (std::int64_t i = 0; i < planes * h * w; ++i) {
+    const std::int64_t corner = (i / (h * w) * x.shape[2] + i / w % h * K) * W + i % w * K;
+    std::vector<double> window;
+    for (std::int64_t k = 0; k < K * K; ++k) window.push_back(x.values[corner + k / K * W + k % K]);
+    y.values.push_back(fold(window));
+  }
+  return y;
+}
+
 OnnxTensor normalized(const Inputs& in, double epsilon) {
   const OnnxTensor unit = lines(in[0], -1, [=](std::vector<double>& line) {
     const double mean = average(line);
@@ -390,9 +405,13 @@ OnnxTensor compute(const OnnxNode& node, const Inputs& in) {
   if (op == "ReduceSum") return reduced(in[0], integers(in[1])[0], keep, total);
   if (op == "ReduceMean")
     return reduced(in[0], node.attributes.at("axes").integers[0], keep, average);
+  const auto largest = [](const auto& line) { return *std::ranges::max_element(line); };
   if (op == "ReduceMax")
-    return reduced(in[0], node.attributes.at("axes").integers[0], keep,
-                   [](const auto& line) { return *std::ranges::max_element(line); });
+    return reduced(in[0], node.attributes.at("axes").integers[0], keep, largest);
+  if (op == "MaxPool")
+    return pooled(in[0], node.attributes.at("kernel_shape").integers[0], largest);
+  if (op == "AveragePool")
+    return pooled(in[0], node.attributes.at("kernel_shape").integers[0], average);
   if (op == "CumSum")
     return cumulative(in[0], integers(in[1])[0], integer("exclusive", 0), integer("reverse", 0));
   if (op == "MatMul") return matmul(in[0], in[1]);

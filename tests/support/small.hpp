@@ -15,8 +15,8 @@ inline double tensor_bytes(const std::string& run) {
   return static_cast<double>(read_sessions(Run(run)).at(0).end.value().tensor_bytes);
 }
 
-// Makes a model of any task small, and its training short.
-inline Words small(const std::string& task) {
+// Makes a model of any task small, and its training short. `kind` is its model.kind.
+inline Words small(const std::string& task, const std::string& kind = "") {
   if (task == "vae")
     return "data.training_images=20 data.test_images=10 model.hidden=[6] model.latent=2 "
            "train.batch_size=5";
@@ -24,8 +24,11 @@ inline Words small(const std::string& task) {
     return "data.length=8 data.pairs=3 data.keys=4 data.values=3 model.width=8 train.batch_size=4";
   if (task == "graph") return "model.width=4 model.dropout=0 train.batch_size=2";
   const Words keys = "model.layers=1 model.width=8 train.batch_size=4";
-  if (task == "image-classification")
-    return keys + "data.training_images=20 data.test_images=10 model.patch=14";
+  if (task == "image-classification") {
+    const std::string images = "data.training_images=20 data.test_images=10 ";
+    if (kind == "convolutional") return images + "train.batch_size=4";
+    return keys + (images + "model.patch=14");
+  }
   if (task == "forecast") return keys + "model.context=12 model.horizon=3 model.patch=4";
   if (task == "language-model") return keys + "model.context=6";
   if (task == "translation") return keys + "model.dropout=0.1";

@@ -22,9 +22,9 @@ std::string said(const Words& words) { return must(tapestry_run(words)).out; }
 
 // `tapestry train CONFIG` of a shipped config made small.
 void train_small(const RunFixture& fixture, const std::string& config, const std::string& task,
-                 const Words& more = {}) {
+                 const Words& more = {}, const std::string& kind = "") {
   said(Words("train {} --quiet --out {} train.steps=20", config, fixture.path(config)) +
-       small(task) + more);
+       small(task, kind) + more);
 }
 
 std::vector<float> some_images(std::int64_t count) {
@@ -187,20 +187,24 @@ TEST_CASE_FIXTURE(RunFixture, "model: encodes images as `tapestry latent` does, 
 }
 
 TEST_CASE_FIXTURE(RunFixture, "model: classes and forecasts, as `tapestry sample` shows them") {
-  train_small(*this, "clothes-vit", "image-classification");
-  const std::string path = this->path("clothes-vit");
-  const Model model(path);
   const Array images = make_clothes(10, 1, SyntheticSplit::validation).images();
-  const Matrix shares = model.classify(images.values<float>());
-  CHECK(shares.rows == 10);
-  CHECK(shares.columns == 10);
-  const auto lines = lines_of(said({"sample", path, "--count", "10"}));
-  for (std::int64_t i = 0; i < 10; ++i) {
-    const auto row = shares.row(i);
-    CHECK(std::accumulate(row.begin(), row.end(), 0.0) == doctest::Approx(1).epsilon(1e-6));
-    const auto best = std::ranges::max_element(row) - row.begin();
-    CHECK(lines[i].starts_with(
-        fmt::format("image {}: {} {:.2f} ", i, model.class_names()[best], row[best])));
+  for (const auto& [config, kind] :
+       {std::pair{"clothes-vit", "transformer"}, {"lenet", "convolutional"}}) {
+    CAPTURE(config);
+    train_small(*this, config, "image-classification", {}, kind);
+    const std::string path = this->path(config);
+    const Model model(path);
+    const Matrix shares = model.classify(images.values<float>());
+    CHECK(shares.rows == 10);
+    CHECK(shares.columns == 10);
+    const auto lines = lines_of(said({"sample", path, "--count", "10"}));
+    for (std::int64_t i = 0; i < 10; ++i) {
+      const auto row = shares.row(i);
+      CHECK(std::accumulate(row.begin(), row.end(), 0.0) == doctest::Approx(1).epsilon(1e-6));
+      const auto best = std::ranges::max_element(row) - row.begin();
+      CHECK(lines[i].starts_with(
+          fmt::format("image {}: {} {:.2f} ", i, model.class_names()[best], row[best])));
+    }
   }
 
   train_small(*this, "waves", "forecast");

@@ -243,7 +243,8 @@ TEST_CASE("onnx: every shipped config goes out, and says what its model computes
     const TemporaryFolder folder;
     const SmallData fixture = small_data_of(value("task"), value("data.kind"));
     for (const auto& [file, content] : fixture.files) folder.write(file, content);
-    Words settings = small(value("task")) + small_preset(config) + fixture.few + fixture.data;
+    Words settings = small(value("task"), value("model.kind")) + small_preset(config) +
+                     fixture.few + fixture.data;
     for (std::string& setting : settings)
       if (setting.starts_with("data.path="))
         setting = "data.path=" + folder.path(setting.substr(std::string("data.path=").size()));
@@ -260,6 +261,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: so does every kind of layer") {
   const std::string vae = "task = \"vae\"\n" + images + "hidden = [7, 5]\nlatent = 3\n";
   const std::string vit =
       "task = \"image-classification\"\n" + images + "layers = 1\nwidth = 16\npatch = 14\n";
+  const std::string cnn = "task = \"image-classification\"\n" + images +
+                          "kind = \"convolutional\"\nchannels = [4, 8]\nhidden = [5]\n";
   const std::string waves =
       "task = \"forecast\"\n[model]\nlayers = 1\nwidth = 16\ncontext = 12\nhorizon = 5\npatch = 4\n"
       "stride = 4\n";
@@ -288,6 +291,9 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: so does every kind of layer") {
       {vae, {"model.sigma=none"}},
       {vit, {"model.pooling=mean", "model.positions=rotary", "model.norm_kind=rms"}},
       {vit, {"model.norm=post", "model.positions=sinusoidal"}},
+      {cnn, {"model.pool=average", "model.activation=relu", "model.kernel=4"}},
+      {cnn, {"model.pool=none", "model.blocks=2", "model.norm_groups=2"}},
+      {cnn, {"model.pool=none", "model.norm_groups=4"}},
       {waves, {"model.window_norm=last"}},
       {waves, {"model.kind=linear"}},
       {graphs, {"model.normalization=sum", "model.pooling=max"}},

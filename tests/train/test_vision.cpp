@@ -97,6 +97,48 @@ TEST_CASE("vision: learns an IDX folder's images, names them, and shows what it 
   CHECK(folder.read("mean/checkpoint.safetensors") == before);
 }
 
+TEST_CASE("vision: convolutional networks learn an IDX folder's images, and have no attention") {
+  const TemporaryFolder folder;
+  const auto run = [&](const Words& words) {
+    return tapestry_run(words, {.folder = folder.path()});
+  };
+  write_images(folder, "small", 6);
+  const Words own =
+      "data.path=small data.validation_fraction=0.3 train.batch_size=10 "
+      "train.steps=60 optim.learning_rate=1e-2" +
+      Words{"data.class_names=shirt, shoe"};
+  for (const auto& [name, config, settings] :
+       {std::tuple{"plain", "lenet", "model.padding=[2,2]"},
+        {"average", "lenet", "model.padding=[2,2] model.pool=average model.norm_groups=2"},
+        {"blocks", "clothes-cnn", "model.channels=[8,16] optim.warmup_steps=0"},
+        {"other", "clothes-vit", "model.kind=convolutional model.pool=none model.dropout=0"}}) {
+    CAPTURE(name);
+    must(run(Words("train {} --out {}", config, name) + settings + own));
+    CHECK(Json::parse(run(Words("eval {} --test --json", name)).out)["accuracy"] == 1);
+    for (const std::string& line : lines_of(run(Words("sample {}", name)).out))
+      CHECK(line.ends_with("  right"));
+    check_fails(run(Words("attention {}", name)),
+                {"a convolutional network has no attention to draw"});
+    CHECK(run(Words("report {}", name)).status == 0);
+    check_says(folder.read(std::string(name) + "/report.html"), {"Confusion matrix"});
+  }
+  const std::pair<Words, std::vector<std::string>> wrong[] = {
+      {"model.channels=[]", {"model.channels = []: expected at least one stage"}},
+      {"model.padding=[2]", {"model.padding = [2]: expected one number for each of 2 stages"}},
+      {"model.padding=[2,0]",
+       {"model.channels = [6, 16]: 2 stages leave nothing of images of 6 × 6 pixels"}},
+      {"model.padding=[] model.norm_groups=4",
+       {"model.norm_groups = 4: does not divide 6 channels"}},
+      {"model.padding=[] model.blocks=1 model.kernel=4",
+       {"model.kernel = 4: expected an odd number"}},
+      {"model.patch=7", {"model.patch", "model.kind = \"convolutional\""}},
+      {"model.padding=[2,2] model.blocks=1", {"model.padding", "model.blocks = 1"}}};
+  for (const auto& [settings, parts] : wrong) {
+    check_fails(run("train lenet --out new" + settings + "data.path=small"), parts);
+  }
+  CHECK(!folder.has("new"));
+}
+
 TEST_CASE(
     "bug: vision: own images were given the names of clothes, and no list of names was read") {
   const TemporaryFolder folder;

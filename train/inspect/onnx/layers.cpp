@@ -95,7 +95,15 @@ Value forward(const Recurrent& layer, const Value& x) {
   return transpose(squeeze(states, 1), {1, 0, 2});
 }
 
-namespace {
+Value forward(const GroupNorm& layer, const Value& x) {
+  const Within module(x, layer.path());
+  const Value groups = reshape(x, {0, layer.options.groups, -1});
+  const Value centered = groups - mean(groups, -1, Keep::yes);
+  const Value scale = sqrt(mean(centered * centered, -1, Keep::yes) + layer.options.epsilon);
+  const auto of_channels = [&](const Parameter& p) { return unsqueeze(parameter(x, p), {1, 2}); };
+  return reshape(centered / scale, lengths(x)) * of_channels(layer.weight) +
+         of_channels(layer.bias);
+}
 
 Value forward(const Convolution2d& layer, const Value& x) {
   const Within module(x, layer.path());
@@ -105,6 +113,17 @@ Value forward(const Convolution2d& layer, const Value& x) {
                         {"strides", both(layer.options.stride)},
                         {"pads", std::vector<std::int64_t>{P, P, P, P}}});
 }
+
+Value forward(const ResidualConvolution& layer, const Value& x) {
+  const Within module(x, layer.path());
+  Value y = forward(layer.first, x);
+  if (layer.first_norm) y = forward(*layer.first_norm, y);
+  y = forward(layer.second, activate(layer.activation, y));
+  if (layer.second_norm) y = forward(*layer.second_norm, y);
+  return activate(layer.activation, y + (layer.shortcut ? forward(*layer.shortcut, x) : x));
+}
+
+namespace {
 
 // Returns the images: the operator computes the smallest size, and the output padding adds the
 // rest.

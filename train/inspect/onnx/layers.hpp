@@ -20,6 +20,9 @@ Value forward(const Norm& layer, const Value& x);
 Value forward(const Embedding& layer, const Value& tokens);
 Value forward(const FeedForward& layer, const Value& x);
 Value forward(const Recurrent& layer, const Value& x);
+Value forward(const GroupNorm& layer, const Value& x);
+Value forward(const Convolution2d& layer, const Value& x);
+Value forward(const ResidualConvolution& layer, const Value& x);
 Value forward(const ConvolutionStack& layer, const Value& x);
 Value forward(const TransposedConvolutionStack& layer, const Value& x);
 

@@ -123,6 +123,39 @@ Value forward(const VisionTransformer& model, const Value& images) {
   return forward(model.head, first ? squeeze(slice(x, 1, 0, 1), 1) : mean(x, 1));
 }
 
+namespace {
+
+Value downsample(Downsampling by, const Value& x) {
+  switch (by) {
+    case Downsampling::max:
+      return max_pool(x, 2);
+    case Downsampling::average:
+      return average_pool(x, 2);
+    case Downsampling::stride:
+      return x;
+  }
+  throw_unhandled("downsampling");
+}
+
+}  // namespace
+
+Value forward(const ConvolutionalClassifier& model, const Value& images) {
+  const Within module(images, model.path());
+  const ConvolutionalClassifierOptions& options = model.options;
+  Value x = reshape(images, {0, options.channels_in, options.height, options.width});
+  for (std::size_t i = 0; i < model.convolutions.size(); ++i) {
+    x = forward(model.convolutions[i], x);
+    if (!model.norms.empty()) x = forward(model.norms[i], x);
+    x = activate(options.activation, x);
+    if (model.blocks.empty()) x = downsample(options.downsampling, x);
+  }
+  for (std::size_t i = 0; i < model.blocks.size(); ++i) {
+    if (i > 0 && i % options.blocks == 0) x = downsample(options.downsampling, x);
+    x = forward(model.blocks[i], x);
+  }
+  return forward(model.head, model.blocks.empty() ? reshape(x, {0, -1}) : mean(mean(x, 3), 2));
+}
+
 // --- series ---
 
 namespace {

@@ -1,5 +1,6 @@
 #include "train/tasks/images/image_classification.hpp"
 
+#include "autograd/counted.hpp"
 #include "autograd/ops/losses.hpp"
 #include "train/config/keys.hpp"
 #include "train/tasks/classification.hpp"
@@ -19,30 +20,132 @@ const Choice<Readout> pooling{
     "what the classifier reads: the class token, or the mean of the patches",
     {{"class", Readout::class_token}, {"mean", Readout::mean}}};
 
+enum class ImageNetwork { transformer, convolutional };
+const Choice<ImageNetwork> network_kind{
+    "model.kind",
+    ImageNetwork::transformer,
+    "kind of network",
+    {{"transformer", ImageNetwork::transformer}, {"convolutional", ImageNetwork::convolutional}}};
+const Condition is_convolutional = network_kind.is(ImageNetwork::convolutional);
+const Key<std::vector<std::int64_t>> stages{
+    "model.channels",
+    {16, 32},
+    "channels of each stage of convolutions, which halves height and width, such as [16, 32]",
+    {.low = 1, .high = 65536, .used_if = {is_convolutional}}};
+const Key<std::int64_t> kernel{"model.kernel",
+                               3,
+                               "height and width of the kernels; odd with model.blocks",
+                               {.low = 1, .high = 1024, .used_if = {is_convolutional}}};
+const Key<std::int64_t> blocks{
+    "model.blocks",
+    0,
+    "residual blocks of each stage, after one convolution; 0: each stage is one convolution",
+    {.low = 0, .high = 1000, .used_if = {is_convolutional}}};
+const Key<std::vector<std::int64_t>> padding{
+    "model.padding",
+    {},
+    "pixels of zeros around the planes of each stage; empty: (model.kernel - 1) / 2",
+    {.low = 0, .high = 1024, .used_if = {is_convolutional, blocks.is(0)}}};
+const Choice<Downsampling> pool{"model.pool",
+                                Downsampling::max,
+                                "what halves height and width: pooling of windows of 2 × 2 pixels "
+                                "(max, average), or convolutions of stride 2 (none)",
+                                {{"max", Downsampling::max},
+                                 {"average", Downsampling::average},
+                                 {"none", Downsampling::stride}},
+                                {is_convolutional}};
+const Key<std::int64_t> norm_groups{
+    "model.norm_groups",
+    0,
+    "groups of channels of the group norm; must divide model.channels; 0: no norm",
+    {.low = 0, .high = 65536, .used_if = {is_convolutional}}};
+const Key<std::vector<std::int64_t>> linear_layers{
+    "model.hidden",
+    {},
+    "widths of the linear layers before the last, such as [120, 84]",
+    {.low = 1, .high = 65536, .used_if = {is_convolutional}}};
+
 std::vector<KeyInfo> image_classification_keys() {
   std::vector<KeyInfo> all = block_keys();
   all.insert(all.end(), {patch, pooling});
+  for (KeyInfo& key : all)
+    if (key.name != key::activation.name && key.name != key::dropout.name)
+      key.limits.used_if.push_back(network_kind.is(ImageNetwork::transformer));
+  all.insert(all.end(),
+             {network_kind, stages, kernel, blocks, padding, pool, norm_groups, linear_layers});
   for (KeyInfo& key : image_keys()) all.push_back(std::move(key));
   return all;
 }
 
-VisionTransformer make_vision_transformer(const Config& config, const ImageData& images) {
+VisionTransformerOptions transformer_options_of(const Config& config, const ImageData& images) {
   const std::int64_t side = config[patch];
   config.expect(images.height() % side == 0 && images.width() % side == 0, patch,
                 "does not divide images of {} × {} pixels", images.height(), images.width());
-  const VisionTransformerOptions options{.height = images.height(),
-                                         .width = images.width(),
-                                         .patch = side,
-                                         .classes = std::ssize(images.class_names()),
-                                         .layers = config[key::layers],
-                                         .block = block_options(config),
-                                         .readout = config[pooling]};
-  return initialized(config, [&](Random& init) { return VisionTransformer(options, init); });
+  return {.height = images.height(),
+          .width = images.width(),
+          .patch = side,
+          .classes = std::ssize(images.class_names()),
+          .layers = config[key::layers],
+          .block = block_options(config),
+          .readout = config[pooling]};
+}
+
+ConvolutionalClassifierOptions convolutional_options(const Config& config,
+                                                     const ImageData& images) {
+  const ConvolutionalClassifierOptions options{.height = images.height(),
+                                               .width = images.width(),
+                                               .classes = std::ssize(images.class_names()),
+                                               .channels = config[stages],
+                                               .kernel = config[kernel],
+                                               .padding = config[padding],
+                                               .downsampling = config[pool],
+                                               .blocks = config[blocks],
+                                               .groups = config[norm_groups],
+                                               .hidden = config[linear_layers],
+                                               .dropout = config[key::dropout],
+                                               .activation = config[key::activation]};
+  config.expect(!options.channels.empty(), stages, "expected at least one stage");
+  config.expect(options.padding.empty() || options.padding.size() == options.channels.size(),
+                padding, "expected one number for each of {}",
+                counted(std::ssize(options.channels), "stage"));
+  config.expect(options.blocks == 0 || options.kernel % 2 == 1, kernel,
+                "expected an odd number, because model.blocks is not 0");
+  for (const std::int64_t channels : options.channels)
+    config.expect(options.groups == 0 || channels % options.groups == 0, norm_groups,
+                  "does not divide {} channels", channels);
+  const Planes last = features_of(options);
+  config.expect(last.height >= 1 && last.width >= 1, stages,
+                "{} leave nothing of images of {} × {} pixels; give fewer",
+                counted(std::ssize(options.channels), "stage"), images.height(), images.width());
+  return options;
+}
+
+ImageClassification::Network make_image_network(const Config& config, const ImageData& images) {
+  switch (config[network_kind]) {
+    case ImageNetwork::transformer: {
+      const VisionTransformerOptions options = transformer_options_of(config, images);
+      return initialized(config, [&](Random& init) { return VisionTransformer(options, init); });
+    }
+    case ImageNetwork::convolutional: {
+      const ConvolutionalClassifierOptions options = convolutional_options(config, images);
+      return initialized(config,
+                         [&](Random& init) { return ConvolutionalClassifier(options, init); });
+    }
+  }
+  throw_unhandled(network_kind);
+}
+
+std::string image_classifier_description(const Config& config,
+                                         const std::map<std::string, std::string>&) {
+  return fmt::format("a {} that classifies images",
+                     config[network_kind] == ImageNetwork::transformer ? "vision transformer"
+                                                                       : "convolutional network");
 }
 
 TaskSpec image_classification_spec() {
   return {.name = "image-classification",
-          .help = "a vision transformer that classifies images",
+          .help = "a vision transformer or convolutional network that classifies images",
+          .describe = image_classifier_description,
           .keys = image_classification_keys(),
           .make = make_task_of<ImageClassification>,
           .metrics = classification_metrics(),
@@ -58,14 +161,22 @@ const RegisterTask registered_image_classification(image_classification_spec);
 }  // namespace
 
 ImageClassification::ImageClassification(const TaskSetup& setup)
-    : data_(setup), model_(make_vision_transformer(setup.config, data_)) {}
+    : data_(setup), network_(make_image_network(setup.config, data_)) {}
+
+Module& ImageClassification::model() {
+  return std::visit([](Module& model) -> Module& { return model; }, network_);
+}
+
+Tensor ImageClassification::logits(const Tensor& images, Random* noise) const {
+  return std::visit([&](const auto& model) { return model.forward(images, noise); }, network_);
+}
 
 Loss ImageClassification::loss(const Batch& batch, const Pass& pass) {
-  const Tensor logits = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr);
-  const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
+  const Tensor scores = logits(batch.inputs, pass.training ? pass.noise : nullptr);
+  const Tensor total = cross_entropy(scores, batch.targets, {.mean = false});
   return {total,
           {{"loss", {total.item(), batch.count}},
-           {"accuracy", accuracy(logits.value(), batch.targets)}}};
+           {"accuracy", accuracy(scores.value(), batch.targets)}}};
 }
 
 }  // namespace tapestry

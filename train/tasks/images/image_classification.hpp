@@ -1,5 +1,8 @@
 #pragma once
 
+#include <variant>
+
+#include "layers/models/convolutional_classifier.hpp"
 #include "layers/models/vision_transformer.hpp"
 #include "train/tasks/images/image_data.hpp"
 
@@ -8,9 +11,11 @@ namespace tapestry {
 // The task `image-classification`.
 class ImageClassification final : public Task {
  public:
+  using Network = std::variant<VisionTransformer, ConvolutionalClassifier>;
+
   explicit ImageClassification(const TaskSetup& setup);
 
-  VisionTransformer& model() override { return model_; }
+  Module& model() override;
   const Dataset& training_data() override { return data_.splits().train; }
   const Dataset& validation_data() override { return data_.splits().validation; }
   const Dataset* test_data() override { return data_.test(); }
@@ -18,10 +23,13 @@ class ImageClassification final : public Task {
   std::map<std::string, std::string> metadata() const override { return data_.metadata(); }
 
   ImageData& data() { return data_; }
+  const Network& network() const { return network_; }
+  // Returns the logits (B, classes). `noise` is for dropout; null: evaluation.
+  Tensor logits(const Tensor& images, Random* noise = nullptr) const;
 
  private:
   ImageData data_;
-  VisionTransformer model_;
+  Network network_;
 };
 
 Inspector<Sample> image_classification_samples();

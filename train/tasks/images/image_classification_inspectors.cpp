@@ -23,7 +23,7 @@ Sample sample(ImageClassification& task, const Options& options) {
   const std::vector<std::string>& names = task.data().class_names();
   std::string text;
   for (const ClassPrediction& one :
-       class_predictions(task.model().forward(batch.inputs).value(), batch.targets))
+       class_predictions(task.logits(batch.inputs).value(), batch.targets))
     text += fmt::format("image {}: {} {:.2f}  {}\n", first + one.example, names[one.predicted],
                         one.probability, outcome(names[one.predicted], names[one.target]));
   return {.text = text};
@@ -40,24 +40,25 @@ Array weights_of_patches(const VisionTransformer& model, const Tensor& weights) 
 
 // Returns the attention of each head of each layer to the patches of an image.
 AttentionMaps attention(ImageClassification& task, const Options& options) {
+  const auto* model = std::get_if<VisionTransformer>(&task.network());
+  expect_input(model, "a convolutional network has no attention to draw");
   const Batch batch = task.data().validation(options[index_of_first], 1);
   AttentionRecorder recorder;
-  task.model().forward(batch.inputs);
+  model->forward(batch.inputs);
   const Tensor image =
       Tensor(Array::full({1, 1}, 1)) -
       reshape(batch.inputs, {task.data().height(), task.data().width()});  // 0 is white
   AttentionMaps maps = attention_maps(recorder, {});
   for (AttentionMap& map : maps) {
-    map.weights = weights_of_patches(task.model(), map.weights);
+    map.weights = weights_of_patches(*model, map.weights);
     map.image = image.value();
   }
   return maps;
 }
 
 // Returns the attention between all tokens of one image.
-ReadExample read(ImageClassification& task, const ImageDataset& images,
-                 const ClassPrediction& prediction) {
-  const VisionTransformer& model = task.model();
+ReadExample read(ImageClassification& task, const VisionTransformer& model,
+                 const ImageDataset& images, const ClassPrediction& prediction) {
   AttentionRecorder recorder;
   const Batch batch = images.batch(std::array{prediction.example});
   model.forward(batch.inputs);
@@ -88,14 +89,16 @@ Inspector<Sample> image_classification_samples() { return {{index_of_first, coun
 Inspector<AttentionMaps> image_classification_attention() { return {{index_of_first}, &attention}; }
 
 // Returns panels of the confusion matrix of the test split, or of the validation split if there is
-// none, and of the attention to the most confident errors and to some other images.
+// none, and of a transformer's attention to the most confident errors and to some other images.
 ReportPanels image_classification_panels(ImageClassification& task) {
   constexpr std::ptrdiff_t most_wrong = 4, most_shown = 6;
   const ImageDataset* test = task.data().test();
   const ImageDataset& images = test ? *test : task.data().splits().validation;
   ClassPredictions all = class_predictions(
-      images, 256, [&](const Batch& batch) { return task.model().forward(batch.inputs).value(); });
+      images, 256, [&](const Batch& batch) { return task.logits(batch.inputs).value(); });
   const TablePanel matrix = confusion_matrix(all, task.data().class_names());
+  const auto* transformer = std::get_if<VisionTransformer>(&task.network());
+  if (!transformer) return {matrix};
   sort_errors_first(all);
   const auto right = std::ranges::find_if(all, &ClassPrediction::is_right);
   all.erase(all.begin() + std::min(most_wrong, right - all.begin()), right);
@@ -104,22 +107,25 @@ ReportPanels image_classification_panels(ImageClassification& task) {
                                "The most confident errors, and other images that the model "
                                "was not trained on. Point at a patch to see its attention "
                                "in each layer and head."};
-  for (const ClassPrediction& one : all) read_images.examples.push_back(read(task, images, one));
+  for (const ClassPrediction& one : all)
+    read_images.examples.push_back(read(task, *transformer, images, one));
   return {read_images, matrix};
 }
 
 onnx::Models image_classification_graphs(ImageClassification& task) {
-  const VisionTransformerOptions& options = task.model().options;
+  const std::int64_t H = task.data().height(), W = task.data().width();
+  const auto& class_names = task.data().class_names();
   auto graph = std::make_shared<onnx::Graph>("model", "What images show.");
   const onnx::Value images = graph->input({.name = "images",
-                                           .shape = {"batch", options.height, options.width},
+                                           .shape = {"batch", H, W},
                                            .help = "grayscale from 0 (black) to 1 (white)"});
-  const onnx::Value flat = onnx::reshape(images, {0, options.height * options.width});
-  graph->output({.name = "logits",
-                 .shape = {"batch", options.classes},
-                 .help = "of the classes; their softmax is the class's distribution"},
-                onnx::forward(task.model(), flat));
-  graph->note("class_names", JsonValue(task.data().class_names()).dump());
+  const onnx::Value flat = onnx::reshape(images, {0, H * W});
+  graph->output(
+      {.name = "logits",
+       .shape = {"batch", std::ssize(class_names)},
+       .help = "of the classes; their softmax is the class's distribution"},
+      std::visit([&](const auto& model) { return onnx::forward(model, flat); }, task.network()));
+  graph->note("class_names", JsonValue(class_names).dump());
   return {graph};
 }
 
