@@ -14,6 +14,7 @@
 #include "layers/module.hpp"
 #include "train/config/options.hpp"
 #include "train/inspect/onnx/onnx_graph.hpp"
+#include "train/inspect/recognized.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/inspect/values.hpp"
 
@@ -174,6 +175,9 @@ struct TaskSpec {
                           const std::map<std::string, std::string>& metadata) = nullptr;
   std::vector<KeyInfo> keys{};  // keys of this task, in addition to those that every task has
   std::function<std::unique_ptr<Task>(const TaskSetup&)> make{};
+  // Returns what this task finds at a path, for each kind of data that it reads. Null: the task
+  // reads no files, or `tapestry init` does not know them.
+  std::vector<Recognized> (*recognize)(const std::string& path) = nullptr;
   // Metrics of this task, in addition to those of every training.
   std::vector<MetricInfo> metrics{};
   Inspector<Sample> samples{"this run's model has no samples to show"};

@@ -59,7 +59,8 @@ TEST_CASE_FIXTURE(SmallFixture,
   const Refusal rows[] = {
       {{},
        {"COMMAND is required",
-        "attention, bench, chat, compare, config, doctor, eval, export, gradcheck, import, latent, "
+        "attention, bench, chat, compare, config, doctor, eval, export, gradcheck, import, init, "
+        "latent, "
         "list, manual, plan, replay, report, sample, tokenizer, tokens, train, verify"}},
       {{""}, {"COMMAND is required"}},
       {"smaple run", {"did you mean sample?"}},

@@ -1,5 +1,7 @@
 #include "train/tasks/images/image_classification.hpp"
 
+#include <algorithm>
+
 #include "autograd/counted.hpp"
 #include "autograd/ops/losses.hpp"
 #include "train/config/keys.hpp"
@@ -142,12 +144,27 @@ std::string image_classifier_description(const Config& config,
                                                                        : "convolutional network");
 }
 
+std::vector<Recognized> recognize_classes(const std::string& path) {
+  return {recognized_as("image-classification", [&](Recognized& found) {
+    recognize_images(found, path);
+    found.fit = Recognized::Fit::certain;
+    found.base = "clothes-cnn";
+    const std::int64_t shorter =
+        std::min(found.facts["height"].integer(), found.facts["width"].integer());
+    std::vector<std::int64_t> channels{16, 32, 64};  // those of the base, which halve the size
+    while (channels.size() > 1 && shorter < std::int64_t{1} << channels.size()) channels.pop_back();
+    if (channels.size() < 3)
+      found.settings.push_back({stages.name, channels, "each stage halves the small images"});
+  })};
+}
+
 TaskSpec image_classification_spec() {
   return {.name = "image-classification",
           .help = "a vision transformer or convolutional network that classifies images",
           .describe = image_classifier_description,
           .keys = image_classification_keys(),
           .make = make_task_of<ImageClassification>,
+          .recognize = recognize_classes,
           .metrics = classification_metrics(),
           .samples = image_classification_samples(),
           .attention = image_classification_attention(),

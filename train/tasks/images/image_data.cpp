@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "autograd/dry_run.hpp"
@@ -62,6 +63,36 @@ ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
 
 std::vector<KeyInfo> image_keys() {
   return {key::training_images, key::test_images, key::image_validation_fraction, key::class_names};
+}
+
+void recognize_images(Recognized& found, const std::string& path) {
+  constexpr std::int32_t most_classes = 256;  // a label is one byte
+  const ImageSplits images = load_images(path, {.classes = most_classes});
+  std::vector<std::int64_t> counts;
+  for (const ImageDataset* split : {&images.train, &images.test})
+    for (const std::int32_t label : split->labels()) {
+      if (label >= std::ssize(counts)) counts.resize(label + 1);
+      counts[label] += split == &images.train;
+    }
+  const auto validated =
+      std::max<std::int64_t>(1, std::llround(0.1 * static_cast<double>(images.train.size())));
+  found.facts = {{"training images", images.train.size()},
+                 {"test images", images.test.size()},
+                 {"height", images.train.height()},
+                 {"width", images.train.width()},
+                 {"classes", std::ssize(counts)},
+                 {"split", fmt::format("{} of the training images are for validation", validated)}};
+  const auto [fewest, most] = std::ranges::minmax_element(counts);
+  if (*fewest == 0 || *most > 10 * *fewest)
+    found.problems.push_back(fmt::format("class {} has {} training images, class {} has {}",
+                                         fewest - counts.begin(), *fewest, most - counts.begin(),
+                                         *most));
+  std::vector<std::string> names(counts.size());
+  for (std::size_t label = 0; label < names.size(); ++label) names[label] = fmt::to_string(label);
+  if (names.size() != garment_classes)
+    found.settings.push_back({key::class_names.name, names, "one name per class"});
+  found.examples = static_cast<double>(images.train.size() - validated);
+  found.most_epochs = 60;
 }
 
 ImageData::ImageData(const TaskSetup& setup)

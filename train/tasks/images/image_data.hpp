@@ -36,6 +36,10 @@ inline const Key<std::vector<std::string>> class_names{
 
 std::vector<KeyInfo> image_keys();
 
+// Sets the facts of the images at a path, and the keys that read them, as classes and splits.
+// Throws InputError if they are not images.
+void recognize_images(Recognized& found, const std::string& path);
+
 // The splits of a task on images.
 struct ImageTaskSplits {
   ImageDataset train, validation;

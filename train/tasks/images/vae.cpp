@@ -79,6 +79,15 @@ std::string description(const Config& config, const std::map<std::string, std::s
                      counted(config[latent], "latent dimension"));
 }
 
+std::vector<Recognized> recognize_for_vae(const std::string& path) {
+  return {recognized_as("vae", [&](Recognized& found) {
+    recognize_images(found, path);
+    found.fit = Recognized::Fit::possible;  // images with classes are meant to be classified
+    found.base = "clothes-vae";
+    found.problems.clear();  // those of classes
+  })};
+}
+
 TaskSpec vae_spec() {
   using enum MetricInfo::Better;
   return {
@@ -87,6 +96,7 @@ TaskSpec vae_spec() {
       .describe = description,
       .keys = vae_keys(),
       .make = make_task_of<VaeTask>,
+      .recognize = recognize_for_vae,
       .metrics = {{.name = "loss",
                    .unit = "nats",
                    .better = lower,

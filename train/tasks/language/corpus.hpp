@@ -80,6 +80,9 @@ struct Corpus {
   std::string remark{};  // the part of the data that is not used for training
 };
 
+// Returns how a path can be read: as text, names or conversations.
+std::vector<Recognized> recognize_corpora(const std::string& path);
+
 std::vector<KeyInfo> corpus_keys();  // returns the keys, including key::context
 
 // Returns one line that says which text is missing and what a plan assumes instead; nothing if no

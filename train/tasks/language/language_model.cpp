@@ -127,6 +127,7 @@ TaskSpec language_model_spec() {
           .describe = description,
           .keys = language_model_keys(),
           .make = make_task_of<LanguageModel>,
+          .recognize = recognize_corpora,
           .metrics = {{.name = "loss",
                        .unit = "nats per token",
                        .better = lower,

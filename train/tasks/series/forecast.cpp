@@ -69,6 +69,28 @@ std::string description(const Config& config, const std::map<std::string, std::s
                      counted(config[horizon], "time step"), config[context]);
 }
 
+// Returns the longest of some horizons of which a validation split of a tenth has several windows.
+std::int64_t horizon_for(std::int64_t rows) {
+  for (const std::int64_t wanted : {96, 48, 24, 16})
+    if (rows / 10 >= wanted + 8) return wanted;
+  return 0;
+}
+
+std::vector<Recognized> recognize_forecast(const std::string& path) {
+  return {recognized_as("forecast", [&](Recognized& found) {
+    const SeriesTable table = recognize_series(found, path);
+    const std::int64_t steps = horizon_for(table.rows());
+    expect_input(steps > 0, "{} rows, expected at least 240", table.rows());
+    found.fit = Recognized::Fit::certain;
+    found.base = "etth1";
+    found.settings.push_back(
+        {context.name, steps, fmt::format("rows that the model reads, of {}", table.rows())});
+    found.settings.push_back({horizon.name, steps, "rows that it forecasts"});
+    found.examples = 0.7 * static_cast<double>(table.rows());
+    found.most_epochs = 15;
+  })};
+}
+
 TaskSpec spec() {
   using enum MetricInfo::Better;
   const std::vector<std::string> horizon_key = {horizon.name};
@@ -77,6 +99,7 @@ TaskSpec spec() {
           .describe = description,
           .keys = keys(),
           .make = make_task_of<Forecast>,
+          .recognize = recognize_forecast,
           .metrics = {{.name = "loss",
                        .better = lower,
                        .meaning = "the mean squared error of the z-scored series",

@@ -3,9 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "data/input_file.hpp"
 #include "data/json.hpp"
+#include "data/option_error.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 
@@ -50,6 +52,27 @@ std::vector<KeyInfo> series_keys() {
   return {series_kind,         data_source,  num_waves,         wave_rows,
           wave_noise,          gaps,         split_by,          train_fraction,
           validation_fraction, train_months, validation_months, test_months};
+}
+
+SeriesTable recognize_series(Recognized& found, const std::string& path) {
+  std::optional<SeriesTable> table;
+  try {
+    table = load_series(path);
+  } catch (const OptionError& gap) {
+    table = load_series(path, {.gaps = true});
+    found.problems.emplace_back(gap.what());
+    found.settings.push_back({key::gaps.name, true, "rows are missing"});
+  }
+  found.facts = {{"series", std::ssize(table->names)},
+                 {"names", printable_beginning(fmt::format("{}", fmt::join(table->names, ", ")))},
+                 {"rows", table->rows()},
+                 {"first time", time_text(table->times.front())},
+                 {"last time", time_text(table->times.back())},
+                 {"seconds between rows", table->step_s()},
+                 {"split", "70 % of the rows for training, 10 % for validation, 20 % for testing"}};
+  found.settings.push_back({key::split_by.name, std::string("fractions"),
+                            "the first 70 % for training, then 10 % for validation"});
+  return *std::move(table);
 }
 
 SeriesScale kept_scale(const SeriesData::Metadata& trained) {

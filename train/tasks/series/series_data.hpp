@@ -70,6 +70,10 @@ inline const Key<std::int64_t> test_months{"data.test_months",
 
 std::vector<KeyInfo> series_keys();
 
+// Returns the table of a CSV file, and sets its facts and the keys that read and split it. Throws
+// InputError if it is not a table of numbers by time.
+SeriesTable recognize_series(Recognized& found, const std::string& path);
+
 // Return the scale and the names of the series that a model was trained on, from a checkpoint's
 // metadata.
 SeriesScale kept_scale(const std::map<std::string, std::string>& trained);

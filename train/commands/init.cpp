@@ -1,0 +1,49 @@
+#include "train/tools/init/init.hpp"
+
+#include "data/text/printable.hpp"
+#include "train/commands/command.hpp"
+#include "train/run/atomic_file.hpp"
+#include "train/run/terminal.hpp"
+
+namespace tapestry {
+namespace {
+
+class Init final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    arguments.place("DATA", data_, "file or folder with the data");
+    arguments.option("--out", out_, "config to write (default: mine.toml)");
+    arguments.option("--minutes", minutes_, "time of the training in minutes (default: 10)",
+                     {.low = 1, .high = 100000});
+    arguments.option("--task", task_,
+                     "kind of the data or task, if several are possible: text, names, vae, …");
+    arguments.flag("--json", json_, "print one JSON object");
+  }
+
+  int run() override {
+    expect_new_config(out_);
+    const FoundData found = recognize_data(data_, task_);
+    if (!json_) say("{}", show(found));
+    const NewConfig made =
+        make_config(found, {.out = out_, .minutes = static_cast<double>(minutes_)});
+    expect_new_config(out_);  // measuring took seconds
+    write_file_atomically(out_, {made.toml});
+    if (json_)
+      say("{}\n", json(found, made, out_));
+    else
+      say("{}: based on {}\n{}train it with: tapestry train {}\n", printable(out_), found.data.base,
+          show(made), shell_word(out_));
+    return 0;
+  }
+
+ private:
+  std::string data_, out_ = "mine.toml", task_;
+  std::int64_t minutes_ = 10;
+  bool json_ = false;
+};
+
+const RegisterCommand<Init> init_command(
+    "init", "look at data and write a config that trains on them in a given time");
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/check.hpp"
+#include "data/json.hpp"
+#include "train/config/config_document.hpp"
+
+namespace tapestry {
+
+// A setting of a generated config, and the comment beside it.
+struct ChosenSetting {
+  std::string key;
+  Value value;
+  std::string comment{};
+};
+
+// What a task found in data that a user has, and how to train on them. `tapestry init` shows it and
+// writes it as a config.
+struct Recognized {
+  enum class Fit {
+    refused,     // the task cannot read the data
+    on_request,  // it can, but the data look like those of another kind
+    possible,    // the data may be of this kind or of another one
+    certain
+  };
+  std::string name{};  // kind of data, for --task: "names"
+  Fit fit = Fit::refused;
+  std::string refusal{};                  // why the task cannot read the data
+  JsonValue facts = JsonValue::object();  // numbers and texts by name: {"lines": 40000}
+  std::vector<std::string> problems{};
+  std::string base{};                     // the shipped config that the new config is based on
+  std::vector<ChosenSetting> settings{};  // keys that differ from it, besides data.path
+  double examples = 0;                    // number of training examples, without overlaps
+  double most_epochs = 0;                 // more passes over these would overfit
+};
+
+// Returns what `fill` sets; if it throws InputError, a refusal with this message.
+template <class Fill>
+Recognized recognized_as(std::string name, Fill fill) {
+  Recognized found{.name = std::move(name)};
+  try {
+    fill(found);
+  } catch (const InputError& error) {
+    found.fit = Recognized::Fit::refused;
+    found.refusal = error.what();
+  }
+  return found;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,246 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "data/input_file.hpp"
+#include "data/text/conversations.hpp"
+#include "data/text/names.hpp"
+#include "data/text/text.hpp"
+#include "data/text/token_shards.hpp"
+#include "train/tasks/language/corpus.hpp"
+
+namespace tapestry {
+namespace {
+
+using Fit = Recognized::Fit;
+
+constexpr std::int64_t most_text_bytes = std::int64_t{1} << 30;  // of texts in memory
+constexpr std::int64_t least_characters = 1000;
+
+// What is counted in texts, in constant memory.
+class TextStatistics {
+ public:
+  explicit TextStatistics(const std::string& path) {
+    for (const std::string& file : text_files(path)) {
+      ++files;
+      read_plain_text(file, [&](std::string_view part) { add(part, file); });
+      if (position_ > 0) end_line();  // the last line lacks its end
+    }
+  }
+
+  std::int64_t files = 0, bytes = 0, characters = 0, symbols = 0;
+  std::int64_t lines = 0, empty_lines = 0, longest_line = 0;
+  std::int64_t sentences = 0;  // lines of more than two words, or that end with a mark
+  char32_t first = 0;          // first character that is not white space
+
+ private:
+  void add(std::string_view part, const std::string& file) {
+    for (std::size_t at = 0; at < part.size();) {
+      const CodePoint point = code_point_at(part, at);
+      const char32_t value = point.value;
+      expect_input(value >= ' ' || value == '\t' || value == '\n' || value == '\r' || value == '\f',
+                   "{}: byte {}: control character {:#04x}; expected a text", file,
+                   bytes + static_cast<std::int64_t>(at), static_cast<unsigned>(value));
+      at += point.bytes;
+      ++characters;
+      if (!seen_[value]) ++symbols;
+      seen_[value] = true;
+      if (value == '\n') {
+        end_line();
+        continue;
+      }
+      const bool is_space = value <= ' ';
+      if (first == 0 && !is_space) first = value;
+      if (!is_space && last_ <= ' ') ++words_;
+      if (!is_space) length_ = position_ + 1;
+      if (!is_space) last_mark_ = value;
+      ++position_;
+      last_ = value;
+    }
+    bytes += std::ssize(part);
+    expect_input(bytes <= most_text_bytes,
+                 "{}: more than 1 GiB of text; convert it to token shards with `tapestry tokens`",
+                 file);
+  }
+
+  void end_line() {
+    (length_ == 0 ? empty_lines : lines) += 1;
+    longest_line = std::max(longest_line, length_);
+    const bool is_marked = std::u32string_view(U".,;:!?").find(last_mark_) != std::string::npos;
+    if (length_ > 0 && (words_ > 2 || is_marked)) ++sentences;
+    position_ = length_ = words_ = 0;
+    last_ = last_mark_ = 0;
+  }
+
+  std::vector<bool> seen_ = std::vector<bool>(0x110000);
+  std::int64_t position_ = 0, length_ = 0, words_ = 0;
+  char32_t last_ = 0, last_mark_ = 0;
+};
+
+// Returns whether files with this name are seldom meant as plain text.
+bool is_named_as_table(const std::string& path) {
+  std::filesystem::path name = path;
+  if (name.extension() == ".gz") name.replace_extension();
+  const std::string ending = name.extension().string();
+  return std::ranges::count(std::vector<std::string>{".csv", ".tsv", ".json", ".jsonl"}, ending) >
+         0;
+}
+
+// Adds a small model, of 0.1 M parameters.
+void set_small_model(Recognized& found, const std::string& reason) {
+  const auto set = [&](const char* key, Value value, const std::string& comment = "") {
+    found.settings.push_back({key, std::move(value), comment});
+  };
+  set("model.layers", std::int64_t{2}, reason);
+  set("model.width", std::int64_t{64});
+  set("model.feed_forward", std::int64_t{172}, "8/3 of the width");
+  set("model.dropout", 0.2, "a small text is soon memorized");
+}
+
+// Chooses tokens and model by the number of characters. The guide shows these rules.
+void choose_text_model(Recognized& found, const TextStatistics& text) {
+  constexpr std::int64_t few = 100'000, some = 500'000, many = 10'000'000;
+  constexpr double bytes_per_token = 2.4;  // of 1024 byte pairs
+  found.most_epochs = 20;
+  if (text.characters < some) {
+    found.base = "llama-nano";
+    found.examples = 0.9 * static_cast<double>(text.characters) / 64;
+    if (text.characters < few)
+      set_small_model(found, "a small model for less than 100000 characters");
+    return;
+  }
+  found.base = "shakespeare-bpe";
+  found.examples = 0.9 * static_cast<double>(text.bytes) / bytes_per_token / 128;
+  found.settings.push_back({"data.tokenizer", std::string(train_tokenizer),
+                            "byte pairs, trained on the text; characters below 500000 characters"});
+  if (text.characters < many) return;
+  found.settings.push_back(
+      {"data.vocabulary", std::int64_t{4096}, "for 10 million characters or more"});
+  found.settings.push_back({"model.layers", std::int64_t{6}, "for 10 million characters or more"});
+  found.settings.push_back({"model.width", std::int64_t{256}});
+  found.settings.push_back({"model.heads", std::int64_t{8}});
+  found.settings.push_back({"model.key_value_heads", std::int64_t{4}});
+  found.settings.push_back({"model.feed_forward", std::int64_t{688}, "8/3 of the width"});
+  found.settings.push_back({"optim.learning_rate", 2e-3, "lower than for a smaller model"});
+}
+
+// Returns how well the lines fit a list of names.
+Fit fit_of_names(const TextStatistics& text) {
+  if (text.lines < 10 || text.empty_lines > 0 || text.longest_line > 48) return Fit::refused;
+  return text.longest_line <= 32 && text.sentences <= text.lines / 100 ? Fit::certain
+                                                                       : Fit::possible;
+}
+
+void recognize_text(Recognized& found, const TextStatistics& text, const std::string& path) {
+  expect_input(text.characters >= least_characters,
+               "{} characters, expected at least {} for a language model", text.characters,
+               least_characters);
+  found.facts = {{"files", text.files},           {"bytes", text.bytes},
+                 {"characters", text.characters}, {"different characters", text.symbols},
+                 {"lines", text.lines},           {"split", "the last tenth is for validation"}};
+  const bool looks_like_data = is_named_as_table(path) || text.first == '{' || text.first == '[';
+  found.fit = looks_like_data                      ? Fit::on_request
+              : fit_of_names(text) == Fit::refused ? Fit::certain
+                                                   : Fit::possible;
+  choose_text_model(found, text);
+}
+
+void recognize_names(Recognized& found, const TextStatistics& text, const std::string& path) {
+  expect_input(text.files == 1, "{} files, expected one file with a name per line", text.files);
+  found.fit = fit_of_names(text);
+  expect_input(found.fit != Fit::refused,
+               "{} lines, {} of them empty, the longest of {} characters, expected at least 10 "
+               "short lines, none empty",
+               text.lines + text.empty_lines, text.empty_lines, text.longest_line);
+  if (is_named_as_table(path)) found.fit = Fit::on_request;
+  const NameList list = load_names(path);
+  const std::int64_t names = std::ssize(list.names);
+  const std::int64_t distinct = std::ssize(load_names(path, true).names);
+  const std::int64_t held_back = std::min<std::int64_t>(1000, names / 10);
+  found.facts = {{"names", names},
+                 {"different names", distinct},
+                 {"different characters", name_vocabulary(list).size() - 1},
+                 {"longest name", text.longest_line},
+                 {"split", fmt::format("{} random names are for validation", held_back)}};
+  if (distinct < names)
+    found.problems.push_back(
+        fmt::format("{} names occur more than once; some may be in both splits", names - distinct));
+  found.base = "names";
+  found.examples = static_cast<double>(names - held_back);
+  found.most_epochs = 30;
+  if (text.longest_line >= 16)
+    found.settings.push_back(
+        {"model.context", text.longest_line + 1, "the longest name and the line end after it"});
+  if (names >= 2000) return;
+  found.settings.push_back(
+      {"model.layers", std::int64_t{2}, "a small model for less than 2000 names"});
+  found.settings.push_back({"model.dropout", 0.2, "few names are soon memorized"});
+  found.settings.push_back({"train.batch_size", std::int64_t{32}, "few names have few batches"});
+}
+
+void recognize_conversations(Recognized& found, const std::string& path) {
+  std::int64_t conversations = 0, messages = 0, bytes = 0;
+  for (const std::string& file : text_files(path))
+    for (const Conversation& conversation : load_conversations(file).conversations) {
+      ++conversations;
+      messages += std::ssize(conversation.messages);
+      for (const Message& message : conversation.messages) bytes += std::ssize(message.content);
+    }
+  expect_input(conversations >= 2, "one conversation, expected at least 2, one for validation");
+  found.fit = Fit::certain;
+  found.facts = {{"conversations", conversations},
+                 {"messages", messages},
+                 {"bytes", bytes},
+                 {"split", "a tenth of the conversations is for validation"}};
+  found.problems.emplace_back(
+      "a model that is trained from random weights learns little but the form of answers; "
+      "fine-tune an imported one with --from for more");
+  found.base = "shakespeare-bpe";
+  found.examples =
+      0.9 * std::min(static_cast<double>(conversations), static_cast<double>(bytes) / 600);
+  found.most_epochs = 20;
+  found.settings = {
+      {"data.kind", std::string("conversations"), "one per line, as JSON"},
+      {"data.tokenizer", std::string(train_tokenizer), "byte pairs, trained on the messages"},
+      {"data.template", std::string("chatml"), "how messages are joined to a text"},
+      {"model.context", std::int64_t{256}, "longer conversations are truncated to these tokens"}};
+  if (bytes < 500'000) set_small_model(found, "a small model for less than 500000 bytes");
+}
+
+// Returns the tokens of shards.
+Recognized recognize_shards(const std::string& path) {
+  return recognized_as("text", [&](Recognized& found) {
+    const TokenShards shards(path);
+    found.fit = Fit::certain;
+    found.facts = {{"tokens", shards.size()},
+                   {"vocabulary", shards.vocabulary()},
+                   {"split", "the last tenth is for validation"}};
+    found.base = "shakespeare-bpe";
+    found.settings = {{"data.tokenizer", std::string(), "that of the shards"}};
+    found.examples = 0.9 * static_cast<double>(shards.size()) / 128;
+    found.most_epochs = 20;
+  });
+}
+
+}  // namespace
+
+std::vector<Recognized> recognize_corpora(const std::string& path) {
+  if (holds_shards(path)) return {recognize_shards(path)};
+  std::optional<TextStatistics> text;
+  const auto with_text = [&](const auto& recognize) {
+    return [&](Recognized& found) {
+      if (!text) text.emplace(path);
+      recognize(found, *text, path);
+    };
+  };
+  std::vector<Recognized> all;
+  all.push_back(recognized_as("text", with_text(recognize_text)));
+  if (!text) return all;  // other kinds are texts as well
+  all.push_back(recognized_as("names", with_text(recognize_names)));
+  all.push_back(recognized_as("conversations", [&](Recognized& found) {
+    expect_input(text->first == '{', "expected a JSON object per line");
+    recognize_conversations(found, path);
+  }));
+  return all;
+}
+
+}  // namespace tapestry

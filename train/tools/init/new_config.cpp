@@ -1,0 +1,194 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "data/text/printable.hpp"
+#include "train/config/keys.hpp"
+#include "train/measure/machine.hpp"
+#include "train/measure/quantities.hpp"
+#include "train/run/new_folder.hpp"
+#include "train/task.hpp"
+#include "train/tools/init/init.hpp"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+using Settings = std::vector<ChosenSetting>;
+
+// Fewer steps than these teach little, and so many do no harm.
+constexpr std::int64_t few_steps = 100, harmless_steps = 300;
+
+std::string config_line(const std::string& setting, const std::string& comment) {
+  return comment.empty() ? setting + "\n"
+                         : fmt::format("{:<29} # {}\n", setting, printable(comment));
+}
+
+// Returns the config, with the settings by section.
+std::string config_text(const FoundData& found, const Settings& settings) {
+  std::string text =
+      config_line(fmt::format("# Written by `tapestry init` for {}.", printable(found.path)), "") +
+      config_line("base = " + to_toml(Value(found.data.base)),
+                  "all other keys; `tapestry config` prints them");
+  for (const std::string section : {"data", "model", "optim", "train"}) {
+    std::string lines;
+    for (const auto& [key, value, comment] : settings)
+      if (key.starts_with(section + "."))
+        lines += config_line(key.substr(section.size() + 1) + " = " + to_toml(value), comment);
+    if (!lines.empty()) text += fmt::format("\n[{}]\n{}", section, lines);
+  }
+  return text;
+}
+
+void set_key(Settings& settings, ChosenSetting setting) {
+  std::erase_if(settings, [&](const ChosenSetting& other) { return other.key == setting.key; });
+  settings.push_back(std::move(setting));
+}
+
+// Returns the largest number of at most two significant digits that is not above `steps`.
+std::int64_t rounded_down(std::int64_t steps) {
+  std::int64_t unit = 1;
+  while (steps / unit >= 100) unit *= 10;
+  return steps / unit * unit;
+}
+
+RunLength run_length_with(std::int64_t steps, std::int64_t evaluations) {
+  const std::int64_t every = (steps + evaluations - 1) / evaluations;
+  const std::int64_t times = (steps + every - 1) / every;
+  return {.steps = steps, .evaluations = times, .checkpoints = 2 * times};
+}
+
+// Returns the most steps that fit the time, at most `most`: 0 if none does. Evaluates ten times, or
+// less often if this takes more than a fifth of the time.
+RunLength longest_run(const Throughput& throughput, double seconds, std::int64_t most) {
+  for (std::int64_t evaluations = 10;; evaluations /= 2) {
+    const double first = seconds_of({.steps = 1}, throughput);
+    const double all = seconds_of(run_length_with(evaluations, evaluations), throughput) -
+                       seconds_of({.steps = evaluations}, throughput);
+    if (evaluations > 1 && all > 0.2 * seconds) continue;
+    const double more = (seconds - first - all) / throughput.step_s;
+    if (more < 0) return {};
+    const double steps = std::min(1 + std::floor(more), static_cast<double>(most));
+    return run_length_with(rounded_down(static_cast<std::int64_t>(steps)), evaluations);
+  }
+}
+
+// Adds the change with which the training fits into the memory.
+void make_it_fit(Settings& settings, NewConfig& made, const std::string& path) {
+  expect_input(made.plan.smallest.has_value(),
+               "{}: a training on it needs {} of memory and this machine has {}; give less data",
+               path, bytes_text(made.plan.needs()), bytes_text(made.plan.machine));
+  for (const std::string& change : made.plan.smallest->overrides) {
+    const TomlSetting setting = parse_override(change, false);
+    set_key(settings, {setting.name, *setting.value, "fits into the memory of this machine"});
+  }
+  made.problems.push_back("it fits into the memory only as follows: " + made.plan.smallest->cost);
+}
+
+}  // namespace
+
+void expect_new_config(const std::string& out) {
+  const fs::path name = fs::path(out).filename();
+  expect_input(!name.empty() && !name.string().starts_with("."),
+               "--out {}: expected the name of a file, not of a folder or a hidden file", out);
+  expect_input(name.extension() == ".toml", "--out {}: expected a name that ends in .toml", out);
+  expect_new_file(out);
+}
+
+NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
+  expect_input(
+      !fs::exists(fs::path(options.out).parent_path() / found.data.base),
+      "--out {}: a config in this folder cannot be based on the shipped config {}, because "
+      "a file there has this name; give another folder",
+      options.out, found.data.base);
+  Settings settings = {{key::data_path.name, fs::absolute(found.path).string(), "your data"}};
+  settings.insert(settings.end(), found.data.settings.begin(), found.data.settings.end());
+  const ConfigWith config_with = [&](const std::vector<std::string>& changes) {
+    return parse_config(config_text(found, settings), options.out, changes);
+  };
+  if (const Config config = config_with({});
+      config.has(key::data_source.name) && !config[key::data_source].empty())
+    set_key(settings, {key::data_source.name, std::string(), "not the data of the base"});
+  use_machine_as(config_with({}));
+  const double seconds = 60 * options.minutes;
+  const PlanOptions measuring{.seconds = std::clamp(seconds / 60, 1.0, 5.0)};
+  NewConfig made{.plan = plan_training(config_with, measuring)};
+  if (!made.plan.fits()) {
+    make_it_fit(settings, made, found.path);
+    made.plan = plan_training(config_with, measuring);
+  }
+  require(made.plan.fits(), "init: the plan's change does not fit");
+  expect_input(made.plan.throughput.has_value(),
+               "{}: the speed of a training cannot be measured: {}", found.path,
+               made.plan.unmeasured);
+  const Config config = config_with({});
+  const double steps_per_epoch =
+      std::max(1.0, found.data.examples / static_cast<double>(config[key::batch_size]));
+  const std::int64_t most =
+      std::max(harmless_steps, static_cast<std::int64_t>(found.data.most_epochs * steps_per_epoch));
+  made.length = longest_run(*made.plan.throughput, seconds, most);
+  made.seconds = seconds_of(made.length, *made.plan.throughput);
+  made.epochs = static_cast<double>(made.length.steps) / steps_per_epoch;
+  expect_input(made.length.steps > 0,
+               "--minutes {}: reading the data, one step and one evaluation take {}; give more",
+               options.minutes,
+               duration_text(seconds_of({.steps = 1, .evaluations = 1, .checkpoints = 2},
+                                        *made.plan.throughput)));
+  const bool is_capped = made.length.steps == rounded_down(most);
+  if (made.length.steps < few_steps && !is_capped)
+    made.problems.push_back(
+        fmt::format("only {} steps fit the time; give more with --minutes", made.length.steps));
+  const std::int64_t every =
+      (made.length.steps + made.length.evaluations - 1) / made.length.evaluations;
+  set_key(settings, {key::steps.name, made.length.steps,
+                     fmt::format("{} at {} per step; {:.3g} epochs{}", duration_text(made.seconds),
+                                 duration_text(made.plan.throughput->step_s), made.epochs,
+                                 is_capped ? ", more would overfit" : "")});
+  set_key(settings, {key::eval_every.name, every, "steps between evaluations"});
+  set_key(settings, {key::checkpoint_every.name, every, "steps between checkpoints"});
+  if (config[key::warmup_steps] > made.length.steps / 10)
+    set_key(settings, {key::warmup_steps.name, made.length.steps / 10, "a tenth of the steps"});
+  made.toml = config_text(found, settings);
+  parse_config(made.toml, options.out, {});  // throws if the settings do not agree
+  return made;
+}
+
+std::string show(const NewConfig& made) {
+  std::string text = fmt::format(
+      "  {} parameters, {} of memory of the {} of this machine\n"
+      "  {} steps ({:.3g} epochs) and {} evaluations: about {}\n",
+      count_text(made.plan.memory.parameters), bytes_text(made.plan.needs()),
+      bytes_text(made.plan.machine), made.length.steps, made.epochs, made.length.evaluations,
+      duration_text(made.seconds));
+  for (const std::string& problem : made.problems) text += fmt::format("  note: {}\n", problem);
+  return text;
+}
+
+std::string json(const FoundData& found, const NewConfig& made, const std::string& out) {
+  JsonValue facts = JsonValue::object();
+  for (const auto& [name, value] : found.data.facts.items()) {
+    std::string member = name;
+    std::ranges::replace(member, ' ', '_');
+    facts[member] = value;
+  }
+  std::vector<std::string> problems = found.data.problems;
+  problems.insert(problems.end(), made.problems.begin(), made.problems.end());
+  const JsonValue all = {{"data", found.path},
+                         {"kind", found.data.name},
+                         {"task", found.task},
+                         {"facts", facts},
+                         {"problems", problems},
+                         {"also_possible", found.others},
+                         {"config", out},
+                         {"base", found.data.base},
+                         {"parameters", made.plan.memory.parameters},
+                         {"bytes", made.plan.needs()},
+                         {"steps", made.length.steps},
+                         {"epochs", made.epochs},
+                         {"seconds", made.seconds}};
+  return all.dump();
+}
+
+}  // namespace tapestry
