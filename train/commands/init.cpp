@@ -17,6 +17,9 @@ class Init final : public Command {
                      {.low = 1, .high = 100000});
     arguments.option("--task", task_,
                      "kind of the data or task, if several are possible: text, names, vae, …");
+    arguments.option("--memory", megabytes_,
+                     "memory of the machine in MB (default: 0, that of this machine)",
+                     {.low = 0, .high = std::int64_t{1} << 40});
     arguments.flag("--json", json_, "print one JSON object");
   }
 
@@ -24,8 +27,9 @@ class Init final : public Command {
     expect_new_config(out_);
     const FoundData found = recognize_data(data_, task_);
     if (!json_) say("{}", show(found));
-    const NewConfig made =
-        make_config(found, {.out = out_, .minutes = static_cast<double>(minutes_)});
+    const NewConfig made = make_config(
+        found,
+        {.out = out_, .minutes = static_cast<double>(minutes_), .machine = megabytes_ * 1000000});
     expect_new_config(out_);  // measuring took seconds
     write_file_atomically(out_, {made.toml});
     if (json_)
@@ -38,7 +42,7 @@ class Init final : public Command {
 
  private:
   std::string data_, out_ = "mine.toml", task_;
-  std::int64_t minutes_ = 10;
+  std::int64_t minutes_ = 10, megabytes_ = 0;
   bool json_ = false;
 };
 

@@ -32,8 +32,9 @@ struct NewConfig {
 };
 
 struct NewConfigOptions {
-  std::string out{};    // path of the config
-  double minutes = 10;  // time of the training
+  std::string out{};         // path of the config
+  double minutes = 10;       // time of the training
+  std::int64_t machine = 0;  // bytes of memory; 0: that of this machine
 };
 
 // Returns a config with as many steps as fit the time, which it measures. Throws InputError if no

@@ -78,11 +78,11 @@ RunLength longest_run(const Throughput& throughput, double seconds, std::int64_t
 // Adds the change with which the training fits into the memory.
 void make_it_fit(Settings& settings, NewConfig& made, const std::string& path) {
   expect_input(made.plan.smallest.has_value(),
-               "{}: a training on it needs {} of memory and this machine has {}; give less data",
+               "{}: a training on it needs {} of memory and the machine has {}; give less data",
                path, bytes_text(made.plan.needs()), bytes_text(made.plan.machine));
   for (const std::string& change : made.plan.smallest->overrides) {
     const TomlSetting setting = parse_override(change, false);
-    set_key(settings, {setting.name, *setting.value, "fits into the memory of this machine"});
+    set_key(settings, {setting.name, *setting.value, "fits into the memory of the machine"});
   }
   made.problems.push_back("it fits into the memory only as follows: " + made.plan.smallest->cost);
 }
@@ -113,7 +113,8 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
     set_key(settings, {key::data_source.name, std::string(), "not the data of the base"});
   use_machine_as(config_with({}));
   const double seconds = 60 * options.minutes;
-  const PlanOptions measuring{.seconds = std::clamp(seconds / 60, 1.0, 5.0)};
+  const PlanOptions measuring{.seconds = std::clamp(seconds / 60, 1.0, 5.0),
+                              .machine = options.machine};
   NewConfig made{.plan = plan_training(config_with, measuring)};
   if (!made.plan.fits()) {
     make_it_fit(settings, made, found.path);
@@ -157,7 +158,7 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
 
 std::string show(const NewConfig& made) {
   std::string text = fmt::format(
-      "  {} parameters, {} of memory of the {} of this machine\n"
+      "  {} parameters, {} of memory of the {} of the machine\n"
       "  {} steps ({:.3g} epochs) and {} evaluations: about {}\n",
       count_text(made.plan.memory.parameters), bytes_text(made.plan.needs()),
       bytes_text(made.plan.machine), made.length.steps, made.epochs, made.length.evaluations,

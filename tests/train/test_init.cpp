@@ -1,0 +1,75 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/idx.hpp"
+#include "tests/support/process.hpp"
+
+// What tests/cli/init.txt cannot show: data that no shell writes, and the memory of a machine.
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::json;
+
+// A text that no small machine holds: 3 MB.
+std::string long_text() {
+  std::string text;
+  for (int i = 0; text.size() < 3'000'000; ++i)
+    text += fmt::format("Line {} of a long text, with {} words.\n{}", i, i % 7, i % 9 ? "" : "\n");
+  return text;
+}
+
+TEST_SUITE_BEGIN("init");
+
+TEST_CASE_FIXTURE(CommandFolder, "init: images are classified, or encoded with --task vae") {
+  write_images(*this, "shapes", 6);
+  const Json found = Json::parse(must(run("init shapes --minutes 1 --json")).out);
+  CHECK(found["task"] == "image-classification");
+  CHECK(found["facts"]["training_images"] == 20);
+  CHECK(found["facts"]["test_images"] == 6);
+  CHECK(found["facts"]["classes"] == 2);
+  CHECK(found["also_possible"] == Json{"vae"});
+  CHECK(found["seconds"].get<double>() < 60);
+  must(run("train mine.toml --quiet --set train.steps=2"));
+  check_says(read("mine.toml"), {"class_names = [\"0\", \"1\"]", "channels = [16, 32]"});
+  const Json coded =
+      Json::parse(must(run("init shapes --minutes 1 --json --task vae --out vae.toml")).out);
+  CHECK(coded["task"] == "vae");
+  must(run("train vae.toml --quiet --set train.steps=2"));
+}
+
+TEST_CASE_FIXTURE(CommandFolder,
+                  "init: a training that does not fit into the memory is changed, "
+                  "or no config is written") {
+  write("long.txt", long_text());
+  const auto written = [&](std::int64_t megabytes) {
+    return run("init long.txt --minutes 1 --json --memory {}", megabytes);
+  };
+  const std::int64_t needed = Json::parse(must(written(0)).out)["bytes"];
+  std::filesystem::rename(path("mine.toml"), path("large.toml"));
+  const Finished changed = must(written(needed * 9 / 10 / 1000000));
+  CHECK(Json::parse(changed.out)["bytes"] < needed * 9 / 10);
+  check_says(read("mine.toml"), {"# fits into the memory of the machine"});
+  must(run("train mine.toml --quiet --set train.steps=2"));
+  std::filesystem::remove(path("mine.toml"));
+  const Finished refused = written(20);
+  CHECK(refused.status == 2);
+  check_says(refused.err, {"long.txt: ", "memory", "the machine has 20 MB"});
+  CHECK(!has("mine.toml"));
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "init: a file with the name of the base does not replace it") {
+  write("names/names", "");
+  std::string list;
+  for (int i = 10; i < 99; ++i) list += fmt::format("name{}\n", i);
+  write("names/list.txt", list);
+  const Finished refused = run("init names/list.txt --out names/mine.toml");
+  CHECK(refused.status == 2);
+  check_says(refused.err, {"--out names/mine.toml", "a file there has this name"});
+  CHECK(!has("names/mine.toml"));
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
