@@ -7,6 +7,7 @@
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "data/dataset.hpp"
+#include "layers/models/convolutional_classifier.hpp"
 #include "layers/models/graph_network.hpp"
 #include "layers/models/transformer.hpp"
 #include "layers/models/vae.hpp"
@@ -129,6 +130,31 @@ StepSpeed vae_step(const VaeOptions& options, std::int64_t B) {
   result.units = static_cast<double>(B);
   result.unit = "images";
   result.flops = static_cast<double>(B) * vae_flops(model);
+  return result;
+}
+
+// LeNet-5 of PyTorch's tutorials on images of 28 × 28. A kernel's weights are multiplied at each
+// of its places; the first layer's input needs no gradient.
+StepSpeed lenet_step() {
+  constexpr std::int64_t B = 128;
+  Random init(1, Stream::init);
+  ConvolutionalClassifier model(
+      {.channels = {6, 16}, .kernel = 5, .padding = {2, 0}, .hidden = {120, 84}}, init);
+  const std::vector<Parameter*> parameters = model.parameters();
+  Adam optimizer(parameters, {});
+  Array images({B, 28 * 28});
+  Random(1, Stream::data).fill_uniform(images, 0, 1);
+  const Array targets = random_tokens(B, 1, 10).reshaped({B});
+  StepSpeed result = measure_steps([&] {
+    Tape tape;
+    const Tensor loss = cross_entropy(model.forward(images), targets);
+    optimizer.step(tape.backward(loss), 1e-3);
+  });
+  const double first = 28 * 28 * 6 * 25, second = 10 * 10 * 16 * 6 * 25;
+  const double linear = 400 * 120 + 120 * 84 + 84 * 10;
+  result.units = static_cast<double>(B);
+  result.unit = "images";
+  result.flops = static_cast<double>(B) * (4 * first + 6 * (second + linear));
   return result;
 }
 
@@ -321,6 +347,7 @@ const std::map<std::string, Workload>& workloads() {
         [] {
           return vae_step({.channels = {32, 64}, .latent = 3, .activation = Activation::gelu}, 100);
         }}},
+      {"lenet", {"two convolutions of 5 × 5 and three linear layers, batch 128", lenet_step}},
       {"gcn-cora", {"two graph convolutions, 1433-16-7, of 2708 nodes, 5278 edges", graph_step}},
       {"attention-256", {"one causal layer, 8 heads of 64", [] { return attention_step(256); }}},
       {"attention-1024", {"one causal layer, 8 heads of 64", [] { return attention_step(1024); }}},

@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from measure import WORKLOADS, Graph, Transformer, one_cpu_per_core, positive
+from measure import WORKLOADS, Graph, LeNet, Transformer, one_cpu_per_core, positive
 
 HERE = Path(__file__).resolve().parent
 FLAGS_OF_INTEREST = ["avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "asimd", "sve"]
@@ -144,7 +144,7 @@ def commands(name, arguments, bf16):
         modes += ["bf16", "bf16-compile"]
     contestants = {"tapestry": [arguments.bench, name, "--json"]}
     contestants |= {mode: [*torch_steps, mode] for mode in modes}
-    if not isinstance(WORKLOADS[name], Graph):
+    if not isinstance(WORKLOADS[name], (Graph, LeNet)):
         contestants["jax"] = [arguments.peers, str(HERE / "jax_steps.py"), *peer]
     return contestants
 

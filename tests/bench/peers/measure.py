@@ -39,6 +39,14 @@ class Vae:
 
 
 @dataclass(frozen=True)
+class LeNet:
+    """Training steps of LeNet-5 on gray images of 28 x 28, with relu and max pooling: Adam."""
+
+    batch: int
+    classes: int = 10
+
+
+@dataclass(frozen=True)
 class Graph:
     """Training steps of two graph convolutions (Kipf & Welling 2016), dropout of half of what each
     reads, 5e-4 of decay on the first weights: Adam."""
@@ -76,6 +84,7 @@ WORKLOADS = {
     "gpt2-124m-t1024": Transformer(50257, context=1024, layers=12, heads=12, width=768, batch=1),
     "vae": Vae(inputs=784, hidden=400, latent=20, batch=128),
     "conv-vae": Vae(784, 400, latent=3, batch=100, channels=(32, 64), activation="gelu"),
+    "lenet": LeNet(batch=128),
     "gcn-cora": Graph(2708, 5278, 1433, words=49216, hidden=16, classes=7, labeled=140),
     "attention-256": Attention(width=512, heads=8, length=256),
     "attention-1024": Attention(width=512, heads=8, length=1024),
@@ -85,7 +94,7 @@ WORKLOADS = {
     "generate-gpt2": Generation(Transformer(50257, 257, 12, 12, 768, batch=1), tokens=256),
 }
 
-LEARNING_RATE = {Transformer: 1e-4, Vae: 1e-3, Graph: 1e-2}
+LEARNING_RATE = {Transformer: 1e-4, Vae: 1e-3, LeNet: 1e-3, Graph: 1e-2}
 WEIGHT_DECAY = 0.1  # the transformers', of the Linear weights only
 GRAPH_DECAY = 5e-4  # of the first layer's weights, by their gradient
 

@@ -41,6 +41,7 @@ from measure import (
     Attention,
     Generation,
     Graph,
+    LeNet,
     Transformer,
     Vae,
     measure,
@@ -268,6 +269,26 @@ def vae_step(shape, mode):
     return step
 
 
+def lenet_step(shape, mode):
+    model = nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
+        nn.Linear(84, shape.classes),
+    )  # fmt: skip
+    images = torch.rand(shape.batch, 1, 28, 28)
+    targets = torch.randint(shape.classes, (shape.batch,))
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE[LeNet], fused=True)
+    forward = compiled(model, mode)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(forward(images), targets).backward()
+        optimizer.step()
+
+    return step
+
+
 def different_pairs(count, draw):
     pairs = set()
     while len(pairs) < count:
@@ -336,6 +357,7 @@ def generation(shape, mode):
 STEPS = {
     Transformer: transformer_step,
     Vae: vae_step,
+    LeNet: lenet_step,
     Graph: graph_step,
     Attention: attention_step,
     Generation: generation,
