@@ -62,6 +62,7 @@ TEST_CASE("bug: the quota of a control group did not count when threads were cho
   CHECK(cpu_quota(root.path()) == infinity);
   CHECK(usable_cores() >= 1);
   CHECK(usable_cores() <= physical_cores());
+  CHECK(physical_cores() <= machine_cores());
 }
 
 TEST_CASE("parallel_for: each index once, in pieces that depend on the grain alone") {

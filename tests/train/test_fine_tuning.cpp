@@ -293,7 +293,10 @@ TEST_CASE_FIXTURE(RunFixture,
 }
 
 TEST_CASE("bug: an imported file's name led out of runs/") {
-  for (const std::string name : {"..", ".", ".hidden", "a/b", "two\nlines"})
+  const std::string longest(200, 'x');
+  CHECK(Run::default_folder(longest, false) == "runs/" + longest);
+  for (const std::string& name :
+       std::vector<std::string>{"..", ".", ".hidden", "a/b", "two\nlines", longest + "x"})
     CHECK(message_of([&] { Run::default_folder(name, false); }).find("folder with --out") !=
           std::string::npos);
 }
