@@ -417,6 +417,12 @@ TEST_CASE("ranks: ten thousand schedules of messages and deaths" * doctest::skip
   });
 }
 
+TEST_CASE("bug: a transport that could not be opened ended the process") {
+  const std::string error = message_of(
+      [] { Ranks::over([]() -> SimulatedTransport* { throw InputError("no network"); }); });
+  CHECK(error == "no network");
+}
+
 TEST_CASE("bug: an exception on the thread of the messages ended the process without a message") {
   Network network({.ranks = 1});
   Ranks ranks = Ranks::over([&] { return new SimulatedTransport(network, 0); });

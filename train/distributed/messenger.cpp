@@ -12,7 +12,11 @@ using namespace std::chrono_literals;
 Messenger::Messenger(std::function<Transport*()> open)
     : thread_([this, open = std::move(open)] { run(open); }) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return transport_ != nullptr; });
+  changed_.wait(lock, [this] { return transport_ || failure_; });
+  if (transport_) return;
+  lock.unlock();
+  thread_.join();
+  std::rethrow_exception(failure_);
 }
 
 Messenger::~Messenger() {
@@ -88,19 +92,21 @@ int Messenger::begun(Done done) {
 }
 
 void Messenger::run(const std::function<Transport*()>& open) {
-  const std::unique_ptr<Transport> transport(open());
-  {
-    const std::lock_guard lock(mutex_);
-    transport_ = transport.get();
-  }
-  changed_.notify_all();
+  std::unique_ptr<Transport> transport;
   try {
+    transport.reset(open());
+    {
+      const std::lock_guard lock(mutex_);
+      transport_ = transport.get();
+    }
+    changed_.notify_all();
     exchange_messages();
     transport->finish();
   } catch (...) {  // owners of the messages may be destroyed from here on
     std::unique_lock lock(mutex_);
     failure_ = std::current_exception();
     changed_.notify_all();
+    if (!transport) return;
     posted_something_.wait(lock, [this] { return stopping_ || abort_status_; });
     if (abort_status_) transport->abort(*abort_status_);
   }

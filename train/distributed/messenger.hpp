@@ -22,7 +22,7 @@ namespace tapestry {
 // one of these throws, nothing more is sent, and wait() throws the exception.
 class Messenger final {
  public:
-  explicit Messenger(std::function<Transport*()> open);
+  explicit Messenger(std::function<Transport*()> open);  // throws what `open` throws
   ~Messenger();  // waits until all messages are complete and the other ranks are here
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;

@@ -32,7 +32,8 @@ class Ranks final {
   // process. Throws InputError if the plug-in for the MPI implementation is missing.
   static Ranks launched();
 
-  // Returns ranks that a transport connects. `open` is called on the messages' thread.
+  // Returns ranks that a transport connects. `open` is called on the messages' thread; what it
+  // throws is thrown here.
   static Ranks over(std::function<Transport*()> open);
 
   // Returns one of several ranks of which the others do not exist, for a dry run: sends are
