@@ -5,6 +5,7 @@
 #include "autograd/buffer_pool.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/kernels/broadcast.hpp"
+#include "autograd/kernels/direct_convolution.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
@@ -202,9 +203,63 @@ std::byte* bytes(T* values) {
   return reinterpret_cast<std::byte*>(values);
 }
 
+void count_flops(const Geometry& g) { profile::add_flops(2.0 * g.B * g.O * g.h * g.w * g.patch()); }
+
 // Counts the operations in a dry run, where no product does.
 void note_flops(const Geometry& g) {
-  if (is_dry_run()) profile::add_flops(2.0 * g.B * g.O * g.h * g.w * g.patch());
+  if (is_dry_run()) count_flops(g);
+}
+
+// Returns whether the convolution is computed directly, which small ones with overlapping patches
+// are: a copy of each patch takes longer than its products.
+bool is_direct(const Geometry& g) {
+  constexpr std::int64_t elements =
+      1 << 16;  // of an image with its padding, which stays in the cache
+  return g.stride == 1 && g.padding < g.K && g.patch() <= longest_run &&
+         g.O * g.K * g.K <= longest_run && g.h >= 1 && g.w >= 1 &&
+         std::max(g.C, g.O) * (g.H + 2 * g.K) * (g.W + 2 * g.K) <= elements &&
+         matmul_precision() == MatmulPrecision::float32;
+}
+
+DirectConvolution direct(const Geometry& g) {
+  return {.B = g.B,
+          .C = g.C,
+          .H = g.H,
+          .W = g.W,
+          .O = g.O,
+          .h = g.h,
+          .w = g.w,
+          .K = g.K,
+          .padding = g.padding};
+}
+
+// Returns the convolution whose features are the images of another one, with the weight flipped.
+DirectConvolution mirrored(const Geometry& g) {
+  return {.B = g.B,
+          .C = g.O,
+          .H = g.h,
+          .W = g.w,
+          .O = g.C,
+          .h = g.H,
+          .w = g.W,
+          .K = g.K,
+          .padding = g.K - 1 - g.padding};
+}
+
+// Returns weight (O, C, K, K) as (C, O, K, K) with each kernel turned by half a turn.
+Array flipped(const Array& weight) {
+  const std::int64_t O = weight.dim(0), C = weight.dim(1), K = weight.dim(2);
+  Array turned({C, O, K, K}, weight.dtype());
+  if (is_dry_run()) return turned;
+  dispatch(weight.dtype(), [&]<class T>() {
+    const T* from = weight.values<T>().data();
+    T* to = turned.mutable_values<T>().data();
+    for (std::int64_t o = 0; o < O; ++o)
+      for (std::int64_t c = 0; c < C; ++c)
+        std::reverse_copy(from + (o * C + c) * K * K, from + (o * C + c + 1) * K * K,
+                          to + (c * O + o) * K * K);
+  });
+  return turned;
 }
 
 // The three products of a convolution. Each is linear in both arguments, so they are also each
@@ -213,6 +268,11 @@ void note_flops(const Geometry& g) {
 // Returns the features (B, O, h, w); bias (O) may be empty.
 Array features_of(const Array& images, const Array& weight, const Array& bias, const Geometry& g) {
   Array features(g.features(), g.dtype);
+  if (is_direct(g)) {
+    count_flops(g);
+    direct_features(direct(g), images, weight, bias, features);
+    return features;
+  }
   const Blocks blocks(g);
   note_flops(g);
   const MatmulPrecision precision = matmul_precision();
@@ -237,6 +297,11 @@ Array features_of(const Array& images, const Array& weight, const Array& bias, c
 // thread computes them.
 Array images_of(const Array& features, const Array& weight, const Array& bias, const Geometry& g) {
   Array images(g.images(), g.dtype);
+  if (is_direct(g)) {
+    count_flops(g);
+    direct_features(mirrored(g), features, flipped(weight), bias, images);
+    return images;
+  }
   const Blocks blocks(g);
   note_flops(g);
   const MatmulPrecision precision = matmul_precision();
@@ -268,6 +333,18 @@ Array images_of(const Array& features, const Array& weight, const Array& bias, c
 // Returns the weight (O, C, K, K) as the sum of partial sums, each of `length` blocks, whose number
 // is limited to save memory.
 Array weight_of(const Array& images, const Array& features, const Geometry& g) {
+  constexpr std::int64_t fewest_lanes = 4;
+  // Images that one sum may add, with at most longest_run terms; 0: not directly.
+  const std::int64_t images_of_run =
+      longest_run / (g.h * ((g.w + fewest_lanes - 1) / fewest_lanes));
+  if (is_direct(g) && images_of_run > 0) {
+    count_flops(g);
+    const std::int64_t length = std::clamp<std::int64_t>((g.B + 15) / 16, 1, images_of_run);
+    const std::int64_t sums = std::max<std::int64_t>(1, (g.B + length - 1) / length);
+    Array weights = Array::zeros({sums, g.O, g.patch()}, g.dtype);
+    direct_weight(direct(g), images, features, length, weights);
+    return sum_to(weights, {1, g.O, g.patch()}).reshaped({g.O, g.C, g.K, g.K});
+  }
   const Blocks blocks(g);
   note_flops(g);
   const std::int64_t most =

@@ -19,8 +19,8 @@ struct ConvolutionOptions {
 //                                                       j stride + q - padding],
 // plus bias[o] (O) unless it is empty; x is 0 outside the image (Dumoulin & Visin 2016, arXiv
 // 1603.07285, §2). Throws std::invalid_argument for shapes that do not fit, and if H' or W' is 0.
-// Computed by blocks of positions, as products with the patches under them, which stay in the
-// cache.
+// Small convolutions of stride 1 are computed directly, others by blocks of positions, as products
+// with the patches under them, which stay in the cache.
 Tensor convolution2d(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options = {},
                      const Tensor& bias = {});
 
