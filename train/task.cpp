@@ -6,6 +6,7 @@
 #include <ranges>
 
 #include "data/input_file.hpp"
+#include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/fine_tuning.hpp"
 
@@ -93,6 +94,27 @@ TomlSetting chosen_task(const std::vector<ConfigDocument>& documents,
   return chosen;
 }
 
+// Throws InputError if --set replaces the task of a document that sets keys which the new task does
+// not have.
+void expect_keys_of(const TaskSpec& spec, const std::vector<ConfigDocument>& documents,
+                    const TomlSetting& chosen) {
+  const TomlSetting own = chosen_task(documents, {});
+  if (own.value == chosen.value) return;
+  const std::vector<KeyInfo> keys = key::with_common_keys(spec.keys);
+  const auto is_known = [&](const std::string& name) {
+    return name == base_key || std::ranges::any_of(keys, [&](const KeyInfo& key) {
+             return key.name == name || std::ranges::count(key.limits.old_names, name) > 0;
+           });
+  };
+  for (const ConfigDocument& document : documents)
+    for (const TomlSetting& given : document.settings)
+      expect_input(is_known(given.name),
+                   "{}: task = {}: {} is a config of the task {}, and {} is not a key of {}; give "
+                   "a config of that task (tapestry list)",
+                   chosen.origin, chosen.shown(), documents.front().source, own.shown(),
+                   printable(given.name), chosen.shown());
+}
+
 Config resolve(const std::vector<ConfigDocument>& documents,
                const std::vector<std::string>& overrides) {
   const TomlSetting chosen = chosen_task(documents, overrides);
@@ -104,6 +126,7 @@ Config resolve(const std::vector<ConfigDocument>& documents,
                documents.front().source, fmt::join(tasks, ", "));
   expect_input(spec != task_registry().end(), "{}: task = {}: expected one of {}{}", chosen.origin,
                to_toml(Value(name)), fmt::join(tasks, ", "), did_you_mean(name, tasks, "\""));
+  expect_keys_of(spec->second, documents, chosen);
   Config config(documents, overrides, key::with_common_keys(spec->second.keys));
   make_path_absolute(config, key::data_path);
   make_path_absolute(config, key::from);

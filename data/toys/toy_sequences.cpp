@@ -115,9 +115,13 @@ std::string ToySequences::answer(std::string_view prompt) const {
       symbols.push_back(static_cast<std::int32_t>(token));
   const bool well_formed =
       std::ssize(symbols) == drawn_symbols() && vocabulary_.decode(prompt_of(symbols)) == prompt;
-  if (!well_formed)
+  if (!well_formed) {  // the separator at the end is not shown, because the user may leave it out
+    const std::string example = this->prompt(0);
+    if (prompt.ends_with(example.back())) prompt.remove_suffix(1);
     throw InputError(fmt::format("prompt '{}': expected {} characters like '{}', of the symbols {}",
-                                 printable(prompt), prompt_length(), this->prompt(0), alphabet));
+                                 printable(prompt), prompt_length() - 1,
+                                 example.substr(0, example.size() - 1), alphabet));
+  }
   return vocabulary_.decode(answer_to(symbols));
 }
 

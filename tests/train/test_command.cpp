@@ -2,7 +2,7 @@
 
 #include "data/text/printable.hpp"
 #include "tests/support/run_here.hpp"
-#include "train/commands/command.hpp"
+#include "train/commands/command_line.hpp"
 
 // What it takes to add a command: this class, and the line that registers it.
 namespace tapestry {
@@ -45,6 +45,18 @@ TEST_CASE("command: one that a source file registers is parsed, run and refused 
   CHECK(run_here("greet Ada Bob").status == 2);
   CHECK(run_here("gret").status == 2);
   CHECK(greeted == "Ada");
+}
+
+TEST_CASE("command: the help of every option with a value says what its default is") {
+  for (const auto& [name, type] : command_registry()) {
+    if (name == "greet") continue;
+    for (const OptionDescription& option : describe_command(name).options) {
+      if (option.positional || option.flag || option.name == "--set") continue;
+      CAPTURE(name);
+      CAPTURE(option.name);
+      CHECK((contains(option.help, "default") || contains(option.help, "required")));
+    }
+  }
 }
 
 TEST_CASE("bug: commands that were shown to be typed had paths that a shell takes apart") {

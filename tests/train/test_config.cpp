@@ -110,6 +110,7 @@ TEST_CASE("config: what is wrong is said in one line, with its place and what wa
     std::vector<std::string> overrides, parts;
   };
   const Row rows[] = {
+      {"[network]\nlayers = 2", {}, {"unknown key network.layers", "mean model.layers?"}},
       {"model.layer = 2", {}, {"file.toml:1:", "unknown key model.layer;", "mean model.layers?"}},
       {"\n[model]\nlayrs = 2", {}, {"file.toml:3:1:", "model.layrs", "model.layers?"}},
       {"[optim]\nlayers = 2", {}, {"file.toml:2:1:", "optim.layers", "mean model.layers?"}},
@@ -218,7 +219,7 @@ TEST_CASE("config: expect gives the place and the value of the key it complains 
   CHECK(message_of([&] { config.expect(false, layers, "must be {}", 4); }) ==
         "file.toml:1:7: model.layers = 3: must be 4");
   check_says(message_of([&] { config.fail(text_key, "no"); }), {"--set: text = \"a\\nb\": no"});
-  CHECK(message_of([&] { config.fail(rate, "no"); }) == "default: optim.rate = 0.001: no");
+  CHECK(message_of([&] { config.fail(rate, "no"); }) == "optim.rate = 0.001 (default): no");
   const Key<bool> undeclared{"undeclared", false, ""};
   CHECK_THROWS_AS(config[undeclared], std::invalid_argument);
 }
@@ -320,7 +321,7 @@ TEST_CASE("config: a file, a shipped name, or the nearest one") {
   const std::string data = load_config(file, {"data.path=some.txt"})[key::data_path];
   CHECK(data == std::filesystem::absolute("some.txt").string());
   check_says(message_of([] { load_config("srot", {}); }),
-             {"srot: no such file and no shipped config", "did you mean sort?", "shakespeare"});
+             {"srot: no such file and no shipped config", "did you mean sort?; tapestry list"});
   check_says(message_of([&] { load_config(folder.path(), {}); }), {folder.path()});
   check_says(message_of([&] { load_config(file, {"name=a/b"}); }), {"--set: name = \"a/b\""});
   check_says(message_of([&] { load_config(file, {"name=.."}); }), {"--set: name = \"..\""});
@@ -499,7 +500,8 @@ TEST_CASE("config: values that only fit together with others") {
        {"model.key_value_heads = 4: must divide model.heads = 6: one of 1, 2, 3, 6"}},
       {"toy-sequence",
        {"model.positions=rotary", "model.rotary_scaling=llama3", "model.rotary_low_frequency=4"},
-       {"model.rotary_high_frequency = 4.0: must be above model.rotary_low_frequency = 4"}},
+       {"model.rotary_high_frequency = 4.0 (default): must be above model.rotary_low_frequency = "
+        "4"}},
       {"toy-sequence",
        {"model.attention=random-features", "model.key_value_heads=1"},
        {"model.key_value_heads = 1: is not used with model.attention = \"random-features\""}},
@@ -522,7 +524,7 @@ TEST_CASE("config: values that only fit together with others") {
        {"model.attention=random-features", "model.gate=true"},
        {"model.gate = true: is not supported by an encoder or cross-attention"}},
       {"toy-sequence", {"data.kind=addition", "data.length=600"}, {"data.length", "512"}},
-      {"language-model", {}, {"default: data.path = \"\"", "--set data.path=FILE"}},
+      {"language-model", {}, {"data.path = \"\" (default)", "--set data.path=FILE"}},
       {"language-model", {"data.path=" + folder.path("none")}, {"none", "no such file"}},
       {"language-model", {"data.path=" + story, "model.context=64"}, {"story.txt", "context"}},
       {"language-model",

@@ -177,7 +177,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   const Finished found =
       examine_data({"shakespeare-char",
                     "data.path=" + write("text.txt", some_text(9000) + "Z" + some_text(100))});
-  check_prints(found, {"warn  labels", "do not occur in training (more than 10 % is a fault)"});
+  check_prints(found, {"warn  labels", "do not occur in training (more than 10 % is an error)"});
 }
 
 // Examples so large that each third one is read.

@@ -288,7 +288,7 @@ TEST_CASE(
   check_refused(tapestry_run("doctor karate --out /proc/none/pictures"),
                 {"--out /proc/none/pictures: cannot create the folder"});
   check_fails(tapestry_run("doctor karate --skip nope"),
-              {"no such check; expected one of shared examples, values", "resume"});
+              {"no such check; expected one of shared-examples, values", "resume"});
 }
 
 TEST_CASE("doctor: shipped configs whose data are built in pass" *

@@ -48,9 +48,8 @@ TEST_CASE("bug: a run that was resumed by its own config forgot that its steps w
     return finished.out;
   };
   check_says(said("train karate --out whole"), {" reached, 0.9688 expected ("});
-  const std::string why = " reached; not compared with expected.value: train.steps = 20, karate";
-  check_says(said("train karate --out run train.steps=20"), {why});
-  check_says(said("train run/config.toml --out run --resume"), {why});
+  CHECK(!contains(said("train karate --out run train.steps=20"), "expected"));
+  CHECK(!contains(said("train run/config.toml --out run --resume"), "expected"));
   said({"report", "run"});
   check_says(folder.read("run/report.html"), {"not compared with the expected"});
 
@@ -58,8 +57,7 @@ TEST_CASE("bug: a run that was resumed by its own config forgot that its steps w
                "base = \"karate\"\n[train]\nsteps = 9\n[expected]\nmetric = \"accuracy\"\n"
                "value = 0.5\nsource = \"mine\"\n");
   check_says(said("train own.toml --out own"), {" reached, 0.5000 expected (mine)"});
-  check_says(said("train own.toml --out more train.steps=8"),
-             {"train.steps = 8, the config has 9"});
+  CHECK(!contains(said("train own.toml --out more train.steps=8"), "expected"));
 }
 
 TEST_SUITE_END();

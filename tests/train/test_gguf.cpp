@@ -358,11 +358,11 @@ TEST_CASE_FIXTURE(TemporaryFolder, "gguf: wrong words of export are refused in o
   };
   const std::string run = run_of(*this, "gpt2"), out = path("m.gguf");
   says({run, "--format", "gguf", "--dtype", "bfloat16", "--out", out},
-       "--dtype: bfloat16: expected one of float32, float16, q8_0 with --format gguf");
+       "--dtype bfloat16: expected one of float32, float16, q8_0 with --format gguf");
   says({run, "--dtype", "q8_0", "--out", out},
-       "--dtype: q8_0: expected one of float32, bfloat16 with --format huggingface");
+       "--dtype q8_0: expected one of float32, bfloat16 with --format huggingface");
   says({run, "--format", "ggml", "--out", out},
-       "--format: ggml: expected one of huggingface, peft, gguf, onnx, safetensors");
+       "--format ggml: expected one of huggingface, peft, gguf, onnx, safetensors");
   says({run, "--format", "gguf"}, "--out is required: the file to write");
   says({run, "--format", "gguf", "--out", write("there", "text")},
        path("there") + ": already exists; give the name of a new file");

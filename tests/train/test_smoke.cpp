@@ -124,9 +124,7 @@ TEST_CASE("smoke: every shipped config trains, evaluates, saves, resumes, sample
     CHECK(planned["bytes"]["tensors"].get<double>() == doctest::Approx(held).epsilon(0.1));
     const std::string said = run(Words("train {} --out run", name), more);
     check_says(said, {"from step 3", "done after", "loss"});
-    const std::string expected = value("expected.data");
-    if (!is_preset(config) && (expected.empty() || expected == "built-in"))
-      check_says(said, {" reached; not compared with expected.value: "});
+    CHECK(!contains(said, " reached, "));  // the expected value belongs to more steps
     const auto metrics = lines_of(folder.read("run/metrics.jsonl"));
     const bool tests = Json::parse(metrics.back())["split"] == "test";
     CHECK(tests == (contains(said, "test_loss")));

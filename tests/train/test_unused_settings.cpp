@@ -116,7 +116,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   CHECK(std::get<double>(config.value("optim.beta2")) == 0.999);
   CHECK(config.dropped() ==
         std::vector<std::string>{
-            "text:2:7: optim.beta2 = 0.9: is not used with optim.name = \"sgd\""});
+            "text:2:7: optim.beta2 = 0.9: ignored; it is not used with optim.name = \"sgd\""});
   check_says(
       message_of(
           [] { parse_config(toy_task + "[optim]\nname = \"sgd\"\nbeta2 = 0.9", "text", {}); }),

@@ -85,7 +85,7 @@ TEST_CASE("vision: learns an IDX folder's images, names them, and shows what it 
        "data.path=large",
        {"large/train-images-idx3-ubyte", "bytes 8 to 15", "images of 6 x 6", "found 9 x 9"}},
       {"train clothes-vit --out new data.path=small",
-       {"model.patch = 4: does not divide images of 6 × 6 pixels"}},
+       {"model.patch = 4 (default): does not divide images of 6 × 6 pixels"}},
       {"train clothes-vit --out new data.path=none", {"image files are missing", "no folder"}},
       {"train clothes-vit --out new data.class_names=a", {"expected 10 names"}},
       {"sample mean --index 6", {"--index 6", "0 to 5"}},

@@ -95,6 +95,9 @@ class Bench final : public Command {
       say("{}", json_ ? json(names_[i], speed) : show(names_[i], speed));
       std::fflush(stdout);
     }
+    if (!json_)
+      say("peak: measured float32 GFLOP/s of all threads; matrix product: of a product of large "
+          "matrices\n");
     return 0;
   }
 

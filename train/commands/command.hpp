@@ -37,7 +37,7 @@ class Arguments {
               const std::string& help);
   void flag(const std::string& name, bool& value, const std::string& help);
   // Declares an option whose text is passed to `set`, once or, if `repeated`, each time. The help
-  // shows `type`: "INT".
+  // shows `type`: "N"; if it is empty, a type that is chosen by the name.
   void option(const std::string& name, const std::string& type,
               std::function<void(const std::string&)> set, const std::string& help,
               bool repeated = false);

@@ -22,7 +22,7 @@ CommandLine parse_command_line(int argc, char** argv);
 // An option or argument of a command, for the manual page.
 struct OptionDescription {
   std::string name{}, help{};  // "--threads"; of a positional one "RUN"
-  bool positional = false, required = false, repeated = false;
+  bool positional = false, required = false, repeated = false, flag = false;
 };
 struct CommandDescription {
   std::string help{};

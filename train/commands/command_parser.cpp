@@ -2,14 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <functional>
+#include <limits>
 #include <span>
 
 #include "autograd/check.hpp"
 #include "train/commands/command_line.hpp"
 #include "train/config/config.hpp"
+#include "train/config/options.hpp"
 #include "train/run/version.hpp"
 
 // The only source that includes CLI11, because its headers take seconds to compile.
@@ -22,6 +22,18 @@ std::map<std::string, CommandType>& command_registry() {
 
 namespace {
 
+// Returns the type of an option's text, as the help shows it.
+std::string type_of(const std::string& name) {
+  static const std::map<std::string, std::string> types{
+      {"--adapter", "DIR"},    {"--base", "RUN"},         {"--data", "DIR"},
+      {"--documents", "NAME"}, {"--dtype", "NAME"},       {"--format", "NAME"},
+      {"--from", "RUN"},       {"--layer", "NAME"},       {"--out", "PATH"},
+      {"--pieces", "NAME"},    {"--prompt-file", "FILE"}, {"--prompts", "FILE"},
+      {"--tokenizer", "FILE"}};
+  const auto found = types.find(name);
+  return found == types.end() ? "TEXT" : found->second;
+}
+
 // Returns what is wrong with a name that the user typed, for CLI11; empty if nothing is.
 std::string complaint_of_name(const std::string& text) {
   return text.empty() ? "expected a name, found nothing" : "";
@@ -30,31 +42,29 @@ std::string complaint_of_name(const std::string& text) {
 }  // namespace
 
 void Arguments::place(const std::string& name, std::string& value, const std::string& help) {
-  app_.add_option(name, value, help)->required()->check(complaint_of_name);
+  app_.add_option(name, value, help)->required()->check(complaint_of_name)->type_name("");
 }
 
 void Arguments::places(const std::string& name, std::vector<std::string>& values,
                        const std::string& help, bool required) {
-  app_.add_option(name, values, help)->required(required)->check(complaint_of_name);
+  app_.add_option(name, values, help)->required(required)->check(complaint_of_name)->type_name("");
 }
 
 void Arguments::option(const std::string& name, std::string& value, const std::string& help) {
-  app_.add_option(name, value, help)->check(complaint_of_name);
+  app_.add_option(name, value, help)->check(complaint_of_name)->type_name(type_of(name));
 }
 
 void Arguments::option(const std::string& name, std::int64_t& value, const std::string& help,
                        AllowedRange range) {
-  // CLI11 reads a number that does not fit 64 bits as the largest one that does.
-  const auto complaint_of_number = [range](const std::string& text) {
-    errno = 0;
-    std::strtoll(text.c_str(), nullptr, 10);
-    return errno == ERANGE
-               ? fmt::format("Value {} not in range {} to {}", text, range.low, range.high)
-               : "";
+  constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+  Limits limits{.low = static_cast<double>(range.low)};
+  if (range.high < largest) limits.high = static_cast<double>(range.high);
+  const Key<std::int64_t> number{name.substr(2), 0, help, limits};
+  const auto expect_number = [number](const std::string& text) {
+    Options({number}).set(number.name, text);  // throws InputError
+    return "";
   };
-  app_.add_option(name, value, help)
-      ->check(complaint_of_number)
-      ->check(CLI::Range(range.low, range.high));
+  app_.add_option(name, value, help)->check(expect_number)->type_name("N");
 }
 
 void Arguments::option(const std::string& name, const std::string& type,
@@ -67,7 +77,7 @@ void Arguments::option(const std::string& name, const std::string& type,
       repeated ? app_.add_option_function<std::vector<std::string>>(name, set_all, help)
                      ->allow_extra_args(false)
                : app_.add_option_function<std::string>(name, set, help);
-  option->type_name(type);
+  option->type_name(type.empty() ? type_of(name) : type);
 }
 
 void Arguments::option(const std::string& name, std::vector<std::string>& values,
@@ -97,7 +107,8 @@ void Arguments::run(std::string& value) {
 }
 
 void Arguments::adapter(std::string& value) {
-  option("--adapter", value, "folder of a LoRA adapter (peft format) to add to the model");
+  option("--adapter", value,
+         "folder of a LoRA adapter (peft format) to add to the model (default: none)");
 }
 
 void Arguments::overrides(std::vector<std::string>& values) {
@@ -154,7 +165,8 @@ CommandDescription describe_command(const std::string& name) {
                                    .help = option->get_description(),
                                    .positional = option->get_positional(),
                                    .required = option->get_required(),
-                                   .repeated = option->get_expected_max() > 1});
+                                   .repeated = option->get_expected_max() > 1,
+                                   .flag = option->get_expected_max() == 0});
   }
   return description;
 }
@@ -215,6 +227,7 @@ CommandLine parse_command_line(int argc, char** argv) {
       "tapestry");
   app.set_version_flag("--version", fmt::format("tapestry {}, {}", version(), machine()));
   app.require_subcommand(1);
+  app.get_formatter()->label("REQUIRED", "");  // the usage line shows what is optional
   std::vector<std::unique_ptr<Command>> commands;
   CommandLine typed;
   for (const auto& [name, type] : command_registry()) {
@@ -233,6 +246,10 @@ CommandLine parse_command_line(int argc, char** argv) {
     return {.text = fmt::format("{}\n", version.what())};
   } catch (const CLI::ExtrasError&) {
     throw InputError(advice(app, app.remaining(true)));
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string message = error.what();
+    throw InputError(message.substr(0, message.find(':')) +
+                     ": expected a value after the option; --help lists what is expected");
   } catch (const CLI::ParseError& error) {
     throw InputError(one_line(error.what()) + "; --help lists what is expected");
   }

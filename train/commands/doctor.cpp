@@ -72,8 +72,9 @@ class Doctor final : public Command {
     given_.declare(arguments);
     arguments.option("--out", out_,
                      "folder for a figure of the learning-rate range test (default: none)");
-    arguments.option("--skip", skipped_, "CHECK",
-                     fmt::format("skip a check: one of {}", fmt::join(check_names(), ", ")));
+    arguments.option(
+        "--skip", skipped_, "CHECK",
+        fmt::format("skip a check: one of {} (default: none)", fmt::join(check_names(), ", ")));
     arguments.flag("--json", json_, "print one JSON object");
   }
 
@@ -108,22 +109,28 @@ class Doctor final : public Command {
     return *std::ranges::find(doctor_checks(), name, &DoctorCheck::name);
   }
 
-  // Returns the name of a check that an earlier version spelled differently.
-  static std::string current_name(const std::string& name) {
+  // Returns the name of a check that is written with hyphens: "one batch" for "one-batch"; or with
+  // the spelling of an earlier version.
+  static std::string current_name(std::string name) {
+    std::ranges::replace(name, '-', ' ');
     return name == "neighbours" ? "neighbors" : name;
   }
 
+  // Returns the names with hyphens, as --skip expects them.
   static std::vector<std::string> check_names() {
     std::vector<std::string> names;
-    for (const DoctorCheck& check : doctor_checks()) names.push_back(check.name);
+    for (const DoctorCheck& check : doctor_checks()) {
+      names.push_back(check.name);
+      std::ranges::replace(names.back(), ' ', '-');
+    }
     return names;
   }
 
   static void expect_check(const std::string& name) {
     const std::vector<std::string> known = check_names();
-    expect_input(std::ranges::count(known, current_name(name)) > 0,
-                 "--skip {}: no such check{}; expected one of {}", name,
-                 did_you_mean(name, known, "\""), fmt::join(known, ", "));
+    expect_input(std::ranges::count(doctor_checks(), current_name(name), &DoctorCheck::name) > 0,
+                 "--skip {}: no such check{}; expected one of {}", name, did_you_mean(name, known),
+                 fmt::join(known, ", "));
   }
 
   // Throws InputError if the folder cannot be written to, before the checks take minutes.

@@ -79,7 +79,7 @@ class Export final : public Command {
                      "float16 or q8_0; with onnx float32");
     arguments.adapter(adapter_);
     arguments.flag("--merge", merges_, "add the adapters to the weights before the export");
-    arguments.option("--out", out_, "folder or file to write");
+    arguments.option("--out", out_, "folder or file to write (required)");
   }
 
   int run() override {
@@ -93,10 +93,11 @@ class Export final : public Command {
       trained.config = resolved_config(trained.config.toml(), run_,
                                        {fmt::format("{}=0", key::adapter_rank.name)});
     }
-    expect_input(!has_adapters(model) || format.keeps_adapters,
-                 "--format {}: {} has adapters; --merge adds them to the weights, --format peft "
-                 "writes only them",
-                 format.name, printable(run_));
+    expect_input(
+        !has_adapters(model) || format.keeps_adapters,
+        "--format {}: {} has adapters; --merge adds them to the weights{}", format.name,
+        printable(run_),
+        trained.config[key::task] == "language-model" ? ", --format peft writes only them" : "");
     format.write(trained, out_, dtype_);
     return 0;
   }
@@ -106,10 +107,10 @@ class Export final : public Command {
     const auto format = std::ranges::find(formats(), format_, &ExportFormat::name);
     std::vector<std::string> names;
     for (const ExportFormat& each : formats()) names.push_back(each.name);
-    expect_input(format != formats().end(), "--format: {}: expected one of {}", printable(format_),
+    expect_input(format != formats().end(), "--format {}: expected one of {}", printable(format_),
                  fmt::join(names, ", "));
     expect_input(std::ranges::count(format->dtypes, dtype_) > 0,
-                 "--dtype: {}: expected one of {} with --format {}", printable(dtype_),
+                 "--dtype {}: expected one of {} with --format {}", printable(dtype_),
                  fmt::join(format->dtypes, ", "), format->name);
     expect_input(!merges_ || !format->keeps_adapters,
                  "--merge: cannot be combined with --format {}, which writes only adapters",

@@ -19,8 +19,9 @@ class Import final : public Command {
     arguments.place(
         "MODEL", model_,
         "a folder with config.json, model.safetensors and tokenizer.json, or a GGUF file");
-    arguments.option("--base", base_,
-                     "run with the base model, if MODEL is an adapter in peft format");
+    arguments.option(
+        "--base", base_,
+        "run with the base model, if MODEL is an adapter in peft format (default: none)");
     arguments.overrides(overrides_);
     arguments.option("--out", out_, "folder of the new run (default: runs/<name>)");
   }

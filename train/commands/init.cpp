@@ -15,8 +15,10 @@ class Init final : public Command {
     arguments.option("--out", out_, "config to write (default: mine.toml)");
     arguments.option("--minutes", minutes_, "time of the training in minutes (default: 10)",
                      {.low = 1, .high = 100000});
-    arguments.option("--task", task_,
-                     "kind of the data or task, if several are possible: text, names, vae, …");
+    arguments.option(
+        "--task", task_,
+        "kind of the data or task, if several are possible: text, names, vae, … (default: found "
+        "from the data)");
     arguments.option("--memory", megabytes_,
                      "memory of the machine in MB (default: 0, that of this machine)",
                      {.low = 0, .high = std::int64_t{1} << 40});

@@ -122,7 +122,7 @@ class ReplayStep final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.place("RUN", run_, "a run's folder");
-    arguments.option("--step", step_, "number of the step to print, from 1", {.low = 1});
+    arguments.option("--step", step_, "number of the step to print, from 1 (required)", {.low = 1});
     arguments.overrides(overrides_);
     arguments.threads(threads_);
     arguments.flag("--json", json_, "print one JSON object");

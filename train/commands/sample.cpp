@@ -18,7 +18,8 @@ class ShowSamples final : public Command {
     arguments.overrides(overrides_);
     arguments.option(
         "--out", out_,
-        "file to write: a text, or for a figure NAME.png, NAME.svg, NAME.csv, or NAME for all");
+        "file to write: a text, or for a figure NAME.png, NAME.svg, NAME.csv, or NAME for all "
+        "(default: print a text, and write a figure into RUN)");
   }
 
   int run() override {

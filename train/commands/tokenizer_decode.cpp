@@ -13,7 +13,8 @@ class DecodeTokens final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.place("FILE", file_, "a file with a JSON list of tokens per line, plain or gzip");
-    arguments.option("--tokenizer", tokenizer_, "a tokenizer.json of byte-level BPE");
+    arguments.option("--tokenizer", tokenizer_,
+                     "a tokenizer.json of byte-level BPE (default: tokenizer.json)");
     arguments.flag("--json", json_, "write each text as a JSON string");
     arguments.option("--out", out_, "file to write (default: standard output)");
   }

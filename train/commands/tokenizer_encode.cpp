@@ -26,7 +26,8 @@ class EncodeText final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.place("FILE", file_, "a file with one text per line, plain or gzip");
-    arguments.option("--tokenizer", tokenizer_, "a tokenizer.json of byte-level BPE");
+    arguments.option("--tokenizer", tokenizer_,
+                     "a tokenizer.json of byte-level BPE (default: tokenizer.json)");
     arguments.flag("--json", json_, "each line of FILE is a JSON string");
     arguments.flag("--added", options_.added_tokens,
                    "parse names of special tokens in the text as special tokens");

@@ -30,13 +30,14 @@ class TrainTokenizer final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.places("FILE", files_, "text files, plain or gzip");
-    arguments.option("--vocabulary", vocabulary_, "maximum number of tokens",
+    arguments.option("--vocabulary", vocabulary_, "maximum number of tokens (default: 8000)",
                      {.low = 257, .high = 1000000});
     arguments.flag("--lower-case", lower_case_, "convert texts to lower case");
-    arguments.option("--pieces", pieces_, "pre-tokenizer: gpt2, smollm2, llama3 or qwen2");
+    arguments.option("--pieces", pieces_,
+                     "pre-tokenizer: gpt2 (default), smollm2, llama3 or qwen2");
     arguments.option("--special", special_, "NAME",
                      "special token (default: <pad>, <bos>, <eos> and <unk>, for translation)");
-    arguments.option("--out", out_, "file to write");
+    arguments.option("--out", out_, "file to write (default: tokenizer.json)");
   }
 
   int run() override {

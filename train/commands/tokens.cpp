@@ -35,11 +35,13 @@ class MakeTokens final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.places("FILE", files_, "texts, plain or gzip; folders of *.txt; glob patterns");
-    arguments.option("--tokenizer", tokenizer_, "tokenizer.json that encodes the texts");
-    arguments.option("--out", out_, "folder to create for the shards");
-    arguments.option("--documents", documents_,
-                     "documents: whole (files), lines (that are not empty) or separator (texts "
-                     "between names of the end-of-text token)");
+    arguments.option("--tokenizer", tokenizer_,
+                     "tokenizer.json that encodes the texts (required without --verify)");
+    arguments.option("--out", out_, "folder to create for the shards (required without --verify)");
+    arguments.option(
+        "--documents", documents_,
+        "documents: whole (files; default), lines (that are not empty) or separator (texts "
+        "between names of the end-of-text token)");
     arguments.option("--end-of-text", end_of_text_,
                      "token that ends a document (default: the tokenizer's end-of-text token)");
     arguments.flag("--verify", verify_, "compare folders of shards with their checksums");

@@ -25,7 +25,8 @@ void TrainingArguments::declare(Arguments& arguments) {
   arguments.config(config);
   arguments.overrides(overrides);
   arguments.option("--from", from,
-                   "start from the weights and the [model] section of this run or checkpoint");
+                   "start from the weights and the [model] section of this run or checkpoint "
+                   "(default: none)");
   arguments.threads(threads);
 }
 

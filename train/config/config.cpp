@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <ranges>
@@ -146,9 +147,23 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
 
 namespace {
 
-// Returns the key that has the name `unknown` in another section or in other libraries; "" if there
-// is none.
+// Returns the name with its section renamed if that is a common name of one: "optim.name" for
+// "optimizer.name".
+std::string with_known_section(const std::string& name) {
+  constexpr std::array<std::pair<const char*, const char*>, 4> sections{{{"optimizer.", "optim."},
+                                                                         {"training.", "train."},
+                                                                         {"dataset.", "data."},
+                                                                         {"network.", "model."}}};
+  for (const auto& [other, known] : sections)
+    if (name.starts_with(other)) return known + name.substr(std::string(other).size());
+  return name;
+}
+
+// Returns the key that has the name `unknown` with another name of its section, in another section
+// or in other libraries; "" if there is none.
 std::string same_key_elsewhere(const std::vector<KeyInfo>& keys, const std::string& unknown) {
+  const std::string known = with_known_section(unknown);
+  if (std::ranges::count(keys, known, &KeyInfo::name) > 0) return known;
   const std::string name = unknown.substr(unknown.rfind('.') + 1);
   for (const KeyInfo& key : keys)
     if (key.name.substr(key.name.rfind('.') + 1) == name) return key.name;
@@ -181,8 +196,9 @@ Config::Config(const std::vector<ConfigDocument>& documents,
     if (found == entries_.end()) {
       const std::string same = same_key_elsewhere(keys_, given.name);
       throw InputError(fmt::format("{}: unknown key {}{}", given.origin, printable(given.name),
-                                   same.empty() ? did_you_mean(given.name, names)
-                                                : fmt::format("; did you mean {}?", same)));
+                                   same.empty()
+                                       ? did_you_mean(with_known_section(given.name), names)
+                                       : fmt::format("; did you mean {}?", same)));
     }
     const KeyInfo& key = found->second.key;
     std::optional<Value> value = given.as_type_of(key.fallback);
@@ -255,8 +271,8 @@ void Config::drop_unused_settings() {
       if (entry(condition->key).layer <= found.layer)
         fail(key, fmt::format("is not used with {} = {}; leave it out, or {}", condition->key,
                               to_toml(value(condition->key)), condition->wish()));
-    dropped_.push_back(
-        fmt::format("{}: {} = {}: {}", found.origin, key.name, to_toml(found.value), found.unused));
+    dropped_.push_back(fmt::format("{}: {} = {}: ignored; it {}", found.origin, key.name,
+                                   to_toml(found.value), found.unused));
   }
   for (const std::string& name : unused) {  // after all conditions were tested
     Entry& found = entries_.at(name);
@@ -278,8 +294,10 @@ bool Config::has(const std::string& key) const {
 
 void Config::fail(const KeyInfo& key, const std::string& message) const {
   const Entry& found = entry(key.name);
-  throw InputError(
-      fmt::format("{}: {} = {}: {}", found.origin, key.name, to_toml(found.value), message));
+  const std::string setting = fmt::format("{} = {}", key.name, to_toml(found.value));
+  throw InputError(found.origin == "default"
+                       ? fmt::format("{} (default): {}", setting, message)
+                       : fmt::format("{}: {}: {}", found.origin, setting, message));
 }
 
 // Returns the text of all entries. `written` returns the lines of an entry, given "key = value".

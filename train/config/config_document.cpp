@@ -78,10 +78,10 @@ ConfigDocument read_config(const std::string& path_or_name) {
   expect_input(!fs::exists(path_or_name, ignored),
                "{}: is a folder, a pipe or a device; give a TOML file, or a shipped config's name",
                path_or_name);
-  const std::vector<std::string> names = shipped_names();
   throw InputError(
-      fmt::format("{}: no such file and no shipped config of that name{} (shipped: {})",
-                  path_or_name, did_you_mean(path_or_name, names), fmt::join(names, ", ")));
+      fmt::format("{}: no such file and no shipped config of that name{}; tapestry list prints the "
+                  "shipped ones",
+                  path_or_name, did_you_mean(path_or_name, shipped_names())));
 }
 
 std::vector<ConfigDocument> with_bases(ConfigDocument document) {

@@ -13,8 +13,8 @@ Number number(const std::string& name, const std::string& text, const char* expe
   Number value{};
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  expect_input(error == std::errc() && stop == end && value == value, "--{} {}: expected {}", name,
-               text, expected);
+  expect_input(error == std::errc() && stop == end && value == value, "--{} {}: expected {}{}",
+               name, text, expected, error == std::errc::result_out_of_range ? " of 64 bits" : "");
   return value;
 }
 

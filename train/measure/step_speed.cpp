@@ -23,14 +23,14 @@ double peak_resident_bytes() {
 
 void reset_peak_resident() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
-// Returns "57 % of peak 290 (best product 217)", with both peaks if they differ by more than a
+// Returns "57 % of peak 290 (matrix product: 217)", with both peaks if they differ by more than a
 // tenth.
 std::string fraction_of_peak(const StepSpeed& speed) {
   const auto [low, high] = std::minmax(speed.peak_before, speed.peak_after);
   const std::string drift = low > 0.9 * high ? ""
                                              : fmt::format("{:.0f} before, {:.0f} after, ",
                                                            speed.peak_before, speed.peak_after);
-  return fmt::format("{:>3.0f} % of peak {:.0f} ({}best product {:.0f})",
+  return fmt::format("{:>3.0f} % of peak {:.0f} ({}matrix product: {:.0f})",
                      100 * speed.gflops() / speed.peak(), speed.peak(), drift, speed.best_product);
 }
 

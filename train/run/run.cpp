@@ -198,7 +198,17 @@ Checkpoint load_trained_metadata(const std::string& path) {
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
                           bool needs_data) {
   const Checkpoint head = load_trained_metadata(run);
-  return load_trained(head, config_of(head, overrides), needs_data);
+  Config config = config_of(head, overrides);
+  try {
+    return load_trained(head, std::move(config), needs_data);
+  } catch (const InputError& error) {
+    const auto reshaping = std::ranges::find_if(
+        overrides, [](const std::string& text) { return text.starts_with("model."); });
+    const std::string message = error.what();
+    if (reshaping == overrides.end() || !message.starts_with(head.path + ": tensor ")) throw;
+    throw InputError(fmt::format("{}; --set {} changes the model that was trained: leave it out",
+                                 message, *reshaping));
+  }
 }
 
 TrainedModel load_trained(const Checkpoint& checkpoint, Config config, bool needs_data) {

@@ -12,7 +12,10 @@ inline Key<std::string> prompt_option(const std::string& help) { return {"prompt
 // Returns the option --count. `otherwise` is its default; 0 if the default is computed.
 inline Key<std::int64_t> count_option(std::int64_t otherwise,
                                       const std::vector<Condition>& used_if = {}) {
-  return {"count", otherwise, "number of samples", {.low = 1, .high = 100000, .used_if = used_if}};
+  return {"count",
+          otherwise,
+          otherwise > 0 ? "number of samples" : "number of samples (default: chosen by the task)",
+          {.low = 1, .high = 100000, .used_if = used_if}};
 }
 
 inline Key<std::int64_t> index_option(const std::string& help,

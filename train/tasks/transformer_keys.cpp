@@ -25,8 +25,9 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
 // no width of their own.
 std::int64_t heads_of(const Config& config, std::int64_t own_width) {
   const std::int64_t C = config[width], H = config[heads];
-  config.expect(own_width > 0 || C % H == 0, heads, "must divide model.width = {}: one of {}", C,
-                fmt::join(divisors(C), ", "));
+  config.expect(own_width > 0 || C % H == 0, heads,
+                "must divide model.width = {}: one of {}; or set model.width to a multiple of {}",
+                C, fmt::join(divisors(C), ", "), H);
   return H;
 }
 

@@ -20,6 +20,7 @@ constexpr std::size_t most_faulty = 8;  // maximum number of examples that a mes
 // Maximum number of shown examples of a micro-batch; `replay` shows all.
 constexpr std::size_t most_examples = 2;
 constexpr std::size_t most_largest = 3;
+constexpr const char* lower_rate = "lower optim.learning_rate, or set optim.clip_norm = 1.0";
 
 // A guard that checks the output of every op.
 class CheckedOps final : RestoreSetting<bool> {
@@ -76,10 +77,11 @@ std::string op_fault(const StepInputs& inputs, std::size_t i) try {
 std::string micro_batch_fault(const StepInputs& inputs) {
   for (std::size_t i = 0; i < inputs.batches.size(); ++i) {
     const std::vector<std::int64_t> examples = inputs.examples(i);
-    std::string fault = input_fault(inputs.batches[i], examples);
-    if (fault.empty()) fault = op_fault(inputs, i);
+    const std::string data = input_fault(inputs.batches[i], examples);
+    const std::string fault = data.empty() ? op_fault(inputs, i) : data;
     if (fault.empty()) continue;
-    return fmt::format("{}; {}", fault, examples_of_micro_batch(inputs, i));
+    return fmt::format("{}; {}; {}", fault, examples_of_micro_batch(inputs, i),
+                       data.empty() ? lower_rate : "correct the data, or leave them out");
   }
   return "";
 }
@@ -144,8 +146,8 @@ std::string explain_step(const StepInputs& inputs, Ranks& ranks) {
     if (!found[rank].empty()) return (rank == 0 ? "" : ranks.name(rank) + ": ") + found[rank];
   return fmt::format(
       "every op of each micro-batch is finite; the largest gradients of a micro-batch are {}; "
-      "training examples {}",
-      name_largest(inputs, ranks), list_of(inputs.examples()));
+      "training examples {}; {}",
+      name_largest(inputs, ranks), list_of(inputs.examples()), lower_rate);
 }
 
 std::string explain_evaluation(Task& task, const Dataset& data, const Config& config) try {

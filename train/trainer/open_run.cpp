@@ -20,8 +20,10 @@ void expect_same(const Config& before, const Config& config, const Run& run) {
                "{}: cannot resume with other data: {} = \"{}\" was \"{}\"", run.folder(),
                key::data_path.name, path, path_before);
   const std::vector<std::string> differences = before.differences(config);
-  expect_input(differences.empty(), "{}: cannot resume with a different config: {}", run.folder(),
-               fmt::join(differences, ", "));
+  expect_input(differences.empty(),
+               "{}: cannot resume with a different config: {}; restore the values, or start a new "
+               "run with another --out",
+               run.folder(), fmt::join(differences, ", "));
 }
 
 // Returns whether the folder has at most the beginning of a config: its run was killed before it

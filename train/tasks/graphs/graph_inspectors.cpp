@@ -14,7 +14,8 @@
 namespace tapestry {
 namespace {
 
-const Key<std::string> prompt = prompt_option("a graph's edges, or the name of a node");
+const Key<std::string> prompt =
+    prompt_option("a graph's edges, or the name of a node (default: validation examples)");
 const Key<std::int64_t> count = count_option(0, {prompt.is("")});
 
 std::string prediction(const std::vector<std::string>& classes, std::int32_t predicted,

@@ -172,8 +172,9 @@ std::vector<KeyInfo> keys() {
 }
 
 GraphNetwork network(const Config& config, const GraphData& data) {
-  config.expect(config[width] % config[heads] == 0, heads, "must divide model.width = {}",
-                config[width]);
+  config.expect(config[width] % config[heads] == 0, heads,
+                "must divide model.width = {}; lower it, or set model.width to a multiple of {}",
+                config[width], config[heads]);
   GraphNetworkOptions options{.inputs = data.inputs,
                               .classes = std::ssize(data.classes),
                               .layers = config[layers],

@@ -91,8 +91,7 @@ BytePairTokenizer chosen_tokenizer(const Config& config, std::span<const std::st
 const std::string& text_path(const Config& config) {
   if (is_pattern(config[key::data_path])) return config[key::data_path];
   return key::required_path(
-      config, "no text",
-      std::string(plain_text_files) + ", or a folder of shards with --set data.path=FILE");
+      config, "no text", std::string(plain_text_files) + ", or shards, with --set data.path=FILE");
 }
 
 std::int64_t training_share(const Config& config, std::int64_t n) {

@@ -13,7 +13,9 @@
 namespace tapestry {
 namespace {
 
-const Key<std::string> prompt = prompt_option("text to continue, or to analyze");
+const Key<std::string> prompt = prompt_option(
+    "text to continue, or to analyze (default: none; attention then shows a text that "
+    "the model generates)");
 const Key<std::string> prompt_file{
     "prompt-file",
     "",
@@ -25,8 +27,10 @@ const Key<std::string> prompts{
     "a file with a prompt per line; the texts are generated together and written as JSON lines",
     {.used_if = {prompt.is(""), prompt_file.is("")}}};
 const Key<std::int64_t> count = count_option(0);
-const Key<std::int64_t> tokens{
-    "tokens", 0, "maximum number of tokens to generate", {.low = 1, .high = 10000000}};
+const Key<std::int64_t> tokens{"tokens",
+                               0,
+                               "maximum number of tokens to generate (default: 500, or one name)",
+                               {.low = 1, .high = 10000000}};
 const Key<std::string> stop{
     "stop", "", "stop before this text; may be repeated", {.repeated = true}};
 const Key<std::int64_t> seed = seed_option();

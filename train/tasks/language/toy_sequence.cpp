@@ -84,7 +84,8 @@ Transformer make_model(const Config& config, const ToySequences& data) {
 
 // --- inspectors ---
 
-const Key<std::string> toy_prompt = prompt_option("a sequence to answer");
+const Key<std::string> toy_prompt =
+    prompt_option("a sequence to answer (default: validation examples)");
 const Key<std::int64_t> answer_count = count_option(8, {toy_prompt.is("")});
 
 std::string question(const std::string& text) { return text.ends_with('>') ? text : text + '>'; }

@@ -78,7 +78,8 @@ Recall sequences(const Config& config, bool is_validation) {
 MemoryNetwork network(const Config& config, const Recall& data) {
   const std::int64_t C = config[width];
   config.expect(config[kind] != MemoryKind::multi_head || C % config[heads] == 0, heads,
-                "must divide model.width = {}", C);
+                "must divide model.width = {}; lower it, or set model.width to a multiple of {}", C,
+                config[heads]);
   const MemoryNetworkOptions options{
       .vocabulary = data.vocabulary(),
       .classes = config[num_values],
@@ -124,7 +125,8 @@ void measure_spread(const Array& weights, MetricSums& averages) {
 
 // --- inspectors ---
 
-const Key<std::string> prompt = prompt_option("items and a question: \". c7 . a12 a?\"");
+const Key<std::string> prompt =
+    prompt_option("items and a question: \". c7 . a12 a?\" (default: validation examples)");
 const Key<std::int64_t> count = count_option(4, {prompt.is("")});
 
 Array one_example(const Recall::Symbols& symbols) {

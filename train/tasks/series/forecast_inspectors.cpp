@@ -12,7 +12,8 @@
 namespace tapestry {
 namespace {
 
-const Key<std::string> prompt = prompt_option("the time to forecast from, or \"end\"");
+const Key<std::string> prompt = prompt_option(
+    "the time to forecast from, or \"end\" (default: the last window with known values)");
 const Key<std::int64_t> count = count_option(8);
 const Key<std::int64_t> index_of_series = index_option("index of the series");
 

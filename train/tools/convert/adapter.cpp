@@ -175,11 +175,11 @@ void copy_adapters(const PublishedWeights& weights, Module& model, const Config&
 void export_adapter(const TrainedModel& trained, const std::string& folder, StoredFloats stored) {
   const Config& config = trained.config;
   Module& model = trained.task->model();
+  transformer_of(trained, "--format peft");
   expect_input(has_adapters(model),
                "--format peft: {} = 0: expected a run with adapters; --format huggingface writes "
                "the whole model",
                key::adapter_rank.name);
-  transformer_of(trained, "--format peft");
   config.expect(config[key::trainable].empty(), key::trainable,
                 "this run also trained other parameters, which peft's files do not hold; --merge "
                 "writes the whole model");

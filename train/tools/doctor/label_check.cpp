@@ -120,7 +120,7 @@ void compare_tokens(const EvaluationSplit& split, TrainingUnderTest& under_test,
                          "shuffle the data before they are split, or train on more"};
   else if (unseen.count > 0)
     result.warnings.push_back(
-        fmt::format("{} (more than {:.0f} % is a fault)", found, 100 * most_unseen));
+        fmt::format("{} (more than {:.0f} % is an error)", found, 100 * most_unseen));
 }
 
 void examine_tokens(TrainingUnderTest& under_test, CheckResult& result) {

@@ -56,7 +56,8 @@ std::string profile_table(const std::vector<Event>& events, std::int64_t steps) 
   for (const Row& row : rows) total += row.seconds;
   const auto count = static_cast<double>(std::max<std::int64_t>(1, steps));
   std::string table = fmt::format(
-      "{:.2f} ms a step over {} steps; peaks: {:.0f} GFLOP/s (best product {:.0f}), {:.0f} GB/s\n"
+      "{:.2f} ms a step over {} steps; peaks: {:.0f} GFLOP/s (matrix product: {:.0f}), {:.0f} "
+      "GB/s\n"
       "{:<30} {:<8} {:>6} {:>9} {:>6} {:>15} {:>15}\n",
       total / count * 1e3, steps, arithmetic_peak, measure_best_product(), memory_peak, "op",
       "phase", "calls", "ms", "share", "GFLOP/s", "GB/s");
