@@ -245,13 +245,19 @@ TEST_CASE("ToySequences: answers") {
 }
 
 TEST_CASE("ToySequences: a malformed prompt is told what is expected") {
+  // The message shows prompts without the ">" at their end, which the program adds.
+  const auto typed = [](const std::string& prompt) {
+    return prompt.ends_with('>') ? prompt.substr(0, prompt.size() - 1) : prompt;
+  };
   const ToySequences sort({.task = ToyTask::sort, .length = 4, .alphabet = 5});
   for (const char* prompt : {"", "0123", "012>", "01234>", "0129>", "012 >", "0123>0", ">0123"})
-    check_says(message_of([&] { sort.answer(prompt); }), {prompt, "expected 5", sort.prompt(0)});
-  check_says(message_of([&] { sort.answer("01\n3>"); }), {"01\\x0a3>"});
+    check_says(message_of([&] { sort.answer(prompt); }),
+               {"'" + typed(prompt) + "'", "expected 4", typed(sort.prompt(0))});
+  check_says(message_of([&] { sort.answer("01\n3>"); }), {"'01\\x0a3'"});
   const ToySequences addition({.task = ToyTask::addition, .length = 2});
   for (const char* prompt : {"1234>", "1+234>", "12+34", "12-34>"})
-    check_says(message_of([&] { addition.answer(prompt); }), {prompt, addition.prompt(0)});
+    check_says(message_of([&] { addition.answer(prompt); }),
+               {"'" + typed(prompt) + "'", typed(addition.prompt(0))});
 }
 
 TEST_CASE("ToySequences: batches hold prompt and answer, and count the answer alone") {
