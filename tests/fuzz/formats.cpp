@@ -2,6 +2,7 @@
 
 #include "data/graphs/node_graph.hpp"
 #include "data/images/images.hpp"
+#include "data/images/picture_file.hpp"
 #include "data/input_file.hpp"
 #include "data/series/series.hpp"
 #include "data/text/names.hpp"
@@ -56,6 +57,10 @@ const RegisterFuzzTarget idx("idx", [](std::string_view bytes) {
     read_idx_labels(path, 10);
   else
     read_idx_images(path);
+});
+
+const RegisterFuzzTarget picture("picture", [](std::string_view bytes) {
+  fitted(read_picture(written_file("picture", bytes)), 7, 5);
 });
 
 }  // namespace

@@ -87,6 +87,8 @@ const std::map<std::string, std::string> not_drawn = {
     {"task", "each config names its own"},
     {"name", "names a folder"},
     {"data.path", "names a file"},
+    {"data.image_size", "is of folders of pictures"},
+    {"data.skip_broken", "is of folders of pictures"},
     {"data.source", "says where a file is"},
     {"data.kind", "each config names its own"},
     {"data.labeled", "a whole graph is one example"},

@@ -32,6 +32,11 @@ inline Key<double> temperature_option(const std::string& help,
   return {"temperature", 1, help, {.low = 0, .high = 100, .used_if = used_if}};
 }
 
+// The option --image of tasks on images.
+inline Key<std::string> image_option(const std::string& help) {
+  return {"image", "", help + "; may be repeated", {.repeated = true}};
+}
+
 // Returns "right", or "wrong, expected …".
 inline std::string outcome(const std::string& predicted, const std::string& expected) {
   return predicted == expected ? "right" : "wrong, expected " + expected;

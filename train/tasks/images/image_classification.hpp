@@ -20,6 +20,7 @@ class ImageClassification final : public Task {
   const Dataset& validation_data() override { return data_.splits().validation; }
   const Dataset* test_data() override { return data_.test(); }
   Loss loss(const Batch& batch, const Pass& pass) override;
+  std::string remark() const override { return data_.remark(); }
   std::map<std::string, std::string> metadata() const override { return data_.metadata(); }
 
   ImageData& data() { return data_; }

@@ -5,18 +5,29 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
+#include "autograd/counted.hpp"
 #include "autograd/dry_run.hpp"
 #include "data/images/images.hpp"
+#include "data/images/picture_file.hpp"
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
 
 namespace tapestry {
 namespace {
 
-// Returns the names of the classes, which are known only for synthetic images.
-std::vector<std::string> class_names_of(const Config& config) {
+// A checkpoint's metadata that has the names of the folders of pictures, one per line.
+constexpr const char* folder_classes = "classes";
+
+// Returns the names of the classes, which are known only for synthetic images and folders.
+std::vector<std::string> class_names_of(const Config& config,
+                                        const std::optional<PictureFolder>& folder) {
   std::vector<std::string> names = config[key::class_names];
+  config.expect(!folder || names.empty() || names.size() == folder->classes.size(),
+                key::class_names, "expected {}, one for each folder of pictures",
+                counted(folder ? std::ssize(folder->classes) : 0, "name"));
+  if (folder && names.empty()) return folder->classes;
   for (int label = 0; config[key::class_names].empty() && label < garment_classes; ++label)
     names.push_back(config[key::data_path].empty() ? garment_name(label) : fmt::to_string(label));
   for (const std::string& name : names)
@@ -59,13 +70,82 @@ ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
   return drawn;
 }
 
+// Returns the pictures of data.path, or only their classes if a trained model needs no data;
+// nothing if the images are none of a folder of pictures.
+std::optional<PictureFolder> picture_folder(const TaskSetup& setup) {
+  std::vector<std::string> trained;
+  const auto kept = setup.metadata.find(folder_classes);
+  if (kept != setup.metadata.end()) {
+    std::string_view lines = kept->second;
+    while (const auto name = next_line(lines)) trained.emplace_back(*name);
+  }
+  const std::string& path = setup.config[key::data_path];
+  if (setup.needs_data && !path.empty() && is_picture_folder(path))
+    return list_pictures(path, trained);
+  if (kept == setup.metadata.end()) return std::nullopt;
+  return PictureFolder{.classes = trained};
+}
+
 }  // namespace
 
 std::vector<KeyInfo> image_keys() {
-  return {key::training_images, key::test_images, key::image_validation_fraction, key::class_names};
+  return {key::training_images, key::test_images, key::image_validation_fraction,
+          key::class_names,     key::image_size,  key::skip_broken};
 }
 
+namespace {
+
+// Adds the largest common size of the pictures, up to 64 pixels, and what is wrong with them. Looks
+// at 1000 pictures at most.
+void recognize_pictures(Recognized& found, const std::string& path) {
+  const PictureFolder folder = list_pictures(path);
+  const std::int64_t N = std::ssize(folder.train), looked_at = std::min<std::int64_t>(N, 1000);
+  std::int64_t smallest = 64, broken = 0;
+  std::set<std::pair<std::int64_t, std::int64_t>> sizes;
+  for (std::int64_t i = 0; i < looked_at; ++i) try {
+      const Array picture = read_picture(folder.train[i * N / looked_at].path);
+      sizes.insert({picture.dim(0), picture.dim(1)});
+      smallest = std::min({smallest, picture.dim(0), picture.dim(1)});
+    } catch (const InputError& error) {
+      if (++broken == 1) found.problems.emplace_back(error.what());
+    }
+  expect_input(!sizes.empty(), "{}: none of its pictures can be read", path);
+  std::vector<std::int64_t> counts(std::max<std::size_t>(1, folder.classes.size()));
+  for (const PictureFolder::Picture& picture : folder.train) ++counts[picture.label];
+  const auto [fewest, most] = std::ranges::minmax_element(counts);
+  const std::int64_t validated = std::llround(0.1 * static_cast<double>(N));
+  found.facts = {{"training pictures", N},
+                 {"validation pictures", std::ssize(folder.validation)},
+                 {"test pictures", std::ssize(folder.test)},
+                 {"classes", folder.classes.empty() ? std::string("none")
+                                                    : fmt::format("{}: {}", folder.classes.size(),
+                                                                  list_briefly(folder.classes))},
+                 {"sizes", std::ssize(sizes)},
+                 {"height", smallest},
+                 {"width", smallest}};
+  if (folder.validation.empty())
+    found.facts["split"] = fmt::format("{} of the training pictures are for validation", validated);
+  const bool fits =
+      sizes.size() > 1 || smallest != sizes.begin()->first || smallest != sizes.begin()->second;
+  if (fits)
+    found.settings.push_back({key::image_size.name, smallest, "pixels; pictures are fitted to it"});
+  if (broken > 0) {
+    found.problems.push_back(
+        fmt::format("{} cannot be read and are left out", counted(broken, "picture")));
+    found.settings.push_back({key::skip_broken.name, true, "leaves out what cannot be read"});
+  }
+  if (*most > 10 * *fewest)
+    found.problems.push_back(fmt::format("the class {} has {} pictures, {} has {}",
+                                         folder.classes[fewest - counts.begin()], *fewest,
+                                         folder.classes[most - counts.begin()], *most));
+  found.examples = static_cast<double>(folder.validation.empty() ? N - validated : N);
+  found.most_epochs = 60;
+}
+
+}  // namespace
+
 void recognize_images(Recognized& found, const std::string& path) {
+  if (is_picture_folder(path)) return recognize_pictures(found, path);
   constexpr std::int32_t most_classes = 256;  // a label is one byte
   const ImageSplits images = load_images(path, {.classes = most_classes});
   std::vector<std::int64_t> counts;
@@ -96,7 +176,9 @@ void recognize_images(Recognized& found, const std::string& path) {
 }
 
 ImageData::ImageData(const TaskSetup& setup)
-    : config_(setup.config), class_names_(class_names_of(config_)) {
+    : config_(setup.config),
+      folder_(picture_folder(setup)),
+      class_names_(class_names_of(config_, folder_)) {
   if (!setup.metadata.empty()) {
     height_ = std::stoll(kept_value(setup.metadata, "height"));
     width_ = std::stoll(kept_value(setup.metadata, "width"));
@@ -109,6 +191,14 @@ ImageData::ImageData(const TaskSetup& setup)
 
 const ImageTaskSplits& ImageData::splits() {
   if (splits_) return *splits_;
+  if (folder_ && !config_[key::data_path].empty()) {
+    // The classes of a trained model that was constructed without data.
+    if (folder_->train.empty()) folder_ = list_pictures(config_[key::data_path], folder_->classes);
+    splits_.emplace(read_folder());
+    height_ = splits_->train.height();
+    width_ = splits_->train.width();
+    return *splits_;
+  }
   const ImageOptions options{.classes = static_cast<std::int32_t>(class_names_.size()),
                              .height = height_,
                              .width = width_};
@@ -119,8 +209,45 @@ const ImageTaskSplits& ImageData::splits() {
   return *splits_;
 }
 
+ImageTaskSplits ImageData::read_folder() {
+  const std::int64_t size = config_[key::image_size];
+  const PictureOptions options{.height = height_ != 0 ? height_ : size,
+                               .width = width_ != 0 ? width_ : size,
+                               .skip_broken = config_[key::skip_broken],
+                               .validation_share = config_[key::image_validation_fraction]};
+  PictureSplits pictures = with_keys(
+      config_,
+      {{"size", key::image_size, "set it to fit all pictures to one size, such as 32"},
+       {"broken", key::skip_broken, "set it to true to leave out such files"},
+       {"share", key::image_validation_fraction, "change the value, or give more pictures"}},
+      [&] { return read_pictures(*folder_, options); });
+  remark_ = fmt::format(
+      "pictures: {} for training, {} for validation, {} for test; {} x {} gray pixels; {}",
+      pictures.train.size(), pictures.validation.size(), pictures.test ? pictures.test->size() : 0,
+      pictures.train.height(), pictures.train.width(),
+      class_names_.empty()
+          ? "no classes"
+          : fmt::format("{}: {}", counted(std::ssize(class_names_), "class", "classes"),
+                        fmt::join(class_names_, ", ")));
+  if (pictures.skipped > 0)
+    remark_ += fmt::format("; {} left out", counted(pictures.skipped, "broken file"));
+  if (folder_->ignored > 0)
+    remark_ += fmt::format("; {} ignored", counted(folder_->ignored, "other file"));
+  return {std::move(pictures.train), std::move(pictures.validation), std::move(pictures.test)};
+}
+
 ImageData::Metadata ImageData::metadata() const {
-  return {{"height", std::to_string(height_)}, {"width", std::to_string(width_)}};
+  Metadata metadata{{"height", std::to_string(height_)}, {"width", std::to_string(width_)}};
+  if (folder_) metadata[folder_classes] = fmt::format("{}", fmt::join(folder_->classes, "\n"));
+  return metadata;
+}
+
+Array ImageData::pictures(const std::vector<std::string>& paths) const {
+  Array images({std::ssize(paths), height_ * width_});
+  auto to = images.mutable_values<float>().begin();
+  for (const std::string& path : paths)
+    to = std::ranges::copy(fitted(read_picture(path), height_, width_).values<float>(), to).out;
+  return images;
 }
 
 Batch ImageData::validation(std::int64_t first, std::int64_t count) {

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "data/images/images.hpp"
+#include "data/images/picture_folder.hpp"
 #include "train/config/keys.hpp"
 #include "train/task.hpp"
 
@@ -29,8 +30,17 @@ inline const Key<double> image_validation_fraction{
 inline const Key<std::vector<std::string>> class_names{
     "data.class_names",
     {},
-    "names of classes 0, 1, …; empty: those of the synthetic images, or 0 to 9",
+    "names of classes 0, 1, …; empty: those of the synthetic images or folders, or 0 to 9",
     {.may_change_on_resume = true}};
+inline const Key<std::int64_t> image_size{
+    "data.image_size",
+    0,
+    "height and width in pixels to which pictures of a folder are fitted; 0: all have one size",
+    {.low = 0, .high = 4096, .used_if = {data_path.is_not("")}}};
+inline const Key<bool> skip_broken{"data.skip_broken",
+                                   false,
+                                   "leave out pictures of a folder that cannot be read",
+                                   {.used_if = {data_path.is_not("")}}};
 
 }  // namespace key
 
@@ -51,24 +61,35 @@ class ImageData {
  public:
   using Metadata = std::map<std::string, std::string>;
 
-  // Throws InputError if the images of a trained model had another size.
+  // Throws InputError if the images of a trained model had another size or other classes.
   explicit ImageData(const TaskSetup& setup);
 
   // Reads or generates the images at the first call; a trained model does not need them.
   const ImageTaskSplits& splits();
   std::int64_t height() const { return height_; }
   std::int64_t width() const { return width_; }
+  // Returns no names for pictures without classes.
   const std::vector<std::string>& class_names() const { return class_names_; }
   Metadata metadata() const;
+  // Returns what a folder of pictures contains, on one line; "" for other images.
+  const std::string& remark() const { return remark_; }
   const ImageDataset* test() { return splits().test ? &*splits().test : nullptr; }
 
   // Returns up to `count` validation images from image `first` on. Throws InputError that names
   // --index if there are none.
   Batch validation(std::int64_t first, std::int64_t count);
 
+  // Returns picture files as inputs of the model: (files, pixels). Throws InputError as
+  // read_picture() does.
+  Array pictures(const std::vector<std::string>& paths) const;
+
  private:
+  ImageTaskSplits read_folder();
+
   Config config_;
+  std::optional<PictureFolder> folder_;
   std::vector<std::string> class_names_;
+  std::string remark_;
   std::int64_t height_ = 0, width_ = 0;
   std::optional<ImageTaskSplits> splits_;
 };

@@ -15,6 +15,7 @@ class VaeTask final : public Task {
   const Dataset& validation_data() override { return data_.splits().validation; }
   const Dataset* test_data() override { return data_.test(); }
   Loss loss(const Batch& batch, const Pass& pass) override;
+  std::string remark() const override { return data_.remark(); }
   void add_derived_metrics(Metrics& metrics) const override;
   std::map<std::string, std::string> metadata() const override { return data_.metadata(); }
 

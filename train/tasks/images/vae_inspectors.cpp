@@ -29,6 +29,8 @@ const Key<std::int64_t> seed = seed_option({kind.is(Kind::prior, Kind::around)})
 const Key<std::int64_t> first_image =
     index_option("the validation image to start from",
                  {kind.is(Kind::reconstructions, Kind::around, Kind::interpolation)});
+const Key<std::string> decoded_image =
+    image_option("PNG or JPEG file that replaces the validation images");
 const Key<double> spread{"spread",
                          0.5,
                          "standard deviation of the noise that is added to a code (default: 0.5)",
@@ -98,7 +100,7 @@ class Pictures {
   // Returns an image, its reconstruction, and the images of z + ε.
   PictureGrid around() {
     const std::int64_t images = count_or(62);
-    const Tensor x = images_from_index(1), z = model_.encode(x).mean;
+    const Tensor x = slice(images_from_index(1), 0, 0, 1), z = model_.encode(x).mean;
     const Tensor others = z + deviations(images, options_[spread]);
     return grid(concat({x, decoded(concat({z, others}, 0))}, 0), model_.options, 8);
   }
@@ -132,8 +134,9 @@ class Pictures {
                     [&](const Tensor& some) { return model_.expected_image(some); });
   }
 
-  // Returns validation images (wanted, F).
+  // Returns the given pictures, or validation images (wanted, F).
   Tensor images_from_index(std::int64_t wanted) {
+    if (options_.is_set(decoded_image)) return data_.pictures(options_.texts(decoded_image));
     return data_.validation(options_[first_image], wanted).inputs;
   }
 
@@ -162,6 +165,10 @@ class Pictures {
 
 PictureGrid pictures_of(VaeTask& task, const Options& options) {
   Pictures pictures(task, options);
+  const bool own = options.is_set(decoded_image);
+  if (own && !options.is_set(kind)) return pictures.reconstructions();
+  expect_input(!own || options[kind] != Kind::prior,
+               "--image: not used by --kind prior; give another kind");
   switch (options[kind]) {
     case Kind::prior:
       return pictures.prior();
@@ -268,7 +275,8 @@ std::shared_ptr<Graph> decoder_graph(const Vae& model) {
 }  // namespace
 
 Inspector<Sample> vae_samples() {
-  return {{kind, image_count, temperature, seed, first_image, spread}, &sample_images};
+  return {{kind, image_count, temperature, seed, first_image, decoded_image, spread},
+          &sample_images};
 }
 
 LatentCodes vae_latent_codes(VaeTask& task) {

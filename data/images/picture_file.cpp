@@ -1,0 +1,156 @@
+#include "data/images/picture_file.hpp"
+
+#include <png.h>
+#include <turbojpeg.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "autograd/check.hpp"
+#include "data/input_file.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr std::int64_t most_file_bytes = std::int64_t{1} << 28;
+constexpr std::int64_t most_pixels = 64'000'000;
+
+void expect_size(const std::string& path, std::int64_t width, std::int64_t height) {
+  expect_input(width >= 1 && height >= 1 && width <= most_pixels / height,
+               "{}: has {} x {} pixels; expected at most {}", path, width, height, most_pixels);
+}
+
+// Returns bytes / 255 as (height, width).
+Array in_unit_range(const std::vector<unsigned char>& bytes, std::int64_t height,
+                    std::int64_t width) {
+  Array image({height, width});
+  std::ranges::transform(bytes, image.mutable_values<float>().begin(),
+                         [](unsigned char byte) { return static_cast<float>(byte) / 255; });
+  return image;
+}
+
+Array read_png(const std::string& path, const std::string& content) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  const std::unique_ptr<png_image, void (*)(png_image*)> freed(&image, png_image_free);
+  const auto expect_read = [&](bool read) {
+    expect_input(read && !PNG_IMAGE_FAILED(image), "{}: damaged PNG file: {}", path, image.message);
+  };
+  expect_read(png_image_begin_read_from_memory(&image, content.data(), content.size()) != 0);
+  expect_size(path, image.width, image.height);
+  const bool is_gray = (image.format & PNG_FORMAT_FLAG_COLOR) == 0;
+  image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // otherwise 16 bits are taken to be linear
+  image.format = is_gray ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  std::vector<unsigned char> pixels(PNG_IMAGE_SIZE(image));
+  const png_color white{255, 255, 255};
+  expect_read(png_image_finish_read(&image, &white, pixels.data(), 0, nullptr) != 0);
+  if (is_gray) return in_unit_range(pixels, image.height, image.width);
+  Array gray({image.height, image.width});
+  const unsigned char* color = pixels.data();
+  for (float& pixel : gray.mutable_values<float>()) {
+    pixel = (0.299f * color[0] + 0.587f * color[1] + 0.114f * color[2]) / 255;
+    color += 3;
+  }
+  return gray;
+}
+
+Array read_jpeg(const std::string& path, const std::string& content) {
+  const std::unique_ptr<void, int (*)(tjhandle)> decoder(tjInitDecompress(), tjDestroy);
+  require(decoder != nullptr, "JPEG: {}", tjGetErrorStr2(nullptr));
+  const auto expect_read = [&](bool read) {
+    expect_input(read, "{}: damaged JPEG file: {}", path, tjGetErrorStr2(decoder.get()));
+  };
+  const auto* bytes = reinterpret_cast<const unsigned char*>(content.data());
+  int width = 0, height = 0, subsampling = 0, colors = 0;
+  expect_read(tjDecompressHeader3(decoder.get(), bytes, content.size(), &width, &height,
+                                  &subsampling, &colors) == 0);
+  expect_input(width > 0 && height > 0, "{}: damaged JPEG file: it ends before its image", path);
+  expect_size(path, width, height);
+  expect_input(colors != TJCS_CMYK && colors != TJCS_YCCK,
+               "{}: a JPEG file of printing colors (CMYK); save it as RGB", path);
+  std::vector<unsigned char> pixels(static_cast<std::size_t>(width) * height);
+  // The limit of scans bounds the time that a small file can take.
+  const int status = tjDecompress2(decoder.get(), bytes, content.size(), pixels.data(), width, 0,
+                                   height, TJPF_GRAY, TJFLAG_LIMITSCANS);
+  // Other warnings, such as bytes between two segments, leave a whole picture.
+  const bool whole = tjGetErrorCode(decoder.get()) == TJERR_WARNING &&
+                     std::string_view(tjGetErrorStr2(decoder.get())).find("remature end") ==
+                         std::string_view::npos;
+  expect_read(status == 0 || whole);
+  return in_unit_range(pixels, height, width);
+}
+
+// The part of an input axis that each output element covers.
+struct Coverage {
+  std::int64_t first = 0;
+  std::vector<float> weights{};  // of the elements from `first` on; their sum is 1
+};
+
+// Returns the coverage of `size` elements that divide `length` elements from `begin` on equally.
+std::vector<Coverage> coverage(std::int64_t begin, std::int64_t length, std::int64_t size) {
+  std::vector<Coverage> all(size);
+  for (std::int64_t i = 0; i < size; ++i) {
+    // In units of 1 / size of an element.
+    const std::int64_t low = i * length, high = low + length;
+    all[i].first = begin + low / size;
+    for (std::int64_t at = low / size; at * size < high; ++at) {
+      const std::int64_t covered = std::min(high, (at + 1) * size) - std::max(low, at * size);
+      all[i].weights.push_back(static_cast<float>(covered) / static_cast<float>(length));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+bool has_picture_ending(std::string_view name) {
+  constexpr std::array endings{".png", ".jpg", ".jpeg", ".jpe",  ".webp", ".gif",
+                               ".bmp", ".tif", ".tiff", ".heic", ".avif"};
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot == 0) return false;
+  std::string ending(name.substr(dot));
+  std::ranges::transform(ending, ending.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return std::ranges::find(endings, ending) != endings.end();
+}
+
+Array read_picture(const std::string& path) {
+  const std::string content = read_file(path, most_file_bytes);
+  if (content.starts_with("\x89PNG\r\n\x1a\n")) return read_png(path, content);
+  if (content.starts_with("\xff\xd8\xff")) return read_jpeg(path, content);
+  throw InputError(fmt::format("{}: expected a PNG or JPEG file; convert it, or remove it", path));
+}
+
+Array fitted(const Array& image, std::int64_t height, std::int64_t width) {
+  require(image.rank() == 2 && image.size() >= 1 && height >= 1 && width >= 1,
+          "fitted: {} to ({}, {}); expected an image (H, W) and a size", to_string(image.shape()),
+          height, width);
+  const std::int64_t H = image.dim(0), W = image.dim(1);
+  const std::int64_t used_height = std::min(H, std::max<std::int64_t>(1, W * height / width));
+  const std::int64_t used_width = std::min(W, std::max<std::int64_t>(1, H * width / height));
+  const auto rows = coverage((H - used_height) / 2, used_height, height);
+  const auto columns = coverage((W - used_width) / 2, used_width, width);
+  Array result({height, width});
+  const auto from = image.values<float>();
+  auto to = result.mutable_values<float>().begin();
+  std::vector<float> row(W);  // mean of the rows that an output row covers
+  for (const Coverage& vertical : rows) {
+    std::ranges::fill(row, 0.0f);
+    for (std::size_t i = 0; i < vertical.weights.size(); ++i)
+      for (std::int64_t x = 0; x < W; ++x)
+        row[x] +=
+            vertical.weights[i] * from[(vertical.first + static_cast<std::int64_t>(i)) * W + x];
+    for (const Coverage& horizontal : columns) {
+      float mean = 0;
+      for (std::size_t i = 0; i < horizontal.weights.size(); ++i)
+        mean += horizontal.weights[i] * row[horizontal.first + static_cast<std::int64_t>(i)];
+      *to++ = mean;
+    }
+  }
+  return result;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/images/images.hpp"
+
+namespace tapestry {
+
+// The pictures of a folder, listed and not yet read. There is one class for each sub-folder, named
+// as it is and numbered in the order of the names' bytes; or there are no classes, if the pictures
+// lie in the folder itself. Sub-folders named train, validation (or val, valid) and test contain
+// the splits, each of such a form.
+struct PictureFolder {
+  struct Picture {
+    std::string path;
+    std::int32_t label;  // 0 without classes
+  };
+  std::vector<std::string> classes{};
+  std::vector<Picture> train{}, validation{}, test{};
+  std::int64_t ignored = 0;  // number of files that are no pictures by their name
+};
+
+// Returns whether the path is a folder with pictures, or with sub-folders of pictures.
+bool is_picture_folder(const std::string& path);
+
+// Lists the pictures of a folder. Hidden files are left out. `classes` are those of a trained
+// model; empty: those that the folder has. Throws InputError if there are no pictures for training,
+// if pictures lie beside sub-folders, or if a class is not among those of the model or the
+// training.
+PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes = {});
+
+struct PictureOptions {
+  std::int64_t height = 0, width = 0;  // size to which pictures are fitted; 0: all have one size
+  bool skip_broken = false;            // leaves out files that cannot be read
+  double validation_share = 0.1;       // of each class, if there is no folder of validation
+};
+
+struct PictureSplits {
+  ImageDataset train, validation;
+  std::optional<ImageDataset> test{};
+  std::int64_t skipped = 0;  // number of files that could not be read
+};
+
+// Reads the pictures of a folder. The images of a class that are used for validation are the same
+// for every seed. Throws InputError if no picture can be read; OptionError of "broken" for a file
+// that cannot be read, of "size" if sizes differ and none is given, and of "share" if no picture is
+// left for the training or the validation.
+PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& options);
+
+}  // namespace tapestry

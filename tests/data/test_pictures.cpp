@@ -1,0 +1,199 @@
+#include <doctest/doctest.h>
+#include <png.h>
+#include <turbojpeg.h>
+
+#include <filesystem>
+
+#include "data/images/picture_file.hpp"
+#include "data/images/picture_folder.hpp"
+#include "data/option_error.hpp"
+#include "tests/support/arrays.hpp"
+#include "tests/support/idx.hpp"
+#include "tests/support/process.hpp"
+
+// Folders of PNG and JPEG files.
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Returns a PNG of the pixels, row by row, in a format of libpng's.
+std::string png(std::uint32_t width, std::uint32_t format,
+                const std::vector<std::uint8_t>& pixels) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = width;
+  image.format = format;
+  image.height = static_cast<std::uint32_t>(pixels.size()) / PNG_IMAGE_SAMPLE_SIZE(format) / width;
+  std::string bytes(1 << 16, '\0');
+  png_alloc_size_t size = bytes.size();
+  REQUIRE(png_image_write_to_memory(&image, bytes.data(), &size, 0, pixels.data(), 0, nullptr));
+  bytes.resize(size);
+  return bytes;
+}
+
+Array image_of(const std::vector<float>& pixels, const Shape& shape) {
+  return Array::of(pixels, shape);
+}
+
+// Returns a JPEG of one color.
+std::string jpeg(int width, int height, const std::array<std::uint8_t, 3>& color) {
+  std::vector<std::uint8_t> pixels;
+  for (int i = 0; i < width * height; ++i) pixels.insert(pixels.end(), color.begin(), color.end());
+  tjhandle encoder = tjInitCompress();
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+  REQUIRE(tjCompress2(encoder, pixels.data(), width, 0, height, TJPF_RGB, &bytes, &size, TJSAMP_444,
+                      100, TJFLAG_ACCURATEDCT) == 0);
+  std::string all(reinterpret_cast<char*>(bytes), size);
+  tjFree(bytes);
+  tjDestroy(encoder);
+  return all;
+}
+
+// Folders of 12 dark PNG and 8 bright JPEG pictures of several sizes.
+struct PictureFixture : TemporaryFolder {
+  PictureFixture() {
+    for (const char* folder : {"all/müde Katze", "all/hund"}) fs::create_directories(path(folder));
+    for (int i = 0; i < 12; ++i)
+      write(fmt::format("all/müde Katze/{}.png", i),
+            png(8, PNG_FORMAT_GRAY, std::vector<std::uint8_t>(8 * (8 + i % 3), 10)));
+    for (int i = 0; i < 8; ++i)
+      write(fmt::format("all/hund/{}.JPG", i), jpeg(9, 9, {240, 240, 240}));
+    write("all/hund/notes.txt", "not a picture");
+    write("all/.DS_Store", "");
+  }
+};
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_SUITE_BEGIN("pictures");
+
+TEST_CASE_FIXTURE(TemporaryFolder, "pictures: the pixels of a PNG and a JPEG file") {
+  write("gray", png(2, PNG_FORMAT_GRAY, {0, 51, 102, 255}));
+  CHECK(doubles(read_picture(path("gray"))) == doubles(image_of({0, 0.2f, 0.4f, 1}, {2, 2})));
+  write("color", png(3, PNG_FORMAT_RGB, {255, 0, 0, 0, 255, 0, 0, 0, 255}));
+  CHECK(doubles(read_picture(path("color"))) ==
+        doubles(image_of({0.299f * 255 / 255, 0.587f * 255 / 255, 0.114f * 255 / 255}, {1, 3})));
+  // Black that is transparent, half transparent in linear light, and opaque, over white.
+  write("clear", png(3, PNG_FORMAT_GA, {0, 0, 0, 255, 255, 255}));
+  CHECK(doubles(read_picture(path("clear"))) == std::vector<double>{1, 0, 1});
+  write("jpeg", jpeg(16, 8, {100, 100, 100}));
+  const Array flat = read_picture(path("jpeg"));
+  CHECK(flat.shape() == Shape{8, 16});
+  for (const double pixel : doubles(flat)) CHECK(pixel == doctest::Approx(100.0 / 255));
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "pictures: damaged and foreign files are refused in one line") {
+  const std::string whole_png = png(8, PNG_FORMAT_RGB, std::vector<std::uint8_t>(8 * 8 * 3, 7)),
+                    whole_jpeg = jpeg(64, 64, {200, 20, 60});
+  std::string huge = whole_png;  // 100,000 x 100,000 pixels in the header, with its checksum
+  huge.replace(16, 8, big_endian(100'000) + big_endian(100'000));
+  const auto crc = static_cast<std::uint32_t>(
+      crc32(0, reinterpret_cast<const unsigned char*>(huge.data()) + 12, 17));
+  huge.replace(29, 4, big_endian(crc));
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "expected a PNG or JPEG file"},
+      {"GIF89a", "expected a PNG or JPEG file"},
+      {whole_png.substr(0, 40), "damaged PNG file"},
+      {whole_png.substr(0, whole_png.size() - 30), "damaged PNG file"},
+      {whole_jpeg.substr(0, 30), "damaged JPEG file"},
+      {whole_jpeg.substr(0, whole_jpeg.size() - 40), "damaged JPEG file"},
+      {huge, "100000 x 100000 pixels; expected at most 64000000"}};
+  for (const auto& [content, expected] : cases) {
+    write("picture", content);
+    const std::string error = error_of([&] { read_picture(path("picture")); });
+    CHECK_MESSAGE(error.find(expected) != std::string::npos, expected, ": ", error);
+    CHECK(error.find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("pictures: a fitted pixel is the mean of the area that it covers") {
+  const auto fit = [](const Array& image, std::int64_t height, std::int64_t width) {
+    return doubles(fitted(image, height, width));
+  };
+  const Array four = image_of({0, 4, 8, 12, 4, 8, 12, 16}, {2, 4});
+  CHECK(fit(four, 2, 4) == doubles(four));
+  CHECK(fit(four, 1, 2) == std::vector<double>{4, 12});
+  CHECK(fit(four, 1, 1) == std::vector<double>{8});  // the two columns in the middle
+  CHECK(fit(four, 2, 2) == std::vector<double>{4, 8, 8, 12});
+  const Array three = image_of({0, 6, 12}, {1, 3});
+  CHECK(fit(three, 1, 1) == std::vector<double>{6});
+  const std::vector<double> two =
+      doubles(fitted(image_of({0, 0, 0, 6, 6, 6, 12, 12, 12}, {3, 3}), 2, 2));
+  for (int i = 0; i < 4; ++i) CHECK(two[i] == doctest::Approx(i < 2 ? 2 : 10));
+  CHECK(fit(image_of({1, 2, 3, 4}, {2, 2}), 4, 4) ==
+        std::vector<double>{1, 1, 2, 2, 1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4});
+}
+
+TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folders of splits") {
+  const PictureFolder folder = list_pictures(path("all"));
+  CHECK(folder.classes == std::vector<std::string>{"hund", "müde Katze"});
+  CHECK(folder.ignored == 1);
+  const PictureSplits splits =
+      read_pictures(folder, {.height = 4, .width = 4, .validation_share = 0.25});
+  CHECK(splits.train.size() == 15);
+  CHECK(splits.validation.size() == 5);  // 2 and 3: a quarter of each class
+  CHECK(std::ranges::count(splits.validation.labels(), 0) == 2);
+  CHECK(!splits.test);
+  for (const ImageDataset* split : {&splits.train, &splits.validation})
+    for (std::int64_t i = 0; i < split->size(); ++i)
+      CHECK(doubles(split->images())[i * 16] ==
+            doctest::Approx((split->labels()[i] == 0 ? 240 : 10) / 255.0));
+
+  fs::create_directories(path("splits"));
+  for (const char* split : {"train", "val", "test"})
+    fs::copy(path("all"), path("splits/") + split, fs::copy_options::recursive);
+  fs::remove_all(path("splits/test/hund"));
+  const PictureFolder divided = list_pictures(path("splits"));
+  CHECK(divided.train.size() == 20);
+  CHECK(divided.validation.size() == 20);
+  REQUIRE(divided.test.size() == 12);
+  CHECK(divided.test[0].label == 1);  // the number that the class has in the training
+  fs::rename(path("splits/test/müde Katze"), path("splits/test/maus"));
+  CHECK(error_of([&] { list_pictures(path("splits")); }).find("a class that was not trained") !=
+        std::string::npos);
+
+  CHECK(is_picture_folder(path("all")));
+  CHECK(is_picture_folder(path("splits")));
+  CHECK(is_picture_folder(path("all/hund")));
+  CHECK(list_pictures(path("all/hund")).classes.empty());
+  CHECK(!is_picture_folder(path("nothing")));
+  fs::create_directories(path("nothing/at all"));
+  CHECK(!is_picture_folder(path("nothing")));
+}
+
+TEST_CASE_FIXTURE(PictureFixture, "pictures: train, evaluate and classify from the command line") {
+  write("mine.toml", "base = \"lenet\"\n[train]\nsteps = 40\nbatch_size = 8\n");
+  const std::string config = path("mine.toml"), data = "data.path=" + path("all"),
+                    run = path("run");
+  check_fails(tapestry_run({"train", config, "--out", run, "--set", data}),
+              {"data.image_size", "expected 9 x 9", "found 9 x 8"});
+  write("all/hund/broken.png", "no picture");
+  check_fails(tapestry_run({"train", config, "--out", run, "--set", data, "data.image_size=16"}),
+              {"data.skip_broken", "broken.png: expected a PNG or JPEG file"});
+  const Finished trained = tapestry_run({"train", config, "--out", run, "--set", data,
+                                         "data.image_size=16", "data.skip_broken=true"});
+  CHECK(trained.err == "");
+  check_prints(trained, {"2 classes: hund, müde Katze", "1 broken file left out", "1 other file"});
+  check_prints(tapestry_run({"eval", run}), {"accuracy"});
+  const std::string cat = path("all/müde Katze/3.png");
+  fs::rename(path("all"), path("gone"));  // a model classifies pictures without its data
+  const std::string moved = path("gone/müde Katze/3.png");
+  check_prints(tapestry_run({"sample", run, "--image", moved, "--image", path("gone/hund/1.JPG")}),
+               {moved + ": müde Katze ", "1.JPG: hund "});
+  check_fails(tapestry_run({"sample", run, "--image", cat}), {cat});
+  check_fails(tapestry_run({"sample", run, "--image", moved, "--index", "1"}), {"--index"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
