@@ -126,6 +126,7 @@ std::vector<Fused> fused_attention() {
   std::vector<Fused> rows = {
       row("plain", {}, {}, q, k),
       row("flat heads", {.heads = 2}, {}, flat_q, flat_k),
+      row("one flat head", {.heads = 1}, {}, flat_q, flat_k),
       row("causal", {.causal = true}, infinite_where({130, 130}, after(0)), k, k),
       row("causal, T > S", {.causal = true}, infinite_where({150, 130}, after(-20)), q, k),
       row("causal, T < S", {.causal = true}, infinite_where({130, 150}, after(20)), k, q),

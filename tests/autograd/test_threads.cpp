@@ -402,6 +402,8 @@ TEST_CASE(
   parallel_for(2, 1, [](auto, auto) {});
   profile::mark(profile::Phase::step, "loops", nullptr, 0);
   const std::vector<profile::Event> events = profile::stop();
+  CHECK(!profile::is_on());
+  CHECK(!profile::keeps_loops());
   REQUIRE(events.size() == 1);
   CHECK(events.front().loops.size() == 1);
 }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <protozero/pbf_reader.hpp>
 #include <set>
 
@@ -18,7 +19,8 @@ struct Event {
   bool starts_session = false;
   std::string tag{}, kind{};  // of the value: "scalar", "image", "histogram", "text"
   float scalar = 0;
-  std::string content{};  // of an image its PNG, of a text the text
+  std::string content{};                   // of an image its PNG, of a text the text
+  std::vector<double> limits{}, counts{};  // of a histogram: upper limits and counts of its buckets
 };
 
 Event event_of(const std::string& bytes) {
@@ -43,10 +45,18 @@ Event event_of(const std::string& bytes) {
               event.kind = "scalar";
               event.scalar = value.get_float();
               break;
-            case 5:
+            case 5: {
               event.kind = "histogram";
-              value.skip();
+              for (protozero::pbf_reader held = value.get_message(); held.next();) {
+                if (held.tag() != 6 && held.tag() != 7) {
+                  held.skip();
+                  continue;
+                }
+                std::vector<double>& into = held.tag() == 6 ? event.limits : event.counts;
+                for (const double one : held.get_packed_double()) into.push_back(one);
+              }
               break;
+            }
             case 4:
             case 8: {
               event.kind = value.tag() == 4 ? "image" : "text";
@@ -152,7 +162,22 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   file.add_histogram(1, "one", Array::full({1}, 3, DType::float64));
   const std::vector<double> some = {1, infinity, 2, std::nan("")};
   file.add_histogram(1, "some", Array::of(some, {4}));
-  CHECK(events_of(file.path()).size() == 4);
+  const std::vector<double> quarters = {0, 1, 1.5, 4};
+  file.add_histogram(1, "quarters", Array::of(quarters, {4}));
+  const std::vector<Event> events = events_of(file.path());
+  REQUIRE(events.size() == 5);
+  CHECK(events[2].limits == std::vector<double>{3});
+  CHECK(events[2].counts == std::vector<double>{1});
+  const Event& spread = events[4];
+  const std::size_t n = spread.limits.size();
+  REQUIRE((n > 1 && spread.counts.size() == n));
+  for (std::size_t i = 0; i < n; ++i)
+    CHECK(spread.limits[i] ==
+          doctest::Approx(4.0 * static_cast<double>(i + 1) / static_cast<double>(n)));
+  CHECK(std::accumulate(spread.counts.begin(), spread.counts.end(), 0.0) == 4);
+  CHECK(spread.counts.front() == 1);
+  CHECK(spread.counts[n / 4] == 1);
+  CHECK(spread.counts.back() == 1);
   const EventFile other(lock, 1);  // in the same second
   CHECK(other.path() != file.path());
 }
