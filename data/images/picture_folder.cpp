@@ -75,6 +75,9 @@ void list_split(const fs::path& folder, std::vector<PictureFolder::Picture>& spl
     all.ignored += pictures.others;
     expect_input(pictures.folders.empty(), "{}: contains sub-folders; expected pictures of a class",
                  printable((folder / name).string()));
+    expect_input(&split != &all.train || !pictures.pictures.empty(),
+                 "{}: contains no pictures; add some, or remove the folder",
+                 printable((folder / name).string()));
     for (const std::string& picture : pictures.pictures)
       split.push_back({(folder / name / picture).string(), label});
   }

@@ -161,6 +161,10 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folder
   CHECK(error_of([&] { list_pictures(path("splits")); }).find("a class that was not trained") !=
         std::string::npos);
 
+  fs::create_directories(path("all/leer"));
+  CHECK(error_of([&] { list_pictures(path("all")); }).find("leer: contains no pictures") !=
+        std::string::npos);
+
   CHECK(is_picture_folder(path("all")));
   CHECK(is_picture_folder(path("splits")));
   CHECK(is_picture_folder(path("all/hund")));
@@ -176,6 +180,9 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: train, evaluate and classify from t
                     run = path("run");
   check_fails(tapestry_run({"train", config, "--out", run, "--set", data}),
               {"data.image_size", "expected 9 x 9", "found 9 x 8"});
+  check_fails(tapestry_run({"train", config, "--out", run, "--set", "data.path=" + path("all/hund"),
+                            "data.image_size=16"}),
+              {"has 0 classes; expected at least two"});
   write("all/hund/broken.png", "no picture");
   check_fails(tapestry_run({"train", config, "--out", run, "--set", data, "data.image_size=16"}),
               {"data.skip_broken", "broken.png: expected a PNG or JPEG file"});

@@ -29,11 +29,11 @@ namespace fs = std::filesystem;
 void compare_with_expected(const Config& config, const ConfigSettings& written,
                            const Metrics& metrics) {
   const std::string& metric = config[key::expected_metric];
-  if (metric.empty()) return;
+  if (metric.empty() || !why_not_expected(config.settings(), written).empty()) return;
   const auto reached = metrics.find(metric);
   if (reached == metrics.end())
     say("expected.metric = \"{}\": the evaluation has no such metric\n", metric);
-  else if (why_not_expected(config.settings(), written).empty())
+  else
     say("{}: {:.4f} reached, {:.4f} expected ({})\n", metric, reached->second,
         config[key::expected_value], config[key::expected_source]);
 }

@@ -123,8 +123,9 @@ ConvolutionalClassifierOptions convolutional_options(const Config& config,
 }
 
 ImageClassification::Network make_image_network(const Config& config, const ImageData& images) {
-  config.expect(!images.class_names().empty(), key::data_path,
-                "contains pictures without classes; expected one sub-folder per class");
+  config.expect(images.class_names().size() >= 2, key::data_path,
+                "has {}; expected at least two, each in a sub-folder of its own",
+                counted(std::ssize(images.class_names()), "class", "classes"));
   switch (config[network_kind]) {
     case ImageNetwork::transformer: {
       const VisionTransformerOptions options = transformer_options_of(config, images);
@@ -149,8 +150,8 @@ std::string image_classifier_description(const Config& config,
 std::vector<Recognized> recognize_classes(const std::string& path) {
   return {recognized_as("image-classification", [&](Recognized& found) {
     recognize_images(found, path);
-    expect_input(found.facts["classes"] != JsonValue("none"),
-                 "{}: contains pictures without classes; expected one sub-folder per class", path);
+    expect_input(found.facts["classes"].is_number() || list_pictures(path).classes.size() >= 2,
+                 "{}: expected pictures of at least two classes, each in a sub-folder", path);
     found.fit = Recognized::Fit::certain;
     found.base = "clothes-cnn";
     const std::int64_t shorter =
