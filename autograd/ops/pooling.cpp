@@ -187,7 +187,7 @@ Array unpooled(const PoolWindows& windows, const Array& gradient, double scale, 
 template <class X>
 X larger(const X& a, const X& b) {
   if constexpr (std::is_floating_point_v<X>)
-    return (b > a) | std::isnan(b) ? b : a;
+    return ((b > a) | std::isnan(b)) ? b : a;
   else
     return select((b > a) | isnan(b), b, a);
 }
