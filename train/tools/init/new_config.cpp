@@ -116,11 +116,15 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
   const PlanOptions measuring{.seconds = std::clamp(seconds / 60, 1.0, 5.0),
                               .machine = options.machine};
   NewConfig made{.plan = plan_training(config_with, measuring)};
-  if (!made.plan.fits()) {
+  // The changed training is measured, which can take more memory than the plan computed.
+  constexpr int most_changes = 8;
+  for (int changes = 0; !made.plan.fits(); ++changes) {
+    expect_input(changes < most_changes,
+                 "{}: no training that was tried fits into the memory; give less data", found.path);
+    if (changes > 0) made.problems.pop_back();  // the change that was not enough
     make_it_fit(settings, made, found.path);
     made.plan = plan_training(config_with, measuring);
   }
-  require(made.plan.fits(), "init: the plan's change does not fit");
   expect_input(made.plan.throughput.has_value(),
                "{}: the speed of a training cannot be measured: {}", found.path,
                made.plan.unmeasured);
