@@ -4,11 +4,14 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <span>
 
 #include "data/images/picture_file.hpp"
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/text/printable.hpp"
+#include "data/text/unicode.hpp"
 #include "data/validation_split.hpp"
 
 namespace tapestry {
@@ -16,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Names of the folders of a split, of which at most one may exist.
 constexpr std::array train_names{"train"}, test_names{"test"};
 constexpr std::array validation_names{"validation", "val", "valid"};
 
@@ -51,6 +55,21 @@ Content content_of(const fs::path& folder) {
   return content;
 }
 
+// Throws InputError for a name that a checkpoint, a list or a table cannot keep apart from others.
+void expect_class_names(const fs::path& folder, const std::vector<std::string>& names) {
+  std::map<std::string, std::string> seen;  // folders by the composed form of their names
+  for (const std::string& name : names) {
+    const std::string place = printable((folder / name).string());
+    expect_input(printable(name) == name && name.find_first_of("\",") == std::string::npos,
+                 "{}: the name of a class must not contain quotes, commas, or characters that "
+                 "cannot be printed; rename the folder",
+                 place);
+    const auto [same, added] = seen.emplace(composed(name), place);
+    expect_input(added, "{}: the same name as {}, in other bytes; join the folders", place,
+                 same->second);
+  }
+}
+
 std::int32_t label_of(const fs::path& folder, const std::string& name,
                       const std::vector<std::string>& classes) {
   const auto found = std::ranges::find(classes, name);
@@ -68,7 +87,10 @@ void list_split(const fs::path& folder, std::vector<PictureFolder::Picture>& spl
                "{}: contains pictures and sub-folders; move the pictures into folders of classes",
                printable(folder.string()));
   for (const std::string& name : content.pictures) split.push_back({(folder / name).string(), 0});
-  if (all.classes.empty()) all.classes = content.folders;
+  if (all.classes.empty()) {
+    expect_class_names(folder, content.folders);
+    all.classes = content.folders;
+  }
   for (const std::string& name : content.folders) {
     const std::int32_t label = label_of(folder, name, all.classes);
     const Content pictures = content_of(folder / name);
@@ -83,53 +105,97 @@ void list_split(const fs::path& folder, std::vector<PictureFolder::Picture>& spl
   }
 }
 
-template <class Names>
-void list_if_there(const fs::path& folder, const Names& names,
+// Lists the split whose folder has one of these names, if there is one.
+void list_if_there(const fs::path& folder, std::span<const char* const> names,
                    std::vector<PictureFolder::Picture>& split, PictureFolder& all) {
-  for (const char* name : names)
-    if (split.empty() && is_folder(folder / name)) list_split(folder / name, split, all);
-}
-
-// Reads the pictures of a split, all in the size of `options`, which the first one sets if it is 0.
-std::optional<ImageDataset> read_split(const std::vector<PictureFolder::Picture>& split,
-                                       PictureOptions& options, std::int64_t& skipped) {
-  std::vector<Array> images;
-  std::vector<std::int32_t> labels;
-  const bool fits = options.height != 0;
-  for (const PictureFolder::Picture& picture : split) try {
-      Array image = read_picture(picture.path);
-      if (!fits && options.height == 0) options.height = image.dim(0), options.width = image.dim(1);
-      expect_option(fits || (image.dim(0) == options.height && image.dim(1) == options.width),
-                    "size", "{}: expected {} x {} pixels (height x width), found {} x {}",
-                    printable(picture.path), options.height, options.width, image.dim(0),
-                    image.dim(1));
-      images.push_back(fits ? fitted(image, options.height, options.width) : image);
-      labels.push_back(picture.label);
-    } catch (const OptionError&) {
-      throw;
-    } catch (const InputError& error) {
-      if (!options.skip_broken) throw OptionError("broken", error.what());
-      ++skipped;
-    }
-  if (images.empty()) return std::nullopt;
-  const std::int64_t pixels = options.height * options.width;
-  Array all({std::ssize(images), options.height, options.width});
-  auto to = all.mutable_values<float>().begin();
-  for (Array& image : images) {
-    to = std::copy_n(image.values<float>().begin(), pixels, to);
-    image = Array();
+  std::string listed;
+  for (const char* name : names) {
+    if (!is_folder(folder / name)) continue;
+    const std::string place = printable((folder / name).string());
+    expect_input(listed.empty(), "{}: the same split as {}; join the folders", place, listed);
+    list_split(folder / name, split, all);
+    expect_input(!split.empty(), "{}: contains no pictures; add some, or remove the folder", place);
+    listed = place;
   }
-  return ImageDataset(all, std::move(labels));
 }
 
-// Moves this share of each class from the training to the validation split.
+// Lists the splits of a folder that contains them and nothing else.
+void list_splits(const fs::path& folder, const Content& content, PictureFolder& all) {
+  expect_input(is_folder(folder / train_names[0]), "{}: expected a folder {} beside {}",
+               printable(folder.string()), train_names[0], list_briefly(content.folders));
+  expect_input(content.pictures.empty(), "{}: beside the folder {}; move it into a split",
+               content.pictures.empty() ? "" : printable((folder / content.pictures[0]).string()),
+               train_names[0]);
+  for (const std::string& name : content.folders)
+    expect_input(is_split(name),
+                 "{}: beside the folder {}; expected only validation and test there",
+                 printable((folder / name).string()), train_names[0]);
+  all.ignored += content.others;
+  list_if_there(folder, train_names, all.train, all);
+  list_if_there(folder, validation_names, all.validation, all);
+  list_if_there(folder, test_names, all.test, all);
+}
+
+// Reads pictures in the size of `options`, which the first one sets if it is 0.
+class SplitReader {
+ public:
+  explicit SplitReader(const PictureOptions& options)
+      : options_(options), is_fitting_(options.height != 0) {}
+
+  // Returns the images of a split that can be read; nothing if none can.
+  std::optional<ImageDataset> read(const std::vector<PictureFolder::Picture>& split) {
+    Array images;  // (split.size(), height, width), of which the first ones are filled
+    std::vector<std::int32_t> labels;
+    for (const PictureFolder::Picture& picture : split) {
+      const std::optional<Array> image = read(picture.path);
+      if (!image) continue;
+      if (images.empty()) images = Array({std::ssize(split), options_.height, options_.width});
+      std::ranges::copy(image->values<float>(), images.mutable_values<float>().begin() +
+                                                    std::ssize(labels) * image->size());
+      labels.push_back(picture.label);
+    }
+    if (labels.empty()) return std::nullopt;
+    const std::int64_t count = std::ssize(labels), pixels = options_.height * options_.width;
+    return ImageDataset(
+        images.part(0, count * pixels).reshaped({count, options_.height, options_.width}),
+        std::move(labels));
+  }
+  std::int64_t skipped() const { return skipped_; }
+
+ private:
+  // Returns nothing for a file that cannot be read and is left out.
+  std::optional<Array> read(const std::string& path) {
+    Array image;
+    try {
+      image = read_picture(path);
+    } catch (const InputError& error) {
+      expect_option(options_.skip_broken, "broken", "{}", error.what());
+      ++skipped_;
+      return std::nullopt;
+    }
+    if (is_fitting_) return fitted(image, options_.height, options_.width);
+    if (options_.height == 0) options_.height = image.dim(0), options_.width = image.dim(1);
+    expect_option(image.dim(0) == options_.height && image.dim(1) == options_.width, "size",
+                  "{}: expected {} x {} pixels (height x width), found {} x {}", printable(path),
+                  options_.height, options_.width, image.dim(0), image.dim(1));
+    return image;
+  }
+
+  PictureOptions options_;
+  bool is_fitting_;
+  std::int64_t skipped_ = 0;
+};
+
+// Moves this share of each class from the training to the validation split, at least one of two
+// pictures.
 void divide(PictureFolder& folder, double share) {
   std::vector<PictureFolder::Picture> all = std::move(folder.train);
   folder.train.clear();
   for (std::size_t first = 0, end = 0; first < all.size(); first = end) {
     while (end < all.size() && all[end].label == all[first].label) ++end;
     const auto N = static_cast<std::int64_t>(end - first);
-    const std::int64_t wanted = std::llround(share * static_cast<double>(N));
+    const std::int64_t wanted =
+        std::max<std::int64_t>(N > 1, std::llround(share * static_cast<double>(N)));
     const std::vector<std::int64_t> chosen = validation_examples(N, std::min(N, wanted));
     for (std::int64_t i = 0; i < N; ++i)
       (std::ranges::binary_search(chosen, i) ? folder.validation : folder.train)
@@ -159,18 +225,10 @@ PictureFolder list_pictures(const std::string& path, const std::vector<std::stri
   const fs::path folder = path;
   PictureFolder all{.classes = classes};
   const Content content = content_of(folder);
-  const bool has_splits = is_folder(folder / train_names[0]);
-  if (!has_splits) {
+  if (std::ranges::any_of(content.folders, is_split))
+    list_splits(folder, content, all);
+  else
     list_split(folder, all.train, all);
-  } else {
-    for (const std::string& name : content.folders)
-      expect_input(is_split(name),
-                   "{}: beside the folder train; expected only validation and test there",
-                   printable((folder / name).string()));
-    list_split(folder / train_names[0], all.train, all);
-    list_if_there(folder, validation_names, all.validation, all);
-    list_if_there(folder, test_names, all.test, all);
-  }
   expect_input(!all.train.empty(),
                "{}: contains no pictures for training; expected PNG or JPEG "
                "files in one sub-folder per class",
@@ -181,16 +239,17 @@ PictureFolder list_pictures(const std::string& path, const std::vector<std::stri
 PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& options) {
   PictureFolder listed = folder;
   if (listed.validation.empty()) divide(listed, options.validation_share);
-  PictureOptions sized = options;
-  std::int64_t skipped = 0;
-  std::optional<ImageDataset> train = read_split(listed.train, sized, skipped);
-  expect_input(train.has_value(), "{}: none of {} pictures can be read",
-               printable(listed.train[0].path), listed.train.size());
-  std::optional<ImageDataset> validation = read_split(listed.validation, sized, skipped);
-  expect_input(validation.has_value(), "{}: none of {} pictures for validation can be read",
-               printable(listed.validation[0].path), listed.validation.size());
-  std::optional<ImageDataset> test = read_split(listed.test, sized, skipped);
-  return {std::move(*train), std::move(*validation), std::move(test), skipped};
+  SplitReader reader(options);
+  const auto some_of = [&](const std::vector<PictureFolder::Picture>& split, const char* name) {
+    std::optional<ImageDataset> images = reader.read(split);
+    expect_input(images.has_value(), "{}: none of {} pictures for {} can be read",
+                 printable(split[0].path), split.size(), name);
+    return *std::move(images);
+  };
+  ImageDataset train = some_of(listed.train, "training");
+  ImageDataset validation = some_of(listed.validation, "validation");
+  std::optional<ImageDataset> test = reader.read(listed.test);
+  return {std::move(train), std::move(validation), std::move(test), reader.skipped()};
 }
 
 }  // namespace tapestry

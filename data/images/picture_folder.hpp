@@ -27,8 +27,9 @@ bool is_picture_folder(const std::string& path);
 
 // Lists the pictures of a folder. Hidden files are left out. `classes` are those of a trained
 // model; empty: those that the folder has. Throws InputError if there are no pictures for training,
-// if pictures lie beside sub-folders, or if a class is not among those of the model or the
-// training.
+// a split or a class has none, pictures lie beside sub-folders, a split has two folders, a class is
+// not among those of the model or the training, or its name contains quotes, commas or characters
+// that cannot be printed, or is that of another class in other bytes.
 PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes = {});
 
 struct PictureOptions {

@@ -161,6 +161,31 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folder
   CHECK(error_of([&] { list_pictures(path("splits")); }).find("a class that was not trained") !=
         std::string::npos);
 
+  const auto refuses = [&](const std::string& name, const std::string& expected) {
+    const std::string error = error_of([&] { list_pictures(path(name)); });
+    CHECK_MESSAGE(error.find(expected) != std::string::npos, expected, ": ", error);
+  };
+  fs::rename(path("splits/test/maus"), path("splits/test/hund"));
+  write("splits/beside.png", "");
+  refuses("splits", "splits/beside.png: beside the folder train");
+  fs::remove(path("splits/beside.png"));
+  fs::create_directories(path("splits/valid"));
+  refuses("splits", "splits/valid: the same split as");
+  fs::remove_all(path("splits/val"));
+  refuses("splits", "splits/valid: contains no pictures");
+  fs::remove_all(path("splits/train"));
+  refuses("splits", "expected a folder train beside test, valid");
+
+  // Names that a checkpoint or a table cannot keep.
+  for (const char* name : {"one\ntwo", "a,b", "\"a\"", "\xff"}) {
+    fs::copy(path("all/hund"), path("all/") + name);
+    refuses("all", "the name of a class must not contain");
+    fs::remove_all(path("all/") + name);
+  }
+  fs::copy(path("all/hund"), path("all/mu\u0308de Katze"));
+  refuses("all", "the same name as");
+  fs::remove_all(path("all/mu\u0308de Katze"));
+
   fs::create_directories(path("all/leer"));
   CHECK(error_of([&] { list_pictures(path("all")); }).find("leer: contains no pictures") !=
         std::string::npos);

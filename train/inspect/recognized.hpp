@@ -32,7 +32,7 @@ struct Recognized {
   JsonValue facts = JsonValue::object();  // numbers and texts by name: {"lines": 40000}
   std::vector<std::string> problems{};
   std::string base{};                     // the shipped config that the new config is based on
-  std::vector<ChosenSetting> settings{};  // keys that differ from it, besides data.path
+  std::vector<ChosenSetting> settings{};  // keys that differ from it, without data.path
   double examples = 0;                    // number of training examples, without overlaps
   double most_epochs = 0;                 // more passes over these would overfit
 };

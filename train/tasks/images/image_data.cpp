@@ -95,6 +95,25 @@ std::vector<KeyInfo> image_keys() {
 
 namespace {
 
+// Sets what all images have in common. `counts`: training images of each class. `divided`: whether
+// the validation split is a part of them.
+void set_training(Recognized& found, const std::vector<std::int64_t>& counts,
+                  const std::vector<std::string>& names, bool divided) {
+  const std::int64_t N = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  const double share = std::get<double>(key::image_validation_fraction.fallback);
+  const std::int64_t validated =
+      divided ? std::max<std::int64_t>(1, std::llround(share * static_cast<double>(N))) : 0;
+  if (divided)
+    found.facts["split"] = fmt::format("{} of the training images are for validation", validated);
+  const auto [fewest, most] = std::ranges::minmax_element(counts);
+  if (*fewest == 0 || *most > 10 * *fewest)
+    found.problems.push_back(fmt::format("class {} has {} training images, class {} has {}",
+                                         names[fewest - counts.begin()], *fewest,
+                                         names[most - counts.begin()], *most));
+  found.examples = static_cast<double>(N - validated);
+  found.most_epochs = 60;
+}
+
 // Adds the largest common size of the pictures, up to 64 pixels, and what is wrong with them. Looks
 // at 1000 pictures at most.
 void recognize_pictures(Recognized& found, const std::string& path) {
@@ -112,8 +131,6 @@ void recognize_pictures(Recognized& found, const std::string& path) {
   expect_input(!sizes.empty(), "{}: none of its pictures can be read", path);
   std::vector<std::int64_t> counts(std::max<std::size_t>(1, folder.classes.size()));
   for (const PictureFolder::Picture& picture : folder.train) ++counts[picture.label];
-  const auto [fewest, most] = std::ranges::minmax_element(counts);
-  const std::int64_t validated = std::llround(0.1 * static_cast<double>(N));
   found.facts = {{"training pictures", N},
                  {"validation pictures", std::ssize(folder.validation)},
                  {"test pictures", std::ssize(folder.test)},
@@ -123,8 +140,7 @@ void recognize_pictures(Recognized& found, const std::string& path) {
                  {"sizes", std::ssize(sizes)},
                  {"height", smallest},
                  {"width", smallest}};
-  if (folder.validation.empty())
-    found.facts["split"] = fmt::format("{} of the training pictures are for validation", validated);
+  set_training(found, counts, folder.classes, folder.validation.empty());
   const bool fits =
       sizes.size() > 1 || smallest != sizes.begin()->first || smallest != sizes.begin()->second;
   if (fits)
@@ -134,12 +150,6 @@ void recognize_pictures(Recognized& found, const std::string& path) {
         fmt::format("{} cannot be read and are left out", counted(broken, "picture")));
     found.settings.push_back({key::skip_broken.name, true, "leaves out what cannot be read"});
   }
-  if (*most > 10 * *fewest)
-    found.problems.push_back(fmt::format("the class {} has {} pictures, {} has {}",
-                                         folder.classes[fewest - counts.begin()], *fewest,
-                                         folder.classes[most - counts.begin()], *most));
-  found.examples = static_cast<double>(folder.validation.empty() ? N - validated : N);
-  found.most_epochs = 60;
 }
 
 }  // namespace
@@ -154,25 +164,16 @@ void recognize_images(Recognized& found, const std::string& path) {
       if (label >= std::ssize(counts)) counts.resize(label + 1);
       counts[label] += split == &images.train;
     }
-  const auto validated =
-      std::max<std::int64_t>(1, std::llround(0.1 * static_cast<double>(images.train.size())));
   found.facts = {{"training images", images.train.size()},
                  {"test images", images.test.size()},
                  {"height", images.train.height()},
                  {"width", images.train.width()},
-                 {"classes", std::ssize(counts)},
-                 {"split", fmt::format("{} of the training images are for validation", validated)}};
-  const auto [fewest, most] = std::ranges::minmax_element(counts);
-  if (*fewest == 0 || *most > 10 * *fewest)
-    found.problems.push_back(fmt::format("class {} has {} training images, class {} has {}",
-                                         fewest - counts.begin(), *fewest, most - counts.begin(),
-                                         *most));
+                 {"classes", std::ssize(counts)}};
   std::vector<std::string> names(counts.size());
   for (std::size_t label = 0; label < names.size(); ++label) names[label] = fmt::to_string(label);
   if (names.size() != garment_classes)
     found.settings.push_back({key::class_names.name, names, "one name per class"});
-  found.examples = static_cast<double>(images.train.size() - validated);
-  found.most_epochs = 60;
+  set_training(found, counts, names, true);
 }
 
 ImageData::ImageData(const TaskSetup& setup)
@@ -191,25 +192,21 @@ ImageData::ImageData(const TaskSetup& setup)
 
 const ImageTaskSplits& ImageData::splits() {
   if (splits_) return *splits_;
-  if (folder_ && !config_[key::data_path].empty()) {
-    // The classes of a trained model that was constructed without data.
-    if (folder_->train.empty()) folder_ = list_pictures(config_[key::data_path], folder_->classes);
-    splits_.emplace(read_folder());
-    height_ = splits_->train.height();
-    width_ = splits_->train.width();
-    return *splits_;
-  }
+  const bool is_synthetic = config_[key::data_path].empty();
   const ImageOptions options{.classes = static_cast<std::int32_t>(class_names_.size()),
                              .height = height_,
                              .width = width_};
-  splits_.emplace(config_[key::data_path].empty() ? draw(config_, options)
-                                                  : read(config_, options));
+  splits_.emplace(is_synthetic ? draw(config_, options)
+                  : folder_    ? read_folder()
+                               : read(config_, options));
   height_ = splits_->train.height();
   width_ = splits_->train.width();
   return *splits_;
 }
 
 ImageTaskSplits ImageData::read_folder() {
+  // A trained model that was constructed without data has only the classes.
+  if (folder_->train.empty()) folder_ = list_pictures(config_[key::data_path], folder_->classes);
   const std::int64_t size = config_[key::image_size];
   const PictureOptions options{.height = height_ != 0 ? height_ : size,
                                .width = width_ != 0 ? width_ : size,
