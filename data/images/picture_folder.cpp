@@ -89,7 +89,7 @@ void list_split(const fs::path& folder, std::vector<PictureFolder::Picture>& spl
   for (const std::string& name : content.pictures) split.push_back({(folder / name).string(), 0});
   if (all.classes.empty()) {
     expect_class_names(folder, content.folders);
-    all.classes = content.folders;
+    all.classes = content.folders.empty() ? std::vector<std::string>{"all"} : content.folders;
   }
   for (const std::string& name : content.folders) {
     const std::int32_t label = label_of(folder, name, all.classes);

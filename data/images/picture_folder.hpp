@@ -9,13 +9,13 @@
 namespace tapestry {
 
 // The pictures of a folder, listed and not yet read. There is one class for each sub-folder, named
-// as it is and numbered in the order of the names' bytes; or there are no classes, if the pictures
-// lie in the folder itself. Sub-folders named train, validation (or val, valid) and test contain
-// the splits, each of such a form.
+// as it is and numbered in the order of the names' bytes; or one class "all", if the pictures lie
+// in the folder itself. Sub-folders named train, validation (or val, valid) and test contain the
+// splits, each of such a form.
 struct PictureFolder {
   struct Picture {
     std::string path;
-    std::int32_t label;  // 0 without classes
+    std::int32_t label;
   };
   std::vector<std::string> classes{};
   std::vector<Picture> train{}, validation{}, test{};

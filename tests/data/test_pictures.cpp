@@ -193,7 +193,7 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folder
   CHECK(is_picture_folder(path("all")));
   CHECK(is_picture_folder(path("splits")));
   CHECK(is_picture_folder(path("all/hund")));
-  CHECK(list_pictures(path("all/hund")).classes.empty());
+  CHECK(list_pictures(path("all/hund")).classes == std::vector<std::string>{"all"});
   CHECK(!is_picture_folder(path("nothing")));
   fs::create_directories(path("nothing/at all"));
   CHECK(!is_picture_folder(path("nothing")));
@@ -207,7 +207,7 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: train, evaluate and classify from t
               {"data.image_size", "expected 9 x 9", "found 9 x 8"});
   check_fails(tapestry_run({"train", config, "--out", run, "--set", "data.path=" + path("all/hund"),
                             "data.image_size=16"}),
-              {"has 0 classes; expected at least two"});
+              {"has 1 class; expected at least two"});
   write("all/hund/broken.png", "no picture");
   check_fails(tapestry_run({"train", config, "--out", run, "--set", data, "data.image_size=16"}),
               {"data.skip_broken", "broken.png: expected a PNG or JPEG file"});
@@ -223,6 +223,20 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: train, evaluate and classify from t
                {moved + ": müde Katze ", "1.JPG: hund "});
   check_fails(tapestry_run({"sample", run, "--image", cat}), {cat});
   check_fails(tapestry_run({"sample", run, "--image", moved, "--index", "1"}), {"--index"});
+}
+
+TEST_CASE_FIXTURE(PictureFixture, "bug: latent of pictures without classes crashed") {
+  write(
+      "mine.toml",
+      "base = \"clothes-vae\"\n[data]\nimage_size = 8\n[model]\nlatent = 2\n[train]\nsteps = 4\n");
+  const std::string run = path("run"), picture = path("all/hund/2.JPG");
+  must(tapestry_run({"train", path("mine.toml"), "--out", run, "--quiet", "--set",
+                     "data.path=" + path("all/hund")}));
+  must(tapestry_run({"latent", run, "--out", path("codes.csv")}));
+  CHECK(read_bytes(path("codes.csv")).find(",all,") != std::string::npos);
+  must(tapestry_run({"report", run}));
+  must(tapestry_run({"sample", run, "--image", picture, "--out", path("again.png")}));
+  CHECK(read_picture(path("again.png")).size() > 2 * 8 * 8);
 }
 
 TEST_SUITE_END();

@@ -150,8 +150,8 @@ std::string image_classifier_description(const Config& config,
 std::vector<Recognized> recognize_classes(const std::string& path) {
   return {recognized_as("image-classification", [&](Recognized& found) {
     recognize_images(found, path);
-    expect_input(found.facts["classes"].is_number() || list_pictures(path).classes.size() >= 2,
-                 "{}: expected pictures of at least two classes, each in a sub-folder", path);
+    expect_input(found.facts["classes"].integer() >= 2,
+                 "{}: expected images of at least two classes", path);
     found.fit = Recognized::Fit::certain;
     found.base = "clothes-cnn";
     const std::int64_t shorter =

@@ -114,11 +114,11 @@ void set_training(Recognized& found, const std::vector<std::int64_t>& counts,
   found.most_epochs = 60;
 }
 
-// Adds the largest common size of the pictures, up to 64 pixels, and what is wrong with them. Looks
-// at 1000 pictures at most.
+// Adds the largest common size of the pictures, up to 64 pixels, and what is wrong with them. Reads
+// 20,000 pictures at most.
 void recognize_pictures(Recognized& found, const std::string& path) {
   const PictureFolder folder = list_pictures(path);
-  const std::int64_t N = std::ssize(folder.train), looked_at = std::min<std::int64_t>(N, 1000);
+  const std::int64_t N = std::ssize(folder.train), looked_at = std::min<std::int64_t>(N, 20'000);
   std::int64_t smallest = 64, broken = 0;
   std::set<std::pair<std::int64_t, std::int64_t>> sizes;
   for (std::int64_t i = 0; i < looked_at; ++i) try {
@@ -129,14 +129,13 @@ void recognize_pictures(Recognized& found, const std::string& path) {
       if (++broken == 1) found.problems.emplace_back(error.what());
     }
   expect_input(!sizes.empty(), "{}: none of its pictures can be read", path);
-  std::vector<std::int64_t> counts(std::max<std::size_t>(1, folder.classes.size()));
+  std::vector<std::int64_t> counts(folder.classes.size());
   for (const PictureFolder::Picture& picture : folder.train) ++counts[picture.label];
   found.facts = {{"training pictures", N},
                  {"validation pictures", std::ssize(folder.validation)},
                  {"test pictures", std::ssize(folder.test)},
-                 {"classes", folder.classes.empty() ? std::string("none")
-                                                    : fmt::format("{}: {}", folder.classes.size(),
-                                                                  list_briefly(folder.classes))},
+                 {"classes", std::ssize(folder.classes)},
+                 {"class names", list_briefly(folder.classes)},
                  {"sizes", std::ssize(sizes)},
                  {"height", smallest},
                  {"width", smallest}};
@@ -219,13 +218,10 @@ ImageTaskSplits ImageData::read_folder() {
        {"share", key::image_validation_fraction, "change the value, or give more pictures"}},
       [&] { return read_pictures(*folder_, options); });
   remark_ = fmt::format(
-      "pictures: {} for training, {} for validation, {} for test; {} x {} gray pixels; {}",
+      "pictures: {} for training, {} for validation, {} for test; {} x {} gray pixels; {}: {}",
       pictures.train.size(), pictures.validation.size(), pictures.test ? pictures.test->size() : 0,
       pictures.train.height(), pictures.train.width(),
-      class_names_.empty()
-          ? "no classes"
-          : fmt::format("{}: {}", counted(std::ssize(class_names_), "class", "classes"),
-                        fmt::join(class_names_, ", ")));
+      counted(std::ssize(class_names_), "class", "classes"), fmt::join(class_names_, ", "));
   if (pictures.skipped > 0)
     remark_ += fmt::format("; {} left out", counted(pictures.skipped, "broken file"));
   if (folder_->ignored > 0)

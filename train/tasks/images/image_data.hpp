@@ -68,7 +68,6 @@ class ImageData {
   const ImageTaskSplits& splits();
   std::int64_t height() const { return height_; }
   std::int64_t width() const { return width_; }
-  // Returns no names for pictures without classes.
   const std::vector<std::string>& class_names() const { return class_names_; }
   Metadata metadata() const;
   // Returns what a folder of pictures contains, on one line; "" for other images.
