@@ -145,8 +145,7 @@ void recognize_pictures(Recognized& found, const std::string& path) {
   if (fits)
     found.settings.push_back({key::image_size.name, smallest, "pixels; pictures are fitted to it"});
   if (broken > 0) {
-    found.problems.push_back(
-        fmt::format("{} cannot be read and are left out", counted(broken, "picture")));
+    found.problems.push_back(fmt::format("{} left out", counted(broken, "broken picture")));
     found.settings.push_back({key::skip_broken.name, true, "leaves out what cannot be read"});
   }
 }
