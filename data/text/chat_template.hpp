@@ -51,7 +51,7 @@ std::optional<ChatTemplate> chat_template_from_jinja(std::string_view jinja);
 // Returns the template of a text in Jinja that to_jinja() wrote, or that is ChatML's or Llama 3's
 // in a published tokenizer, with its default system message. It may have tool calls, which
 // conversations here do not have. `bos_token` is the text of the tokenizer's token, or empty.
-// Throws InputError with the difference from both.
+// Throws InputError with the difference from both, or if the text is not UTF-8.
 ChatTemplate recognized_chat_template(std::string_view jinja, std::string_view bos_token = "");
 
 // Return the parts of a text, and of a template, that look like names of special tokens, such as

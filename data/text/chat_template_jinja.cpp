@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "autograd/check.hpp"
+#include "data/input_file.hpp"
 #include "data/text/chat_template.hpp"
 #include "data/text/printable.hpp"
 
@@ -284,6 +285,7 @@ void check_habits(const std::string& jinja, const Family& family) {
 ChatTemplate recognized_chat_template(std::string_view jinja, std::string_view bos_token) {
   expect_input(jinja.size() <= max_template_bytes, "the template has {} bytes; expected at most {}",
                jinja.size(), max_template_bytes);
+  require_utf8(jinja, "the template");
   if (std::optional<ChatTemplate> own = chat_template_from_jinja(jinja)) return *std::move(own);
   const bool is_llama3 = has(jinja, "<|start_header_id|>");
   expect_input(is_llama3 || has(jinja, "<|im_start|>"),
