@@ -55,8 +55,9 @@ class ShowAttention final : public Command {
     HeatMaps figure{.scale = {"0", "¼", "each map's max"}};
     for (const AttentionMap& attention : all)
       if (is_wanted(attention)) figure.rows.push_back(row_of(attention));
-    expect_input(!figure.rows.empty(), "--layer {}: expected the number of a layer, or one of {}",
-                 layer_, fmt::join(all | std::views::transform(&AttentionMap::path), ", "));
+    expect_input(!figure.rows.empty(), "--layer {}: expected a number from 0 to {}, or one of {}",
+                 layer_, all.size() - 1,
+                 fmt::join(all | std::views::transform(&AttentionMap::path), ", "));
     write_figure(out_.empty() ? in_run(run_, "attention") : out_, figure);
     return 0;
   }

@@ -189,7 +189,9 @@ std::string advice(const CLI::App& app, const std::vector<std::string>& extras) 
   std::vector<std::string> names;
   for (const CLI::Option* option : typed_command(app).get_options())
     if (!option->get_positional()) names.push_back(option->get_name());
-  return fmt::format("unexpected {}{}", extras.front(), did_you_mean(extras.front(), names));
+  const std::string similar = did_you_mean(extras.front(), names);
+  return fmt::format("unexpected {}{}", extras.front(),
+                     similar.empty() ? "; --help lists the options" : similar);
 }
 
 // Throws InputError for an unknown command, which CLI11 reports as a missing one. `words` are the

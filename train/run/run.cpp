@@ -153,6 +153,9 @@ void expect_run(const Run& run, const std::vector<std::string>& files) {
   const std::string& folder = run.folder();
   std::error_code unseen;
   if (!fs::exists(folder, unseen)) throw no_such_run(folder);
+  expect_input(!fs::is_regular_file(folder, unseen),
+               "{}: is a file; expected the folder of a run, such as {}", printable(folder),
+               printable(fs::absolute(folder).parent_path().string()));
   const std::string inner = fs::is_directory(folder, unseen) ? run_within(folder) : "";
   std::vector<std::string> names;
   for (const std::string& file : files) names.push_back(file_name_of(file));

@@ -109,7 +109,7 @@ ParallelCorpus dates(const Config& config) {
 ParallelText load(const Config& config, const Key<std::string>& split,
                   const std::string& advice = "") {
   const std::string path = key::required_path(
-      config, "no sentence pairs",
+      config, "no folder of sentence pairs",
       fmt::format("{2}, here train.{0}, train.{1}, val.{0}, val.{1} and their like, with --set "
                   "data.path=FOLDER",
                   config[source_language], config[target_language], parallel_files));

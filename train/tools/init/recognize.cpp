@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "autograd/counted.hpp"
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "data/text/text.hpp"
@@ -22,8 +23,8 @@ std::string appearance(const std::string& path) {
     const std::vector<std::string> names = file_names(path);
     std::vector<std::string> first(names.begin(),
                                    names.begin() + std::min<std::ptrdiff_t>(3, std::ssize(names)));
-    return fmt::format("a folder of {} entries ({}{})", names.size(), list_briefly(first),
-                       names.size() > first.size() ? ", …" : "");
+    return fmt::format("a folder of {} ({}{})", counted(std::ssize(names), "entry", "entries"),
+                       list_briefly(first), names.size() > first.size() ? ", …" : "");
   }
   std::string beginning(40, '\0');
   InputFile file(path);
