@@ -4,8 +4,9 @@
     /usr/bin/python3 tests/golden/make_golden.py
 
 rewrites the *.safetensors files beside this script. The committed files were made with Debian 12's
-python3-torch 1.13.1+dfsg-4 (torch.__version__ 1.13.0a0) and Python 3.11.2 on x86-64; another
-version may change the last bits.
+python3-torch 1.13.1+dfsg-4 (torch.__version__ 1.13.0a0) and Python 3.11.2 on x86-64, but
+convolutional_classifier.safetensors with PyTorch 2.15.0 from PyPI; another version may change the
+last bits.
 
 Floating tensors are F64, indices and masks I32. Inputs and parameters are rounded to float32
 values first, so a float32 test starts from the same numbers. Every function below seeds its own
@@ -341,8 +342,46 @@ def vae():
     write("vae", {**p, "x": x, "eps": eps, **run(p), **gradients(lambda t: run(t)["loss"], p)})
 
 
+def classifier():
+    """A convolutional classifier of color images, with residual blocks, group norms and pooling."""
+    r = generator("convolutional_classifier")
+    convolution = {"convolutions.0": (4, 3, 3, 3), "norms.0": (4,)}
+    block = {"first": (4, 4, 3, 3), "second": (4, 4, 3, 3), "first_norm": (4,), "second_norm": (4,)}
+    wider = {"first": (6, 4, 3, 3), "second": (6, 6, 3, 3), "first_norm": (6,), "second_norm": (6,),
+             "shortcut": (6, 4, 1, 1)}
+    shapes = {**convolution, **{f"blocks.0.{name}": shape for name, shape in block.items()},
+              **{f"blocks.1.{name}": shape for name, shape in wider.items()},
+              "head.0": (5, 6), "head.1": (3, 5)}
+    p = make_parameters(r, shapes)
+    x, targets = normal(r, 4, 3, 6, 8), torch.tensor([0, 2, 1, 2])
+
+    def convolve(t, x, name):
+        weight = t[name + ".weight"]
+        return F.conv2d(x, weight, t[name + ".bias"], padding=weight.shape[-1] // 2)
+
+    def norm(t, x, name):
+        return F.group_norm(x, 2, t[name + ".weight"], t[name + ".bias"])
+
+    def residual(t, x, name):
+        y = F.gelu(norm(t, convolve(t, x, name + ".first"), name + ".first_norm"))
+        y = norm(t, convolve(t, y, name + ".second"), name + ".second_norm")
+        shortcut = name + ".shortcut"
+        return F.gelu(y + (convolve(t, x, shortcut) if shortcut + ".weight" in t else x))
+
+    def run(t):
+        y = F.gelu(norm(t, convolve(t, x, "convolutions.0"), "norms.0"))
+        y = F.max_pool2d(residual(t, y, "blocks.0"), 2)
+        y = residual(t, y, "blocks.1").mean((2, 3))
+        logits = affine(t, F.gelu(affine(t, y, "head.0")), "head.1")
+        return {"logits": logits, "loss": F.cross_entropy(logits, targets)}
+
+    write("convolutional_classifier",
+          {**p, "x": x.flatten(1), "targets": targets.int(), **run(p),
+           **gradients(lambda t: run(t)["loss"], p)})
+
+
 if __name__ == "__main__":
     torch.set_num_threads(2)
     for case in (layers, convolutions, cross_entropy, attention, multi_head, optimizers, transformer, translation,
-                 vae):
+                 vae, classifier):
         case()

@@ -5,6 +5,7 @@
 
 #include "autograd/ops.hpp"
 #include "autograd/tape.hpp"
+#include "layers/models/convolutional_classifier.hpp"
 #include "layers/models/encoder_decoder.hpp"
 #include "layers/models/transformer.hpp"
 #include "layers/models/vae.hpp"
@@ -199,6 +200,31 @@ TEST_CASE("golden: a VAE's posterior, losses and gradients are PyTorch's") {
       CAPTURE(name);
       CHECK(distance(value.value(), golden[name]) <= tolerance(dtype));
     }
+    check_gradients(model, tape.backward(loss), golden);
+  }
+}
+
+TEST_CASE("golden: a residual network's logits, loss and gradients are PyTorch's") {
+  for (const DType dtype : {f32, f64}) {
+    INFO(std::string(to_string(dtype)));
+    const Golden golden("convolutional_classifier");
+    Random init(0, Stream::init);
+    ConvolutionalClassifier model({.channels_in = 3,
+                                   .height = 6,
+                                   .width = 8,
+                                   .classes = 3,
+                                   .channels = {4, 6},
+                                   .blocks = 1,
+                                   .groups = 2,
+                                   .hidden = {5},
+                                   .activation = Activation::gelu},
+                                  init);
+    load(model, golden, dtype);
+    Tape tape;
+    const Tensor logits = model.forward(golden["x"].to(dtype));
+    CHECK(distance(logits.value(), golden["logits"]) <= tolerance(dtype));
+    const Tensor loss = cross_entropy(logits, golden["targets"]);
+    CHECK(distance(loss.value(), golden["loss"]) <= tolerance(dtype));
     check_gradients(model, tape.backward(loss), golden);
   }
 }
