@@ -106,7 +106,8 @@ constexpr Convolution2dOptions halving{.kernel = 3, .stride = 2, .padding = 1};
 std::vector<Planes> stack_planes(const ConvolutionStackOptions& options) {
   require(!options.channels.empty(),
           "convolution stack: channels is empty; expected one number for each convolution");
-  std::vector<Planes> planes{{.channels = 1, .height = options.height, .width = options.width}};
+  std::vector<Planes> planes{
+      {.channels = options.channels_in, .height = options.height, .width = options.width}};
   for (const std::int64_t channels : options.channels)
     planes.push_back({.channels = channels,
                       .height = (planes.back().height + 1) / 2,
@@ -115,8 +116,7 @@ std::vector<Planes> stack_planes(const ConvolutionStackOptions& options) {
 }
 
 std::int64_t stack_features(const ConvolutionStackOptions& options) {
-  const Planes last = stack_planes(options).back();
-  return last.channels * last.height * last.width;
+  return stack_planes(options).back().size();
 }
 
 ConvolutionStack::ConvolutionStack(const ConvolutionStackOptions& wanted, Random& init)
@@ -128,7 +128,7 @@ ConvolutionStack::ConvolutionStack(const ConvolutionStackOptions& wanted, Random
 
 Tensor ConvolutionStack::forward(const Tensor& x) const {
   const Scope scope(path());
-  Tensor y = reshape(x, {x.dim(0), 1, options.height, options.width});
+  Tensor y = reshape(x, {x.dim(0), options.channels_in, options.height, options.width});
   for (const Convolution2d& layer : layers) y = activate(options.activation, layer.forward(y));
   return reshape(y, {x.dim(0), stack_features(options)});
 }
@@ -155,7 +155,7 @@ Tensor TransposedConvolutionStack::forward(const Tensor& x) const {
     if (i > 0) y = activate(options.activation, y);
     y = layers[i].forward(y, next.height, next.width);
   }
-  return reshape(y, {x.dim(0), options.height * options.width});
+  return reshape(y, {x.dim(0), planes.front().size()});
 }
 
 void TransposedConvolutionStack::fields(FieldVisitor& visit) {

@@ -65,13 +65,13 @@ class ResidualConvolution final : public Module {
 };
 
 struct ConvolutionStackOptions {
-  std::int64_t height = 28, width = 28;        // H, W: size of the images
-  std::vector<std::int64_t> channels{32, 64};  // number of features of each convolution
+  std::int64_t channels_in = 1, height = 28, width = 28;  // C, H, W: size of the images
+  std::vector<std::int64_t> channels{32, 64};             // number of features of each convolution
   Activation activation = Activation::relu;
 };
 
-// A stack of 3 × 3 convolutions of stride 2, each followed by the activation: gray images (B, H W)
-// -> features (B, C h w). Each convolution halves height and width, rounded up. The constructor
+// A stack of 3 × 3 convolutions of stride 2, each followed by the activation: images (B, C · H · W)
+// -> features (B, D · h · w). Each convolution halves height and width, rounded up. The constructor
 // throws std::invalid_argument without channels.
 class ConvolutionStack final : public Module {
  public:
@@ -83,8 +83,8 @@ class ConvolutionStack final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
-// The reverse stack of transposed convolutions: features (B, C h w) -> gray images (B, H W), with
-// the activation between the layers and none at the end.
+// The reverse stack of transposed convolutions: features (B, D · h · w) -> images (B, C · H · W),
+// with the activation between the layers and none at the end.
 class TransposedConvolutionStack final : public Module {
  public:
   ConvolutionStackOptions options;
@@ -98,11 +98,14 @@ class TransposedConvolutionStack final : public Module {
 // The size of an image or of the features of a convolution.
 struct Planes {
   std::int64_t channels, height, width;
+
+  std::int64_t size() const { return channels * height * width; }
+  bool operator==(const Planes&) const = default;
 };
 // Returns the size of the image, then that of the features of each convolution.
 std::vector<Planes> stack_planes(const ConvolutionStackOptions& options);
 
-// Returns C h w, the number of features of an image.
+// Returns D · h · w, the number of features of an image.
 std::int64_t stack_features(const ConvolutionStackOptions& options);
 
 }  // namespace tapestry

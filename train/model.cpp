@@ -38,8 +38,9 @@ Array rows_of(const char* method, std::span<const float> numbers, std::int64_t c
 }
 
 Array images_of(const char* method, std::span<const float> numbers, const ImageData& data) {
-  return rows_of(method, numbers, data.height() * data.width(),
-                 fmt::format("images of {} x {}", data.height(), data.width()));
+  return rows_of(method, numbers, data.size().values(),
+                 fmt::format("images of {} x {} x {}", data.size().channels, data.size().height,
+                             data.size().width));
 }
 
 void require_tokens(const char* method, std::span<const std::int32_t> tokens, std::int64_t below) {
@@ -198,10 +199,17 @@ std::string Model::translate(std::string_view sentence) const {
 
 // --- vae, image-classification ---
 
-std::int64_t Model::height() const { return loaded_->images("height").height(); }
-std::int64_t Model::width() const { return loaded_->images("width").width(); }
+std::int64_t Model::channels() const { return loaded_->images("channels").size().channels; }
+std::int64_t Model::height() const { return loaded_->images("height").size().height; }
+std::int64_t Model::width() const { return loaded_->images("width").size().width; }
 const std::vector<std::string>& Model::class_names() const {
   return loaded_->images("class_names").class_names();
+}
+
+Matrix Model::read_pictures(std::span<const std::string> paths) const {
+  const ImageData& data = loaded_->images("read_pictures");
+  require(!paths.empty(), "read_pictures: no paths; expected at least one");
+  return matrix_of(data.pictures({paths.begin(), paths.end()}));
 }
 
 Latents Model::encode(std::span<const float> images) const {

@@ -85,14 +85,19 @@ class Model final {
   // --- translation ---
   std::string translate(std::string_view sentence) const;
 
-  // --- vae, image-classification: images are N · height · width numbers, row by row, scaled as in
-  // the data, 0 to 1 ---
+  // --- vae, image-classification: images are N · channels · height · width numbers, each channel
+  // row by row, scaled as in the data, 0 to 1 ---
+  std::int64_t channels() const;  // 1: gray; 3: red, green, blue
   std::int64_t height() const;
   std::int64_t width() const;
   const std::vector<std::string>& class_names() const;  // returns the K names
 
+  // Returns PNG or JPEG files, one per row, fitted to the size of the model's images: (files,
+  // channels · height · width).
+  Matrix read_pictures(std::span<const std::string> paths) const;
+
   Latents encode(std::span<const float> images) const;
-  Matrix decode(std::span<const float> latents) const;  // N · Z numbers -> (N, height · width)
+  Matrix decode(std::span<const float> latents) const;      // N · Z numbers -> N images
   Matrix reconstruct(std::span<const float> images) const;  // decodes the means of encode()
   std::int64_t latent_dimensions() const;                   // Z
   Matrix classify(std::span<const float> images) const;     // (N, K): probabilities

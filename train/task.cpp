@@ -166,6 +166,7 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
   const std::string& name = config[key::name];
   config.expect(name.find('/') == std::string::npos && !name.starts_with("."), key::name,
                 "expected the name of a folder in runs/; give another folder with --out");
+  if (const auto detect = spec_of(config).detect) detect(config);
   return config;
 }
 

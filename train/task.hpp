@@ -175,6 +175,9 @@ struct TaskSpec {
                           const std::map<std::string, std::string>& metadata) = nullptr;
   std::vector<KeyInfo> keys{};  // keys of this task, in addition to those that every task has
   std::function<std::unique_ptr<Task>(const TaskSetup&)> make{};
+  // Sets the keys whose values are found in the data, such as the names of classes, by
+  // Config::detect. Null: there are none.
+  void (*detect)(Config& config) = nullptr;
   // Returns what this task finds at a path, for each kind of data that it reads. Null: the task
   // reads no files, or `tapestry init` does not know them.
   std::vector<Recognized> (*recognize)(const std::string& path) = nullptr;
@@ -216,8 +219,9 @@ MetricInfo metric_info(const std::string& task, const std::string& name);
 // Returns the metrics that every training has.
 const std::vector<MetricInfo>& common_metrics();
 
-// Returns the config with the keys of its task, for a path or the name of a shipped config. Its
-// bases follow it, with `beneath`, if given, as the last.
+// Returns the config with the keys of its task, for a path or the name of a shipped config, and
+// with what the task detects in the data. Its bases follow it, with `beneath`, if given, as the
+// last.
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
                    const std::optional<ConfigDocument>& beneath = {});
 // Returns the config of a text, which can be based only on shipped configs.

@@ -148,17 +148,17 @@ std::vector<std::int32_t> read_idx_labels(const std::string& path, std::int32_t 
   return labels;
 }
 
-// --- a folder of four IDX files, as MNIST and its successors are published ---
+// --- a folder of IDX files, as MNIST and its successors are published ---
 
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* train_images = "train-images-idx3-ubyte";
-constexpr const char* train_labels = "train-labels-idx1-ubyte";
-constexpr const char* test_images = "t10k-images-idx3-ubyte";
-constexpr const char* test_labels = "t10k-labels-idx1-ubyte";
-constexpr const char* all_files[] = {train_images, train_labels, test_images, test_labels};
+struct SplitFiles {
+  const char *images, *labels;
+};
+constexpr SplitFiles train_files{"train-images-idx3-ubyte", "train-labels-idx1-ubyte"};
+constexpr SplitFiles test_files{"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -171,24 +171,28 @@ std::string path_in(const fs::path& folder, const char* name) {
   return is_there(plain) ? plain.string() : plain.string() + ".gz";
 }
 
-// Returns the folder of the four files for the path of the folder or of one of them.
+// Returns the folder of the files for the path of the folder or of one of them.
 fs::path folder_of(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return path;
   const fs::path name = path.extension() == ".gz" ? path.stem() : path.filename();
-  if (std::ranges::any_of(all_files, [&](const char* file) { return name == file; }))
-    return path.has_parent_path() ? path.parent_path() : ".";
-  expect_input(
-      !is_there(path),
-      "{}: expected a folder, or a file named {}[.gz] beside its three siblings; rename it",
-      path.string(), train_images);
+  for (const auto& [images, labels] : {train_files, test_files})
+    if (name == images || name == labels) return path.has_parent_path() ? path.parent_path() : ".";
+  expect_input(!is_there(path), "{}: expected a folder, or a file named {}[.gz]; rename it",
+               path.string(), train_files.images);
   return path;
 }
 
-void require_files(const fs::path& folder) {
-  const bool complete = std::ranges::all_of(
-      all_files, [&](const char* name) { return is_there(path_in(folder, name)); });
-  if (complete) return;
+bool has(const fs::path& folder, const char* name) { return is_there(path_in(folder, name)); }
+
+// Returns the files of the training split: those of the test split, if there are no others.
+std::optional<SplitFiles> training_files(const fs::path& folder) {
+  for (const SplitFiles& files : {train_files, test_files})
+    if (has(folder, files.images)) return files;
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse_without_images(const fs::path& folder) {
   std::error_code ignored;
   std::string found = "no folder";
   if (fs::is_directory(folder, ignored)) {
@@ -197,16 +201,16 @@ void require_files(const fs::path& folder) {
     found = list_briefly(names);
   }
   throw InputError(
-      fmt::format("{}: image files are missing: expected {}, plain or .gz; found {}; see "
-                  "Images in train/tasks/README.md",
-                  folder.string(), fmt::join(all_files, ", "), found));
+      fmt::format("{}: the training images are missing: expected {}, plain or .gz (and {}, if they "
+                  "have classes); found {}",
+                  folder.string(), train_files.images, train_files.labels, found));
 }
 
-ImageDataset load_split(const fs::path& folder, const char* images_file, const char* labels_file,
-                        std::int32_t classes) {
-  const std::string images_path = path_in(folder, images_file);
-  const std::string labels_path = path_in(folder, labels_file);
+ImageDataset load_split(const fs::path& folder, const SplitFiles& files, std::int32_t classes) {
+  const std::string images_path = path_in(folder, files.images);
+  const std::string labels_path = path_in(folder, files.labels);
   const Array images = read_idx_images(images_path);
+  if (!is_there(labels_path)) return ImageDataset(images, std::vector(images.dim(0), 0));
   std::vector<std::int32_t> labels = read_idx_labels(labels_path, classes);
   expect_input(std::ssize(labels) == images.dim(0),
                "{}: byte 4: expected {} labels, one for each image of {}, found {}; give two files "
@@ -219,21 +223,39 @@ ImageDataset load_split(const fs::path& folder, const char* images_file, const c
 
 ImageSplits load_images(const std::string& path, const ImageOptions& options) {
   const fs::path folder = folder_of(path);
-  require_files(folder);
-  ImageSplits splits{load_split(folder, train_images, train_labels, options.classes),
-                     load_split(folder, test_images, test_labels, options.classes)};
-  const ImageDataset &train = splits.train, &test = splits.test;
+  const std::optional<SplitFiles> first = training_files(folder);
+  if (!first) refuse_without_images(folder);
+  ImageSplits splits{load_split(folder, *first, options.classes)};
+  const ImageSize train = splits.train.image_size();
   expect_option(
-      options.height == 0 || (train.height() == options.height && train.width() == options.width),
+      options.height == 0 || (train.height == options.height && train.width == options.width),
       "height", "{}: bytes 8 to 15: expected images of {} x {}, found {} x {}",
-      path_in(folder, train_images), options.height, options.width, train.height(), train.width());
+      path_in(folder, first->images), options.height, options.width, train.height, train.width);
+  const bool is_labeled = has(folder, first->labels);
+  if (first->images == test_files.images || !has(folder, test_files.images) ||
+      (is_labeled && !has(folder, test_files.labels)))
+    return splits;
+  splits.test = load_split(folder, test_files, is_labeled ? options.classes : 1);
+  const ImageSize test = splits.test->image_size();
   expect_input(
-      train.height() == test.height() && train.width() == test.width(),
+      train == test,
       "{}: bytes 8 to 15: expected images of {} x {}, as in {}, found {} x {}; give files that "
       "belong together",
-      path_in(folder, test_images), train.height(), train.width(), path_in(folder, train_images),
-      test.height(), test.width());
+      path_in(folder, test_files.images), train.height, train.width, path_in(folder, first->images),
+      test.height, test.width);
   return splits;
+}
+
+std::int32_t count_classes(const std::string& path) {
+  constexpr std::int32_t most = 256;  // a label is one byte
+  const fs::path folder = folder_of(path);
+  const std::optional<SplitFiles> first = training_files(folder);
+  if (!first) return 0;
+  std::int32_t largest = 0;
+  for (const char* labels : {first->labels, test_files.labels})
+    if (has(folder, first->labels) && has(folder, labels))
+      largest = std::max(largest, std::ranges::max(read_idx_labels(path_in(folder, labels), most)));
+  return largest + 1;
 }
 
 }  // namespace tapestry

@@ -16,34 +16,44 @@ namespace {
 ImageDataset some_of(const ImageDataset& images, const std::vector<std::int64_t>& chosen) {
   std::vector<std::int32_t> labels;
   for (const std::int64_t image : chosen) labels.push_back(images.labels()[image]);
-  return ImageDataset(images.images().select(chosen).reshaped(
-                          {std::ssize(chosen), images.height(), images.width()}),
+  const auto [C, H, W] = images.image_size();
+  return ImageDataset(images.batch(chosen).inputs.reshaped({std::ssize(chosen), C, H, W}),
                       std::move(labels));
 }
 
 }  // namespace
 
 ImageDataset::ImageDataset(const Array& images, std::vector<std::int32_t> labels)
-    : labels_(std::move(labels)) {
-  require(images.rank() == 3 && images.dim(0) >= 1,
-          "ImageDataset: images {}; expected (N, height, width)", to_string(images.shape()));
-  require(std::ssize(labels_) == images.dim(0),
-          "ImageDataset: {} labels for images {}; expected one label per image", labels_.size(),
-          to_string(images.shape()));
-  height_ = images.dim(1);
-  width_ = images.dim(2);
-  images_ = images.reshaped({images.dim(0), height_ * width_});
+    : ImageDataset(images, std::move(labels), nullptr) {}
+
+ImageDataset::ImageDataset(const Array& first, std::vector<std::int32_t> labels,
+                           ReadImage read_other)
+    : labels_(std::move(labels)), read_other_(std::move(read_other)) {
+  const int rank = first.rank();
+  require((rank == 3 || rank == 4) && first.dim(0) >= 1,
+          "ImageDataset: images {}; expected (N, height, width) or (N, channels, height, width)",
+          to_string(first.shape()));
+  require(
+      std::ssize(labels_) == first.dim(0) || (read_other_ && std::ssize(labels_) > first.dim(0)),
+      "ImageDataset: {} labels for images {}; expected one label per image", labels_.size(),
+      to_string(first.shape()));
+  image_size_ = {.channels = rank == 4 ? first.dim(1) : 1,
+                 .height = first.dim(rank - 2),
+                 .width = first.dim(rank - 1)};
+  first_ = first.reshaped({first.dim(0), image_size_.values()});
 }
 
 void ImageDataset::add_to(Checksum& sum) const {
-  sum.add(images_);
+  sum.add(first_);
+  for (std::int64_t example = first_.dim(0); example < size(); ++example)
+    sum.add(read_other_(example));
   sum.add(labels_);
 }
 
 Batch ImageDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
-  const std::int64_t pixels = images_.dim(1);
-  Batch batch{.inputs = Array({B, pixels}),
+  const std::int64_t F = image_size_.values();
+  Batch batch{.inputs = Array({B, F}),
               .targets = Array({B}, DType::int32),
               .count = static_cast<double>(B)};
   if (is_dry_run()) return batch;
@@ -52,7 +62,10 @@ Batch ImageDataset::batch(std::span<const std::int64_t> examples) const {
   for (const std::int64_t example : examples) {
     require(example >= 0 && example < size(), "ImageDataset: example {}; expected 0 to {}", example,
             size() - 1);
-    input = std::copy_n(images_.values<float>().begin() + example * pixels, pixels, input);
+    if (example < first_.dim(0))
+      input = std::copy_n(first_.values<float>().begin() + example * F, F, input);
+    else
+      input = std::ranges::copy(read_other_(example).values<float>(), input).out;
     *target++ = labels_[example];
   }
   return batch;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,33 +11,45 @@
 
 namespace tapestry {
 
-// Grayscale images and their classes. A batch: inputs (B, pixels) float32 in [0, 1], row by row;
-// targets (B) int32; count B.
+// The size of an image: channels, 1 (gray) or 3 (red, green, blue), and height and width in pixels.
+struct ImageSize {
+  std::int64_t channels = 1, height = 0, width = 0;
+
+  std::int64_t values() const { return channels * height * width; }
+  bool operator==(const ImageSize&) const = default;
+};
+
+// Images and their classes. A batch: inputs (B, channels · height · width) float32 in [0, 1], each
+// channel row by row; targets (B) int32; count B.
 class ImageDataset final : public Dataset {
  public:
-  // Takes images (N, height, width), float32, and N labels.
+  // Takes images (N, height, width) or (N, channels, height, width), float32, and N labels.
   ImageDataset(const Array& images, std::vector<std::int32_t> labels);
 
-  std::int64_t size() const override { return images_.dim(0); }
+  // Returns image `example` of a split, in the size of the first images.
+  using ReadImage = std::function<Array(std::int64_t example)>;
+  // Takes the first M images, M ≥ 1, and N ≥ M labels. The other images are read whenever they are
+  // used.
+  ImageDataset(const Array& first, std::vector<std::int32_t> labels, ReadImage read_other);
+
+  std::int64_t size() const override { return std::ssize(labels_); }
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
 
-  std::int64_t height() const { return height_; }
-  std::int64_t width() const { return width_; }
-  const Array& images() const { return images_; }  // (N, pixels)
+  const ImageSize& image_size() const { return image_size_; }
   const std::vector<std::int32_t>& labels() const { return labels_; }
 
  private:
-  std::int64_t height_;
-  std::int64_t width_;
-  Array images_;
+  ImageSize image_size_;
+  Array first_;  // (M, channels · height · width)
   std::vector<std::int32_t> labels_;
+  ReadImage read_other_;
 };
 
 // The splits as they are published.
 struct ImageSplits {
   ImageDataset train;
-  ImageDataset test;
+  std::optional<ImageDataset> test{};
 };
 
 struct TrainAndValidation {
@@ -52,11 +66,17 @@ struct ImageOptions {
   std::int64_t height = 0, width = 0;  // expected size; 0: any
 };
 
-// Reads images in the format of their path. IDX: the path is the folder with the four files of
-// MNIST or Fashion-MNIST, train-images-idx3-ubyte[.gz] and so on, or one of these files. Throws
-// InputError if files are missing, damaged or of different sizes; OptionError of "height" if the
-// images are not of the expected size, and of "classes" if there are more classes.
+// Reads images in the IDX format. The path is a folder with the files of MNIST or Fashion-MNIST,
+// train-images-idx3-ubyte[.gz] and so on, or one of these files. If only the images of the test
+// split exist, they are used for training. Images without labels are of class 0. There is no test
+// split if its images are missing, or only its labels. Throws InputError if there are no images, or
+// if files are damaged or of different sizes; OptionError of "height" if the images are not of the
+// expected size, and of "classes" if there are more classes.
 ImageSplits load_images(const std::string& path, const ImageOptions& options = {});
+
+// Returns the number of classes of such files: the largest label plus one, or 1 if there are no
+// labels; 0 if there are no images. Throws InputError if the labels are damaged.
+std::int32_t count_classes(const std::string& path);
 
 // Read one file in the IDX format of MNIST (LeCun, Cortes and Burges): a big-endian header, then
 // one byte per value; plain or gzip. Throw InputError with file and byte offset if it is another

@@ -22,16 +22,37 @@ void expect_size(const std::string& path, std::int64_t width, std::int64_t heigh
                "{}: has {} x {} pixels; expected at most {}", path, width, height, most_pixels);
 }
 
-// Returns bytes / 255 as (height, width).
-Array in_unit_range(const std::vector<unsigned char>& bytes, std::int64_t height,
-                    std::int64_t width) {
-  Array image({height, width});
+// Returns bytes / 255, (1, height, width).
+Array gray_image(const std::vector<unsigned char>& bytes, std::int64_t height, std::int64_t width) {
+  Array image({1, height, width});
   std::ranges::transform(bytes, image.mutable_values<float>().begin(),
                          [](unsigned char byte) { return static_cast<float>(byte) / 255; });
   return image;
 }
 
-Array read_png(const std::string& path, const std::string& content) {
+// Returns the luma of the colors of pixels (height, width, 3), as (1, height, width).
+Array luma_image(const std::vector<unsigned char>& bytes, std::int64_t height, std::int64_t width) {
+  Array image({1, height, width});
+  const unsigned char* color = bytes.data();
+  for (float& pixel : image.mutable_values<float>()) {
+    pixel = (0.299f * color[0] + 0.587f * color[1] + 0.114f * color[2]) / 255;
+    color += 3;
+  }
+  return image;
+}
+
+// Returns bytes / 255 of pixels (height, width, 3), as (3, height, width).
+Array color_image(const std::vector<unsigned char>& bytes, std::int64_t height,
+                  std::int64_t width) {
+  Array image({3, height, width});
+  auto to = image.mutable_values<float>().begin();
+  for (std::size_t channel = 0; channel < 3; ++channel)
+    for (std::size_t at = channel; at < bytes.size(); at += 3)
+      *to++ = static_cast<float>(bytes[at]) / 255;
+  return image;
+}
+
+Array read_png(const std::string& path, const std::string& content, std::int64_t channels) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   const std::unique_ptr<png_image, void (*)(png_image*)> freed(&image, png_image_free);
@@ -40,23 +61,18 @@ Array read_png(const std::string& path, const std::string& content) {
   };
   expect_read(png_image_begin_read_from_memory(&image, content.data(), content.size()) != 0);
   expect_size(path, image.width, image.height);
-  const bool is_gray = (image.format & PNG_FORMAT_FLAG_COLOR) == 0;
+  const bool is_gray = channels == 1 && (image.format & PNG_FORMAT_FLAG_COLOR) == 0;
   image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // otherwise 16 bits are taken to be linear
   image.format = is_gray ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
   std::vector<unsigned char> pixels(PNG_IMAGE_SIZE(image));
   const png_color white{255, 255, 255};
   expect_read(png_image_finish_read(&image, &white, pixels.data(), 0, nullptr) != 0);
-  if (is_gray) return in_unit_range(pixels, image.height, image.width);
-  Array gray({image.height, image.width});
-  const unsigned char* color = pixels.data();
-  for (float& pixel : gray.mutable_values<float>()) {
-    pixel = (0.299f * color[0] + 0.587f * color[1] + 0.114f * color[2]) / 255;
-    color += 3;
-  }
-  return gray;
+  if (is_gray) return gray_image(pixels, image.height, image.width);
+  return channels == 1 ? luma_image(pixels, image.height, image.width)
+                       : color_image(pixels, image.height, image.width);
 }
 
-Array read_jpeg(const std::string& path, const std::string& content) {
+Array read_jpeg(const std::string& path, const std::string& content, std::int64_t channels) {
   const std::unique_ptr<void, int (*)(tjhandle)> decoder(tjInitDecompress(), tjDestroy);
   require(decoder != nullptr, "JPEG: {}", tjGetErrorStr2(nullptr));
   const auto expect_read = [&](bool read) {
@@ -70,17 +86,19 @@ Array read_jpeg(const std::string& path, const std::string& content) {
   expect_size(path, width, height);
   expect_input(colors != TJCS_CMYK && colors != TJCS_YCCK,
                "{}: a JPEG file of printing colors (CMYK); save it as RGB", path);
-  std::vector<unsigned char> pixels(static_cast<std::size_t>(width) * height);
+  std::vector<unsigned char> pixels(static_cast<std::size_t>(channels) * width * height);
   // The limit of scans bounds the time that a small file can take.
   const int status = tjDecompress2(decoder.get(), bytes, content.size(), pixels.data(), width, 0,
-                                   height, TJPF_GRAY, TJFLAG_LIMITSCANS);
+                                   height, channels == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_LIMITSCANS);
   // Other warnings, such as bytes between two segments, leave a whole picture.
   const bool whole = tjGetErrorCode(decoder.get()) == TJERR_WARNING &&
                      std::string_view(tjGetErrorStr2(decoder.get())).find("remature end") ==
                          std::string_view::npos;
   expect_read(status == 0 || whole);
-  return in_unit_range(pixels, height, width);
+  return channels == 1 ? gray_image(pixels, height, width) : color_image(pixels, height, width);
 }
+
+constexpr std::string_view png_start = "\x89PNG\r\n\x1a\n", jpeg_start = "\xff\xd8\xff";
 
 // The part of an input axis that each output element covers.
 struct Coverage {
@@ -103,6 +121,13 @@ std::vector<Coverage> coverage(std::int64_t begin, std::int64_t length, std::int
   return all;
 }
 
+float mean_of(const std::vector<float>& row, const Coverage& covered) {
+  float mean = 0;
+  for (std::size_t i = 0; i < covered.weights.size(); ++i)
+    mean += covered.weights[i] * row[covered.first + static_cast<std::int64_t>(i)];
+  return mean;
+}
+
 }  // namespace
 
 bool has_picture_ending(std::string_view name) {
@@ -117,37 +142,57 @@ bool has_picture_ending(std::string_view name) {
   return std::ranges::find(endings, ending) != endings.end();
 }
 
-Array read_picture(const std::string& path) {
+Array read_picture(const std::string& path, std::int64_t channels) {
+  require(channels == 1 || channels == 3, "read_picture: {} channels; expected 1 or 3", channels);
   const std::string content = read_file(path, most_file_bytes);
-  if (content.starts_with("\x89PNG\r\n\x1a\n")) return read_png(path, content);
-  if (content.starts_with("\xff\xd8\xff")) return read_jpeg(path, content);
+  if (content.starts_with(png_start)) return read_png(path, content, channels);
+  if (content.starts_with(jpeg_start)) return read_jpeg(path, content, channels);
   throw InputError(fmt::format("{}: expected a PNG or JPEG file; convert it, or remove it", path));
 }
 
+bool is_colored(const std::string& path) {
+  constexpr std::int64_t header_bytes = 1 << 18;  // comments and previews precede a JPEG's size
+  std::string start;
+  try {
+    InputFile file(path);
+    start.resize(std::min(header_bytes, file.most_bytes()));
+    start.resize(file.read(start));
+  } catch (const InputError&) {
+    return false;
+  }
+  constexpr std::size_t color_type = 25;  // of the PNG header: 0 and 4 are gray
+  if (start.starts_with(png_start))
+    return start.size() > color_type && start[color_type] != 0 && start[color_type] != 4;
+  const std::unique_ptr<void, int (*)(tjhandle)> decoder(tjInitDecompress(), tjDestroy);
+  const auto* bytes = reinterpret_cast<const unsigned char*>(start.data());
+  int width = 0, height = 0, subsampling = 0, colors = TJCS_GRAY;
+  return start.starts_with(jpeg_start) && decoder &&
+         tjDecompressHeader3(decoder.get(), bytes, start.size(), &width, &height, &subsampling,
+                             &colors) == 0 &&
+         colors != TJCS_GRAY;
+}
+
 Array fitted(const Array& image, std::int64_t height, std::int64_t width) {
-  require(image.rank() == 2 && image.size() >= 1 && height >= 1 && width >= 1,
-          "fitted: {} to ({}, {}); expected an image (H, W) and a size", to_string(image.shape()),
-          height, width);
-  const std::int64_t H = image.dim(0), W = image.dim(1);
+  require(image.rank() == 3 && image.size() >= 1 && height >= 1 && width >= 1,
+          "fitted: {} to ({}, {}); expected an image (C, H, W) and a size",
+          to_string(image.shape()), height, width);
+  const std::int64_t C = image.dim(0), H = image.dim(1), W = image.dim(2);
   const std::int64_t used_height = std::min(H, std::max<std::int64_t>(1, W * height / width));
   const std::int64_t used_width = std::min(W, std::max<std::int64_t>(1, H * width / height));
   const auto rows = coverage((H - used_height) / 2, used_height, height);
   const auto columns = coverage((W - used_width) / 2, used_width, width);
-  Array result({height, width});
-  const auto from = image.values<float>();
+  Array result({C, height, width});
   auto to = result.mutable_values<float>().begin();
   std::vector<float> row(W);  // mean of the rows that an output row covers
-  for (const Coverage& vertical : rows) {
-    std::ranges::fill(row, 0.0f);
-    for (std::size_t i = 0; i < vertical.weights.size(); ++i)
-      for (std::int64_t x = 0; x < W; ++x)
-        row[x] +=
-            vertical.weights[i] * from[(vertical.first + static_cast<std::int64_t>(i)) * W + x];
-    for (const Coverage& horizontal : columns) {
-      float mean = 0;
-      for (std::size_t i = 0; i < horizontal.weights.size(); ++i)
-        mean += horizontal.weights[i] * row[horizontal.first + static_cast<std::int64_t>(i)];
-      *to++ = mean;
+  for (std::int64_t channel = 0; channel < C; ++channel) {
+    const auto from = image.values<float>().subspan(channel * H * W, H * W);
+    for (const Coverage& vertical : rows) {
+      std::ranges::fill(row, 0.0f);
+      for (std::size_t i = 0; i < vertical.weights.size(); ++i)
+        for (std::int64_t x = 0; x < W; ++x)
+          row[x] +=
+              vertical.weights[i] * from[(vertical.first + static_cast<std::int64_t>(i)) * W + x];
+      for (const Coverage& horizontal : columns) *to++ = mean_of(row, horizontal);
     }
   }
   return result;

@@ -7,6 +7,8 @@
 #include <map>
 #include <span>
 
+#include "autograd/parallel.hpp"
+#include "autograd/random.hpp"
 #include "data/images/picture_file.hpp"
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
@@ -73,7 +75,7 @@ void expect_class_names(const fs::path& folder, const std::vector<std::string>& 
 std::int32_t label_of(const fs::path& folder, const std::string& name,
                       const std::vector<std::string>& classes) {
   const auto found = std::ranges::find(classes, name);
-  expect_input(found != classes.end(), "{}: a class that was not trained; expected {}",
+  expect_input(found != classes.end(), "{}: not one of the classes {}",
                printable((folder / name).string()), list_briefly(classes));
   return static_cast<std::int32_t>(found - classes.begin());
 }
@@ -136,53 +138,109 @@ void list_splits(const fs::path& folder, const Content& content, PictureFolder& 
   list_if_there(folder, test_names, all.test, all);
 }
 
-// Reads pictures in the size of `options`, which the first one sets if it is 0.
+// Returns a picture, fitted to the size of `options` if that has one.
+Array read_fitted(const std::string& path, const PictureOptions& options) {
+  const Array image = read_picture(path, options.size.channels);
+  return options.size.height == 0 ? image : fitted(image, options.size.height, options.size.width);
+}
+
+// A picture that was read, or why that failed.
+struct ReadPicture {
+  Array image{};
+  std::string error{};
+};
+
+// Reads pictures on all threads.
+std::vector<ReadPicture> read_all(std::span<const PictureFolder::Picture> pictures,
+                                  const PictureOptions& options) {
+  std::vector<ReadPicture> all(pictures.size());
+  parallel_for(std::ssize(pictures), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) try {
+        all[i].image = read_fitted(pictures[i].path, options);
+      } catch (const InputError& error) {
+        all[i].error = error.what();
+      }
+  });
+  return all;
+}
+
+// Reads the splits of a folder, whose pictures get the size of `options`, or have that of the first
+// one.
 class SplitReader {
  public:
-  explicit SplitReader(const PictureOptions& options)
-      : options_(options), is_fitting_(options.height != 0) {}
+  SplitReader(const PictureOptions& options, std::int64_t pictures)
+      : options_(options), pictures_(pictures) {}
 
   // Returns the images of a split that can be read; nothing if none can.
   std::optional<ImageDataset> read(const std::vector<PictureFolder::Picture>& split) {
-    Array images;  // (split.size(), height, width), of which the first ones are filled
-    std::vector<std::int32_t> labels;
-    for (const PictureFolder::Picture& picture : split) {
-      const std::optional<Array> image = read(picture.path);
-      if (!image) continue;
-      if (images.empty()) images = Array({std::ssize(split), options_.height, options_.width});
-      std::ranges::copy(image->values<float>(), images.mutable_values<float>().begin() +
-                                                    std::ssize(labels) * image->size());
-      labels.push_back(picture.label);
+    constexpr std::size_t at_once = 64;
+    std::vector<PictureFolder::Picture> kept;
+    Array first;  // the images that are kept in memory
+    for (std::size_t begin = 0; begin < split.size(); begin += at_once) {
+      const auto some = std::span(split).subspan(begin, std::min(at_once, split.size() - begin));
+      const std::vector<ReadPicture> read = read_all(some, options_);
+      for (std::size_t i = 0; i < some.size(); ++i) {
+        if (!is_usable(some[i].path, read[i])) continue;
+        if (first.empty()) first = Array(cache_shape(std::ssize(split)));
+        const std::int64_t number = std::ssize(kept);
+        if (number < first.dim(0))
+          first.part(number * size_.values(), (number + 1) * size_.values())
+              .copy_from(read[i].image.reshaped({size_.values()}));
+        kept.push_back(some[i]);
+      }
     }
-    if (labels.empty()) return std::nullopt;
-    const std::int64_t count = std::ssize(labels), pixels = options_.height * options_.width;
-    return ImageDataset(
-        images.part(0, count * pixels).reshaped({count, options_.height, options_.width}),
-        std::move(labels));
+    if (kept.empty()) return std::nullopt;
+    return data_set(first, std::move(kept));
   }
   std::int64_t skipped() const { return skipped_; }
 
  private:
-  // Returns nothing for a file that cannot be read and is left out.
-  std::optional<Array> read(const std::string& path) {
-    Array image;
-    try {
-      image = read_picture(path);
-    } catch (const InputError& error) {
-      expect_option(options_.skip_broken, "broken", "{}", error.what());
+  // Returns whether the picture has a place in its split, or is left out because it is broken.
+  bool is_usable(const std::string& path, const ReadPicture& picture) {
+    if (!picture.error.empty()) {
+      expect_option(options_.skip_broken, "broken", "{}", picture.error);
       ++skipped_;
-      return std::nullopt;
+      return false;
     }
-    if (is_fitting_) return fitted(image, options_.height, options_.width);
-    if (options_.height == 0) options_.height = image.dim(0), options_.width = image.dim(1);
-    expect_option(image.dim(0) == options_.height && image.dim(1) == options_.width, "size",
+    const Array& image = picture.image;
+    const ImageSize size{image.dim(0), image.dim(1), image.dim(2)};
+    if (size_.height == 0) size_ = size;
+    expect_option(size == size_, "size",
                   "{}: expected {} x {} pixels (height x width), found {} x {}", printable(path),
-                  options_.height, options_.width, image.dim(0), image.dim(1));
-    return image;
+                  size_.height, size_.width, size.height, size.width);
+    return true;
+  }
+
+  // Returns the shape of the images of a split of N pictures that are kept in memory, its part of
+  // all pictures.
+  Shape cache_shape(std::int64_t N) const {
+    const double part = static_cast<double>(N) / static_cast<double>(pictures_);
+    const double bytes = part * static_cast<double>(options_.cache_bytes);
+    const auto most =
+        static_cast<std::int64_t>(bytes / static_cast<double>(sizeof(float) * size_.values()));
+    return {std::clamp<std::int64_t>(most, 1, N), size_.channels, size_.height, size_.width};
+  }
+
+  ImageDataset data_set(const Array& first, std::vector<PictureFolder::Picture> kept) const {
+    std::vector<std::int32_t> labels;
+    for (const PictureFolder::Picture& picture : kept) labels.push_back(picture.label);
+    const std::int64_t M = std::min(first.dim(0), std::ssize(kept));
+    const Array filled =
+        first.part(0, M * size_.values()).reshaped({M, size_.channels, size_.height, size_.width});
+    if (M == std::ssize(kept)) return ImageDataset(filled, std::move(labels));
+    const auto read_other = [kept = std::move(kept), options = options_,
+                             size = size_](std::int64_t example) {
+      const Array image = read_fitted(kept[example].path, options);
+      expect_input(image.shape() == Shape{size.channels, size.height, size.width},
+                   "{}: its size changed during the training", printable(kept[example].path));
+      return image;
+    };
+    return ImageDataset(filled, std::move(labels), read_other);
   }
 
   PictureOptions options_;
-  bool is_fitting_;
+  std::int64_t pictures_;  // number of pictures of all splits
+  ImageSize size_{};       // height 0: no picture was read
   std::int64_t skipped_ = 0;
 };
 
@@ -204,6 +262,13 @@ void divide(PictureFolder& folder, double share) {
   expect_option(!folder.train.empty() && !folder.validation.empty(), "share",
                 "leaves {} pictures for training and {} for validation", folder.train.size(),
                 folder.validation.size());
+}
+
+// Puts pictures into a random order, the same for every seed, so that the first ones are of all
+// classes.
+void mix(std::vector<PictureFolder::Picture>& pictures) {
+  Random random(0, Stream::data);
+  random.shuffle(pictures);
 }
 
 }  // namespace
@@ -239,7 +304,10 @@ PictureFolder list_pictures(const std::string& path, const std::vector<std::stri
 PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& options) {
   PictureFolder listed = folder;
   if (listed.validation.empty()) divide(listed, options.validation_share);
-  SplitReader reader(options);
+  mix(listed.validation);
+  mix(listed.test);
+  SplitReader reader(
+      options, std::ssize(listed.train) + std::ssize(listed.validation) + std::ssize(listed.test));
   const auto some_of = [&](const std::vector<PictureFolder::Picture>& split, const char* name) {
     std::optional<ImageDataset> images = reader.read(split);
     expect_input(images.has_value(), "{}: none of {} pictures for {} can be read",

@@ -25,17 +25,20 @@ struct PictureFolder {
 // Returns whether the path is a folder with pictures, or with sub-folders of pictures.
 bool is_picture_folder(const std::string& path);
 
-// Lists the pictures of a folder. Hidden files are left out. `classes` are those of a trained
-// model; empty: those that the folder has. Throws InputError if there are no pictures for training,
-// a split or a class has none, pictures lie beside sub-folders, a split has two folders, a class is
-// not among those of the model or the training, or its name contains quotes, commas or characters
-// that cannot be printed, or is that of another class in other bytes.
+// Lists the pictures of a folder. Hidden files are left out. `classes` are the names of the classes
+// in the order of their labels; empty: those that the folder has. Throws InputError if there are no
+// pictures for training, a split or a class has none, pictures lie beside sub-folders, a split has
+// two folders, a class is not among `classes` or those of the training, or its name contains
+// quotes, commas or characters that cannot be printed, or is that of another class in other bytes.
 PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes = {});
 
 struct PictureOptions {
-  std::int64_t height = 0, width = 0;  // size to which pictures are fitted; 0: all have one size
-  bool skip_broken = false;            // leaves out files that cannot be read
-  double validation_share = 0.1;       // of each class, if there is no folder of validation
+  // Size to which pictures are fitted; height and width 0: all have one size.
+  ImageSize size{};
+  bool skip_broken = false;       // leaves out files that cannot be read
+  double validation_share = 0.1;  // of each class, if there is no folder of validation
+  // Bytes of the images that are kept in memory; others are read again whenever they are used.
+  std::int64_t cache_bytes = std::int64_t{1} << 30;
 };
 
 struct PictureSplits {
@@ -44,10 +47,11 @@ struct PictureSplits {
   std::int64_t skipped = 0;  // number of files that could not be read
 };
 
-// Reads the pictures of a folder. The images of a class that are used for validation are the same
-// for every seed. Throws InputError if no picture can be read; OptionError of "broken" for a file
-// that cannot be read, of "size" if sizes differ and none is given, and of "share" if no picture is
-// left for the training or the validation.
+// Reads the pictures of a folder on all threads. The images of a class that are used for validation
+// are the same for every seed. Those of validation and test are in a random order. Throws
+// InputError if no picture can be read; OptionError of "broken" for a file that cannot be read, of
+// "size" if sizes differ and none is given, and of "share" if no picture is left for the training
+// or the validation.
 PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& options);
 
 }  // namespace tapestry

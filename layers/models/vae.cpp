@@ -15,7 +15,8 @@ namespace tapestry {
 namespace {
 
 ConvolutionStackOptions stack_options(const VaeOptions& options) {
-  return {.height = options.height,
+  return {.channels_in = options.channels_in,
+          .height = options.height,
           .width = options.width,
           .channels = options.channels,
           .activation = options.activation};
@@ -23,7 +24,7 @@ ConvolutionStackOptions stack_options(const VaeOptions& options) {
 
 // Returns the number of inputs of the encoder and outputs of the decoder.
 std::int64_t outer_width(const VaeOptions& options) {
-  return options.channels.empty() ? options.pixels() : stack_features(stack_options(options));
+  return options.channels.empty() ? options.values() : stack_features(stack_options(options));
 }
 
 std::vector<std::int64_t> encoder_widths(const VaeOptions& options) {

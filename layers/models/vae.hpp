@@ -12,7 +12,8 @@ enum class Sigma { none, per_dimension, shared };
 enum class Likelihood { bernoulli, gaussian };
 
 struct VaeOptions {
-  std::int64_t height = 28, width = 28;  // size of an image; F = height · width pixels
+  // Size of an image, channels_in 1 (gray) or 3 (color): F = channels_in · height · width values.
+  std::int64_t channels_in = 1, height = 28, width = 28;
   // Channels of the convolutions before the encoder; empty: none.
   std::vector<std::int64_t> channels{};
   std::vector<std::int64_t> hidden{400};  // widths of the encoder; the decoder mirrors them
@@ -22,7 +23,7 @@ struct VaeOptions {
   Likelihood likelihood = Likelihood::bernoulli;
   Activation activation = Activation::relu;
 
-  std::int64_t pixels() const { return height * width; }
+  std::int64_t values() const { return channels_in * height * width; }  // F
 };
 
 // A variational autoencoder (Kingma & Welling 2013, arXiv 1312.6114) or a plain one, of multilayer

@@ -14,7 +14,7 @@ PatchEncoderOptions patch_options(const VisionTransformerOptions& options) {
           "vision transformer: patches of {0} × {0} do not tile images of {1} × {2}", P,
           options.height, options.width);
   return {.patches = options.height / P * (options.width / P),
-          .values = P * P,
+          .values = options.channels_in * P * P,
           .layers = options.layers,
           .block = options.block,
           .class_token = options.readout == Readout::class_token};
@@ -22,11 +22,11 @@ PatchEncoderOptions patch_options(const VisionTransformerOptions& options) {
 
 }  // namespace
 
-Tensor cut_squares(const Tensor& images, std::int64_t width, std::int64_t patch) {
-  const std::int64_t B = images.dim(0), P = patch;
-  const std::int64_t rows = images.dim(1) / width / P, columns = width / P;
-  const Tensor squares = permute(reshape(images, {B, rows, P, columns, P}), {0, 1, 3, 2, 4});
-  return reshape(squares, {B, rows * columns, P * P});
+Tensor cut_squares(const Tensor& images, const VisionTransformerOptions& options) {
+  const std::int64_t B = images.dim(0), C = options.channels_in, P = options.patch;
+  const std::int64_t rows = options.height / P, columns = options.width / P;
+  const Tensor squares = permute(reshape(images, {B, C, rows, P, columns, P}), {0, 2, 4, 1, 3, 5});
+  return reshape(squares, {B, rows * columns, C * P * P});
 }
 
 VisionTransformer::VisionTransformer(const VisionTransformerOptions& wanted, Random& init)
@@ -36,10 +36,10 @@ VisionTransformer::VisionTransformer(const VisionTransformerOptions& wanted, Ran
 
 Tensor VisionTransformer::forward(const Tensor& images, Random* noise) const {
   const Scope scope(path());
-  require(images.rank() == 2 && images.dim(1) == options.height * options.width,
-          "vision transformer: images {}; expected (B, {} · {})", images.shape(), options.height,
-          options.width);
-  const Tensor x = patches.forward(cut_squares(images, options.width, options.patch), noise);
+  const std::int64_t C = options.channels_in, H = options.height, W = options.width;
+  require(images.rank() == 2 && images.dim(1) == C * H * W,
+          "vision transformer: images {}; expected (B, {} · {} · {})", images.shape(), C, H, W);
+  const Tensor x = patches.forward(cut_squares(images, options), noise);
   const bool first = options.readout == Readout::class_token;
   const Tensor pooled = first ? reshape(slice(x, 1, 0, 1), {x.dim(0), x.dim(2)}) : mean(x, {1});
   return head.forward(pooled);  // (B, C) -> (B, classes)

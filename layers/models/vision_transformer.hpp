@@ -7,8 +7,8 @@ namespace tapestry {
 enum class Readout { class_token, mean };
 
 struct VisionTransformerOptions {
-  std::int64_t height = 28, width = 28;  // size of an image in pixels
-  std::int64_t patch = 4;                // side of a square patch in pixels; divides both
+  std::int64_t channels_in = 1, height = 28, width = 28;  // of an image: 1 gray, 3 color
+  std::int64_t patch = 4;  // side of a square patch in pixels; divides both
   std::int64_t classes = 10;
   std::int64_t layers = 4;
   TransformerBlockOptions block{};
@@ -16,8 +16,8 @@ struct VisionTransformerOptions {
 };
 
 // A vision transformer (Dosovitskiy et al. 2020, arXiv 2010.11929), which encodes square patches as
-// tokens: images (B, height · width) -> logits (B, classes). Throws std::invalid_argument for other
-// sizes.
+// tokens: images (B, channels_in · height · width) -> logits (B, classes). Throws
+// std::invalid_argument for other sizes.
 class VisionTransformer final : public Module {
  public:
   VisionTransformerOptions options;
@@ -31,7 +31,8 @@ class VisionTransformer final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
-// Returns the patches, each row by row: images (B, height · width) -> (B, N, patch²).
-Tensor cut_squares(const Tensor& images, std::int64_t width, std::int64_t patch);
+// Returns the patches, row by row, each as planes of its channels: images (B, channels_in · height
+// · width) -> (B, N, channels_in · patch²).
+Tensor cut_squares(const Tensor& images, const VisionTransformerOptions& options);
 
 }  // namespace tapestry

@@ -118,7 +118,7 @@ StepSpeed vae_step(const VaeOptions& options, std::int64_t B) {
   Vae model(options, init);
   const std::vector<Parameter*> parameters = model.parameters();
   Adam optimizer(parameters, {});
-  Array images({B, model.options.pixels()});
+  Array images({B, model.options.values()});
   Random(1, Stream::data).fill_uniform(images, 0, 1);
   StepSpeed result = measure_steps([&] {
     Random noise(1, Stream::dropout);

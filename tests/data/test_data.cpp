@@ -17,6 +17,7 @@
 #include "data/text/text.hpp"
 #include "data/toys/toy_sequences.hpp"
 #include "tests/support/gzip.hpp"
+#include "tests/support/idx.hpp"
 #include "tests/support/process.hpp"
 
 namespace tapestry {
@@ -329,12 +330,6 @@ TEST_CASE("ToySequences: options out of range name their key") {
 
 // --- IDX and images ---
 
-std::string big_endian(std::uint32_t value) {
-  std::string bytes;
-  for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(value >> shift);
-  return bytes;
-}
-
 std::string idx_images(std::uint32_t count, std::uint32_t rows, std::uint32_t columns) {
   std::string bytes =
       big_endian(0x803) + big_endian(count) + big_endian(rows) + big_endian(columns);
@@ -455,16 +450,16 @@ TEST_CASE("load_images: a folder or one of its files, plain or gzip") {
                                   packed.folder.path("train-images-idx3-ubyte.gz")}) {
     const ImageSplits splits = load_images(path);
     CHECK(splits.train.size() == 6);
-    CHECK(splits.test.size() == 2);
-    CHECK(splits.train.height() == 4);
-    CHECK(splits.train.width() == 3);
-    CHECK(splits.train.images().shape() == Shape{6, 12});
+    REQUIRE(splits.test);
+    CHECK(splits.test->size() == 2);
+    CHECK(splits.train.image_size() == ImageSize{.channels = 1, .height = 4, .width = 3});
+    CHECK(count_classes(path) == 6);
     const Batch batch = splits.train.batch(std::vector<std::int64_t>{5, 0});
     CHECK(batch.inputs.shape() == Shape{2, 12});
     CHECK(batch.inputs.values<float>()[0] == 300 % 256 / 255.0f);
     CHECK(to_vector<std::int32_t>(batch.targets) == std::vector<std::int32_t>{5, 0});
     CHECK(batch.count == 2);
-    CHECK_THROWS_AS(splits.test.batch(std::vector<std::int64_t>{2}), std::invalid_argument);
+    CHECK_THROWS_AS(splits.test->batch(std::vector<std::int64_t>{2}), std::invalid_argument);
   }
 }
 
@@ -477,19 +472,35 @@ TEST_CASE("load_images: plain files are preferred to gzip files") {
 TEST_CASE("bug: a missing image file was answered with 700 characters of Fashion-MNIST") {
   const auto refused = [](const std::string& folder) {
     const std::string message = message_of([&] { load_images(folder); });
-    check_says(message, {folder + ": image files are missing", "train-images-idx3-ubyte",
-                         "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
-                         "t10k-labels-idx1-ubyte", "train/tasks/README.md"});
+    check_says(message, {folder + ": the training images are missing", "train-images-idx3-ubyte",
+                         "train-labels-idx1-ubyte"});
     CHECK(message.size() - folder.size() <= 240);
     return message;
   };
   const ImageFiles files;
-  fs::remove(files.folder.path("t10k-labels-idx1-ubyte"));
+  for (const char* name : {"train", "t10k"})
+    fs::remove(files.folder.path(fmt::format("{}-images-idx3-ubyte", name)));
   refused(files.folder.path());
   const TemporaryFolder folder;
   check_says(refused(folder.path("none")), {"found no folder"});
   for (int i = 0; i < 9; ++i) folder.write(fmt::format("cat-{}.png", i), "");
   check_says(refused(folder.path()), {"found cat-0.png, 8 more"});
+}
+
+TEST_CASE("load_images: files may be missing, down to the images of one split") {
+  const ImageFiles files;
+  const std::string folder = files.folder.path();
+  const auto remove = [&](const char* name) { fs::remove(files.folder.path(name)); };
+  remove("t10k-labels-idx1-ubyte");  // a test split without its labels is of no use
+  CHECK(!load_images(folder).test);
+  CHECK(count_classes(folder) == 6);
+  remove("train-labels-idx1-ubyte");  // but is, if no image has one
+  CHECK(load_images(folder, {.classes = 1}).test);
+  CHECK(load_images(folder).train.labels() == std::vector<std::int32_t>(6, 0));
+  CHECK(count_classes(folder) == 1);
+  remove("train-images-idx3-ubyte");
+  CHECK(load_images(folder).train.size() == 2);
+  CHECK(!load_images(folder).test);
 }
 
 TEST_CASE("load_images: a path that does not exist names the folder to fill") {
@@ -536,9 +547,10 @@ TEST_CASE("make_clothes: the same bits at any thread count, and no image in two 
     set_num_threads(2);
     const ImageDataset two = make_clothes(40, 11, split);
     set_num_threads(threads);
-    CHECK(to_vector<float>(one.images()) == to_vector<float>(two.images()));
+    const Array images = all_images(one);
+    CHECK(to_vector<float>(images) == to_vector<float>(all_images(two)));
     CHECK(one.labels()[13] == 13 % garment_classes);
-    CHECK(one.images().shape() == Shape{40, 28 * 28});
+    CHECK(images.shape() == Shape{40, 28 * 28});
     for (std::int64_t i = 0; i < one.size(); ++i)
       distinct.insert(to_vector<float>(one.batch(std::vector<std::int64_t>{i}).inputs));
   }
@@ -559,7 +571,7 @@ TEST_CASE(
     CHECK(std::ranges::is_sorted(all));
     CHECK(std::ranges::is_sorted(held.labels()));
     CHECK(std::ranges::includes(held.labels(), fewer));
-    CHECK(held.images().values<float>()[0] == static_cast<float>(held.labels()[0]));
+    CHECK(all_images(held).values<float>()[0] == static_cast<float>(held.labels()[0]));
     fewer = held.labels();
     all.insert(all.end(), fewer.begin(), fewer.end());
     std::ranges::sort(all);

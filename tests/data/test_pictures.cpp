@@ -3,13 +3,17 @@
 #include <turbojpeg.h>
 
 #include <filesystem>
+#include <set>
 
+#include "data/images/augmentation.hpp"
 #include "data/images/picture_file.hpp"
 #include "data/images/picture_folder.hpp"
+#include "data/json.hpp"
 #include "data/option_error.hpp"
 #include "tests/support/arrays.hpp"
 #include "tests/support/idx.hpp"
 #include "tests/support/process.hpp"
+#include "train/model.hpp"
 
 // Folders of PNG and JPEG files.
 namespace tapestry {
@@ -78,17 +82,39 @@ TEST_SUITE_BEGIN("pictures");
 
 TEST_CASE_FIXTURE(TemporaryFolder, "pictures: the pixels of a PNG and a JPEG file") {
   write("gray", png(2, PNG_FORMAT_GRAY, {0, 51, 102, 255}));
-  CHECK(doubles(read_picture(path("gray"))) == doubles(image_of({0, 0.2f, 0.4f, 1}, {2, 2})));
+  CHECK(doubles(read_picture(path("gray"), 1)) == doubles(image_of({0, 0.2f, 0.4f, 1}, {2, 2})));
   write("color", png(3, PNG_FORMAT_RGB, {255, 0, 0, 0, 255, 0, 0, 0, 255}));
-  CHECK(doubles(read_picture(path("color"))) ==
+  CHECK(doubles(read_picture(path("color"), 1)) ==
         doubles(image_of({0.299f * 255 / 255, 0.587f * 255 / 255, 0.114f * 255 / 255}, {1, 3})));
   // Black that is transparent, half transparent in linear light, and opaque, over white.
   write("clear", png(3, PNG_FORMAT_GA, {0, 0, 0, 255, 255, 255}));
-  CHECK(doubles(read_picture(path("clear"))) == std::vector<double>{1, 0, 1});
+  CHECK(doubles(read_picture(path("clear"), 1)) == std::vector<double>{1, 0, 1});
   write("jpeg", jpeg(16, 8, {100, 100, 100}));
-  const Array flat = read_picture(path("jpeg"));
-  CHECK(flat.shape() == Shape{8, 16});
+  const Array flat = read_picture(path("jpeg"), 1);
+  CHECK(flat.shape() == Shape{1, 8, 16});
   for (const double pixel : doubles(flat)) CHECK(pixel == doctest::Approx(100.0 / 255));
+
+  // In color: planes of red, green and blue.
+  const Array planes = read_picture(path("color"), 3);
+  CHECK(planes.shape() == Shape{3, 1, 3});
+  CHECK(doubles(planes) == std::vector<double>{1, 0, 0, 0, 1, 0, 0, 0, 1});
+  CHECK(doubles(read_picture(path("clear"), 3)) == std::vector<double>{1, 0, 1, 1, 0, 1, 1, 0, 1});
+  write("red", jpeg(16, 8, {255, 0, 0}));
+  const std::vector<double> red = doubles(read_picture(path("red"), 3));
+  REQUIRE(red.size() == 3 * 8 * 16);
+  for (std::size_t i = 0; i < red.size(); ++i) {
+    const double expected = i < 8 * 16 ? 1 : 0;
+    CHECK(std::abs(red[i] - expected) < 0.02);
+  }
+  CHECK(doubles(fitted(planes, 1, 1)) == std::vector<double>{0, 1, 0});  // the pixel in the middle
+
+  CHECK(is_colored(path("color")));
+  CHECK(is_colored(path("jpeg")));  // three equal planes are colors to the header
+  CHECK(!is_colored(path("gray")));
+  CHECK(!is_colored(path("clear")));
+  CHECK(!is_colored(path("none")));
+  write("text", "no picture");
+  CHECK(!is_colored(path("text")));
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "pictures: damaged and foreign files are refused in one line") {
@@ -109,7 +135,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "pictures: damaged and foreign files are refu
       {huge, "100000 x 100000 pixels; expected at most 64000000"}};
   for (const auto& [content, expected] : cases) {
     write("picture", content);
-    const std::string error = error_of([&] { read_picture(path("picture")); });
+    const std::string error = error_of([&] { read_picture(path("picture"), 1); });
     CHECK_MESSAGE(error.find(expected) != std::string::npos, expected, ": ", error);
     CHECK(error.find('\n') == std::string::npos);
   }
@@ -117,7 +143,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "pictures: damaged and foreign files are refu
 
 TEST_CASE("pictures: a fitted pixel is the mean of the area that it covers") {
   const auto fit = [](const Array& image, std::int64_t height, std::int64_t width) {
-    return doubles(fitted(image, height, width));
+    return doubles(fitted(image.reshaped({1, image.dim(0), image.dim(1)}), height, width));
   };
   const Array four = image_of({0, 4, 8, 12, 4, 8, 12, 16}, {2, 4});
   CHECK(fit(four, 2, 4) == doubles(four));
@@ -126,8 +152,7 @@ TEST_CASE("pictures: a fitted pixel is the mean of the area that it covers") {
   CHECK(fit(four, 2, 2) == std::vector<double>{4, 8, 8, 12});
   const Array three = image_of({0, 6, 12}, {1, 3});
   CHECK(fit(three, 1, 1) == std::vector<double>{6});
-  const std::vector<double> two =
-      doubles(fitted(image_of({0, 0, 0, 6, 6, 6, 12, 12, 12}, {3, 3}), 2, 2));
+  const std::vector<double> two = fit(image_of({0, 0, 0, 6, 6, 6, 12, 12, 12}, {3, 3}), 2, 2);
   for (int i = 0; i < 4; ++i) CHECK(two[i] == doctest::Approx(i < 2 ? 2 : 10));
   CHECK(fit(image_of({1, 2, 3, 4}, {2, 2}), 4, 4) ==
         std::vector<double>{1, 1, 2, 2, 1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4});
@@ -138,14 +163,14 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folder
   CHECK(folder.classes == std::vector<std::string>{"hund", "müde Katze"});
   CHECK(folder.ignored == 1);
   const PictureSplits splits =
-      read_pictures(folder, {.height = 4, .width = 4, .validation_share = 0.25});
+      read_pictures(folder, {.size = {.height = 4, .width = 4}, .validation_share = 0.25});
   CHECK(splits.train.size() == 15);
   CHECK(splits.validation.size() == 5);  // 2 and 3: a quarter of each class
   CHECK(std::ranges::count(splits.validation.labels(), 0) == 2);
   CHECK(!splits.test);
   for (const ImageDataset* split : {&splits.train, &splits.validation})
     for (std::int64_t i = 0; i < split->size(); ++i)
-      CHECK(doubles(split->images())[i * 16] ==
+      CHECK(doubles(split->batch(std::array{i}).inputs)[0] ==
             doctest::Approx((split->labels()[i] == 0 ? 240 : 10) / 255.0));
 
   fs::create_directories(path("splits"));
@@ -158,8 +183,9 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folder
   REQUIRE(divided.test.size() == 12);
   CHECK(divided.test[0].label == 1);  // the number that the class has in the training
   fs::rename(path("splits/test/müde Katze"), path("splits/test/maus"));
-  CHECK(error_of([&] { list_pictures(path("splits")); }).find("a class that was not trained") !=
-        std::string::npos);
+  CHECK(error_of([&] {
+          list_pictures(path("splits"));
+        }).find("maus: not one of the classes hund, müde Katze") != std::string::npos);
 
   const auto refuses = [&](const std::string& name, const std::string& expected) {
     const std::string error = error_of([&] { list_pictures(path(name)); });
@@ -199,6 +225,52 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folder
   CHECK(!is_picture_folder(path("nothing")));
 }
 
+TEST_CASE_FIXTURE(PictureFixture,
+                  "pictures: those beyond the cache are read again, with the same bits") {
+  const PictureFolder folder = list_pictures(path("all"));
+  const auto read = [&](std::int64_t bytes) {
+    return read_pictures(folder,
+                         {.size = {.channels = 3, .height = 4, .width = 4}, .cache_bytes = bytes});
+  };
+  const PictureSplits all = read(1 << 20), some = read(5 * 3 * 16 * sizeof(float)), one = read(1);
+  const auto data_of = [](const ImageDataset& images) { return doubles(all_images(images)); };
+  for (const PictureSplits* fewer : {&some, &one}) {
+    CHECK(data_of(fewer->train) == data_of(all.train));
+    CHECK(fewer->train.labels() == all.train.labels());
+    CHECK(data_of(fewer->validation) == data_of(all.validation));
+    Checksum kept, read_again;
+    all.train.add_to(kept);
+    fewer->train.add_to(read_again);
+    CHECK(kept.value() == read_again.value());
+  }
+  fs::remove(folder.train.back().path);
+  CHECK_THROWS_AS(data_of(one.train), InputError);
+}
+
+TEST_CASE("pictures: an augmented image is mirrored and shifted, with zeros where it was") {
+  const ImageSize size{.channels = 2, .height = 2, .width = 3};
+  const std::vector<double> pixels{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  const std::int64_t B = 200;
+  std::vector<double> many;
+  for (std::int64_t i = 0; i < B; ++i) many.insert(many.end(), pixels.begin(), pixels.end());
+  const Array images = Array::of(std::vector<float>(many.begin(), many.end()), {B, 12});
+  Random random(1, Stream::dropout);
+  std::set<std::vector<double>> seen;
+  const Array flipped = augmented(images, size, {.flip = true}, random);
+  for (std::int64_t i = 0; i < B; ++i) seen.insert(doubles(flipped.select({i})));
+  CHECK(seen == std::set<std::vector<double>>{pixels, {3, 2, 1, 6, 5, 4, 9, 8, 7, 12, 11, 10}});
+
+  seen.clear();
+  const Array shifted = augmented(images, size, {.shift = 1}, random);
+  for (std::int64_t i = 0; i < B; ++i) seen.insert(doubles(shifted.select({i})));
+  CHECK(seen.size() == 9);
+  CHECK(seen.contains({0, 1, 2, 0, 4, 5, 0, 7, 8, 0, 10, 11}));   // to the right
+  CHECK(seen.contains({4, 5, 6, 0, 0, 0, 10, 11, 12, 0, 0, 0}));  // up
+
+  Random again(1, Stream::dropout);
+  CHECK(doubles(augmented(images, size, {.flip = true}, again)) == doubles(flipped));
+}
+
 TEST_CASE_FIXTURE(PictureFixture, "pictures: train, evaluate and classify from the command line") {
   write("mine.toml", "base = \"lenet\"\n[train]\nsteps = 40\nbatch_size = 8\n");
   const std::string config = path("mine.toml"), data = "data.path=" + path("all"),
@@ -214,13 +286,31 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: train, evaluate and classify from t
   const Finished trained = tapestry_run({"train", config, "--out", run, "--set", data,
                                          "data.image_size=16", "data.skip_broken=true"});
   CHECK(trained.err == "");
-  check_prints(trained, {"2 classes: hund, müde Katze", "1 broken file left out", "1 other file"});
+  check_prints(trained, {"16 x 16 color pixels; 2 classes: hund, müde Katze",
+                         "1 broken file left out", "1 other file"});
+  const std::string kept = read_bytes(run + "/config.toml");
+  CHECK(kept.find("class_names = [\"hund\", \"müde Katze\"]") != std::string::npos);
+  CHECK(kept.find("color = \"rgb\"") != std::string::npos);
   check_prints(tapestry_run({"eval", run}), {"accuracy"});
   const std::string cat = path("all/müde Katze/3.png");
   fs::rename(path("all"), path("gone"));  // a model classifies pictures without its data
   const std::string moved = path("gone/müde Katze/3.png");
   check_prints(tapestry_run({"sample", run, "--image", moved, "--image", path("gone/hund/1.JPG")}),
                {moved + ": müde Katze ", "1.JPG: hund "});
+  const JsonValue said =
+      JsonValue::parse(tapestry_run({"sample", run, "--image", moved, "--json"}).out);
+  CHECK(said["images"][0]["file"] == moved);
+  CHECK(said["images"][0]["class"] == "müde Katze");
+  CHECK(said["images"][0]["probabilities"].size() == 2);
+  const std::vector<std::string> files{moved, path("gone/hund/1.JPG")};
+  const Model model(run);
+  const Matrix pictures = model.read_pictures(files);
+  CHECK(pictures.rows == 2);
+  CHECK(pictures.columns == model.channels() * model.height() * model.width());
+  const Matrix classes = model.classify(pictures.values);
+  CHECK(classes.row(0)[1] > 0.5);
+  CHECK(classes.row(1)[0] > 0.5);
+  CHECK(classes.row(0)[1] == said["images"][0]["probabilities"]["müde Katze"].get<float>());
   check_fails(tapestry_run({"sample", run, "--image", cat}), {cat});
   check_fails(tapestry_run({"sample", run, "--image", moved, "--index", "1"}), {"--index"});
 }
@@ -236,7 +326,39 @@ TEST_CASE_FIXTURE(PictureFixture, "bug: latent of pictures without classes crash
   CHECK(read_bytes(path("codes.csv")).find(",all,") != std::string::npos);
   must(tapestry_run({"report", run}));
   must(tapestry_run({"sample", run, "--image", picture, "--out", path("again.png")}));
-  CHECK(read_picture(path("again.png")).size() > 2 * 8 * 8);
+  CHECK(is_colored(path("again.png")));  // as JPEG files are
+  CHECK(read_picture(path("again.png"), 3).size() > 3 * 2 * 8 * 8);
+  const JsonValue codes =
+      JsonValue::parse(must(tapestry_run({"sample", run, "--image", picture, "--json"})).out);
+  CHECK(codes["images"][0]["code"].size() == 2);
+  CHECK(codes["images"][0]["mse"] > 0);
+}
+
+TEST_CASE_FIXTURE(PictureFixture, "pictures: transformer, convolutions and autoencoder in color") {
+  const std::string data = "data.path=" + path("all");
+  for (const char* config : {"clothes-vit", "clothes-cnn", "clothes-vae"}) {
+    CAPTURE(config);
+    const bool is_vae = std::string(config) == "clothes-vae";
+    const Words common{"--set",          data,           "data.image_size=8",
+                       "data.flip=true", "data.shift=1", "data.image_cache=1"};
+    Words checked{"gradcheck", config}, trained{"train", config, "--out", path(config), "--quiet"};
+    for (Words* words : {&checked, &trained}) {
+      words->insert(words->end(), common.begin(), common.end());
+      words->insert(words->end(), {"train.batch_size=4", "model.activation=gelu"});
+      if (is_vae) words->insert(words->end(), {"model.channels=[2]", "model.hidden=[4]"});
+      if (!is_vae) words->push_back("data.class_weights=balanced");
+    }
+    trained.insert(trained.end(), {"train.steps=6", "train.eval_every=3", "optim.warmup_steps=0"});
+    if (!is_vae) must(tapestry_run(checked));
+    must(tapestry_run(trained));
+    check_prints(must(tapestry_run({"eval", path(config)})), {"loss"});
+    must(tapestry_run({"report", path(config)}));
+    must(tapestry_run({"export", path(config), "--format", "onnx", "--out",
+                       path(std::string("onnx-") + config + (is_vae ? "" : ".onnx"))}));
+  }
+  const std::string page = read_bytes(path("clothes-cnn/report.html"));
+  CHECK(page.find("Images and predictions") != std::string::npos);
+  CHECK(page.find("<figcaption>image 0: prediction ") != std::string::npos);
 }
 
 TEST_SUITE_END();

@@ -32,7 +32,7 @@ void write_three(const Model& model, const std::string& prompt) {
 // Prints the latent code of an image of a square.
 void encode(const Model& model) {
   const auto height = model.height(), width = model.width();
-  std::vector<float> image(height * width);
+  std::vector<float> image(model.channels() * height * width);
   for (auto y = height / 4; y < height * 3 / 4; ++y)
     for (auto x = width / 4; x < width * 3 / 4; ++x) image[y * width + x] = 1;
   const Matrix means = model.encode(image).means;

@@ -60,7 +60,8 @@ const RegisterFuzzTarget idx("idx", [](std::string_view bytes) {
 });
 
 const RegisterFuzzTarget picture("picture", [](std::string_view bytes) {
-  fitted(read_picture(written_file("picture", bytes)), 7, 5);
+  const std::string path = written_file("picture", bytes);
+  fitted(read_picture(path, is_colored(path) ? 3 : 1), 7, 5);
 });
 
 }  // namespace

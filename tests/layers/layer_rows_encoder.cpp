@@ -56,6 +56,16 @@ std::vector<LayerRow> encoder_layers() {
                                                .readout = readout},
                                               r),
                             noisy, {images}));
+  rows.push_back(make_row("VisionTransformer: color",
+                          VisionTransformer({.channels_in = 2,
+                                             .height = 4,
+                                             .width = 6,
+                                             .patch = 2,
+                                             .classes = 3,
+                                             .layers = 1,
+                                             .block = block},
+                                            r),
+                          noisy, {pixels({2, 48})}));
   for (const auto& [norm, name] :
        {std::pair{WindowNorm::instance, "instance"}, {WindowNorm::last, "last"}})
     for (const std::int64_t layers : {0, 1})

@@ -377,7 +377,7 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
       {"multi-head attention: 3 heads do not divide width 4", [&] { MultiHeadMemory(4, 3, r); }},
       {"vision transformer: patches of 5 × 5 do not tile images of 28 × 28",
        [&] { VisionTransformer({.patch = 5}, r); }},
-      {"vision transformer: images (2, 783); expected (B, 28 · 28)",
+      {"vision transformer: images (2, 783); expected (B, 1 · 28 · 28)",
        [&] {
          VisionTransformer({.layers = 1}, r).forward(Array::zeros({2, 783}));
        }},

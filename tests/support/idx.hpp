@@ -6,9 +6,17 @@
 #include <filesystem>
 #include <string>
 
+#include "data/images/images.hpp"
 #include "tests/support/process.hpp"
 
 namespace tapestry {
+
+// Returns the pixels of all images, (N, F).
+inline Array all_images(const ImageDataset& images) {
+  std::vector<std::int64_t> examples(images.size());
+  for (std::size_t i = 0; i < examples.size(); ++i) examples[i] = static_cast<std::int64_t>(i);
+  return images.batch(examples).inputs;
+}
 
 inline std::string big_endian(std::uint32_t value) {
   std::string bytes;

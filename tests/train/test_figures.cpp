@@ -125,6 +125,10 @@ TEST_CASE("figures: a grid of pictures is a PNG alone, with a dark pixel between
   CHECK(byte(19) == 2 * (2 * 5 + 1) + 1);  // the width and the height, of the header
   CHECK(byte(23) == 2 * (2 * 4 + 1) + 1);
   CHECK_THROWS_AS(render(grid, Format::svg), std::invalid_argument);
+  const auto color_type = [](const std::string& file) { return static_cast<int>(file[25]); };
+  CHECK(color_type(png) == 0);  // gray
+  CHECK(color_type(render(PictureGrid{.images = Array::full({1, 3, 2, 2}, 1)}, Format::png)) == 2);
+  CHECK_THROWS_AS(to_png({.images = Array::full({1, 2, 2, 2}, 1)}), std::invalid_argument);
   CHECK(formats_of(Scatter{}) == std::vector<Format>{Format::png, Format::svg});
 }
 

@@ -7,6 +7,7 @@
 
 #include "autograd/buffer_pool.hpp"
 #include "data/images/images.hpp"
+#include "tests/support/idx.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "train/model.hpp"
@@ -27,8 +28,12 @@ void train_small(const RunFixture& fixture, const std::string& config, const std
        small(task, kind) + more);
 }
 
+Array clothes(std::int64_t count, SyntheticSplit split) {
+  return all_images(make_clothes(count, 1, split));
+}
+
 std::vector<float> some_images(std::int64_t count) {
-  const Array images = make_clothes(count, 1, SyntheticSplit::test).images();
+  const Array images = clothes(count, SyntheticSplit::test);
   return {images.values<float>().begin(), images.values<float>().end()};
 }
 
@@ -187,7 +192,7 @@ TEST_CASE_FIXTURE(RunFixture, "model: encodes images as `tapestry latent` does, 
 }
 
 TEST_CASE_FIXTURE(RunFixture, "model: classes and forecasts, as `tapestry sample` shows them") {
-  const Array images = make_clothes(10, 1, SyntheticSplit::validation).images();
+  const Array images = clothes(10, SyntheticSplit::validation);
   for (const auto& [config, kind] :
        {std::pair{"clothes-vit", "transformer"}, {"lenet", "convolutional"}}) {
     CAPTURE(config);

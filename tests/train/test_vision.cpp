@@ -7,6 +7,7 @@
 #include "layers/models/vision_transformer.hpp"
 #include "tests/support/idx.hpp"
 #include "tests/support/process.hpp"
+#include "train/tasks/classification.hpp"
 
 // Image patches: how they are cut, what the transformer on them sees, and the task.
 namespace tapestry {
@@ -19,11 +20,27 @@ TEST_SUITE_BEGIN("vision");
 TEST_CASE("vision: squares are cut row by row, and hold their pixels row by row") {
   std::vector<float> counted(24);
   for (std::size_t i = 0; i < counted.size(); ++i) counted[i] = static_cast<float>(i);
-  const Array squares = cut_squares(Array::of(counted, {1, 24}), 6, 2).value();  // 4 rows of 6
+  const Array squares =
+      cut_squares(Array::of(counted, {1, 24}), {.height = 4, .width = 6, .patch = 2}).value();
   CHECK(squares.shape() == Shape{1, 6, 4});
   const std::vector<float> wanted = {0,  1,  6,  7,  2,  3,  8,  9,  4,  5,  10, 11,
                                      12, 13, 18, 19, 14, 15, 20, 21, 16, 17, 22, 23};
   CHECK(std::ranges::equal(squares.values<float>(), wanted));
+  // Of two channels of 2 × 6 pixels, each square has both, one after the other.
+  const Array two = cut_squares(Array::of(counted, {1, 24}),
+                                {.channels_in = 2, .height = 2, .width = 6, .patch = 2})
+                        .value();
+  CHECK(two.shape() == Shape{1, 3, 8});
+  const std::vector<float> first = {0, 1, 6, 7, 12, 13, 18, 19};
+  CHECK(std::ranges::equal(two.values<float>().first(8), first));
+}
+
+TEST_CASE("vision: balanced weights make every class count the same in the objective") {
+  CHECK(balanced_weights({0, 0, 0, 2}, 3) == std::vector<double>{4 / 9.0, 0, 4 / 3.0});
+  const Tensor logits(Array::of<double>({0, std::log(3), 1, 1, 5, 5}, {3, 2}));
+  const Array targets = Array::of<std::int32_t>({1, 0, ignored_target}, {3});
+  const Tensor loss = weighted_cross_entropy(logits, targets, {0.5, 2});
+  CHECK(loss.item() == doctest::Approx(2 * std::log(4.0 / 3) + 0.5 * std::log(2.0)));
 }
 
 TEST_CASE("vision: without positions, the order of the patches says nothing") {
@@ -86,7 +103,8 @@ TEST_CASE("vision: learns an IDX folder's images, names them, and shows what it 
        {"large/train-images-idx3-ubyte", "bytes 8 to 15", "images of 6 x 6", "found 9 x 9"}},
       {"train clothes-vit --out new data.path=small",
        {"model.patch = 4 (default): does not divide images of 6 × 6 pixels"}},
-      {"train clothes-vit --out new data.path=none", {"image files are missing", "no folder"}},
+      {"train clothes-vit --out new data.path=none",
+       {"the training images are missing", "no folder"}},
       {"train clothes-vit --out new data.class_names=a", {"expected 10 names"}},
       {"sample mean --index 6", {"--index 6", "0 to 5"}},
       {"attention mean --index -1", {"--index", "0"}}};

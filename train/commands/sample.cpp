@@ -20,6 +20,7 @@ class ShowSamples final : public Command {
         "--out", out_,
         "file to write: a text, or for a figure NAME.png, NAME.svg, NAME.csv, or NAME for all "
         "(default: print a text, and write a figure into RUN)");
+    arguments.flag("--json", json_, "print one JSON object, and write no figure");
   }
 
   int run() override {
@@ -27,13 +28,16 @@ class ShowSamples final : public Command {
     use_machine_as(trained.config);
     expect_not_of_a_run(out_);
     Sample sample = spec_of(trained.config).samples.show(*trained.task, typed_);
-    if (sample.stream && out_.empty()) {
+    expect_input(!json_ || out_.empty(), "--json: not used with --out; redirect the output");
+    if (sample.stream && out_.empty() && !json_) {
       show_as_it_comes(sample.stream);
       return 0;
     }
     if (!sample.figure) expect_text_file(out_);
     if (sample.stream) sample.stream([&](std::string_view piece) { sample.text += piece; });
-    if (sample.figure)
+    if (json_)
+      print_json(sample);
+    else if (sample.figure)
       write(sample.name, sample.text, *sample.figure);
     else if (out_.empty())
       say("{}", sample.text);
@@ -43,6 +47,13 @@ class ShowSamples final : public Command {
   }
 
  private:
+  static void print_json(const Sample& sample) {
+    expect_input(!sample.json.is_null() || !sample.figure,
+                 "--json: these samples are a picture; give --image FILE or leave --json out");
+    const JsonValue text{{"text", sample.text}};
+    say("{}\n", (sample.json.is_null() ? text : sample.json).dump());
+  }
+
   void write(const std::string& name, const std::string& csv, const Figure& figure) const {
     const std::string out = out_.empty() ? in_run(run_, name, figure) : out_;
     csv.empty() ? write_figure(out, figure) : write_table_and_figure(out, csv, figure);
@@ -51,6 +62,7 @@ class ShowSamples final : public Command {
   std::string run_, adapter_, out_;
   TypedOptions typed_;
   std::vector<std::string> overrides_;
+  bool json_ = false;
 };
 
 const RegisterCommand<ShowSamples> sample_command("sample", "show samples of a trained model");

@@ -287,6 +287,13 @@ const Config::Entry& Config::entry(const std::string& name) const {
   return found->second;
 }
 
+void Config::detect(const std::string& name, Value value) {
+  Entry& found = entries_.at(name);
+  if (found.value != found.key.fallback) return;
+  found.value = std::move(value);
+  found.origin = "data.path";
+}
+
 bool Config::has(const std::string& key) const {
   const auto found = entries_.find(key);
   return found != entries_.end() && found->second.unused.empty();

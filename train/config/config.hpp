@@ -131,6 +131,15 @@ class Config {
   void set(const Key<T>& key, T value) {
     entries_.at(key.name).value = std::move(value);
   }
+  // Sets a key to a value that was found in the data, if the config does not set the key.
+  template <class T>
+  void detect(const Key<T>& key, T value) {
+    detect(key.name, Value(std::move(value)));
+  }
+  template <class Enum>
+  void detect(const Choice<Enum>& key, Enum value) {
+    detect(key.name, Value(key.name_of(value)));
+  }
 
   // Throws InputError unless `holds`: "file:line:column: key = value: message".
   template <class... Args>
@@ -164,11 +173,12 @@ class Config {
   struct Entry {
     KeyInfo key;
     Value value;
-    std::string origin;    // "default", "--set" or file:line:column
+    std::string origin;    // "default", "data.path" (detected), "--set" or file:line:column
     int layer = 0;         // 0: default; then the documents, the last base first, and --set
     std::string unused{};  // why it is unused: "is not used with …"
   };
   const Entry& entry(const std::string& name) const;
+  void detect(const std::string& name, Value value);
   std::vector<const Condition*> unmet(const KeyInfo& key) const;
   void drop_unused_settings();
   template <class Written>

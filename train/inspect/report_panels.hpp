@@ -33,7 +33,7 @@ struct ReadExample {
   };
   std::vector<Expectation> expectations{};
   // For an image: weights are (H, T, T), of `extra_tokens`, then of the patches, row by row.
-  Array image{};  // (height, width) float32, 0 black and 1 white
+  Array image{};  // (C, height, width) float32, 0 black and 1 white; C: 1 gray, 3 color
   std::int64_t patch_rows = 0, patch_columns = 0, extra_tokens = 0;
 };
 struct ReadExamples {
@@ -61,7 +61,7 @@ struct LatentSpace {
   std::vector<std::string> class_names{};
   std::vector<std::int32_t> classes{};  // N
   Array codes{};                        // (N, Z) float32
-  Array images{}, reconstructions{};    // (M, height, width) of the first M, 0 black and 1 white
+  Array images{}, reconstructions{};    // (M, C, height, width) of the first M, 0 black, 1 white
   Decoder decoder{};
 };
 
@@ -123,8 +123,15 @@ struct TablePanel {
   std::vector<std::vector<double>> shares{};
 };
 
+// Images (N, C, height, width) float32 in [0, 1], each with a label below it.
+struct LabeledPictures {
+  std::string title{}, caption{};
+  Array images{};
+  std::vector<std::string> labels{};  // N
+};
+
 using ReportPanel = std::variant<ReadExamples, LatentSpace, Translations, ForecastWindows,
-                                 PlacedGraphs, RecallByAge, TablePanel>;
+                                 PlacedGraphs, RecallByAge, TablePanel, LabeledPictures>;
 using ReportPanels = std::vector<ReportPanel>;
 
 }  // namespace tapestry

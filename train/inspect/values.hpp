@@ -11,6 +11,7 @@
 
 #include "autograd/array.hpp"
 #include "autograd/check.hpp"
+#include "data/json.hpp"
 #include "train/plot/figure.hpp"
 
 // Values that tasks return to show a trained model. report_panels.hpp has others.
@@ -26,6 +27,7 @@ struct Sample {
   std::function<void(const TextSink& write)> stream{};
   std::optional<Figure> figure{};
   std::string name = "samples";  // default file name
+  JsonValue json{};              // the sample for programs; null: an object with `text`
 };
 
 // A function that returns the text of any number of token ids. The task must outlive it.

@@ -51,7 +51,8 @@ struct Scatter {
   std::vector<Cloud> clouds{};
 };
 
-// Images (N, H, W) float32 in [0, 1], 0 black, row by row in a grid of `columns`.
+// Images (N, H, W), or (N, C, H, W) with C = 1 (gray) or 3 (red, green, blue), float32 in [0, 1],
+// 0 black, row by row in a grid of `columns`.
 struct PictureGrid {
   Array images{};
   std::int64_t columns = 1;

@@ -338,23 +338,36 @@ std::string draw_by_gnuplot(const Figure& figure, Format format) {
   return bytes;
 }
 
-// Returns the whole grid (height, width), each pixel of an image enlarged to 2 x 2.
-Array joined(const PictureGrid& pictures) {
+// Pixels as a PNG stores them, row by row: one byte each, or three for red, green and blue.
+struct PixelBytes {
+  std::int64_t height, width, channels;
+  std::vector<unsigned char> bytes{};
+};
+
+// Returns the whole grid, each pixel of an image enlarged to 2 x 2, with gray lines between images.
+PixelBytes joined(const PictureGrid& pictures) {
   constexpr std::int64_t enlarged = 2;
+  constexpr unsigned char line = 64;
   const auto& [images, columns] = pictures;
-  require(images.rank() == 3 && columns >= 1, "to_png: {} in {} columns", to_string(images.shape()),
-          columns);
-  const std::int64_t N = images.dim(0), H = enlarged * images.dim(1), W = enlarged * images.dim(2);
-  const std::int64_t rows = (N + columns - 1) / columns;
-  Array grid = Array::full({rows * (H + 1) + 1, columns * (W + 1) + 1}, 0.25);
+  const int rank = images.rank();
+  const std::int64_t C = rank == 4 ? images.dim(1) : 1;
+  require((rank == 3 || rank == 4) && (C == 1 || C == 3) && columns >= 1,
+          "to_png: {} in {} columns; expected images (N, H, W) or (N, C, H, W)",
+          to_string(images.shape()), columns);
+  const std::int64_t N = images.dim(0), h = images.dim(rank - 2), w = images.dim(rank - 1);
+  const std::int64_t H = enlarged * h, W = enlarged * w, rows = (N + columns - 1) / columns;
+  PixelBytes grid{.height = rows * (H + 1) + 1, .width = columns * (W + 1) + 1, .channels = C};
+  grid.bytes.assign(grid.height * grid.width * C, line);
   const auto from = images.values<float>();
-  const auto to = grid.mutable_values<float>();
   for (std::int64_t i = 0; i < N; ++i)
     for (std::int64_t y = 0; y < H; ++y) {
       const std::int64_t row = i / columns * (H + 1) + 1 + y, column = i % columns * (W + 1) + 1;
-      const float* pixels = from.data() + (i * images.dim(1) + y / enlarged) * images.dim(2);
       for (std::int64_t x = 0; x < W; ++x)
-        to[row * grid.dim(1) + column + x] = pixels[x / enlarged];
+        for (std::int64_t c = 0; c < C; ++c) {
+          const float value = from[((i * C + c) * h + y / enlarged) * w + x / enlarged];
+          grid.bytes[(row * grid.width + column + x) * C + c] =
+              static_cast<unsigned char>(std::lround(std::clamp(value, 0.0F, 1.0F) * 255));
+        }
     }
   return grid;
 }
@@ -373,21 +386,19 @@ Array attention_colors(const Array& weights) {
 }
 
 std::string to_png(const PictureGrid& grid) {
-  const Array picture = joined(grid);
-  std::vector<unsigned char> pixels;
-  for (float value : picture.values<float>())
-    pixels.push_back(static_cast<unsigned char>(std::lround(std::clamp(value, 0.0F, 1.0F) * 255)));
+  const PixelBytes pixels = joined(grid);
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
-  image.height = static_cast<png_uint_32>(picture.dim(0));
-  image.width = static_cast<png_uint_32>(picture.dim(1));
-  image.format = PNG_FORMAT_GRAY;
+  image.height = static_cast<png_uint_32>(pixels.height);
+  image.width = static_cast<png_uint_32>(pixels.width);
+  image.format = pixels.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
   png_alloc_size_t size = 0;
   std::string bytes;
-  bool written = png_image_write_get_memory_size(image, size, 0, pixels.data(), 0, nullptr) != 0;
+  bool written =
+      png_image_write_get_memory_size(image, size, 0, pixels.bytes.data(), 0, nullptr) != 0;
   bytes.resize(size);
-  written = written && png_image_write_to_memory(&image, bytes.data(), &size, 0, pixels.data(), 0,
-                                                 nullptr) != 0;
+  written = written && png_image_write_to_memory(&image, bytes.data(), &size, 0,
+                                                 pixels.bytes.data(), 0, nullptr) != 0;
   if (!written) throw std::runtime_error(fmt::format("png: {}", image.message));
   return bytes;
 }

@@ -7,6 +7,9 @@
 #include "autograd/array.hpp"
 #include "autograd/counted.hpp"
 #include "autograd/dry_run.hpp"
+#include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/reduce.hpp"
+#include "autograd/ops/softmax.hpp"
 
 namespace tapestry {
 
@@ -27,6 +30,29 @@ MetricSum accuracy(const Array& logits, const Array& targets) {
   for (std::size_t i = 0; i < said.size(); ++i)
     if (wanted[i] != ignored_target) right += {static_cast<double>(said[i] == wanted[i]), 1};
   return right;
+}
+
+std::vector<double> balanced_weights(const std::vector<std::int32_t>& labels, std::int64_t V) {
+  std::vector<double> weights(V);
+  for (const std::int32_t label : labels) ++weights.at(label);
+  const double N = static_cast<double>(labels.size()), classes = static_cast<double>(V);
+  for (double& weight : weights) weight = weight > 0 ? N / (classes * weight) : 0;
+  return weights;
+}
+
+Tensor weighted_cross_entropy(const Tensor& logits, const Array& targets,
+                              const std::vector<double>& weights) {
+  const std::int64_t N = logits.dim(0), V = logits.dim(1);
+  require(std::ssize(weights) == V, "weighted_cross_entropy: {} weights for {} classes",
+          weights.size(), V);
+  Array factors = Array::zeros({N, V}, DType::float64);  // of log p
+  if (!is_dry_run())
+    for (std::int64_t i = 0; i < N; ++i) {
+      const std::int32_t target = targets.values<std::int32_t>()[i];
+      if (target != ignored_target)
+        factors.mutable_values<double>()[i * V + target] = -weights.at(target);
+    }
+  return sum(log_softmax(logits) * factors.to(logits.dtype()));
 }
 
 ClassPredictions class_predictions(const Array& logits, const Array& targets) {

@@ -13,6 +13,25 @@ std::vector<std::int32_t> likeliest(const Array& logits);
 // the highest score.
 MetricSum accuracy(const Array& logits, const Array& targets);
 
+// Weights of the classes in the objective of a training.
+enum class ClassWeights { none, balanced };
+namespace key {
+inline const Choice<ClassWeights> class_weights{
+    "data.class_weights",
+    ClassWeights::none,
+    "weights of classes in training; balanced: inversely proportional to their number of examples",
+    {{"none", ClassWeights::none}, {"balanced", ClassWeights::balanced}}};
+}  // namespace key
+
+// Returns N / (V · n_c), the weight of each of V classes with n_c of N labels, whose mean over the
+// labels is 1; 0 for a class without labels.
+std::vector<double> balanced_weights(const std::vector<std::int32_t>& labels, std::int64_t V);
+
+// Returns the cross-entropy in nats, weighted by each target's class and summed over the targets
+// (N), int32, without ignored_target: logits (N, V), V weights.
+Tensor weighted_cross_entropy(const Tensor& logits, const Array& targets,
+                              const std::vector<double>& weights);
+
 // The prediction of a classifier for one example of a split.
 struct ClassPrediction {
   std::int64_t example = 0;

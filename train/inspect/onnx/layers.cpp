@@ -148,7 +148,7 @@ Value forward(const TransposedConvolution2d& layer, const Value& x, const Planes
 
 Value forward(const ConvolutionStack& layer, const Value& x) {
   const Within module(x, layer.path());
-  Value y = reshape(x, {0, 1, layer.options.height, layer.options.width});
+  Value y = reshape(x, {0, layer.options.channels_in, layer.options.height, layer.options.width});
   for (const Convolution2d& convolution : layer.layers)
     y = activate(layer.options.activation, forward(convolution, y));
   return reshape(y, {0, stack_features(layer.options)});
@@ -164,7 +164,7 @@ Value forward(const TransposedConvolutionStack& layer, const Value& x) {
     if (i > 0) y = activate(layer.options.activation, y);
     y = forward(layer.layers[i], y, planes[from], planes[from - 1]);
   }
-  return reshape(y, {0, layer.options.height * layer.options.width});
+  return reshape(y, {0, planes.front().size()});
 }
 
 }  // namespace tapestry::onnx

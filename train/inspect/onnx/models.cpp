@@ -114,10 +114,10 @@ Value expected_image(const Vae& model, const Value& z) {
 
 Value forward(const VisionTransformer& model, const Value& images) {
   const Within module(images, model.path());
-  const std::int64_t P = model.options.patch;
+  const std::int64_t C = model.options.channels_in, P = model.options.patch;
   const std::int64_t rows = model.options.height / P, columns = model.options.width / P;
-  const Value cut = reshape(images, {0, rows, P, columns, P});
-  const Value squares = reshape(transpose(cut, {0, 1, 3, 2, 4}), {0, rows * columns, P * P});
+  const Value cut = reshape(images, {0, C, rows, P, columns, P});
+  const Value squares = reshape(transpose(cut, {0, 2, 4, 1, 3, 5}), {0, rows * columns, C * P * P});
   const Value x = forward(model.patches, squares);
   const bool first = model.options.readout == Readout::class_token;
   return forward(model.head, first ? squeeze(slice(x, 1, 0, 1), 1) : mean(x, 1));

@@ -33,7 +33,8 @@ struct Posterior {
 Posterior encode(const Vae& model, const Value& x);      // (B, F)
 Value expected_image(const Vae& model, const Value& z);  // (B, Z) -> (B, F)
 
-Value forward(const VisionTransformer& model, const Value& images);  // (B, H · W) -> (B, classes)
+Value forward(const VisionTransformer& model,
+              const Value& images);  // (B, C · H · W) -> (B, classes)
 Value forward(const ConvolutionalClassifier& model, const Value& images);  // the same
 Value forward(const Forecaster& model, const Value& x);  // (B, T, M) -> (B, horizon, M)
 

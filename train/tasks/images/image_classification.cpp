@@ -76,15 +76,18 @@ std::vector<KeyInfo> image_classification_keys() {
   all.insert(all.end(),
              {network_kind, stages, kernel, blocks, padding, pool, norm_groups, linear_layers});
   for (KeyInfo& key : image_keys()) all.push_back(std::move(key));
+  all.push_back(key::class_weights);
   return all;
 }
 
 VisionTransformerOptions transformer_options_of(const Config& config, const ImageData& images) {
   const std::int64_t side = config[patch];
-  config.expect(images.height() % side == 0 && images.width() % side == 0, patch,
-                "does not divide images of {} × {} pixels", images.height(), images.width());
-  return {.height = images.height(),
-          .width = images.width(),
+  const auto [C, H, W] = images.size();
+  config.expect(H % side == 0 && W % side == 0, patch, "does not divide images of {} × {} pixels",
+                H, W);
+  return {.channels_in = C,
+          .height = H,
+          .width = W,
           .patch = side,
           .classes = std::ssize(images.class_names()),
           .layers = config[key::layers],
@@ -94,8 +97,10 @@ VisionTransformerOptions transformer_options_of(const Config& config, const Imag
 
 ConvolutionalClassifierOptions convolutional_options(const Config& config,
                                                      const ImageData& images) {
-  const ConvolutionalClassifierOptions options{.height = images.height(),
-                                               .width = images.width(),
+  const auto [C, H, W] = images.size();
+  const ConvolutionalClassifierOptions options{.channels_in = C,
+                                               .height = H,
+                                               .width = W,
                                                .classes = std::ssize(images.class_names()),
                                                .channels = config[stages],
                                                .kernel = config[kernel],
@@ -118,7 +123,7 @@ ConvolutionalClassifierOptions convolutional_options(const Config& config,
   const Planes last = features_of(options);
   config.expect(last.height >= 1 && last.width >= 1, stages,
                 "{} leave nothing of images of {} × {} pixels; give fewer",
-                counted(std::ssize(options.channels), "stage"), images.height(), images.width());
+                counted(std::ssize(options.channels), "stage"), H, W);
   return options;
 }
 
@@ -169,6 +174,7 @@ TaskSpec image_classification_spec() {
           .describe = image_classifier_description,
           .keys = image_classification_keys(),
           .make = make_task_of<ImageClassification>,
+          .detect = detect_images,
           .recognize = recognize_classes,
           .metrics = classification_metrics(),
           .samples = image_classification_samples(),
@@ -183,7 +189,11 @@ const RegisterTask registered_image_classification(image_classification_spec);
 }  // namespace
 
 ImageClassification::ImageClassification(const TaskSetup& setup)
-    : data_(setup), network_(make_image_network(setup.config, data_)) {}
+    : data_(setup), network_(make_image_network(setup.config, data_)) {
+  if (setup.needs_data && setup.config[key::class_weights] == ClassWeights::balanced)
+    class_weights_ =
+        balanced_weights(data_.splits().train.labels(), std::ssize(data_.class_names()));
+}
 
 Module& ImageClassification::model() {
   return std::visit([](Module& model) -> Module& { return model; }, network_);
@@ -194,9 +204,11 @@ Tensor ImageClassification::logits(const Tensor& images, Random* noise) const {
 }
 
 Loss ImageClassification::loss(const Batch& batch, const Pass& pass) {
-  const Tensor scores = logits(batch.inputs, pass.training ? pass.noise : nullptr);
+  const Tensor scores = logits(data_.inputs(batch, pass), pass.training ? pass.noise : nullptr);
   const Tensor total = cross_entropy(scores, batch.targets, {.mean = false});
-  return {total,
+  return {pass.training && !class_weights_.empty()
+              ? weighted_cross_entropy(scores, batch.targets, class_weights_)
+              : total,
           {{"loss", {total.item(), batch.count}},
            {"accuracy", accuracy(scores.value(), batch.targets)}}};
 }

@@ -31,6 +31,7 @@ class ImageClassification final : public Task {
  private:
   ImageData data_;
   Network network_;
+  std::vector<double> class_weights_;  // empty: all are 1
 };
 
 Inspector<Sample> image_classification_samples();

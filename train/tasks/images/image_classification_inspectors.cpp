@@ -24,13 +24,14 @@ const Key<std::int64_t> count = count_option(10);
 const Key<std::string> classified_image =
     image_option("PNG or JPEG file to classify, instead of validation images");
 
-// Returns "cat.png: cat 0.98, dog 0.02" for each of the files, with at most three classes.
-std::string classified(ImageClassification& task, const std::vector<std::string>& paths) {
+// Returns the probabilities of the classes for each of the files: as text, "cat.png: cat 0.98, dog
+// 0.02" with at most three classes, and all of them as JSON.
+Sample classified(ImageClassification& task, const std::vector<std::string>& paths) {
   const Array logits = task.logits(task.data().pictures(paths)).value();
   const Array all = softmax(logits).value().to(DType::float32);
   const std::vector<std::string>& names = task.data().class_names();
   const std::size_t shown = std::min<std::size_t>(3, names.size());
-  std::string text;
+  Sample sample{.json = {{"images", JsonValue::array()}}};
   for (std::size_t file = 0; file < paths.size(); ++file) {
     const auto of_file = all.values<float>().subspan(file * names.size(), names.size());
     std::vector<std::size_t> order(names.size());
@@ -39,9 +40,14 @@ std::string classified(ImageClassification& task, const std::vector<std::string>
     std::vector<std::string> likely;
     for (std::size_t i = 0; i < shown; ++i)
       likely.push_back(fmt::format("{} {:.2f}", names[order[i]], of_file[order[i]]));
-    text += fmt::format("{}: {}\n", printable(paths[file]), fmt::join(likely, ", "));
+    sample.text += fmt::format("{}: {}\n", printable(paths[file]), fmt::join(likely, ", "));
+    JsonValue probabilities;
+    for (const std::size_t one : order) probabilities[names[one]] = of_file[one];
+    sample.json["images"].push_back({{"file", printable(paths[file])},
+                                     {"class", names[order[0]]},
+                                     {"probabilities", probabilities}});
   }
-  return text;
+  return sample;
 }
 
 // Returns "image 3: trousers 0.98  right" for each image from --index on.
@@ -50,7 +56,7 @@ Sample sample(ImageClassification& task, const Options& options) {
   for (const KeyInfo* other :
        {&static_cast<const KeyInfo&>(index_of_first), &static_cast<const KeyInfo&>(count)})
     expect_input(!own || !options.is_set(*other), "--{}: not used with --image", other->name);
-  if (own) return {.text = classified(task, options.texts(classified_image))};
+  if (own) return classified(task, options.texts(classified_image));
   const std::int64_t first = options[index_of_first];
   const Batch batch = task.data().validation(first, options[count]);
   const std::vector<std::string>& names = task.data().class_names();
@@ -78,15 +84,21 @@ AttentionMaps attention(ImageClassification& task, const Options& options) {
   const Batch batch = task.data().validation(options[index_of_first], 1);
   AttentionRecorder recorder;
   model->forward(batch.inputs);
-  const Tensor image =
-      Tensor(Array::full({1, 1}, 1)) -
-      reshape(batch.inputs, {task.data().height(), task.data().width()});  // 0 is white
+  const auto [C, H, W] = task.data().size();
+  const Tensor gray = mean(reshape(batch.inputs, {C, H, W}), {0});
+  const Tensor image = Tensor(Array::full({1, 1}, 1)) - gray;  // 0 is white
   AttentionMaps maps = attention_maps(recorder, {});
   for (AttentionMap& map : maps) {
     map.weights = weights_of_patches(*model, map.weights);
     map.image = image.value();
   }
   return maps;
+}
+
+std::string title_of(const ClassPrediction& one, const std::vector<std::string>& names) {
+  return fmt::format("image {}: prediction {} {:.2f}, {}", one.example, names[one.predicted],
+                     one.probability,
+                     one.is_right() ? "right" : "wrong: target " + names[one.target]);
 }
 
 // Returns the attention between all tokens of one image.
@@ -96,16 +108,13 @@ ReadExample read(ImageClassification& task, const VisionTransformer& model,
   const Batch batch = images.batch(std::array{prediction.example});
   model.forward(batch.inputs);
   const std::vector<std::string>& names = task.data().class_names();
+  const auto [C, H, W] = images.image_size();
   const std::int64_t side = model.options.patch;
-  ReadExample example{
-      .title = fmt::format(
-          "image {}: prediction {} {:.2f}, {}", prediction.example, names[prediction.predicted],
-          prediction.probability,
-          prediction.is_right() ? "right" : "wrong: target " + names[prediction.target]),
-      .image = batch.inputs.reshaped({model.options.height, model.options.width}),
-      .patch_rows = model.options.height / side,
-      .patch_columns = model.options.width / side,
-      .extra_tokens = model.options.readout == Readout::class_token ? 1 : 0};
+  ReadExample example{.title = title_of(prediction, names),
+                      .image = batch.inputs.reshaped({C, H, W}),
+                      .patch_rows = model.options.height / side,
+                      .patch_columns = model.options.width / side,
+                      .extra_tokens = model.options.readout == Readout::class_token ? 1 : 0};
   std::vector<std::string> labels;
   if (example.extra_tokens == 1) labels.emplace_back("class token");
   for (std::int64_t row = 0; row < example.patch_rows; ++row)
@@ -124,37 +133,46 @@ Inspector<Sample> image_classification_samples() {
 Inspector<AttentionMaps> image_classification_attention() { return {{index_of_first}, &attention}; }
 
 // Returns panels of the confusion matrix of the test split, or of the validation split if there is
-// none, and of a transformer's attention to the most confident errors and to some other images.
+// none, and of the most confident errors and some other images, with a transformer's attention.
 ReportPanels image_classification_panels(ImageClassification& task) {
-  constexpr std::ptrdiff_t most_wrong = 4, most_shown = 6;
+  const auto* transformer = std::get_if<VisionTransformer>(&task.network());
+  const std::ptrdiff_t most_wrong = transformer ? 4 : 12, most_shown = transformer ? 6 : 16;
   const ImageDataset* test = task.data().test();
   const ImageDataset& images = test ? *test : task.data().splits().validation;
   ClassPredictions all = class_predictions(
       images, 256, [&](const Batch& batch) { return task.logits(batch.inputs).value(); });
   const TablePanel matrix = confusion_matrix(all, task.data().class_names());
-  const auto* transformer = std::get_if<VisionTransformer>(&task.network());
-  if (!transformer) return {matrix};
   sort_errors_first(all);
   const auto right = std::ranges::find_if(all, &ClassPrediction::is_right);
   all.erase(all.begin() + std::min(most_wrong, right - all.begin()), right);
   all.resize(std::min(most_shown, std::ssize(all)));
-  ReadExamples read_images{.caption =
-                               "The most confident errors, and other images that the model "
-                               "was not trained on. Point at a patch to see its attention "
-                               "in each layer and head."};
-  for (const ClassPrediction& one : all)
-    read_images.examples.push_back(read(task, *transformer, images, one));
-  return {read_images, matrix};
+  const std::string caption =
+      "The most confident errors, and other images that the model was not trained on.";
+  if (transformer) {
+    ReadExamples read_images{.caption = caption +
+                                        " Point at a patch to see its attention in each layer and "
+                                        "head."};
+    for (const ClassPrediction& one : all)
+      read_images.examples.push_back(read(task, *transformer, images, one));
+    return {read_images, matrix};
+  }
+  LabeledPictures pictures{.title = "Images and predictions", .caption = caption};
+  std::vector<std::int64_t> examples;
+  for (const ClassPrediction& one : all) {
+    examples.push_back(one.example);
+    pictures.labels.push_back(title_of(one, task.data().class_names()));
+  }
+  const auto [C, H, W] = images.image_size();
+  pictures.images = images.batch(examples).inputs.reshaped({std::ssize(examples), C, H, W});
+  return {pictures, matrix};
 }
 
 onnx::Models image_classification_graphs(ImageClassification& task) {
-  const std::int64_t H = task.data().height(), W = task.data().width();
+  const auto [C, H, W] = task.data().size();
   const auto& class_names = task.data().class_names();
   auto graph = std::make_shared<onnx::Graph>("model", "What images show.");
-  const onnx::Value images = graph->input({.name = "images",
-                                           .shape = {"batch", H, W},
-                                           .help = "grayscale from 0 (black) to 1 (white)"});
-  const onnx::Value flat = onnx::reshape(images, {0, H * W});
+  const onnx::Value images = graph->input(onnx_images(task.data().size(), "from 0 (black) to 1"));
+  const onnx::Value flat = onnx::reshape(images, {0, C * H * W});
   graph->output(
       {.name = "logits",
        .shape = {"batch", std::ssize(class_names)},

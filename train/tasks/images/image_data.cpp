@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 #include <set>
 
@@ -17,17 +18,12 @@
 namespace tapestry {
 namespace {
 
-// A checkpoint's metadata that has the names of the folders of pictures, one per line.
-constexpr const char* folder_classes = "classes";
-
-// Returns the names of the classes, which are known only for synthetic images and folders.
+// Returns the names of the classes: those of the config, or of a folder of pictures; else, as in
+// runs of earlier versions, those of the synthetic images, or digits.
 std::vector<std::string> class_names_of(const Config& config,
                                         const std::optional<PictureFolder>& folder) {
   std::vector<std::string> names = config[key::class_names];
-  config.expect(!folder || names.empty() || names.size() == folder->classes.size(),
-                key::class_names, "expected {}, one for each folder of pictures",
-                counted(folder ? std::ssize(folder->classes) : 0, "name"));
-  if (folder && names.empty()) return folder->classes;
+  if (names.empty() && folder) return folder->classes;
   for (int label = 0; config[key::class_names].empty() && label < garment_classes; ++label)
     names.push_back(config[key::data_path].empty() ? garment_name(label) : fmt::to_string(label));
   for (const std::string& name : names)
@@ -62,7 +58,7 @@ ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
   ImageTaskSplits drawn{part(key::training_images, SyntheticSplit::train),
                         part(key::test_images, SyntheticSplit::validation),
                         part(key::test_images, SyntheticSplit::test)};
-  const std::int64_t height = drawn.train.height(), width = drawn.train.width();
+  const auto [channels, height, width] = drawn.train.image_size();
   expect_input(options.height == 0 || (height == options.height && width == options.width),
                "the synthetic clothes have {} x {} pixels, but this model was trained on {} x {}; "
                "give its images with --set data.path=FOLDER",
@@ -70,27 +66,49 @@ ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
   return drawn;
 }
 
-// Returns the pictures of data.path, or only their classes if a trained model needs no data;
-// nothing if the images are none of a folder of pictures.
-std::optional<PictureFolder> picture_folder(const TaskSetup& setup) {
-  std::vector<std::string> trained;
-  const auto kept = setup.metadata.find(folder_classes);
-  if (kept != setup.metadata.end()) {
-    std::string_view lines = kept->second;
-    while (const auto name = next_line(lines)) trained.emplace_back(*name);
-  }
-  const std::string& path = setup.config[key::data_path];
-  if (setup.needs_data && !path.empty() && is_picture_folder(path))
-    return list_pictures(path, trained);
-  if (kept == setup.metadata.end()) return std::nullopt;
-  return PictureFolder{.classes = trained};
+// Returns the pictures of data.path; nothing if the images are none of a folder of pictures.
+std::optional<PictureFolder> picture_folder(const Config& config) {
+  const std::string& path = config[key::data_path];
+  if (path.empty() || !is_picture_folder(path)) return std::nullopt;
+  return list_pictures(path, config[key::class_names]);
+}
+
+bool has_color(const PictureFolder& folder) {
+  return std::ranges::any_of(
+      folder.train, [](const PictureFolder::Picture& picture) { return is_colored(picture.path); });
 }
 
 }  // namespace
 
 std::vector<KeyInfo> image_keys() {
-  return {key::training_images, key::test_images, key::image_validation_fraction,
-          key::class_names,     key::image_size,  key::skip_broken};
+  return {key::training_images,
+          key::test_images,
+          key::image_validation_fraction,
+          key::class_names,
+          key::image_size,
+          key::color,
+          key::skip_broken,
+          key::image_cache,
+          key::flip,
+          key::shift};
+}
+
+void detect_images(Config& config) {
+  const std::string& path = config[key::data_path];
+  const bool is_named = !config[key::class_names].empty();
+  const bool has_mode = config[key::color] != ColorMode::detected;
+  std::error_code unseen;
+  if (path.empty() || (is_named && has_mode) || !std::filesystem::exists(path, unseen)) return;
+  if (const std::optional<PictureFolder> folder = picture_folder(config)) {
+    config.detect(key::class_names, folder->classes);
+    if (!has_mode)
+      config.detect(key::color, has_color(*folder) ? ColorMode::rgb : ColorMode::grayscale);
+  } else if (!is_named) {
+    const std::int32_t classes = count_classes(path);
+    std::vector<std::string> names;
+    for (std::int32_t label = 0; label < classes; ++label) names.push_back(fmt::to_string(label));
+    config.detect(key::class_names, names);
+  }
 }
 
 namespace {
@@ -122,9 +140,9 @@ void recognize_pictures(Recognized& found, const std::string& path) {
   std::int64_t smallest = 64, broken = 0;
   std::set<std::pair<std::int64_t, std::int64_t>> sizes;
   for (std::int64_t i = 0; i < looked_at; ++i) try {
-      const Array picture = read_picture(folder.train[i * N / looked_at].path);
-      sizes.insert({picture.dim(0), picture.dim(1)});
-      smallest = std::min({smallest, picture.dim(0), picture.dim(1)});
+      const Array picture = read_picture(folder.train[i * N / looked_at].path, 1);
+      sizes.insert({picture.dim(1), picture.dim(2)});
+      smallest = std::min({smallest, picture.dim(1), picture.dim(2)});
     } catch (const InputError& error) {
       if (++broken == 1) found.problems.emplace_back(error.what());
     }
@@ -136,6 +154,7 @@ void recognize_pictures(Recognized& found, const std::string& path) {
                  {"test pictures", std::ssize(folder.test)},
                  {"classes", std::ssize(folder.classes)},
                  {"class names", list_briefly(folder.classes)},
+                 {"colors", has_color(folder)},
                  {"sizes", std::ssize(sizes)},
                  {"height", smallest},
                  {"width", smallest}};
@@ -156,32 +175,36 @@ void recognize_images(Recognized& found, const std::string& path) {
   if (is_picture_folder(path)) return recognize_pictures(found, path);
   constexpr std::int32_t most_classes = 256;  // a label is one byte
   const ImageSplits images = load_images(path, {.classes = most_classes});
-  std::vector<std::int64_t> counts;
-  for (const ImageDataset* split : {&images.train, &images.test})
-    for (const std::int32_t label : split->labels()) {
-      if (label >= std::ssize(counts)) counts.resize(label + 1);
-      counts[label] += split == &images.train;
-    }
+  std::vector<std::int64_t> counts(count_classes(path));
+  for (const std::int32_t label : images.train.labels()) ++counts[label];
   found.facts = {{"training images", images.train.size()},
-                 {"test images", images.test.size()},
-                 {"height", images.train.height()},
-                 {"width", images.train.width()},
+                 {"test images", images.test ? images.test->size() : 0},
+                 {"height", images.train.image_size().height},
+                 {"width", images.train.image_size().width},
                  {"classes", std::ssize(counts)}};
   std::vector<std::string> names(counts.size());
   for (std::size_t label = 0; label < names.size(); ++label) names[label] = fmt::to_string(label);
-  if (names.size() != garment_classes)
-    found.settings.push_back({key::class_names.name, names, "one name per class"});
   set_training(found, counts, names, true);
 }
 
-ImageData::ImageData(const TaskSetup& setup)
-    : config_(setup.config),
-      folder_(picture_folder(setup)),
-      class_names_(class_names_of(config_, folder_)) {
-  if (!setup.metadata.empty()) {
-    height_ = std::stoll(kept_value(setup.metadata, "height"));
-    width_ = std::stoll(kept_value(setup.metadata, "width"));
+onnx::Described onnx_images(const ImageSize& size, const std::string& range) {
+  onnx::Described images{.name = "images", .shape = {"batch", size.height, size.width}};
+  images.help = (size.channels == 1 ? "gray values " : "red, green and blue ") + range;
+  if (size.channels > 1) images.shape.insert(images.shape.begin() + 1, size.channels);
+  return images;
+}
+
+ImageData::ImageData(const TaskSetup& setup) : config_(setup.config) {
+  if (setup.metadata.empty()) {
+    detect_images(config_);
+  } else {
+    size_.height = std::stoll(kept_value(setup.metadata, "height"));
+    size_.width = std::stoll(kept_value(setup.metadata, "width"));
+    if (const auto channels = setup.metadata.find("channels"); channels != setup.metadata.end())
+      size_.channels = std::stoll(channels->second);
   }
+  if (setup.needs_data) folder_ = picture_folder(config_);
+  class_names_ = class_names_of(config_, folder_);
   if (!setup.needs_data) return;
   // A plan needs only the shapes of synthetic images.
   const DryRun without_values(setup.assumes_text && config_[key::data_path].empty());
@@ -190,37 +213,38 @@ ImageData::ImageData(const TaskSetup& setup)
 
 const ImageTaskSplits& ImageData::splits() {
   if (splits_) return *splits_;
+  if (!folder_) folder_ = picture_folder(config_);  // if the model was made without its data
   const bool is_synthetic = config_[key::data_path].empty();
   const ImageOptions options{.classes = static_cast<std::int32_t>(class_names_.size()),
-                             .height = height_,
-                             .width = width_};
+                             .height = size_.height,
+                             .width = size_.width};
   splits_.emplace(is_synthetic ? draw(config_, options)
                   : folder_    ? read_folder()
                                : read(config_, options));
-  height_ = splits_->train.height();
-  width_ = splits_->train.width();
+  const ImageSize found = splits_->train.image_size();
+  config_.expect(size_.height == 0 || found == size_, key::data_path,
+                 "has images of {} channels; expected {}, as in the training", found.channels,
+                 size_.channels);
+  size_ = found;
+  if (!is_synthetic) describe(*splits_);
   return *splits_;
 }
 
 ImageTaskSplits ImageData::read_folder() {
-  // A trained model that was constructed without data has only the classes.
-  if (folder_->train.empty()) folder_ = list_pictures(config_[key::data_path], folder_->classes);
-  const std::int64_t size = config_[key::image_size];
-  const PictureOptions options{.height = height_ != 0 ? height_ : size,
-                               .width = width_ != 0 ? width_ : size,
+  const std::int64_t side = config_[key::image_size];
+  ImageSize size{
+      .channels = config_[key::color] == ColorMode::rgb ? 3 : 1, .height = side, .width = side};
+  if (size_.height != 0) size = size_;
+  const PictureOptions options{.size = size,
                                .skip_broken = config_[key::skip_broken],
-                               .validation_share = config_[key::image_validation_fraction]};
+                               .validation_share = config_[key::image_validation_fraction],
+                               .cache_bytes = config_[key::image_cache] << 20};
   PictureSplits pictures = with_keys(
       config_,
       {{"size", key::image_size, "set it to fit all pictures to one size, such as 32"},
        {"broken", key::skip_broken, "set it to true to leave out such files"},
        {"share", key::image_validation_fraction, "change the value, or give more pictures"}},
       [&] { return read_pictures(*folder_, options); });
-  remark_ = fmt::format(
-      "pictures: {} for training, {} for validation, {} for test; {} x {} gray pixels; {}: {}",
-      pictures.train.size(), pictures.validation.size(), pictures.test ? pictures.test->size() : 0,
-      pictures.train.height(), pictures.train.width(),
-      counted(std::ssize(class_names_), "class", "classes"), fmt::join(class_names_, ", "));
   if (pictures.skipped > 0)
     remark_ += fmt::format("; {} left out", counted(pictures.skipped, "broken file"));
   if (folder_->ignored > 0)
@@ -228,17 +252,38 @@ ImageTaskSplits ImageData::read_folder() {
   return {std::move(pictures.train), std::move(pictures.validation), std::move(pictures.test)};
 }
 
+// Puts the splits, size and classes before what was said about the files.
+void ImageData::describe(const ImageTaskSplits& splits) {
+  remark_ =
+      fmt::format(
+          "images: {} for training, {} for validation, {} for test; {} x {} {} pixels; {}: {}",
+          splits.train.size(), splits.validation.size(), splits.test ? splits.test->size() : 0,
+          size_.height, size_.width, size_.channels == 1 ? "gray" : "color",
+          counted(std::ssize(class_names_), "class", "classes"), fmt::join(class_names_, ", ")) +
+      remark_;
+}
+
 ImageData::Metadata ImageData::metadata() const {
-  Metadata metadata{{"height", std::to_string(height_)}, {"width", std::to_string(width_)}};
-  if (folder_) metadata[folder_classes] = fmt::format("{}", fmt::join(folder_->classes, "\n"));
+  Metadata metadata{{"height", std::to_string(size_.height)},
+                    {"width", std::to_string(size_.width)}};
+  if (size_.channels > 1) metadata["channels"] = std::to_string(size_.channels);
   return metadata;
 }
 
+Array ImageData::inputs(const Batch& batch, const Pass& pass) const {
+  const Augmentation options{.flip = config_[key::flip], .shift = config_[key::shift]};
+  if (!pass.training || !pass.noise || !options.is_any()) return batch.inputs;
+  return augmented(batch.inputs.to(DType::float32), size_, options, *pass.noise)
+      .to(batch.inputs.dtype());
+}
+
 Array ImageData::pictures(const std::vector<std::string>& paths) const {
-  Array images({std::ssize(paths), height_ * width_});
+  Array images({std::ssize(paths), size_.values()});
   auto to = images.mutable_values<float>().begin();
-  for (const std::string& path : paths)
-    to = std::ranges::copy(fitted(read_picture(path), height_, width_).values<float>(), to).out;
+  for (const std::string& path : paths) {
+    const Array image = fitted(read_picture(path, size_.channels), size_.height, size_.width);
+    to = std::ranges::copy(image.values<float>(), to).out;
+  }
   return images;
 }
 

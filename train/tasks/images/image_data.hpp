@@ -2,12 +2,16 @@
 
 #include <optional>
 
+#include "data/images/augmentation.hpp"
 #include "data/images/images.hpp"
 #include "data/images/picture_folder.hpp"
 #include "train/config/keys.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
+
+// Channels of the pictures of a folder.
+enum class ColorMode { detected, grayscale, rgb };
 
 // The keys of images, synthetic or from data.path, and of their classes.
 namespace key {
@@ -30,13 +34,32 @@ inline const Key<double> image_validation_fraction{
 inline const Key<std::vector<std::string>> class_names{
     "data.class_names",
     {},
-    "names of classes 0, 1, …; empty: those of the synthetic images or folders, or 0 to 9",
+    "names of classes 0, 1, …, for pictures those of their folders; empty: as found in the data",
     {.may_change_on_resume = true}};
 inline const Key<std::int64_t> image_size{
     "data.image_size",
     0,
     "height and width in pixels to which pictures of a folder are fitted; 0: all have one size",
     {.low = 0, .high = 4096, .used_if = {data_path.is_not("")}}};
+inline const Choice<ColorMode> color{
+    "data.color",
+    ColorMode::detected,
+    "read pictures of a folder as gray values or as red, green and blue; auto: rgb if the file of "
+    "any training picture has colors",
+    {{"auto", ColorMode::detected}, {"grayscale", ColorMode::grayscale}, {"rgb", ColorMode::rgb}},
+    {data_path.is_not("")}};
+inline const Key<std::int64_t> image_cache{
+    "data.image_cache",
+    1024,
+    "MiB of decoded pictures of a folder that are kept in memory; others are read in every epoch",
+    {.low = 1, .high = 1e6, .does_not_affect_result = true, .used_if = {data_path.is_not("")}}};
+inline const Key<bool> flip{"data.flip", false,
+                            "mirror every second training image, chosen at random, left to right"};
+inline const Key<std::int64_t> shift{
+    "data.shift",
+    0,
+    "largest random shift of a training image in pixels, in each direction",
+    {.low = 0, .high = 4096}};
 inline const Key<bool> skip_broken{"data.skip_broken",
                                    false,
                                    "leave out pictures of a folder that cannot be read",
@@ -46,9 +69,17 @@ inline const Key<bool> skip_broken{"data.skip_broken",
 
 std::vector<KeyInfo> image_keys();
 
+// Detects the classes of images and, for pictures of a folder, whether they have colors, as
+// TaskSpec::detect does. Leaves what a missing path determines.
+void detect_images(Config& config);
+
 // Sets the facts of the images at a path, and the keys that read them, as classes and splits.
 // Throws InputError if they are not images.
 void recognize_images(Recognized& found, const std::string& path);
+
+// Returns the description of images (batch, height, width), or (batch, 3, height, width) in color,
+// in an ONNX graph.
+onnx::Described onnx_images(const ImageSize& size, const std::string& range);
 
 // The splits of a task on images.
 struct ImageTaskSplits {
@@ -66,11 +97,10 @@ class ImageData {
 
   // Reads or generates the images at the first call; a trained model does not need them.
   const ImageTaskSplits& splits();
-  std::int64_t height() const { return height_; }
-  std::int64_t width() const { return width_; }
+  const ImageSize& size() const { return size_; }
   const std::vector<std::string>& class_names() const { return class_names_; }
   Metadata metadata() const;
-  // Returns what a folder of pictures contains, on one line; "" for other images.
+  // Returns what was found at data.path, on one line; "" for synthetic images.
   const std::string& remark() const { return remark_; }
   const ImageDataset* test() { return splits().test ? &*splits().test : nullptr; }
 
@@ -78,18 +108,22 @@ class ImageData {
   // --index if there are none.
   Batch validation(std::int64_t first, std::int64_t count);
 
-  // Returns picture files as inputs of the model: (files, pixels). Throws InputError as
-  // read_picture() does.
+  // Returns the inputs of a batch, changed at random in training as the config says.
+  Array inputs(const Batch& batch, const Pass& pass) const;
+
+  // Returns picture files as inputs of the model: (files, F). Throws InputError as read_picture()
+  // does.
   Array pictures(const std::vector<std::string>& paths) const;
 
  private:
   ImageTaskSplits read_folder();
+  void describe(const ImageTaskSplits& splits);
 
   Config config_;
   std::optional<PictureFolder> folder_;
   std::vector<std::string> class_names_;
   std::string remark_;
-  std::int64_t height_ = 0, width_ = 0;
+  ImageSize size_{};  // height 0: not known yet
   std::optional<ImageTaskSplits> splits_;
 };
 

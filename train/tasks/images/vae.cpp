@@ -61,8 +61,10 @@ std::vector<KeyInfo> vae_keys() {
 
 Vae make_vae(const Config& config, const ImageData& images) {
   config.expect(!config[hidden].empty(), hidden, "expected at least one layer");
-  const VaeOptions options{.height = images.height(),
-                           .width = images.width(),
+  const auto [C, H, W] = images.size();
+  const VaeOptions options{.channels_in = C,
+                           .height = H,
+                           .width = W,
                            .channels = config[channels],
                            .hidden = config[hidden],
                            .latent = config[latent],
@@ -96,6 +98,7 @@ TaskSpec vae_spec() {
       .describe = description,
       .keys = vae_keys(),
       .make = make_task_of<VaeTask>,
+      .detect = detect_images,
       .recognize = recognize_for_vae,
       .metrics = {{.name = "loss",
                    .unit = "nats",
@@ -132,8 +135,9 @@ VaeTask::VaeTask(const TaskSetup& setup)
     : config_(setup.config), data_(setup), model_(make_vae(config_, data_)) {}
 
 Loss VaeTask::loss(const Batch& batch, const Pass& pass) {
-  const Vae::Elbo elbo = pass.noise != nullptr ? model_.elbo(batch.inputs, *pass.noise)
-                                               : model_.elbo(batch.inputs, pass.noise_of_examples);
+  const Array images = data_.inputs(batch, pass);
+  const Vae::Elbo elbo = pass.noise != nullptr ? model_.elbo(images, *pass.noise)
+                                               : model_.elbo(images, pass.noise_of_examples);
   const double recon = elbo.recon.item(), kl = elbo.kl.item(), w = weight_of_reconstruction();
   Loss loss{w * elbo.recon + weight_of_kl(pass) * elbo.kl,
             {{"loss", {w * recon + config_[beta] * kl, batch.count}}}};
@@ -154,7 +158,7 @@ double VaeTask::weight_of_reconstruction() const {
   const double w = config_[reconstruction_weight];
   return w == 0 ? 1
                 : w * static_cast<double>(config_[latent]) /
-                      static_cast<double>(model_.options.pixels());
+                      static_cast<double>(model_.options.values());
 }
 
 double VaeTask::weight_of_kl(const Pass& pass) const {

@@ -3,8 +3,11 @@
 #include <numeric>
 
 #include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/losses.hpp"
 #include "autograd/ops/matmul.hpp"
+#include "autograd/ops/reduce.hpp"
 #include "autograd/ops/shaping.hpp"
+#include "data/text/printable.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/plot/principal_components.hpp"
 #include "train/tasks/images/vae.hpp"
@@ -39,8 +42,8 @@ const Key<double> spread{"spread",
 // Returns images (N, F) as a grid of N pictures with `columns` per row.
 PictureGrid grid(const Tensor& images, const VaeOptions& size, std::int64_t columns) {
   const Array pixels = images.value().to(DType::float32);
-  const std::int64_t N = pixels.size() / size.pixels();
-  return {pixels.reshaped({N, size.height, size.width}), columns};
+  const std::int64_t N = pixels.size() / size.values();
+  return {pixels.reshaped({N, size.channels_in, size.height, size.width}), columns};
 }
 
 // Returns `steps` evenly spaced numbers from 0 to 1, (steps, 1).
@@ -53,7 +56,7 @@ Array equal_steps(std::int64_t steps) {
 
 // Returns how many images are computed together; fewer if they are large.
 std::int64_t at_once(const Vae& model) {
-  return std::max<std::int64_t>(1, (std::int64_t{1} << 18) / model.options.pixels());
+  return std::max<std::int64_t>(1, (std::int64_t{1} << 18) / model.options.values());
 }
 
 // Returns fn(x) of x (N, ...), computed for at most `most` rows at a time.
@@ -67,8 +70,15 @@ Array in_parts(const Tensor& x, std::int64_t most, Fn fn) {
 
 // Returns the mean of q(z | x), (N, Z) float32, for every image.
 Array latent_codes_of(const Vae& model, const ImageDataset& images) {
-  return in_parts(images.images(), at_once(model),
-                  [&](const Tensor& some) { return model.encode(some).mean; });
+  std::vector<std::int64_t> all(images.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<Tensor> codes;
+  for (std::span<const std::int64_t> left = all; !left.empty();) {
+    const auto some = left.first(std::min<std::size_t>(left.size(), at_once(model)));
+    codes.push_back(model.encode(images.batch(some).inputs).mean);
+    left = left.subspan(some.size());
+  }
+  return concat(codes, 0).value();
 }
 
 // Grids of pictures that a trained autoencoder makes from its latent space.
@@ -182,8 +192,26 @@ PictureGrid pictures_of(VaeTask& task, const Options& options) {
   throw_unhandled(kind);
 }
 
+// Returns the code of each picture file, the mean of q(z | x), and the mean squared error of its
+// reconstruction.
+JsonValue codes_of(VaeTask& task, const std::vector<std::string>& paths) {
+  JsonValue codes{{"images", JsonValue::array()}};
+  for (const std::string& path : paths) {
+    const Array x = task.data().pictures({path});
+    const Tensor z = task.model().encode(x).mean;
+    const Tensor error = mean(squared_error(task.model().expected_image(z), x));
+    const Array code = z.value().to(DType::float32);
+    codes["images"].push_back(
+        {{"file", printable(path)},
+         {"code", std::vector<float>(code.values<float>().begin(), code.values<float>().end())},
+         {"mse", error.item()}});
+  }
+  return codes;
+}
+
 Sample sample_images(VaeTask& task, const Options& options) {
   Sample sample{.figure = pictures_of(task, options)};
+  if (options.is_set(decoded_image)) sample.json = codes_of(task, options.texts(decoded_image));
   if (options.is_set(kind)) sample.name = kind.name_of(options[kind]);
   return sample;
 }
@@ -242,15 +270,15 @@ Decoder described(const Vae& model) {
 
 using onnx::Graph, onnx::Value;
 
-onnx::Described images_of(const VaeOptions& options, const std::string& help) {
-  return {.name = "images", .shape = {"batch", options.height, options.width}, .help = help};
+ImageSize size_of(const VaeOptions& options) {
+  return {options.channels_in, options.height, options.width};
 }
 
 std::shared_ptr<Graph> encoder_graph(const Vae& model) {
   const VaeOptions& options = model.options;
   auto graph = std::make_shared<Graph>("encoder", "Where images lie in the latent space.");
-  const Value images = graph->input(images_of(options, "grayscale from 0 (black) to 1 (white)"));
-  const onnx::Posterior found = onnx::encode(model, onnx::reshape(images, {0, options.pixels()}));
+  const Value images = graph->input(onnx_images(size_of(options), "from 0 (black) to 1"));
+  const onnx::Posterior found = onnx::encode(model, onnx::reshape(images, {0, options.values()}));
   const auto latent = [&](const std::string& name, const std::string& help) {
     return onnx::Described{.name = name, .shape = {"batch", options.latent}, .help = help};
   };
@@ -267,8 +295,11 @@ std::shared_ptr<Graph> decoder_graph(const Vae& model) {
   const Value z = graph->input({.name = "z",
                                 .shape = {"batch", options.latent},
                                 .help = "the mean of an image, or a draw from N(0, 1)"});
-  graph->output(images_of(options, "the mean of p(x | z): grayscale from 0 (black) to 1 (white)"),
-                onnx::reshape(onnx::expected_image(model, z), {0, options.height, options.width}));
+  const ImageSize size = size_of(options);
+  const Value images = onnx::expected_image(model, z);
+  graph->output(onnx_images(size, "the mean of p(x | z), from 0 (black) to 1"),
+                size.channels == 1 ? onnx::reshape(images, {0, size.height, size.width})
+                                   : onnx::reshape(images, {0, 3, size.height, size.width}));
   return graph;
 }
 
@@ -295,7 +326,7 @@ ReportPanels vae_panels(VaeTask& task) {
   const Vae& model = task.model();
   const ImageDataset* test = task.data().test();
   const ImageDataset& images = test ? *test : task.data().splits().validation;
-  const std::int64_t pixels = model.options.pixels();
+  const std::int64_t pixels = model.options.values();
   const std::int64_t N = std::min({images.size(), most_points, fitting(most_pixels, pixels),
                                    fitting(most_numbers, model.options.latent)});
   std::vector<std::int64_t> first(N);
@@ -305,7 +336,8 @@ ReportPanels vae_panels(VaeTask& task) {
   expect_finite(codes);
   first.resize(std::min({N, most_pictures, fitting(most_shown_pixels, pixels)}));
   const Array again = model.expected_image(codes.select(first)).value();
-  const Shape pictures{std::ssize(first), model.options.height, model.options.width};
+  const Shape pictures{std::ssize(first), model.options.channels_in, model.options.height,
+                       model.options.width};
   return {LatentSpace{.split = test ? "test" : "validation",
                       .class_names = task.data().class_names(),
                       .classes = {images.labels().begin(), images.labels().begin() + N},

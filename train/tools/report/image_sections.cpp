@@ -54,8 +54,8 @@ void add_decoder(const Decoder& decoder, Json& data) {
 // Returns a grid of images, each beside its reconstruction.
 PictureGrid in_pairs(const Array& images, const Array& again) {
   const std::int64_t M = std::min<std::int64_t>(images.dim(0), 32);
-  const std::int64_t F = images.dim(1) * images.dim(2);
-  Array both({2 * M, images.dim(1), images.dim(2)});
+  const std::int64_t F = images.size() / images.dim(0);
+  Array both({2 * M, images.dim(1), images.dim(2), images.dim(3)});
   for (std::int64_t i = 0; i < M; ++i)
     for (const auto& [place, from] : {std::pair{2 * i, &images}, std::pair{2 * i + 1, &again}})
       both.part(place * F, (place + 1) * F).copy_from(from->part(i * F, (i + 1) * F));
@@ -88,6 +88,17 @@ Json basis_of(const PrincipalComponents& components) {
 
 }  // namespace
 
+ReportSection section_of(const LabeledPictures& pictures) {
+  std::string html = "<div class=\"labeled\">\n";
+  for (std::size_t i = 0; i < pictures.labels.size(); ++i) {
+    const Array image = pictures.images.select({static_cast<std::int64_t>(i)});
+    html += fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n",
+                        html_pictures({.images = image}, pictures.labels[i]),
+                        html_text(pictures.labels[i]));
+  }
+  return {.title = pictures.title, .caption = pictures.caption, .fallback = html + "</div>\n"};
+}
+
 ReportSection section_of(const LatentSpace& space) {
   const std::int64_t N = space.codes.dim(0), Z = space.codes.dim(1);
   const PrincipalComponents components = principal_components(space.codes);
@@ -95,8 +106,9 @@ ReportSection section_of(const LatentSpace& space) {
       .script = "latent",
       .title = "Latent space",
       .caption = fmt::format("{} of the {} split.", counted(N, "image"), space.split)};
-  section.data = {{"height", space.images.dim(1)},
-                  {"width", space.images.dim(2)},
+  section.data = {{"channels", space.images.dim(1)},
+                  {"height", space.images.dim(2)},
+                  {"width", space.images.dim(3)},
                   {"class_names", as_labels(space.class_names)},
                   {"classes", as_integers(space.classes, {N})},
                   {"codes", as_floats(space.codes)},

@@ -54,7 +54,7 @@ std::string table_of(const std::vector<ReadExample::Expectation>& expectations) 
 // Returns as many of the pictures as fit into a page.
 PictureGrid fitting(const PictureGrid& grid) {
   constexpr std::int64_t most_pixels = 100'000;
-  const std::int64_t pixels = grid.images.dim(1) * grid.images.dim(2);
+  const std::int64_t pixels = grid.images.size() / grid.images.dim(0);
   std::vector<std::int64_t> first(
       std::min(grid.images.dim(0), std::max<std::int64_t>(1, most_pixels / pixels)));
   std::iota(first.begin(), first.end(), 0);
@@ -66,7 +66,8 @@ std::string fallback_of(const ReadExample& example) {
   std::string html = fmt::format("<p>{}</p>\n", html_text(example.title));
   const Array& image = example.image;
   if (!image.empty())
-    html += html_pictures({.images = image.reshaped({1, image.dim(0), image.dim(1)})}, "the image");
+    html += html_pictures({.images = image.reshaped({1, image.dim(0), image.dim(1), image.dim(2)})},
+                          "the image");
   if (!example.expectations.empty())
     html += html_details("Next-token probabilities", table_of(example.expectations));
   return html;

@@ -31,6 +31,7 @@ ReportSection section_of(const Translations& pairs);
 ReportSection section_of(const ForecastWindows& windows);
 ReportSection section_of(const PlacedGraphs& graphs);
 ReportSection section_of(const TablePanel& table);
+ReportSection section_of(const LabeledPictures& pictures);
 
 // Returns the section of samples of a training of `steps` steps (0: unknown). The last sample may
 // be a grid of pictures.

@@ -89,7 +89,7 @@
   // An image whose patches look at each other, and buttons for the tokens that are no patches.
   function imageView(example, map, choose) {
     const extra = example.extra_tokens ?? 0, {patch_rows: rows, patch_columns: columns} = example;
-    const {shape: [height, width], values: pixels} = arrayOf(example.image);
+    const {shape: [, height, width], values: pixels} = arrayOf(example.image);
     const image = picture(pixels, height, width), overlay = element('canvas');
     const canvas = element('canvas', {
       class: 'patches', tabindex: 0, role: 'application',

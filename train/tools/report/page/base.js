@@ -94,7 +94,8 @@ function slider(label, {min, max, step, value}, moved) {
   return made;
 }
 
-// Gray pixels (0 black, 255 white) of a height and width as an ImageData's canvas, a pixel each.
+// A canvas of pixels from 0 (black) to 255 (white): one plane of gray values, or planes of red, green
+// and blue, each height · width numbers.
 function picture(pixels, height, width) {
   const canvas = element('canvas', {class: 'pixels', width, height});
   paint(canvas, pixels, height, width);
@@ -102,9 +103,11 @@ function picture(pixels, height, width) {
 }
 
 function paint(canvas, pixels, height, width) {
-  const image = new ImageData(width, height);
-  for (let i = 0; i < pixels.length; ++i) {
-    image.data.fill(pixels[i], 4 * i, 4 * i + 3);
+  const image = new ImageData(width, height), plane = height * width;
+  const isGray = pixels.length === plane;
+  for (let i = 0; i < plane; ++i) {
+    for (let channel = 0; channel < 3; ++channel)
+      image.data[4 * i + channel] = pixels[isGray ? i : channel * plane + i];
     image.data[4 * i + 3] = 255;
   }
   canvas.getContext('2d').putImageData(image, 0, 0);

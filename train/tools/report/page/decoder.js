@@ -1,7 +1,7 @@
 'use strict';
 
 // The decoder of an autoencoder, from its weights: decoderOf(description) -> a function that maps
-// z (Z) to gray pixels (height · width) from 0 to 255. What it returns is overwritten by its next
+// z (Z) to pixels (channels · height · width) from 0 to 255. What it returns is overwritten by its next
 // call, since all its buffers are made once.
 
 const decoderOf = (() => {

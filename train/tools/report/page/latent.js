@@ -425,7 +425,7 @@
 
     // Pairs of an image and its reconstruction, each a button.
     gallery() {
-      const {height, width} = this.data, size = height * width;
+      const {channels, height, width} = this.data, size = channels * height * width;
       const part = (values, n) => picture(values.subarray(n * size, (n + 1) * size), height, width);
       this.pairs = Array.from({length: this.M}, (_, n) => element('button', {
         'type': 'button', 'class': 'pair', 'aria-pressed': 'false', 'hidden': n >= pairsAtFirst,
@@ -759,7 +759,7 @@
       this.hint.hidden = n < 0;
       this.redraw({});
       if (n < 0) return;
-      const {height, width} = this.data, size = height * width;
+      const {channels, height, width} = this.data, size = channels * height * width;
       this.hint.replaceChildren(element('span', {}, this.classNames[this.classes[n]]));
       if (n < this.M)
         this.hint.prepend(picture(this.pictures.values.subarray(n * size, (n + 1) * size), height,
