@@ -41,6 +41,34 @@ TEST_CASE_FIXTURE(CommandFolder, "init: images are classified, or encoded with -
 }
 
 TEST_CASE_FIXTURE(CommandFolder,
+                  "bug: init gave the reasons of all tasks, in more than two lines") {
+  write("names.csv", "time,value\n2020-01-01," + std::string(300, 'x') + "\n");
+  write("broken.jsonl", std::string(2000, '{'));
+  write("latin.txt", "caf\xe9\n");
+  write("binary", std::string(20, '\xff'));
+  write("shapes/train-images-idx3-ubyte", "no images");
+  write("folder/binary", "\xff");
+  const std::pair<const char*, std::vector<std::string>> rows[] = {
+      {"init names.csv",
+       {"expected a CSV of time series, a folder of images, text, names or",
+        "; as a CSV of time series: line 2: column value"}},
+      {"init broken.jsonl",
+       {"as conversations (JSONL): line 1: ", "; or add --task text to train on it as text"}},
+      {"init latin.txt", {"; as text: byte 3 (line 1): 0xe9 is not UTF-8"}},
+      {"init binary", {"; found a binary file that begins with ff ff ff ff ff ff ff ff"}},
+      {"init shapes",
+       {"; as a folder of images: image files are missing: expected train-images-idx3"}},
+      {"init folder", {"; found a folder of 1 entry (binary)"}},
+      {"init folder --task names", {"folder: as names: expected .txt files"}}};
+  for (const auto& [command, parts] : rows) {
+    const Finished refused = run(command);
+    CHECK(refused.status == 2);
+    CHECK(refused.err.size() <= 240);
+    check_says(refused.err, parts);
+  }
+}
+
+TEST_CASE_FIXTURE(CommandFolder,
                   "init: a training that does not fit into the memory is changed, "
                   "or no config is written" *
                       not_sanitized("the memory that is measured contains the sanitizer's")) {

@@ -22,11 +22,13 @@ struct ChosenSetting {
 struct Recognized {
   enum class Fit {
     refused,     // the task cannot read the data
-    on_request,  // it can, but the data look like those of another kind
+    similar,     // it cannot, but the data look like this kind
+    on_request,  // it can, but the data look like another kind
     possible,    // the data may be of this kind or of another one
     certain
   };
-  std::string name{};  // kind of data, for --task: "names"
+  std::string name{};  // kind of data, for --task: "forecast"
+  std::string kind{};  // kind of data, in messages: "a CSV of time series"
   Fit fit = Fit::refused;
   std::string refusal{};                  // why the task cannot read the data
   JsonValue facts = JsonValue::object();  // numbers and texts by name: {"lines": 40000}
@@ -37,14 +39,15 @@ struct Recognized {
   double most_epochs = 0;                 // more passes over these would overfit
 };
 
-// Returns what `fill` sets; if it throws InputError, a refusal with this message.
+// Returns what `fill` sets; if it throws InputError, a refusal with this message, whose fit is
+// `similar` if `fill` has set that, and otherwise `refused`.
 template <class Fill>
-Recognized recognized_as(std::string name, Fill fill) {
-  Recognized found{.name = std::move(name)};
+Recognized recognized_as(std::string name, std::string kind, Fill fill) {
+  Recognized found{.name = std::move(name), .kind = std::move(kind)};
   try {
     fill(found);
   } catch (const InputError& error) {
-    found.fit = Recognized::Fit::refused;
+    if (found.fit != Recognized::Fit::similar) found.fit = Recognized::Fit::refused;
     found.refusal = error.what();
   }
   return found;

@@ -153,10 +153,11 @@ std::string image_classifier_description(const Config& config,
 }
 
 std::vector<Recognized> recognize_classes(const std::string& path) {
-  return {recognized_as("image-classification", [&](Recognized& found) {
+  return {recognized_as("image-classification", "a folder of images", [&](Recognized& found) {
     recognize_images(found, path);
     expect_input(found.facts["classes"].integer() >= 2,
-                 "{}: expected images of at least two classes", path);
+                 "{}: {} class, expected at least two; add --task vae, which needs no classes",
+                 path, found.facts["classes"].integer());
     found.fit = Recognized::Fit::certain;
     found.base = "clothes-cnn";
     const std::int64_t shorter =

@@ -169,10 +169,21 @@ void recognize_pictures(Recognized& found, const std::string& path) {
   }
 }
 
+// Returns whether the path, or a file in this folder, is named as IDX files are.
+bool has_idx_name(const std::string& path) {
+  std::error_code unseen;
+  const bool is_folder = std::filesystem::is_directory(path, unseen);
+  const std::vector<std::string> names = is_folder ? file_names(path) : std::vector{path};
+  return std::ranges::any_of(
+      names, [](const std::string& name) { return name.find("-idx") != name.npos; });
+}
+
 }  // namespace
 
 void recognize_images(Recognized& found, const std::string& path) {
-  if (is_picture_folder(path)) return recognize_pictures(found, path);
+  const bool has_pictures = is_picture_folder(path);
+  if (has_pictures || has_idx_name(path)) found.fit = Recognized::Fit::similar;
+  if (has_pictures) return recognize_pictures(found, path);
   constexpr std::int32_t most_classes = 256;  // a label is one byte
   const ImageSplits images = load_images(path, {.classes = most_classes});
   std::vector<std::int64_t> counts(count_classes(path));

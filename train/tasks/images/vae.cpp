@@ -82,7 +82,7 @@ std::string description(const Config& config, const std::map<std::string, std::s
 }
 
 std::vector<Recognized> recognize_for_vae(const std::string& path) {
-  return {recognized_as("vae", [&](Recognized& found) {
+  return {recognized_as("vae", "a folder of images", [&](Recognized& found) {
     recognize_images(found, path);
     found.fit = Recognized::Fit::possible;  // images with classes are meant to be classified
     found.base = "clothes-vae";

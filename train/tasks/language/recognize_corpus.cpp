@@ -57,9 +57,10 @@ class TextStatistics {
       last_ = value;
     }
     bytes += std::ssize(part);
-    expect_input(bytes <= most_text_bytes,
-                 "{}: more than 1 GiB of text; convert it to token shards with `tapestry tokens`",
-                 file);
+    expect_input(
+        bytes <= most_text_bytes,
+        "{}: the text has more than 1 GiB; convert it to token shards with `tapestry tokens`",
+        file);
   }
 
   void end_line() {
@@ -75,6 +76,16 @@ class TextStatistics {
   std::int64_t position_ = 0, length_ = 0, words_ = 0;
   char32_t last_ = 0, last_mark_ = 0;
 };
+
+// Returns whether the path, or a file in this folder, is named as plain text is.
+bool is_named_as_text(const std::string& path) {
+  std::error_code unseen;
+  const bool is_folder = std::filesystem::is_directory(path, unseen);
+  const std::vector<std::string> names = is_folder ? file_names(path) : std::vector{path};
+  return std::ranges::any_of(names, [](const std::string& name) {
+    return name.ends_with(".txt") || name.ends_with(".txt.gz");
+  });
+}
 
 // Returns whether files with this name are seldom meant as plain text.
 bool is_named_as_table(const std::string& path) {
@@ -131,13 +142,14 @@ Fit fit_of_names(const TextStatistics& text) {
 }
 
 void recognize_text(Recognized& found, const TextStatistics& text, const std::string& path) {
+  const bool looks_like_data = is_named_as_table(path) || text.first == '{' || text.first == '[';
+  if (!looks_like_data) found.fit = Fit::similar;
   expect_input(text.characters >= least_characters,
-               "{} characters, expected at least {} for a language model", text.characters,
+               "{} characters, expected at least {}; give a longer text", text.characters,
                least_characters);
   found.facts = {{"files", text.files},           {"bytes", text.bytes},
                  {"characters", text.characters}, {"different characters", text.symbols},
                  {"lines", text.lines},           {"split", "the last tenth is for validation"}};
-  const bool looks_like_data = is_named_as_table(path) || text.first == '{' || text.first == '[';
   found.fit = looks_like_data                      ? Fit::on_request
               : fit_of_names(text) == Fit::refused ? Fit::certain
                                                    : Fit::possible;
@@ -146,6 +158,9 @@ void recognize_text(Recognized& found, const TextStatistics& text, const std::st
 
 void recognize_names(Recognized& found, const TextStatistics& text, const std::string& path) {
   expect_input(text.files == 1, "{} files, expected one file with a name per line", text.files);
+  const bool is_short_list = text.lines > 1 && text.lines < 10 && text.longest_line <= 32;
+  if (is_short_list && !is_named_as_table(path)) found.fit = Fit::similar;
+  expect_input(!is_short_list, "{} lines, expected at least 10; give more names", text.lines);
   found.fit = fit_of_names(text);
   expect_input(found.fit != Fit::refused,
                "{} lines, {} of them empty, the longest of {} characters, expected at least 10 "
@@ -177,7 +192,10 @@ void recognize_names(Recognized& found, const TextStatistics& text, const std::s
   found.settings.push_back({"train.batch_size", std::int64_t{32}, "few names have few batches"});
 }
 
-void recognize_conversations(Recognized& found, const std::string& path) {
+void recognize_conversations(Recognized& found, const TextStatistics& text,
+                             const std::string& path) {
+  expect_input(text.first == '{', "expected a JSON object per line");
+  found.fit = Fit::similar;
   std::int64_t conversations = 0, messages = 0, bytes = 0;
   for (const std::string& file : text_files(path))
     for (const Conversation& conversation : load_conversations(file).conversations) {
@@ -185,7 +203,8 @@ void recognize_conversations(Recognized& found, const std::string& path) {
       messages += std::ssize(conversation.messages);
       for (const Message& message : conversation.messages) bytes += std::ssize(message.content);
     }
-  expect_input(conversations >= 2, "one conversation, expected at least 2, one for validation");
+  expect_input(conversations >= 2,
+               "one conversation, expected at least 2, one for validation; give more");
   found.fit = Fit::certain;
   found.facts = {{"conversations", conversations},
                  {"messages", messages},
@@ -208,7 +227,8 @@ void recognize_conversations(Recognized& found, const std::string& path) {
 
 // Returns the tokens of shards.
 Recognized recognize_shards(const std::string& path) {
-  return recognized_as("text", [&](Recognized& found) {
+  return recognized_as("text", "text", [&](Recognized& found) {
+    found.fit = Fit::similar;
     const TokenShards shards(path);
     found.fit = Fit::certain;
     found.facts = {{"tokens", shards.size()},
@@ -226,20 +246,18 @@ Recognized recognize_shards(const std::string& path) {
 std::vector<Recognized> recognize_corpora(const std::string& path) {
   if (holds_shards(path)) return {recognize_shards(path)};
   std::optional<TextStatistics> text;
-  const auto with_text = [&](const auto& recognize) {
-    return [&](Recognized& found) {
+  std::vector<Recognized> all;
+  const auto add = [&](const char* name, const char* kind, const auto& recognize) {
+    all.push_back(recognized_as(name, kind, [&](Recognized& found) {
+      if (!text && !all.empty()) throw InputError(all.front().refusal);  // was read in vain
+      if (!text && is_named_as_text(path)) found.fit = Fit::similar;
       if (!text) text.emplace(path);
       recognize(found, *text, path);
-    };
+    }));
   };
-  std::vector<Recognized> all;
-  all.push_back(recognized_as("text", with_text(recognize_text)));
-  if (!text) return all;  // other kinds are texts as well
-  all.push_back(recognized_as("names", with_text(recognize_names)));
-  all.push_back(recognized_as("conversations", [&](Recognized& found) {
-    expect_input(text->first == '{', "expected a JSON object per line");
-    recognize_conversations(found, path);
-  }));
+  add("text", "text", recognize_text);
+  add("names", "names", recognize_names);
+  add("conversations", "conversations (JSONL)", recognize_conversations);
   return all;
 }
 

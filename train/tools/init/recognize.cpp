@@ -51,33 +51,55 @@ void require_content(const std::string& path) {
   if (is_pattern(path)) return;
   std::error_code failed;
   const fs::file_status status = fs::status(path, failed);
-  expect_input(status.type() != fs::file_type::not_found, "{}: no such file or folder", path);
-  expect_input(status.type() != fs::file_type::none, "{}: {}", path, failed.message());
+  expect_input(status.type() != fs::file_type::not_found,
+               "{}: no such file or folder; check the path", path);
+  expect_input(status.type() != fs::file_type::none, "{}: cannot be read: {}; check the path", path,
+               failed.message());
   if (fs::is_directory(status))
     expect_input(!file_names(path).empty(), "{}: the folder is empty; expected data", path);
   else
     expect_input(InputFile(path).most_bytes() > 0, "{}: the file is empty; expected data", path);
 }
 
-// Returns why no task reads the data: the fact of each message, without path and advice, once.
-std::string reasons(const std::vector<FoundData>& all) {
-  std::vector<std::pair<std::string, std::string>> names_by_fact;
-  for (const FoundData& found : all) {
-    if (found.data.fit != Fit::refused) continue;
-    std::string fact = found.data.refusal;
-    if (fact.starts_with(found.path + ": ")) fact.erase(0, found.path.size() + 2);
-    fact = fact.substr(0, fact.find("; "));
-    const auto same =
-        std::ranges::find(names_by_fact, fact, [](const auto& pair) { return pair.first; });
-    if (same == names_by_fact.end())
-      names_by_fact.emplace_back(fact, found.data.name);
-    else
-      same->second += ", " + found.data.name;
+// Returns why the data are not of a kind: "as text: 6 characters, expected at least 1000; give a
+// longer text". Replaces the advice, and then the rest, of a reason with more than `most` bytes.
+std::string reason(const FoundData& found, std::size_t most) {
+  std::string why = found.data.refusal;
+  if (why.starts_with(found.path + ": ")) why.erase(0, found.path.size() + 2);
+  const std::size_t advice = why.find("; ");
+  if (advice == why.npos || why.size() > most) {
+    why = why.substr(0, advice);
+    why = (why.size() > most ? why.substr(0, most) + "…" : why) + "; correct the data";
   }
-  std::string text;
-  for (const auto& [fact, names] : names_by_fact)
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", names, fact);
-  return text;
+  return fmt::format("as {}: {}", found.data.kind, printable(why));
+}
+
+// Returns how many bytes of two lines are left beside a part of a message; at least 60.
+std::size_t left_of(const std::string& part) {
+  constexpr std::size_t most = 180;  // beside the name of the program, the kind, and an advice
+  return most - std::min(part.size(), most - 60);
+}
+
+// Returns the message for data of none of the kinds. `nearest` is the most similar kind.
+std::string refusal(const FoundData& nearest, const std::vector<std::string>& kinds) {
+  const std::string& path = nearest.path;
+  if (kinds.size() == 1) return fmt::format("{}: {}", path, reason(nearest, left_of(path)));
+  const std::string expected = fmt::format(
+      "{}: expected {} or {}", path, fmt::join(kinds.begin(), kinds.end() - 1, ", "), kinds.back());
+  if (nearest.data.fit == Fit::refused)
+    return fmt::format("{}; found {}; give other data", expected, appearance(path));
+  return fmt::format("{}; {}", expected, reason(nearest, left_of(expected)));
+}
+
+// Returns the message for data that are read as `possible` only on request.
+std::string request(const std::vector<FoundData>& all, const FoundData& possible) {
+  const std::string &path = possible.path, &name = possible.data.name;
+  const auto similar =
+      std::ranges::find(all, Fit::similar, [](const FoundData& found) { return found.data.fit; });
+  const std::string advice = fmt::format("add --task {} to train on it as {}", name, name);
+  return similar == all.end()
+             ? fmt::format("{}: found {}; {}", path, appearance(path), advice)
+             : fmt::format("{}: {}; or {}", path, reason(*similar, left_of(path + advice)), advice);
 }
 
 }  // namespace
@@ -85,13 +107,14 @@ std::string reasons(const std::vector<FoundData>& all) {
 FoundData recognize_data(const std::string& path, const std::string& wanted) {
   require_content(path);
   std::vector<FoundData> all;
-  std::vector<std::string> names;
+  std::vector<std::string> names, kinds;
   for (const auto& [task, spec] : task_registry()) {
     if (!spec.recognize) continue;
     for (Recognized& data : spec.recognize(path)) {
       names.push_back(data.name);
-      if (wanted.empty() || wanted == data.name || wanted == task)
-        all.push_back({.path = path, .task = task, .data = std::move(data)});
+      if (!wanted.empty() && wanted != data.name && wanted != task) continue;
+      if (std::ranges::count(kinds, data.kind) == 0) kinds.push_back(data.kind);
+      all.push_back({.path = path, .task = task, .data = std::move(data)});
     }
   }
   expect_input(!all.empty(), "--task {}: expected one of {}", wanted, fmt::join(names, ", "));
@@ -100,14 +123,12 @@ FoundData recognize_data(const std::string& path, const std::string& wanted) {
   const Fit best = all.front().data.fit;
   std::vector<std::string> readable, equal;
   for (const FoundData& found : all) {
-    if (found.data.fit != Fit::refused) readable.push_back(found.data.name);
+    if (found.data.fit >= Fit::on_request) readable.push_back(found.data.name);
     if (found.data.fit == best) equal.push_back("--task " + found.data.name);
   }
-  expect_input(best != Fit::refused, "{}: {}, which no task reads: {}", path, appearance(path),
-               reasons(all));
-  expect_input(best != Fit::on_request || !wanted.empty(),
-               "{}: {}; add --task {} to train on it as {}; {}", path, appearance(path),
-               readable.front(), readable.front(), reasons(all));
+  // Of equally similar kinds the last is the most special: names are texts.
+  if (readable.empty()) throw InputError(refusal(all[equal.size() - 1], kinds));
+  if (best == Fit::on_request && wanted.empty()) throw InputError(request(all, all.front()));
   expect_input(equal.size() == 1, "{}: {}, which can be read in several ways; add {}", path,
                appearance(path), fmt::join(equal, " or "));
   all.front().others.assign(readable.begin() + 1, readable.end());
