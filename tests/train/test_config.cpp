@@ -420,7 +420,7 @@ TEST_CASE("base: what is wrong with one is said in one line, with its place") {
       {"\"own.toml\"", {"own.toml:2:1: base = \"own.toml\"", "circle", "own.toml -> "}},
       {"\"one.toml\"", {"two.toml:2:1: base = \"./one.toml\"", "circle", "one.toml -> "}},
       {"\"linked.toml\"", {"linked.toml:1:1: base = \"again.toml\"", "circle"}},
-      {"\"deep0.toml\"", {"deep15.toml:1:1:", "more than 16 nested bases"}},
+      {"\"deep0.toml\"", {"deep15.toml:1:1:", "expected at most 16 nested bases"}},
       {"\"misspelled.toml\"", {"misspelled.toml:3:1: unknown key model.layrs", "model.layers?"}},
       {"\"wrong.toml\"", {"wrong.toml:1:10: expected.value = \"x\": expected a number"}},
       {"\"no_task.toml\"", {"no_task.toml:1:1: task = \"srot\": expected one of"}},
@@ -489,6 +489,10 @@ TEST_CASE("config: values that only fit together with others") {
       {"toy-sequence",
        {"model.width=10", "model.heads=4"},
        {"--set: model.heads = 4: must divide model.width = 10: one of 1, 2, 5, 10"}},
+      {"toy-sequence",
+       {"model.width=65"},  // the key that was set is named before a default
+       {"--set: model.width = 65: must be a multiple of model.heads = 4; or set model.heads to one "
+        "of 1, 5, 13, 65"}},
       {"toy-sequence",
        {"model.width=12", "model.heads=4", "model.positions=rotary"},
        {"model.positions = \"rotary\": needs an even model.width / model.heads, not 12 / 4"}},

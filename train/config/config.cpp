@@ -221,7 +221,8 @@ Config::Config(const std::vector<ConfigDocument>& documents,
       Entry entry = checked(given);
       entry.layer = layer;
       Entry& known = entries_.at(entry.key.name);
-      expect_input(known.layer < layer, "{}: {}: is another name of {}, which is set as well",
+      expect_input(known.layer < layer,
+                   "{}: {}: is another name of {}, which is set as well; leave one out",
                    given.origin, given.name, entry.key.name);
       if (&document == &documents.front() || is_inherited(given.name)) known = entry;
     }
@@ -305,6 +306,28 @@ void Config::fail(const KeyInfo& key, const std::string& message) const {
   throw InputError(found.origin == "default"
                        ? fmt::format("{} (default): {}", setting, message)
                        : fmt::format("{}: {}: {}", found.origin, setting, message));
+}
+
+namespace {
+
+std::string divisors_of(std::int64_t n) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t i = 1; i <= n; ++i)
+    if (n % i == 0) found.push_back(i);
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+}  // namespace
+
+void Config::expect_divides(const Key<std::int64_t>& divisor,
+                            const Key<std::int64_t>& whole) const {
+  const std::int64_t small = (*this)[divisor], large = (*this)[whole];
+  if (large % small == 0) return;
+  if (entry(whole.name).layer > entry(divisor.name).layer)
+    fail(whole, fmt::format("must be a multiple of {} = {}; or set {} to one of {}", divisor.name,
+                            small, divisor.name, divisors_of(large)));
+  fail(divisor, fmt::format("must divide {} = {}: one of {}; or set {} to a multiple of {}",
+                            whole.name, large, divisors_of(large), whole.name, small));
 }
 
 // Returns the text of all entries. `written` returns the lines of an entry, given "key = value".

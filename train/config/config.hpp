@@ -148,6 +148,9 @@ class Config {
     if (!holds) fail(key, fmt::format(message, std::forward<Args>(args)...));
   }
   [[noreturn]] void fail(const KeyInfo& key, const std::string& message) const;
+  // Throws InputError unless `divisor` divides `whole`. The message begins with the one of the two
+  // that was set later, such as by --set.
+  void expect_divides(const Key<std::int64_t>& divisor, const Key<std::int64_t>& whole) const;
 
   // Returns a text, without unused keys, that resolves to this config; or the part of it with the
   // keys whose names have one of these beginnings, such as "model.".

@@ -87,15 +87,16 @@ ConfigDocument read_config(const std::string& path_or_name) {
 std::vector<ConfigDocument> with_bases(ConfigDocument document) {
   std::vector<ConfigDocument> documents{std::move(document)};
   while (const TomlSetting* base = documents.back().find(base_key)) {
-    expect_input(std::ssize(documents) <= most_bases, "{}: base = {}: more than {} nested bases",
-                 base->origin, base->shown(), most_bases);
+    expect_input(std::ssize(documents) <= most_bases,
+                 "{}: base = {}: expected at most {} nested bases", base->origin, base->shown(),
+                 most_bases);
     ConfigDocument next = read_base(*base, documents.back());
     const auto met = std::ranges::find_if(
         documents, [&](const ConfigDocument& earlier) { return same(earlier, next); });
     std::string circle;
     for (auto at = met; at != documents.end(); ++at) circle += at->source + " -> ";
-    expect_input(circle.empty(), "{}: base = {}: the bases form a circle: {}{}", base->origin,
-                 base->shown(), circle, next.source);
+    expect_input(circle.empty(), "{}: base = {}: the bases form a circle: {}{}; remove one of them",
+                 base->origin, base->shown(), circle, next.source);
     documents.push_back(std::move(next));
   }
   return documents;

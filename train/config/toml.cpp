@@ -89,8 +89,7 @@ bool is_whole(const toml::table& table, std::string_view text) {
   return table.size() == 1 && table.begin()->second.source().end == end;
 }
 
-// Returns a TOML string on one line: "a
-// b".
+// Returns a TOML string on one line, with line ends as \n.
 std::string quoted(const std::string& text) {
   std::ostringstream written;
   const toml::value<std::string> node(text);
@@ -111,7 +110,7 @@ ConfigDocument::ConfigDocument(std::string name, const std::string& toml, bool i
     : source(std::move(name)), is_file(is_path) {
   require_few_dots(toml, source);
   try {
-    // Without `source`, whose copy the TOML library makes where an exception ends the process.
+    // Parses without `source`, which the TOML library copies where an exception ends the process.
     add_settings(toml::parse(toml), "", source, settings);
   } catch (const toml::parse_error& error) {
     throw InputError(fmt::format("{}: {}", position(source, error.source()), error.description()));

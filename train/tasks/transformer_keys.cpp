@@ -14,21 +14,11 @@ const Key<bool> checkpoint_activations{
     "save memory: keep only the blocks' inputs and compute the rest again in the backward pass",
     {.does_not_affect_result = true}};
 
-std::vector<std::int64_t> divisors(std::int64_t n) {
-  std::vector<std::int64_t> found;
-  for (std::int64_t i = 1; i <= n; ++i)
-    if (n % i == 0) found.push_back(i);
-  return found;
-}
-
 // Returns the number of heads. Throws InputError if it does not divide the width and the heads have
 // no width of their own.
 std::int64_t heads_of(const Config& config, std::int64_t own_width) {
-  const std::int64_t C = config[width], H = config[heads];
-  config.expect(own_width > 0 || C % H == 0, heads,
-                "must divide model.width = {}: one of {}; or set model.width to a multiple of {}",
-                C, fmt::join(divisors(C), ", "), H);
-  return H;
+  if (own_width == 0) config.expect_divides(heads, width);
+  return config[heads];
 }
 
 // Returns the kind of positions. Throws InputError if it is rotary and the width of a head is odd.
@@ -44,10 +34,8 @@ Positions positions_of(const Config& config, std::int64_t own_width) {
 
 // Returns the number of key and value heads. Throws InputError if it does not divide the heads.
 std::int64_t key_value_heads_of(const Config& config) {
-  const std::int64_t H = config[heads], shared = config[key_value_heads];
-  config.expect(shared == 0 || H % shared == 0, key_value_heads,
-                "must divide model.heads = {}: one of {}", H, fmt::join(divisors(H), ", "));
-  return shared;
+  if (config[key_value_heads] > 0) config.expect_divides(key_value_heads, heads);
+  return config[key_value_heads];
 }
 
 // Returns the rotary form. Throws InputError unless the low frequency is below the high frequency.
@@ -162,7 +150,8 @@ TransformerOptions transformer_options(const Config& config, std::int64_t vocabu
 EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t vocabulary,
                                               std::int64_t context) {
   const std::int64_t own = config[decoder_layers];
-  config.expect(!config[gate], gate, "is not supported by an encoder or cross-attention");
+  config.expect(!config[gate], gate,
+                "is not supported by an encoder or cross-attention; set it to false");
   return {.source_vocabulary = vocabulary,
           .target_vocabulary = vocabulary,
           .source_context = context,

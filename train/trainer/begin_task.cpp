@@ -38,8 +38,7 @@ std::unique_ptr<Task> begin_task(const Config& config, Weights weights) {
 
 void check_training_keys(const Config& config, int ranks) {
   const std::int64_t batch = config[key::batch_size], micro_batches = config[key::micro_batches];
-  config.expect(batch % micro_batches == 0, key::micro_batches, "must divide train.batch_size = {}",
-                batch);
+  config.expect_divides(key::micro_batches, key::batch_size);
   config.expect(config[key::adapter_rank] == 0 || !config[key::from].empty(), key::adapter_rank,
                 "adapters need pretrained weights; add --from RUN");
   config.expect(config[key::early_stopping] == 0 || config[key::eval_every] > 0,

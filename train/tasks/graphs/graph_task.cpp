@@ -172,9 +172,7 @@ std::vector<KeyInfo> keys() {
 }
 
 GraphNetwork network(const Config& config, const GraphData& data) {
-  config.expect(config[width] % config[heads] == 0, heads,
-                "must divide model.width = {}; lower it, or set model.width to a multiple of {}",
-                config[width], config[heads]);
+  config.expect_divides(heads, width);
   GraphNetworkOptions options{.inputs = data.inputs,
                               .classes = std::ssize(data.classes),
                               .layers = config[layers],
@@ -219,7 +217,8 @@ GraphTask::GraphTask(const TaskSetup& setup)
   const auto trained = setup.metadata.find("classes");
   const std::string found = metadata().at("classes");
   expect_input(trained == setup.metadata.end() || trained->second == found,
-               "{}: classes {}; this model was trained on {}", setup.config[key::data_path], found,
+               "{}: has the classes {}, but this model was trained on {}; give its data",
+               setup.config[key::data_path], found,
                trained == setup.metadata.end() ? "" : trained->second);
 }
 

@@ -77,9 +77,7 @@ Recall sequences(const Config& config, bool is_validation) {
 
 MemoryNetwork network(const Config& config, const Recall& data) {
   const std::int64_t C = config[width];
-  config.expect(config[kind] != MemoryKind::multi_head || C % config[heads] == 0, heads,
-                "must divide model.width = {}; lower it, or set model.width to a multiple of {}", C,
-                config[heads]);
+  if (config[kind] == MemoryKind::multi_head) config.expect_divides(heads, width);
   const MemoryNetworkOptions options{
       .vocabulary = data.vocabulary(),
       .classes = config[num_values],
