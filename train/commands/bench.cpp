@@ -96,8 +96,8 @@ class Bench final : public Command {
       std::fflush(stdout);
     }
     if (!json_)
-      say("peak: measured float32 GFLOP/s of all threads; matrix product: of a product of large "
-          "matrices\n");
+      say("peak: measured float32 GFLOP/s of all threads, to which the percentages refer; matrix "
+          "product: that of large matrices\n");
     return 0;
   }
 

@@ -25,11 +25,11 @@ namespace {
 // Returns the type of an option's text, as the help shows it.
 std::string type_of(const std::string& name) {
   static const std::map<std::string, std::string> types{
-      {"--adapter", "DIR"},    {"--base", "RUN"},         {"--data", "DIR"},
-      {"--documents", "NAME"}, {"--dtype", "NAME"},       {"--format", "NAME"},
-      {"--from", "RUN"},       {"--layer", "NAME"},       {"--out", "PATH"},
-      {"--pieces", "NAME"},    {"--prompt-file", "FILE"}, {"--prompts", "FILE"},
-      {"--tokenizer", "FILE"}};
+      {"--adapter", "DIR"},    {"--base", "RUN"},    {"--data", "DIR"},
+      {"--documents", "NAME"}, {"--dtype", "NAME"},  {"--format", "NAME"},
+      {"--from", "RUN"},       {"--image", "FILE"},  {"--layer", "NAME"},
+      {"--out", "PATH"},       {"--pieces", "NAME"}, {"--prompt-file", "FILE"},
+      {"--prompts", "FILE"},   {"--task", "NAME"},   {"--tokenizer", "FILE"}};
   const auto found = types.find(name);
   return found == types.end() ? "TEXT" : found->second;
 }
@@ -112,7 +112,8 @@ void Arguments::adapter(std::string& value) {
 }
 
 void Arguments::overrides(std::vector<std::string>& values) {
-  option("--set", values, "KEY=VALUE", "set a key of the config, as in train.steps=100");
+  option("--set", values, "KEY=VALUE",
+         "set a key of the config, as in train.steps=100; may be repeated");
 }
 
 void Arguments::threads(std::int64_t& value) {
@@ -122,15 +123,12 @@ void Arguments::threads(std::int64_t& value) {
 
 namespace {
 
-// Returns the help of a group: that of its only command, or the names of its commands.
+// Returns the help of a group, which joins that of its commands.
 std::string group_help(const std::string& group) {
-  std::vector<std::string> words, helps;
-  for (const auto& [name, type] : command_registry()) {
-    if (!name.starts_with(group + " ")) continue;
-    words.push_back(name.substr(group.size() + 1));
-    helps.push_back(type.help);
-  }
-  return words.size() == 1 ? helps.front() : fmt::format("{}", fmt::join(words, ", "));
+  std::vector<std::string> helps;
+  for (const auto& [name, type] : command_registry())
+    if (name.starts_with(group + " ")) helps.push_back(type.help);
+  return fmt::format("{}", fmt::join(helps, "; "));
 }
 
 // Adds a command with its arguments to the program's: "tokenizer train" as train of the group
@@ -205,12 +203,12 @@ void expect_command(const CLI::App& app, std::span<char*> words, const std::stri
   const std::string first = words.empty() ? "" : words.front();
   expect_input(!first.empty(), "COMMAND is required; expected one of {}", fmt::join(names, ", "));
   if (first.starts_with('-')) {
-    expect_input(app.get_option_no_throw(first) != nullptr, "no option {}{}", first,
+    expect_input(app.get_option_no_throw(first) != nullptr, "unknown option {}{}", first,
                  did_you_mean(first, {"--help", "--version"}));
     return;
   }
   const auto found = std::ranges::find(names, group + first);
-  expect_input(found != names.end(), "no command {}{} ({})", group + first,
+  expect_input(found != names.end(), "unknown command {}{} (commands: {})", group + first,
                did_you_mean(group + first, names), fmt::join(names, ", "));
   expect_command(*known[found - names.begin()], words.subspan(1), *found + " ");
 }
@@ -224,10 +222,12 @@ std::string one_line(std::string text) {
 
 CommandLine parse_command_line(int argc, char** argv) {
   CLI::App app(
-      "Trains small transformers, graph networks, autoencoders and recurrent networks from one "
-      "TOML file.",
+      "Trains small transformers, convolutional, graph and recurrent networks, and autoencoders. "
+      "One TOML file describes a training.",
       "tapestry");
-  app.set_version_flag("--version", fmt::format("tapestry {}, {}", version(), machine()));
+  app.set_help_flag("-h,--help", "print this help");
+  app.set_version_flag("--version", fmt::format("tapestry {}, {}", version(), machine()),
+                       "print version, commit, instruction level, kernels and number of threads");
   app.require_subcommand(1);
   app.get_formatter()->label("REQUIRED", "");  // the usage line shows what is optional
   std::vector<std::unique_ptr<Command>> commands;

@@ -52,17 +52,18 @@ void write_weights(const TrainedModel& trained, const std::string& out, const st
 struct ExportFormat {
   std::string name, place;          // name of the format, and what --out is: a file or a folder
   std::vector<std::string> dtypes;  // number formats of the weights
+  bool is_of_language;              // exists only for language models
   bool keeps_adapters;              // writes adapters separately from the weights
   void (*write)(const TrainedModel& trained, const std::string& out, const std::string& dtype);
 };
 
 const std::vector<ExportFormat>& formats() {
   static const std::vector<ExportFormat> all = {
-      {"huggingface", "folder", {"float32", "bfloat16"}, false, write_huggingface},
-      {"peft", "folder", {"float32", "bfloat16"}, true, write_peft},
-      {"gguf", "file", {"float32", "float16", "q8_0"}, false, write_gguf},
-      {"onnx", "file or folder", {"float32"}, false, write_onnx},
-      {"safetensors", "file", {"float32", "bfloat16"}, false, write_weights}};
+      {"huggingface", "folder", {"float32", "bfloat16"}, true, false, write_huggingface},
+      {"peft", "folder", {"float32", "bfloat16"}, true, true, write_peft},
+      {"gguf", "file", {"float32", "float16", "q8_0"}, true, false, write_gguf},
+      {"onnx", "file or folder", {"float32"}, false, false, write_onnx},
+      {"safetensors", "file", {"float32", "bfloat16"}, false, false, write_weights}};
   return all;
 }
 
@@ -105,10 +106,7 @@ class Export final : public Command {
  private:
   const ExportFormat& chosen() const {
     const auto format = std::ranges::find(formats(), format_, &ExportFormat::name);
-    std::vector<std::string> names;
-    for (const ExportFormat& each : formats()) names.push_back(each.name);
-    expect_input(format != formats().end(), "--format {}: expected one of {}", printable(format_),
-                 fmt::join(names, ", "));
+    if (format == formats().end()) refuse_format();
     expect_input(std::ranges::count(format->dtypes, dtype_) > 0,
                  "--dtype {}: expected one of {} with --format {}", printable(dtype_),
                  fmt::join(format->dtypes, ", "), format->name);
@@ -120,6 +118,16 @@ class Export final : public Command {
       expect_input(std::filesystem::path(out_).filename() != file.filename(),
                    "--out {}: is the name of a file of runs; give another name", printable(out_));
     return *format;
+  }
+
+  // Throws InputError with the formats of the run's task.
+  [[noreturn]] void refuse_format() const {
+    const std::string task = config_of(load_trained_metadata(run_))[key::task];
+    std::vector<std::string> names;
+    for (const ExportFormat& each : formats())
+      if (!each.is_of_language || task == "language-model") names.push_back(each.name);
+    throw InputError(
+        fmt::format("--format {}: expected one of {}", printable(format_), fmt::join(names, ", ")));
   }
 
   bool merges_ = false;

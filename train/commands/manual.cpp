@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* page_begin = R"(.TH TAPESTRY 1 "" "Tapestry" "User Commands"
 .SH NAME
-tapestry \- trains transformers, graph networks and autoencoders from one TOML file
+tapestry \- trains small neural networks that are described by TOML files
 .SH SYNOPSIS
 .B tapestry
 .I COMMAND
@@ -19,21 +19,21 @@ tapestry \- trains transformers, graph networks and autoencoders from one TOML f
 |
 .B \-\-version
 .SH DESCRIPTION
-Tapestry trains small transformers (language models, translation, images, time series), graph networks and
-variational autoencoders on a CPU. A training is described by a config: a TOML file, or the name of one of those
-that come with the program
-.RB ( "tapestry list" ).
-It leaves a folder, the run:
+Tapestry trains small transformers (language models, translation, images, time series), convolutional, graph and
+recurrent networks, and autoencoders on a CPU. A config describes a training. It is a TOML file, or the name of a
+config that is part of the program
+.RB ( "tapestry list" " prints these)."
+A training writes a folder, which is called a run. The folder contains
 .IR config.toml ", " metrics.jsonl ", " checkpoint.safetensors " and " best.safetensors .
-The same seed gives the same bits on any number of threads, and a run that was killed goes on to the same bits.
+The same seed gives the same bits on any number of threads. A training that was killed resumes with the same bits.
 .PP
 .I CONFIG
-stands for a config's path or name,
+is the path or the name of a config.
 .I RUN
-for a run's folder or a checkpoint.
+is the folder of a run, or a checkpoint file.
 .B \-\-set
 .I KEY=VALUE
-changes one key of the config, and may be given several times. Every command explains itself with
+sets one key of the config, and may be repeated. Each command prints its options with
 .BR "\-h" " or " "\-\-help" .
 )";
 
@@ -46,28 +46,28 @@ done
 failed while running
 .TP
 .B 2
-the command line, a config or an input file is wrong: one line says where and what was expected
+the command line, a config or an input file is wrong; the message names the place and what was expected
 .TP
 .B 130
-interrupted, with a checkpoint written
+stopped by a signal or by train.time_limit, after a checkpoint was written
 .SH ENVIRONMENT
 .TP
 .B TAPESTRY_LEVEL
 The instruction level to use,
 .BR v2 ", " v3 " or " v4
-of x86-64, instead of the best that the processor has. What the processor lacks is refused.
+of x86-64. The default is the best level of the processor. A level that the processor lacks is refused.
 .TP
 .B OMP_NUM_THREADS
-Threads, where neither
+The number of threads, if neither
 .B \-\-threads
-nor the config says; by default one a physical core.
+nor train.threads sets it. The default is one thread per physical core.
 .TP
 .B OPENBLAS_CORETYPE
-The kernels of OpenBLAS (for principal components), by default those of the level.
+The kernels of OpenBLAS, which computes principal components. The default are those of the level.
 .SH FILES
 .TP
 .IR PREFIX /share/tapestry/configs
-The shipped configs, to copy and change.
+The shipped configs, for copying and changing.
 .SH EXAMPLES
 .nf
 tapestry train sort

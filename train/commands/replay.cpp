@@ -121,7 +121,7 @@ void print(const std::string& run, const Replay& replay) {
 class ReplayStep final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.place("RUN", run_, "a run's folder");
+    arguments.place("RUN", run_, "the folder of a run");
     arguments.option("--step", step_, "number of the step to print, from 1 (required)", {.low = 1});
     arguments.overrides(overrides_);
     arguments.threads(threads_);

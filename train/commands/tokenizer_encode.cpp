@@ -47,7 +47,8 @@ class EncodeText final : public Command {
     expect_not_an_input(out_, {file_, tokenizer_});
     const BytePairTokenizer tokenizer = BytePairTokenizer::load(tokenizer_);
     if (conversations_) return encode_all_conversations(tokenizer);
-    expect_input(chat_template_.empty(), "--chat-template: requires --conversations");
+    expect_input(chat_template_.empty(),
+                 "--chat-template: is used only with --conversations; add it");
     write_each_line(file_, out_, [&](std::string_view line, int number) {
       const std::string text = json_ ? string_of(line, number) : std::string(line);
       return fmt::format("[{}]", fmt::join(tokenizer.encode(text, options_), ","));

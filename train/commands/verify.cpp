@@ -144,7 +144,7 @@ class StepsShown {
 class Verify final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.place("RUN", run_, "a run's folder");
+    arguments.place("RUN", run_, "the folder of a run");
     arguments.option(
         "--from", options_.from,
         "where to begin: start, best, checkpoint, or the path of a checkpoint (default: start)");
@@ -159,7 +159,8 @@ class Verify final : public Command {
   }
 
   int run() override {
-    expect_input(!options_.all || options_.steps < 0, "--all, --steps: give one of them");
+    expect_input(!options_.all || options_.steps < 0,
+                 "--all, --steps: cannot be combined; give one of them");
     if (threads_ > 0)
       options_.overrides.push_back(fmt::format("{}={}", key::threads.name, threads_));
     StepsShown steps;

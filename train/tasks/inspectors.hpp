@@ -9,13 +9,18 @@ namespace tapestry {
 
 inline Key<std::string> prompt_option(const std::string& help) { return {"prompt", "", help}; }
 
-// Returns the option --count. `otherwise` is its default; 0 if the default is computed.
+// Returns the option --count with its default.
 inline Key<std::int64_t> count_option(std::int64_t otherwise,
                                       const std::vector<Condition>& used_if = {}) {
-  return {"count",
-          otherwise,
-          otherwise > 0 ? "number of samples" : "number of samples (default: chosen by the task)",
-          {.low = 1, .high = 100000, .used_if = used_if}};
+  return {"count", otherwise, "number of samples", {.low = 1, .high = 100000, .used_if = used_if}};
+}
+
+// Returns the option --count, which is 0 if it is not given. `otherwise` describes its default.
+inline Key<std::int64_t> count_option(const std::string& otherwise,
+                                      const std::vector<Condition>& used_if = {}) {
+  Key<std::int64_t> option = count_option(0, used_if);
+  option.help += fmt::format(" (default: {})", otherwise);
+  return option;
 }
 
 inline Key<std::int64_t> index_option(const std::string& help,
@@ -32,7 +37,7 @@ inline Key<double> temperature_option(const std::string& help,
   return {"temperature", 1, help, {.low = 0, .high = 100, .used_if = used_if}};
 }
 
-// The option --image of tasks on images.
+// Returns the option --image of tasks on images.
 inline Key<std::string> image_option(const std::string& help) {
   return {"image", "", help + "; may be repeated", {.repeated = true}};
 }

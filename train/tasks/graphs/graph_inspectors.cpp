@@ -16,7 +16,7 @@ namespace {
 
 const Key<std::string> prompt =
     prompt_option("a graph's edges, or the name of a node (default: validation examples)");
-const Key<std::int64_t> count = count_option(0, {prompt.is("")});
+const Key<std::int64_t> count = count_option("40 nodes or 10 graphs", {prompt.is("")});
 
 std::string prediction(const std::vector<std::string>& classes, std::int32_t predicted,
                        std::int32_t label) {
@@ -36,7 +36,9 @@ std::string sample_nodes(GraphTask& task, const Options& options) {
   nodes.resize(std::min(std::ssize(nodes), options[count] > 0 ? options[count] : 40));
   if (!options[prompt].empty()) {
     const auto found = std::ranges::find(whole.names, options[prompt]);
-    expect_input(found != whole.names.end(), "--prompt {}: no node of that name", options[prompt]);
+    expect_input(found != whole.names.end(),
+                 "--prompt {}: no node has this name; expected a name such as {}", options[prompt],
+                 whole.names.front());
     nodes = {found - whole.names.begin()};
   }
   std::string text;

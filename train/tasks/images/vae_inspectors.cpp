@@ -25,12 +25,13 @@ const Choice<Kind> kind{"kind",
                          {"reconstructions", Kind::reconstructions},
                          {"around", Kind::around},
                          {"interpolation", Kind::interpolation}}};
-const Key<std::int64_t> image_count = count_option(0);
+const Key<std::int64_t> image_count =
+    count_option("64 images, 32 reconstructions, 62 around an image, or 8 interpolations");
 const Key<double> temperature =
     temperature_option("standard deviation of the code; 0: the mean", {kind.is(Kind::prior)});
 const Key<std::int64_t> seed = seed_option({kind.is(Kind::prior, Kind::around)});
 const Key<std::int64_t> first_image =
-    index_option("the validation image to start from",
+    index_option("index of the validation image to start from",
                  {kind.is(Kind::reconstructions, Kind::around, Kind::interpolation)});
 const Key<std::string> decoded_image =
     image_option("PNG or JPEG file that replaces the validation images");

@@ -26,7 +26,7 @@ const Key<std::string> prompts{
     "",
     "a file with a prompt per line; the texts are generated together and written as JSON lines",
     {.used_if = {prompt.is(""), prompt_file.is("")}}};
-const Key<std::int64_t> count = count_option(0);
+const Key<std::int64_t> count = count_option("1 text, or 20 names");
 const Key<std::int64_t> tokens{"tokens",
                                0,
                                "maximum number of tokens to generate (default: 500, or one name)",
@@ -60,10 +60,10 @@ std::vector<std::string> read_prompts(const std::string& path) {
   std::string_view rest = text;
   while (const auto line = next_line(rest)) {
     lines.emplace_back(*line);
-    expect_input(!line->empty(), "--prompts {}: line {} is empty; expected a prompt a line", path,
-                 lines.size());
+    expect_input(!line->empty(), "--prompts {}: line {} is empty; expected one prompt per line",
+                 path, lines.size());
   }
-  expect_input(!lines.empty(), "--prompts {}: holds no line; expected a prompt a line", path);
+  expect_input(!lines.empty(), "--prompts {}: is empty; expected one prompt per line", path);
   return lines;
 }
 
@@ -122,7 +122,7 @@ AttentionMaps attention(LanguageModel& task, const Options& options) {
           ? own_text(task, *transformer)
           : task.tokenizer().encode((names ? "\n" : "") + options[prompt]);
   const std::int64_t length = std::ssize(read);
-  expect_input(length >= 1 && length <= task.context(), "--prompt: {}; expected {} to {}",
+  expect_input(length >= 1 && length <= task.context(), "--prompt: has {}; expected {} to {}",
                counted(length - names, "token"), 1 - names, task.context() - names);
   std::vector<std::string> labels;
   for (const std::int32_t token : read)

@@ -50,7 +50,7 @@ std::string show_memory(const TrainingPlan& plan) {
   if (memory.checkpoint_peak > memory.step_peak)
     text += line("peak of a checkpoint", bytes_text(memory.checkpoint_peak));
   text += line("total", bytes_text(plan.needs()),
-               fmt::format("with data and buffers kept for reuse; this machine has {}: {}",
+               fmt::format("with program, data and buffers kept for reuse; this machine has {}: {}",
                            bytes_text(plan.machine), plan.fits() ? "fits" : "DOES NOT FIT"));
   return text;
 }
@@ -78,7 +78,7 @@ std::string show_time(const TrainingPlan& plan) {
                                                         : ": " + plan.unmeasured);
   const Throughput& throughput = *plan.throughput;
   const RunLength& run_length = plan.run_length;
-  text += line("start", duration_text(throughput.begin_s));
+  text += line("before the first step", duration_text(throughput.begin_s));
   text +=
       line("step", duration_text(throughput.step_s),
            fmt::format("{} to {} in {}; {:.3g} GFLOP/s", duration_text(throughput.fastest_step_s),
@@ -100,7 +100,7 @@ std::string show_time(const TrainingPlan& plan) {
 std::string show_disk(const TrainingPlan& plan) {
   return "disk\n" + line("checkpoint", bytes_text(plan.memory.checkpoint)) +
          line("run folder, at most", bytes_text(plan.disk),
-              fmt::format("last, best, and one being written; {} are free",
+              fmt::format("the last checkpoint, the best, and one being written; {} are free",
                           bytes_text(plan.disk_free)));
 }
 
