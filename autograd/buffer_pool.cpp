@@ -38,8 +38,8 @@ std::int64_t granted_by(const std::filesystem::path& group) {
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
-// Rounds a size up to one of eight for each power of two, so that similar sizes share blocks and
-// waste less than 1/8.
+// Returns the size rounded up to one of the eight sizes between two powers of two, so that similar
+// sizes share blocks and waste less than 1/8.
 std::size_t size_class(std::size_t bytes) {
   std::size_t step = 64;
   while (step * 16 <= bytes) step *= 2;

@@ -26,7 +26,7 @@ enum class Keep { events, loops };
 // Starts to record events. With Keep::loops every loop of several pieces runs on one thread, and
 // the time of each piece is recorded.
 void start(Keep keep = Keep::events);
-// Stops, and returns the recorded events.
+// Stops recording and returns the events.
 std::vector<Event> stop();
 bool is_on();
 bool keeps_loops();

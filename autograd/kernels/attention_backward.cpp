@@ -101,7 +101,7 @@ class BackwardKeys {
     }
   };
 
-  // Copies or adds the gradient of one key by this head.
+  // Writes this head's gradient of one key, or adds it to those of other heads.
   void send(const T* from, T* to) const {
     if (h_ % shape_.group == 0)
       std::copy_n(from, D_, to);

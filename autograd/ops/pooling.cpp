@@ -18,7 +18,8 @@ namespace {
 struct PoolWindows {
   std::int64_t planes, H, W, h, w, K, stride, padding;
 
-  // Whether the windows are squares of 2 × 2 side by side, whose loops use vector registers.
+  // Returns whether the windows are squares of 2 × 2 side by side, whose loops use vector
+  // registers.
   bool are_pairs() const { return K == 2 && stride == 2 && padding == 0; }
   // Calls fn(row) for each row of pixels of the windows in row i.
   template <class Fn>

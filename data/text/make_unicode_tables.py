@@ -149,7 +149,7 @@ def main():
               "inline constexpr struct { char32_t first, last; std::uint8_t value; } "
               "combining_classes[]",
               [f"{{0x{a:X},0x{b:X},{value}}}," for a, b, value in runs(classes)]),
-        table("The second of two characters, and each that may stand before it with what both make.",
+        table("For each second character: each first character, and after it the composition of both.",
               "inline constexpr struct { char32_t second; std::u32string_view pairs; } "
               "compositions[]",
               [f'{{0x{second:X},U"{text}"}},' for second, texts in sorted(pairs.items())

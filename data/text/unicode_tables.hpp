@@ -333,7 +333,7 @@ inline constexpr struct { char32_t first, last; std::uint8_t value; } combining_
   {0x1E8D0,0x1E8D6,220}, {0x1E944,0x1E949,230}, {0x1E94A,0x1E94A,7},
 };
 
-// The second of two characters, and each that may stand before it with what both make.
+// For each second character: each first character, and after it the composition of both.
 inline constexpr struct { char32_t second; std::u32string_view pairs; } compositions[] = {
   {0x300,U"AÀEÈIÌOÒUÙaàeèiìoòuùÜǛüǜNǸnǹЕЀИЍеѐиѝĒḔēḕŌṐōṑWẀwẁÂẦâầĂẰăằÊỀêềÔỒôồƠỜơờƯỪưừYỲyỳἀἂἁἃ"},
   {0x300,U"ἈἊἉἋἐἒἑἓἘἚἙἛἠἢἡἣἨἪἩἫἰἲἱἳἸἺἹἻὀὂὁὃὈὊὉὋὐὒὑὓὙὛὠὢὡὣὨὪὩὫαὰεὲηὴιὶοὸυὺωὼΑᾺΕῈΗῊ"},

@@ -13,7 +13,7 @@ namespace tapestry {
 // learned. Texts are added in parts and not stored, so that only distinct pieces take memory.
 class WordCounts final {
  public:
-  // A longer piece counts as several, of whole characters and at most this length.
+  // Maximum length of a piece; a longer one is counted as several pieces of whole characters.
   static constexpr std::size_t max_piece_bytes = 1 << 20;
   // Default limit of the bytes of all distinct pieces.
   static constexpr std::int64_t default_limit = std::int64_t{256} << 20;

@@ -116,7 +116,7 @@ void Messenger::exchange_messages() {
   while (!is_finished()) {
     const bool worked = do_posted(), heard = take_done();
     if (worked || heard) {
-      // Without it, a thread that starts to wait could miss the notification.
+      // Locks, so that a thread that starts to wait does not miss the notification.
       const std::lock_guard lock(mutex_);
       changed_.notify_all();
       quiet_since_ = Clock::now();

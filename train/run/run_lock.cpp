@@ -54,7 +54,7 @@ RunLock::RunLock(const Run& run, Folder folder) : RunLock(run) {
           run_.folder()));
     }
   } while (!is_at(descriptor_, run_.folder()));  // the other process removed its folder
-  // Also for an existing folder: the process that made it may have been killed before syncing.
+  // Syncs an existing folder as well: the process that made it may have been killed before.
   sync_folder(folder_of(run_.folder()), run_.folder());
 }
 

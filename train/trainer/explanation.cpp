@@ -73,7 +73,7 @@ std::string op_fault(const StepInputs& inputs, std::size_t i) try {
   return error.what();
 }
 
-// Returns the fault of the first micro-batch of this rank that has one, or "".
+// Returns what is not finite in the first such micro-batch of this rank; empty if there is none.
 std::string micro_batch_fault(const StepInputs& inputs) {
   for (std::size_t i = 0; i < inputs.batches.size(); ++i) {
     const std::vector<std::int64_t> examples = inputs.examples(i);

@@ -101,8 +101,8 @@ std::uint64_t window_hash(std::span<const std::int32_t> tokens) {
   return window_hashes(tokens, std::ssize(tokens)).front();
 }
 
-// Returns the windows of the split that occur in the training text. By chance this is as frequent
-// as windows of training that occur there twice.
+// Returns the windows of the split that occur in the training text. By chance these are as frequent
+// as windows of the training text that occur in it twice.
 Shared shared_windows(const Dataset& training, const Dataset& split) {
   const std::vector<std::int32_t> text = text_of(training);
   const std::int64_t T = tokens_of(training, 0).size();

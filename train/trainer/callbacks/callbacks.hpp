@@ -30,12 +30,12 @@ std::unique_ptr<Callback> skip_steps(const Config& config, TrainingState& state,
 // Number of gradient norms whose median the next norm is compared with, once there are as many.
 inline constexpr std::size_t norms_compared = 50;
 
-// Returns the fault of the next step: its loss or gradient norm is not finite, or its norm is above
-// train.bad_step_factor times the median of those before. Empty if there is none.
+// Returns why the next step has to be skipped: its loss or gradient norm is not finite, or its norm
+// is above train.bad_step_factor times the median of those before. Empty if it has not.
 std::string fault_of_step(double loss, double norm, const Config& config,
                           const TrainingState::SkippedSteps& state);
 
-// Adds the norm of a step without a fault to those with which later ones are compared.
+// Adds the norm of a step that was not skipped to those with which later norms are compared.
 void remember_norm(double norm, const Config& config, TrainingState::SkippedSteps& state);
 
 // Returns the callback that ends a training whose validation loss no longer improves

@@ -111,7 +111,8 @@ class Profile final : public Callback {
     is_reported_ = true;
     const std::int64_t steps = steps_ - skipped_steps;
     if (steps <= 0)
-      return log_(fmt::format("no profile: the first {} steps are not measured\n", skipped_steps));
+      return log_(fmt::format("no profile: the first {} steps are not measured; train more steps\n",
+                              skipped_steps));
     const std::string table = profile_table(events_, steps);
     lock_.replace(lock_.run().trace(), {profile_trace(events_)});
     lock_.replace(lock_.run().profile(), {table});

@@ -31,7 +31,7 @@ void if_possible(const Show& show) {
 
 // A callback that writes every metric as "loss/train" and so on, the config, and at evaluations the
 // output of inspectors (samples, attention) and histograms of weights and gradients, within the
-// budget.
+// time of InspectionBudget.
 class TensorBoard final : public Callback {
  public:
   TensorBoard(RunLock& lock, Task& task, const Config& config)
