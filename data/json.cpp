@@ -150,7 +150,7 @@ JsonValue parse_json(std::string_view text, const std::string& path) {
     return std::move(JsonValue::parse(text).sort_keys());
   } catch (const JsonValue::parse_error& error) {
     const std::size_t byte = std::min(error.byte, text.size());
-    throw InputError(fmt::format("{}: line {}: not JSON; copy or create the file again", path,
+    throw InputError(fmt::format("{}: line {}: is not JSON; copy or create the file again", path,
                                  1 + std::ranges::count(text.substr(0, byte), '\n')));
   } catch (const JsonValue::exception&) {
     throw InputError(

@@ -136,7 +136,9 @@ class RandomFeatureMechanism final : public AttentionMechanism {
   }
 
   Array weights(const Tensor&, const Tensor&, const AttentionOptions&) const override {
-    throw InputError("multi-head attention: random features compute no attention weights");
+    throw InputError(
+        "multi-head attention: random features compute no attention weights; use a model with "
+        "softmax attention");
   }
 
   const RandomFeatures* features() const override { return &features_; }

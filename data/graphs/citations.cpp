@@ -6,6 +6,7 @@
 #include <xtensor/xmath.hpp>
 
 #include "autograd/check.hpp"
+#include "autograd/counted.hpp"
 #include "autograd/xtensor.hpp"
 #include "data/graphs/node_graph.hpp"
 #include "data/input_file.hpp"
@@ -62,18 +63,19 @@ void add_paper(Papers& papers, const FileLine& line) {
   if (words.empty()) return;
   const std::int64_t width = std::ssize(words) - 2;
   if (papers.names.empty()) papers.width = width;
-  line.expect(width >= 1, "expected a name, features and a class; number of words: {}",
-              words.size());
+  line.expect(width >= 1, "expected a name, features and a class, found {}",
+              counted(std::ssize(words), "word"));
   const bool lacks_class = width + 1 == papers.width && parse_float(words.back()) &&
                            std::ranges::count(papers.classes, words.back()) == 0;
-  line.expect(!lacks_class, "no class after the {} features; its last word is '{}'", papers.width,
-              words.back());
-  line.expect(width == papers.width, "{} features, expected {} as in line {}", width, papers.width,
-              papers.lines.empty() ? line.number : papers.lines.front());
+  line.expect(!lacks_class,
+              "the class after the {} features is missing (the last word is '{}'); add it",
+              papers.width, words.back());
+  line.expect(width == papers.width, "the line has {} features; expected {}, as in line {}", width,
+              papers.width, papers.lines.empty() ? line.number : papers.lines.front());
   const std::string name(words.front());
   const auto [place, is_new] =
       papers.numbers.emplace(name, static_cast<std::int32_t>(papers.names.size()));
-  line.expect(is_new, "node {} again; line {} has it", printable(name),
+  line.expect(is_new, "node {} is also in line {}; remove one of these lines", printable(name),
               is_new ? 0 : papers.lines[place->second]);
   for (std::size_t i = 1; i + 1 < words.size(); ++i) {
     const std::optional<float> feature = parse_float(words[i]);
@@ -91,19 +93,20 @@ std::vector<Edge> read_citations(const std::string& path, const Papers& papers) 
   for_each_line(path, [&](const FileLine& line) {
     const std::vector<std::string_view> words = words_of(line.text);
     if (words.empty()) return;
-    line.expect(words.size() == 2, "expected the names of two nodes; number of words: {}",
-                words.size());
+    line.expect(words.size() == 2, "expected the names of two nodes, found {}",
+                counted(std::ssize(words), "word"));
     std::int32_t ends[2];
     for (std::size_t i = 0; i < 2; ++i) {
       const auto found = papers.numbers.find(std::string(words[i]));
       line.expect(found != papers.numbers.end(),
-                  "an edge to node {}, which is not among the {} nodes of {}", printable(words[i]),
-                  papers.names.size(), papers.path);
+                  "node {} is not among the {} nodes of {}; remove the edge, or add the node",
+                  printable(words[i]), papers.names.size(), papers.path);
       ends[i] = found->second;
     }
     edges.push_back({ends[0], ends[1]});
   });
-  expect_input(!edges.empty(), "{}: no edges; expected the names of two nodes per line", path);
+  expect_input(!edges.empty(),
+               "{}: the file has no edges; expected the names of two nodes per line", path);
   return edges;
 }
 

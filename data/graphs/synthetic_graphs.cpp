@@ -199,7 +199,7 @@ Adjacency parse_edges(std::string_view text) {
     edges.push_back(edge);
     nodes = std::max<std::int64_t>(nodes, std::max(edge.from, edge.to) + 1);
   }
-  expect_input(!edges.empty(), "a graph without edges: expected edges such as '0-1 1-2 0-2'");
+  expect_input(!edges.empty(), "the graph has no edges; expected edges such as '0-1 1-2 0-2'");
   return Adjacency::undirected(nodes, std::move(edges));
 }
 

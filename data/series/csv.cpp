@@ -44,7 +44,7 @@ std::vector<std::string_view> cells_of(const FileLine& line) {
     const std::size_t comma = rest.find(',', quotes);
     const std::string_view cell = trimmed(rest.substr(0, comma));
     if (quotes > 0 && cell.size() != quotes)
-      line.fail(shown(cell) + ": a quote within a cell; expected a comma after the closing quote");
+      line.fail(shown(cell) + ": the cell continues after its closing quote; expected a comma");
     cells.push_back(quotes == 0 ? cell : cell.substr(1, quotes - 2));
     more = comma != std::string_view::npos;
     if (more) rest.remove_prefix(comma + 1);
@@ -87,7 +87,8 @@ float cell(std::string_view text, const FileLine& line, const std::string& colum
   line.expect(!text.empty(),
               "column {}: the cell is empty; enter a number, or remove the column or the row",
               shown(column));
-  line.fail(fmt::format("column {}: \"{}\" is not a float32 number", shown(column), shown(text)));
+  line.fail(fmt::format("column {}: \"{}\" is not a float32 number; enter one", shown(column),
+                        shown(text)));
 }
 
 std::int64_t row_time(std::string_view text, const FileLine& line, const std::string& column) {
@@ -101,7 +102,8 @@ void check_order(const std::vector<std::int64_t>& times, const FileLine& line, b
   if (times.size() < 2) return;
   const std::int64_t last = times[times.size() - 2], step = times[1] - times[0];
   if (times.back() > last && (gaps || times.back() - last == step)) return;
-  line.expect(times.back() > last, "{} is not later than {} in the line before",
+  line.expect(times.back() > last,
+              "{} is not later than {} in the line before; sort the rows by time",
               time_text(times.back()), time_text(last));
   const std::string fact =
       fmt::format("expected {}, found {}", time_text(last + step), time_text(times.back()));
@@ -118,8 +120,10 @@ void check_names(const SeriesTable& table) {
                table.path);
   std::unordered_set<std::string_view> seen;
   for (const std::string& name : table.names) {
-    expect_input(!name.empty(), "{}: line 1: column {} has no name", table.path, seen.size() + 2);
-    expect_input(seen.insert(name).second, "{}: line 1: two columns named {}", table.path,
+    expect_input(!name.empty(), "{}: line 1: column {} has no name; give it one", table.path,
+                 seen.size() + 2);
+    expect_input(seen.insert(name).second,
+                 "{}: line 1: two columns are named {}; rename one of them", table.path,
                  shown(name));
   }
 }
@@ -165,7 +169,7 @@ SeriesTable load_series(const std::string& path, const SeriesOptions& options) {
   while (const auto text = next_line(rest)) {
     ++line.number;
     line.text = *text;
-    line.expect(!trimmed(line.text).empty(), "an empty line");
+    line.expect(!trimmed(line.text).empty(), "the line is empty; remove it");
     const std::vector<std::string_view> cells = cells_of(line);
     line.expect(cells.size() == width, "expected {} columns as in the header, found {}", width,
                 cells.size());
@@ -175,7 +179,8 @@ SeriesTable load_series(const std::string& path, const SeriesOptions& options) {
       values.push_back(cell(cells[j], line, table.names[j - 1]));
   }
   const std::int64_t rows = std::ssize(table.times);
-  expect_input(rows >= 2, "{}: {} of numbers; expected at least 2", path, counted(rows, "row"));
+  expect_input(rows >= 2, "{}: the file has {} of numbers; expected at least 2", path,
+               counted(rows, "row"));
   table.values = Array::of(values, {rows, std::ssize(table.names)});
   return table;
 }

@@ -285,7 +285,7 @@ std::vector<std::int32_t> BytePairTokenizer::encode(std::string_view text,
                                                     const EncodeOptions& options) const {
   for (std::size_t offset = 0; offset < text.size();) {
     const int bytes = code_point_at(text, offset).bytes;
-    expect_input(bytes > 0, "text: byte {}: not UTF-8; convert the text to UTF-8", offset);
+    expect_input(bytes > 0, "text: byte {}: is not UTF-8; convert the text to UTF-8", offset);
     offset += bytes;
   }
   Scratch scratch;

@@ -11,7 +11,7 @@ using Kind = ChatPiece::Kind;
 void check_order(const ChatTemplate& chat_template, const std::vector<Message>& messages) {
   const bool begins_with_system = messages.front().speaker == Speaker::system;
   expect_input(chat_template.takes_system || !begins_with_system,
-               "the chat template has no {{system}} for a system message");
+               "the chat template has no {{system}} for the system message; leave the message out");
   if (!chat_template.is_exchange) return;
   for (std::size_t i = begins_with_system; i < messages.size(); ++i) {
     const Speaker wanted = (i - begins_with_system) % 2 == 0 ? Speaker::user : Speaker::assistant;
@@ -131,7 +131,9 @@ ChatEncoder::ChatEncoder(const BytePairTokenizer& tokenizer, ChatTemplate chat_t
   for (const std::string& name : special_names(template_)) {
     const auto match = special_.find(name, 0);
     expect_input(match && match->begin == 0 && match->end == name.size(),
-                 "the tokenizer has no special token {}, which the chat template writes", name);
+                 "the tokenizer has no special token {}, which the chat template writes; change "
+                 "one of the two",
+                 name);
   }
   const auto end = special_.find(template_.turn(Speaker::assistant).after, 0);
   expect_input(end || end_of_text,

@@ -39,7 +39,7 @@ NameList load_names(const std::string& path, bool distinct) {
     const std::string name(trimmed(line.text));
     const std::int64_t length = count_characters(name);
     line.expect(length <= max_characters,
-                "a word of {} characters, expected at most {}; give one word per line", length,
+                "the word has {} characters; expected at most {}; give one word per line", length,
                 max_characters);
     if (name.empty() || (distinct && !seen.insert(name).second)) return;
     list.names.push_back(name);

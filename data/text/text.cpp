@@ -69,7 +69,7 @@ std::vector<std::int32_t> CharVocabulary::encode(std::string_view text) const {
 
 void CharVocabulary::throw_unknown(std::string_view text, std::size_t offset) const {
   const CodePoint point = code_point_at(text, offset);
-  expect_input(point.bytes > 0, "text: byte {}: not UTF-8; convert the text to UTF-8", offset);
+  expect_input(point.bytes > 0, "text: byte {}: is not UTF-8; convert the text to UTF-8", offset);
   std::string known;
   for (const std::string& symbol : symbols_) known += printable(symbol);
   if (symbols_.size() > 100) known = "characters of the text that the model was trained on";

@@ -62,10 +62,10 @@ std::string written(const ShardHeader& header) {
 
 ShardHeader parsed(std::string_view bytes, const std::string& path) {
   expect_input(bytes.starts_with(magic),
-               "{}: byte 0: not a shard of tokens; create the shards again", path);
+               "{}: byte 0: is not a shard of tokens; create the shards again", path);
   const auto found = number_at<std::uint32_t>(bytes, 8);
   expect_input(found == version,
-               "{}: byte 8: a shard of version {}, expected {}; create the shards again", path,
+               "{}: byte 8: the shard has version {}, expected {}; create the shards again", path,
                found, version);
   expect_input(number_at<std::uint64_t>(bytes, checksum_place) ==
                    checksum_of(bytes.substr(0, checksum_place)),
@@ -80,13 +80,14 @@ ShardHeader parsed(std::string_view bytes, const std::string& path) {
                                       .documents = number_at<std::uint64_t>(bytes, 56)},
                            .checksum = number_at<std::uint64_t>(bytes, 64)};
   expect_input(header.width == 2 || header.width == 4,
-               "{}: byte 12: tokens of {} bytes, expected 2 or 4; create the shards again", path,
-               header.width);
+               "{}: byte 12: the tokens have {} bytes, expected 2 or 4; create the shards again",
+               path, header.width);
   const std::uint64_t most =
       header.width == 2 ? narrow_vocabulary : std::numeric_limits<std::int32_t>::max();
-  expect_input(header.vocabulary >= 1 && header.vocabulary <= most,
-               "{}: byte 24: a vocabulary of {}, expected 1 to {}; create the shards again", path,
-               header.vocabulary, most);
+  expect_input(
+      header.vocabulary >= 1 && header.vocabulary <= most,
+      "{}: byte 24: the vocabulary has {} tokens, expected 1 to {}; create the shards again", path,
+      header.vocabulary, most);
   return header;
 }
 
@@ -129,10 +130,10 @@ class ShardFile final {
 
 void expect_size(const ShardFile& file, const ShardHeader& header, const std::string& path) {
   const std::uint64_t size = file.size(), body = size - ShardHeader::size;
-  expect_input(
-      body % header.width == 0 && body / header.width == header.counts.tokens,
-      "{}: {} bytes, expected {} tokens of {} behind the header; copy or create the shards again",
-      path, size, header.counts.tokens, header.width);
+  expect_input(body % header.width == 0 && body / header.width == header.counts.tokens,
+               "{}: the file has {} bytes, expected {} tokens of {} bytes after the header; copy "
+               "or create the shards again",
+               path, size, header.counts.tokens, header.width);
 }
 
 void expect_content(const ShardFile& file, const ShardHeader& header, const std::string& path) {
@@ -219,9 +220,10 @@ void TokenShards::open(const std::string& path) {
   shard.path = path;
   shard.begin = size();
   const ShardFile file(shard.path);
-  expect_input(file.size() >= ShardHeader::size,
-               "{}: {} bytes, expected a header of {}; copy or create the shards again", path,
-               file.size(), ShardHeader::size);
+  expect_input(
+      file.size() >= ShardHeader::size,
+      "{}: the file has {} bytes, expected a header of {}; copy or create the shards again", path,
+      file.size(), ShardHeader::size);
   file.read(0, shard.bytes);
   shard.header = parsed({shard.bytes.data(), shard.bytes.size()}, path);
   expect_belongs(shard);
@@ -234,20 +236,20 @@ void TokenShards::expect_belongs(const Shard& shard) const {
   const std::size_t index = shards_.size() - 1;
   const auto expected = static_cast<std::uint32_t>(index);
   expect_input(header.index == expected,
-               "{}: shard {}, where {} is missing; copy it too, or make "
-               "the shards again",
+               "{}: is shard {}, but {} is missing; copy it too, or create the shards again",
                shard.path, header.index, name_of_shard(expected));
   expect_input(index == 0 || !shards_[index - 1].header.is_last,
                "{}: follows {}, which is the last shard; use one folder for each set of shards",
                shard.path, shards_[index > 0 ? index - 1 : 0].path);
   expect_input(
       header.tokenizer == tokenizer_,
-      "{}: created by another tokenizer than the {} in its folder; create the shards again",
+      "{}: was created by another tokenizer than the {} in its folder; create the shards again",
       shard.path, tokenizer_name);
   expect_input(header.vocabulary == shards_.front().header.vocabulary &&
                    header.width == shards_.front().header.width,
-               "{}: a vocabulary of {}, {} has {}; create the shards again", shard.path,
-               header.vocabulary, shards_.front().path, shards_.front().header.vocabulary);
+               "{}: the vocabulary has {} tokens, that of {} has {}; create the shards again",
+               shard.path, header.vocabulary, shards_.front().path,
+               shards_.front().header.vocabulary);
   expect_input(header.counts.tokens > 0, "{}: has no tokens; create the shards again", shard.path);
 }
 

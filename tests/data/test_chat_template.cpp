@@ -242,15 +242,17 @@ TEST_CASE("ChatEncoder: where a template ends no answer, the end-of-text token d
 
 TEST_CASE("ChatEncoder: what does not suit the tokenizer or the template is refused in a line") {
   const BytePairTokenizer tokenizer = tokenizer_with({"<|endoftext|>"});
-  CHECK(said([&] { ChatEncoder(tokenizer, read_chat_template("chatml"), 0); }) ==
-        "the tokenizer has no special token <|im_start|>, which the chat template writes");
+  CHECK(
+      said([&] { ChatEncoder(tokenizer, read_chat_template("chatml"), 0); }) ==
+      "the tokenizer has no special token <|im_start|>, which the chat template writes; change one "
+      "of the two");
   const ChatTemplate exchange = read_chat_template("Q: {user}\nA: {assistant}\n");
   CHECK(said([&] { ChatEncoder(tokenizer, exchange, std::nullopt); }) ==
         "no token ends an answer: neither the chat template nor the tokenizer has an end-of-text "
         "token");
   const ChatEncoder encoder(tokenizer, exchange, 0);
   CHECK(said([&] { encoder.encode(talk); }) ==
-        "the chat template has no {system} for a system message");
+        "the chat template has no {system} for the system message; leave the message out");
   CHECK(said([&] {
           encoder.encode({talk[1], talk[1]});
         }) ==
@@ -281,7 +283,8 @@ TEST_CASE("encode_conversations: long ones are cut, those without an answer are 
   CHECK(shown(tokenizer, encoded.all[1]) == "zq>|xyx|");
   const ConversationList wrong{"talks.jsonl", {{.messages = talk, .line = 7}}};
   CHECK(said([&] { encode_conversations(wrong, encoder, 5); }) ==
-        "talks.jsonl: line 7: the chat template has no {system} for a system message");
+        "talks.jsonl: line 7: the chat template has no {system} for the system message; leave the "
+        "message out");
 }
 
 TEST_SUITE_END();

@@ -154,7 +154,7 @@ TEST_CASE("drawn graphs: edges as text and back, and options out of range") {
   CHECK(edges_text(graph) == "0-1 1-2 3-3");
   for (const std::string word : {"1", "1-", "-1", "a-b", "1-2-3", "1--2", "0-100000", "1,2"})
     check_says(message_of([&] { parse_edges("0-1 " + word); }), {"edge '" + word + "'", "0-1"});
-  check_says(message_of([] { parse_edges(" "); }), {"without edges"});
+  check_says(message_of([] { parse_edges(" "); }), {"the graph has no edges"});
   const SyntheticGraphOptions wrong[] = {{.least_nodes = 11},
                                          {.least_nodes = 20, .most_nodes = 19},
                                          {.most_nodes = 1001},
@@ -206,22 +206,23 @@ TEST_CASE("citations: what is wrong, in which file and line, and why") {
   };
   const std::string good = content;
   CHECK(load(good, cites).empty());
+  check_says(load(good, "p1 p3\np9 p1\n"),
+             {"small.cites: line 2", "node p9 is not among the 8 nodes of", "small.content"});
+  check_says(load(good, "p1 p3 p4\n"), {"small.cites: line 1: ", "two nodes, found 3 words"});
+  check_says(load(good, "p1\n"), {"line 1: ", "found 1 word"});
   check_says(
-      load(good, "p1 p3\np9 p1\n"),
-      {"small.cites: line 2", "node p9, which is not among the 8 nodes of", "small.content"});
-  check_says(load(good, "p1 p3 p4\n"), {"small.cites: line 1: ", "two nodes; number of words: 3"});
-  check_says(load(good, "p1\n"), {"line 1: ", "number of words: 1"});
-  check_says(load(good + "p9\t1\t0\t2\n", cites),
-             {"small.content: line 10: no class after the 3 features; its last word is '2'"});
+      load(good + "p9\t1\t0\t2\n", cites),
+      {"small.content: line 10: the class after the 3 features is missing (the last word is '2')"});
   check_says(load(good + "p9\t1\t0\tart\n", cites),
-             {"small.content: line 10: 2 features, expected 3 as in line 1"});
-  check_says(load(good + "p9\t1\t0\t0\t0\tart\n", cites), {"line 10: 4 features, expected 3"});
+             {"small.content: line 10: the line has 2 features; expected 3, as in line 1"});
+  check_says(load(good + "p9\t1\t0\t0\t0\tart\n", cites),
+             {"line 10: the line has 4 features; expected 3"});
   check_says(load("p1 maths\n", cites),
-             {"line 1: expected a name, features and a class; number of words: 2"});
+             {"line 1: expected a name, features and a class, found 2 words"});
   check_says(load(good + "p9 1 x 0 art\n", cites), {"line 10: feature 'x'", "number"});
   check_says(load(good + "p9 1 nan 0 art\n", cites), {"feature 'nan'"});
   check_says(load(good + "p9 1 1e99 0 art\n", cites), {"feature '1e99'"});
-  check_says(load(good + "p3 1 0 0 art\n", cites), {"line 10: node p3 again; line 3 has it"});
+  check_says(load(good + "p3 1 0 0 art\n", cites), {"line 10: node p3 is also in line 3"});
   check_says(load(good + "p9 1 0 0 music\n", cites),
              {"small.content: line 10: class 'music' is unknown", "first 2 nodes"});
   check_says(
@@ -230,7 +231,7 @@ TEST_CASE("citations: what is wrong, in which file and line, and why") {
   check_says(load("", cites), {"0 nodes; expected"});
   check_says(load(good + "p9 1 0 0 th\xE9orie\n", cites),
              {"small.content: byte 125 (line 10)", "UTF-8"});
-  check_says(load(good, "\n"), {"small.cites: no edges"});
+  check_says(load(good, "\n"), {"small.cites: the file has no edges"});
   CHECK(load("\xEF\xBB\xBF" + good, "\xEF\xBB\xBF" + std::string(cites)).empty());
   CHECK(load(good.substr(0, good.size() - 1), "p1 p3").empty());  // no newline at the end
   const TemporaryFolder folder;

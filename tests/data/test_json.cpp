@@ -157,7 +157,7 @@ TEST_CASE("json: what is not JSON is refused at its byte") {
     CHECK(error.byte == 5);
   }
   CHECK(message_of([] { parse_json("{\n\"a\": }", "x.json"); }) ==
-        "x.json: line 2: not JSON; copy or create the file again");
+        "x.json: line 2: is not JSON; copy or create the file again");
 }
 
 TEST_CASE("json: of several members of one name the last counts") {

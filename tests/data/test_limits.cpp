@@ -95,7 +95,7 @@ TEST_CASE("bug: a wide header made room for more numbers than a CSV has bytes") 
   std::string wide = "date";
   for (int i = 0; i < 100'000; ++i) wide += fmt::format(",c{}", i);
   const std::string path = folder.write("wide.csv", wide + "\n" + std::string(100'000, '\n') + "x");
-  check_refused([&] { load_series(path); }, {"wide.csv: line 2: an empty line"}, 40 * megabyte);
+  check_refused([&] { load_series(path); }, {"wide.csv: line 2: the line is empty"}, 40 * megabyte);
 }
 
 TEST_CASE("bug: nested lists overflowed the stack") {
@@ -177,9 +177,10 @@ TEST_CASE("limits: a safetensors header's memory is at most 40 times its bytes")
   std::string zeros = "[0";
   for (int i = 0; i < 1'000'000; ++i) zeros += ",0";
   check_refused(file_of("{\"t\":{\"dtype\":\"F32\",\"shape\":" + zeros + "]}}"),
-                {"tensor t: a shape of more than 6 axes"}, 40 * std::ssize(zeros));
+                {"tensor t: the shape has more than 6 axes"}, 40 * std::ssize(zeros));
   check_refused(file_of(std::string((32 << 20) + 1, ' ')),
-                {"file: byte 0: a header of 33554433 bytes, expected at most 33554432"}, megabyte);
+                {"file: byte 0: the header has 33554433 bytes, expected at most 33554432"},
+                megabyte);
 }
 
 TEST_CASE("bug: a pipe or a device for a file was waited for") {

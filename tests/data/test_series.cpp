@@ -63,10 +63,10 @@ TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
       {head + first + "2020-01-01 01:00:00,1e39,4\n",
        {"line 3", "\"1e39\" is not a float32 number"}},
       {head + first + second + "2020-01-01 01:30:00,5,6\n", {"line 4: expected", "found", "01:30"}},
-      {"date,load,load\n" + first, {"line 1: two columns named load"}},
+      {"date,load,load\n" + first, {"line 1: two columns are named load"}},
       {"date,,oil\n" + first, {"line 1: column 2 has no name"}},
       {first + second, {"line 1: expected the names of the columns"}},
-      {head + "\n" + first, {"line 2: an empty line"}},
+      {head + "\n" + first, {"line 2: the line is empty"}},
       {head + "yesterday,1,2\n", {"line 2: column date: \"yesterday\" is not a date or time"}},
       {head + "2020-02-30,1,2\n", {"line 2", "\"2020-02-30\" is not a date"}},
       {head + "2020-01-01 24:00,1,2\n", {"line 2", "\"2020-01-01 24:00\" is not a date"}},
@@ -83,7 +83,8 @@ TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
       {head + first + "2020-01-01 01:00:00,0x1p3,4\n",
        {"line 3", "\"0x1p3\" is not a float32 number"}},
       {head + first + "2020-01-01 01:00:00,\"3,4\n", {"line 3: \"3,4: the closing quote"}},
-      {head + first + "2020-01-01 01:00:00,\"3\"3,4\n", {"line 3: \"3\"3: a quote within a cell"}},
+      {head + first + "2020-01-01 01:00:00,\"3\"3,4\n",
+       {"line 3: \"3\"3: the cell continues after its closing quote"}},
   };
   const TemporaryFolder folder;
   for (const auto& [text, parts] : rows) {

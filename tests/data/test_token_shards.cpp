@@ -184,26 +184,27 @@ TEST_CASE("shards: what is missing, cut, damaged or of another kind is named") {
   CHECK(says([](const TemporaryFolder&) {}).empty());
   check_says(remove("tokenizer.json"), {"tokenizer.json: cannot be opened: No such file"});
   check_says(remove("shard-00000.tokens"),
-             {"shard-00001.tokens: shard 1, where shard-00000.tokens"});
+             {"shard-00001.tokens: is shard 1, but shard-00000.tokens"});
   check_says(remove("shard-00002.tokens"),
-             {"shard-00003.tokens: shard 3, where shard-00002.tokens"});
+             {"shard-00003.tokens: is shard 3, but shard-00002.tokens"});
   check_says(remove("shard-00004.tokens"),
              {": shard-00004.tokens is missing, and possibly later shards"});
   check_says(resize("shard-00001.tokens", 0),
-             {"shard-00001.tokens: 0 bytes, expected a header of"});
+             {"shard-00001.tokens: the file has 0 bytes, expected a header of"});
   check_says(resize("shard-00001.tokens", 127), {"127 bytes, expected a header of 128"});
-  check_says(resize("shard-00001.tokens", 128), {"128 bytes, expected 7 tokens of 2 behind the"});
-  check_says(resize("shard-00001.tokens", 141), {"141 bytes, expected 7 tokens of 2 behind the"});
-  check_says(resize("shard-00001.tokens", 1000), {"1000 bytes, expected 7 tokens of 2 behind"});
-  check_says(damage(0), {"shard-00001.tokens: byte 0: not a shard of tokens"});
-  check_says(damage(8), {"shard-00001.tokens: byte 8: a shard of version 2, expected 1"});
+  check_says(resize("shard-00001.tokens", 128), {"128 bytes, expected 7 tokens of 2 bytes after"});
+  check_says(resize("shard-00001.tokens", 141), {"141 bytes, expected 7 tokens of 2 bytes after"});
+  check_says(resize("shard-00001.tokens", 1000),
+             {"1000 bytes, expected 7 tokens of 2 bytes after"});
+  check_says(damage(0), {"shard-00001.tokens: byte 0: is not a shard of tokens"});
+  check_says(damage(8), {"shard-00001.tokens: byte 8: the shard has version 2, expected 1"});
   for (const std::size_t at : {12, 16, 20, 24, 32, 40, 48, 56, 64, 72, 119, 120})
     check_says(damage(at), {"shard-00001.tokens: bytes 0 to 127: the header is damaged"});
   for (const std::size_t at : {128, 141})
     check_says(damage(at), {"shard-00001.tokens: the tokens are damaged"});
-  check_says(
-      says([](const TemporaryFolder& folder) { folder.write("tokenizer.json", "{}"); }),
-      {"shard-00000.tokens: created by another tokenizer than the tokenizer.json in its folder"});
+  check_says(says([](const TemporaryFolder& folder) { folder.write("tokenizer.json", "{}"); }),
+             {"shard-00000.tokens: was created by another tokenizer than the tokenizer.json in its "
+              "folder"});
   check_says(says([](const TemporaryFolder& folder) {
                const TemporaryFolder more;
                write_numbers(more, numbers(50), 100);
@@ -216,7 +217,7 @@ TEST_CASE("shards: what is missing, cut, damaged or of another kind is named") {
                fs::copy(more.path("shard-00001.tokens"), folder.path("shard-00001.tokens"),
                         fs::copy_options::overwrite_existing);
              }),
-             {"shard-00001.tokens: a vocabulary of 101, ", "shard-00000.tokens has 100"});
+             {"shard-00001.tokens: the vocabulary has 101 tokens, ", "shard-00000.tokens has 100"});
   const TemporaryFolder empty;
   empty.write("tokenizer.json", "{}");
   check_says(message_of([&] { TokenShards{empty.path()}; }), {"has no shards of tokens"});

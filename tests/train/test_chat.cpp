@@ -235,7 +235,8 @@ TEST_CASE_FIXTURE(ChatFixture,
   check_says(encode("--conversations").err, {"the template is neither ChatML's nor Llama 3's"});
   check_says(encode("--conversations --json").err,
              {"--conversations: cannot be combined with --json"});
-  check_says(encode("--chat-template chatml").err, {"--chat-template: requires --conversations"});
+  check_says(encode("--chat-template chatml").err,
+             {"--chat-template: is used only with --conversations"});
   write("one.jsonl", "{}\n");
   check_says(encode(by_chatml).err, {"one.jsonl: line 1: found the fields none"});
 }
@@ -351,7 +352,7 @@ TEST_CASE_FIXTURE(ChatFixture, "chat: what cannot be talked with is refused in a
   check_says(chat("run", "1\n", "--template llama3").err,
              {"the tokenizer has no special token <|begin_of_text|>"});
   check_says(chat("run", "1\n", {"--template", "Q: {user} A: {assistant}", "--system", "x"}).err,
-             {"no {system} for a system message"});
+             {"no {system} for the system message"});
 }
 
 TEST_SUITE_END();

@@ -178,7 +178,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "exchange: wrong folders are refused by file,
 
   const Copied broken("gpt2");
   broken.folder.write("model/config.json", "{");
-  check_says(broken.message(), {"config.json: line 1: not JSON"});
+  check_says(broken.message(), {"config.json: line 1: is not JSON"});
   const Copied lone("llama3");
   fs::remove(lone.path("model-00002-of-00002.safetensors"));
   check_says(lone.message(), {"model-00002-of-00002.safetensors is missing"});
@@ -194,7 +194,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "exchange: wrong folders are refused by file,
   check_says(without.message(), {"has no tokenizer.json"});
   const Copied endless("qwen3");
   endless.change("tokenizer_config.json", {{"eos_token", "<nowhere>"}});
-  check_says(endless.message(), {"eos_token", "not a token of tokenizer.json"});
+  check_says(endless.message(), {"eos_token", "expected a token of tokenizer.json"});
 }
 
 TEST_CASE("bug: a model was not imported from within its folder, whose name was taken to be .") {

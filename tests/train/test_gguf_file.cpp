@@ -195,10 +195,12 @@ TEST_CASE_FIXTURE(TemporaryFolder,
 
 TEST_CASE("gguf: damaged heads are refused by byte, field or tensor") {
   const auto says = [](const GgufBytes& file, const std::string& message) {
-    CHECK(gguf_message(file.bytes) == "m.gguf: " + message);
+    const bool advises = message.find("; ") != message.npos;
+    CHECK(gguf_message(file.bytes) ==
+          "m.gguf: " + message + (advises ? "" : "; use another copy of the file"));
   };
   says({}, "byte 0: \"GGUF\" is missing: the file is truncated");
-  says({.bytes = "{\"a\": 1}"}, "byte 0: does not begin with \"GGUF\": not a GGUF file");
+  says({.bytes = "{\"a\": 1}"}, "byte 0: does not begin with \"GGUF\"; give a GGUF file");
   says(GgufBytes{.bytes = "GGUF"}.u32(1),
        "byte 4: version 1, expected 2 or 3, little-endian; convert the model again");
   says(GgufBytes{.bytes = "GGUF"}.u32(0x03000000).u64(0).u64(0),
@@ -212,7 +214,7 @@ TEST_CASE("gguf: damaged heads are refused by byte, field or tensor") {
   says(GgufBytes{}.head(0, 1).text("").u32(4).u32(1), "byte 24: a field has no name");
   says(GgufBytes{}.head(0, 1).text("\xff").u32(4).u32(1), "byte 24: a field's name is not UTF-8");
   says(GgufBytes{}.head(0, 2).text("a").u32(4).u32(1).text("a").u32(4).u32(1),
-       "byte 41: repeated field a");
+       "byte 41: field a occurs twice");
   says(GgufBytes{}.head(0, 1).text("a").u32(13).u32(1), "byte 33: a: type 13, expected 0 to 12");
   says(GgufBytes{}.head(0, 1).text("a").u32(9).u32(9).u64(1),
        "byte 37: a: expected a list of numbers, strings or booleans, found a list of lists");
@@ -220,7 +222,7 @@ TEST_CASE("gguf: damaged heads are refused by byte, field or tensor") {
        "byte 49: a: 2305843009213693952, but only 8 bytes are left: the file is truncated");
   says(GgufBytes{}.head(0, 1).text("a").u32(7).u32(2), "byte 37: a: 2, expected 0 or 1");
   says(GgufBytes{}.head(0, 1).text("a").u32(6).add(std::numeric_limits<float>::infinity()),
-       "byte 37: a: not a finite number");
+       "byte 37: a: expected a finite number");
   says(GgufBytes{}.head(0, 1).text("a").u32(8).text("\xc3("), "byte 37: a is not UTF-8");
   for (const std::uint32_t alignment : {0u, 4u, 48u, 1u << 20})
     says(GgufBytes{}.head(0, 1).text("general.alignment").u32(4).u32(alignment),
@@ -230,12 +232,14 @@ TEST_CASE("gguf: damaged heads are refused by byte, field or tensor") {
 
 TEST_CASE("gguf: damaged places of tensors are refused by name") {
   const auto says = [](const GgufBytes& file, const std::string& message) {
-    CHECK(gguf_message(file.bytes) == "m.gguf: " + message);
+    const bool advises = message.find("; ") != message.npos;
+    CHECK(gguf_message(file.bytes) ==
+          "m.gguf: " + message + (advises ? "" : "; use another copy of the file"));
   };
   says(GgufBytes{}.head(1, 0).text("").u32(1).u64(1).u32(0).u64(0),
        "byte 24: a tensor has no name");
   says(GgufBytes{}.head(1, 0).text(std::string(64, 'n')).u32(1).u64(1).u32(0).u64(0),
-       "byte 24: a tensor's name of 64 bytes, expected at most 63");
+       "byte 24: the name of a tensor has 64 bytes, expected at most 63");
   says(GgufBytes{}.head(1, 0).text("x").u32(0).u64(0).u64(0).u64(0),
        "byte 24: tensor x: 0 axes, expected 1 to 4");
   says(one_tensor({1, 1, 1, 1, 1}), "byte 24: tensor x: 5 axes, expected 1 to 4");
@@ -249,15 +253,16 @@ TEST_CASE("gguf: damaged places of tensors are refused by name") {
   says(one_tensor({32}, 77),
        "byte 24: tensor x: type number 77, expected F32, F16 or Q8_0; convert the model to one "
        "of these");
-  says(one_tensor({33}, 8), "byte 24: tensor x: Q8_0 with rows of 33, expected whole blocks of 32");
+  says(one_tensor({33}, 8),
+       "byte 24: tensor x: its rows have 33 numbers, expected whole Q8_0 blocks of 32");
   says(one_tensor({4}, 0, 32),
        "byte 24: tensor x: its data begin at byte 32; expected 0, where the tensor before it "
        "ends");
   says(one_tensor({1000}), "byte 24: tensor x is larger than the file: the file is truncated");
   says(one_tensor({4}).aligned().u32(1),
-       "68 bytes, but its tensors end at byte 80: the file is truncated");
+       "the file has 68 bytes, but its tensors end at byte 80: it is truncated");
   says(one_tensor({4}).aligned().u64(1).u64(2).aligned().u32(1),
-       "100 bytes; expected 96, the end of its tensors");
+       "the file has 100 bytes, expected 96, the end of its tensors");
   says(GgufBytes{}
            .head(2, 0)
            .text("x")
@@ -274,7 +279,7 @@ TEST_CASE("gguf: damaged places of tensors are refused by name") {
            .u64(0)
            .aligned()
            .u32(0),
-       "byte 57: repeated tensor x");
+       "byte 57: tensor x occurs twice");
   CHECK(gguf_message(one_tensor({4}).aligned().u64(1).u64(2).bytes).empty());
 }
 

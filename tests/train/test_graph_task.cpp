@@ -55,7 +55,7 @@ TEST_CASE_FIXTURE(
   check_says(shown.out, {"2  Mr. Hi  right\n", "33  Officer  right\n"});
   CHECK(must("sample club --prompt 17").out == "17  Mr. Hi  right\n");
   CHECK(lines_of(must("sample club --count 3").out).size() == 3);
-  check_fails(run("sample club --prompt 35"), {"--prompt 35: no node of that name"});
+  check_fails(run("sample club --prompt 35"), {"--prompt 35: no node has this name"});
 }
 
 TEST_CASE_FIXTURE(
@@ -71,7 +71,7 @@ TEST_CASE_FIXTURE(
   for (std::size_t at; (at = renamed.find("maths")) != std::string::npos;)
     renamed.replace(at, 5, "logic");
   write("papers/small.content", renamed);
-  check_fails(run("eval run"), {"classes art, logic; this model was trained on art, maths"});
+  check_fails(run("eval run"), {"has the classes art, logic, but this model was trained on art, maths"});
 
   write("papers/small.content", content);
   write("papers/small.cites", "p1 p99\n");
@@ -205,7 +205,7 @@ TEST_CASE_FIXTURE(
   check_fails(this->run("train karate --seeds 3 --out club", keys),
               {"club/seed-4: already holds a run"});
 
-  check_fails(this->run("eval club"), {"club: not a run", "such as ", "club/seed-"});
+  check_fails(this->run("eval club"), {"club: is not a run", "such as ", "club/seed-"});
 
   // Nothing is trained where a later seed could not be.
   CHECK(this->run("train karate --seeds 3 --out club seed=2").status == 2);

@@ -429,7 +429,7 @@ TEST_CASE_FIXTURE(RunFixture, "report: of what runs, failed, was killed or is da
   std::filesystem::remove(folder + "/checkpoint.safetensors");
   check_says(report_of({folder}), {"<h2 id=\"curves\""});
   std::filesystem::remove(folder + "/metrics.jsonl");
-  check_says(message_of([&] { report_of({folder}); }), {"run: not a run", "metrics.jsonl"});
+  check_says(message_of([&] { report_of({folder}); }), {"run: is not a run", "metrics.jsonl"});
   check_says(message_of([&] { report_of({folder + "-none"}); }), {"run-none: no such run"});
 }
 

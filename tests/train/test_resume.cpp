@@ -208,7 +208,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: --resume trained anew where there was nothin
   check_fails(typo, {"typo: no such run"});
   CHECK(!has("typo"));
   write("letters/one.txt", "dear");
-  check_says(refusal(*this, "toy", "letters"), {"letters: not a run", "config.toml"});
+  check_says(refusal(*this, "toy", "letters"), {"letters: is not a run", "config.toml"});
   check_says(refusal(*this, "toy", "letters", "--seeds 2"),
              {"letters: holds no run with a seed from 1 to 2; give the --out"});
 }
@@ -275,8 +275,9 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a small checkpoint of a large config filled 
   write_safetensors(path, file);
   reset_peak_memory();
   const std::int64_t before = memory_use().peak_bytes_in_use;
-  check_says(message_of([&] { load_trained(path, {}, false); }),
-             {"bomb.safetensors: contains 0 bytes of parameters", "the file is of another model"});
+  check_says(
+      message_of([&] { load_trained(path, {}, false); }),
+      {"bomb.safetensors: contains 0 bytes of parameters", "the file belongs to another model"});
   CHECK(memory_use().peak_bytes_in_use - before < 100 << 20);
   CHECK(tapestry_run("eval " + path).status == 2);
 }

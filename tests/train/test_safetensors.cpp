@@ -217,9 +217,9 @@ TEST_CASE("safetensors: headers that lie are told so") {
       {tensor("[99999999999999999999]", "[0, 4]"), 4, {"tensor x", "shape"}},
       {tensor("[1]", "[18446744073709551612, 0]"), 4, {"tensor x"}},
       {tensor("[1]", "[18446744073709551608, 18446744073709551612]"), 4, {"tensor x", "a hole"}},
-      {tensor("[9]", deep), 4, {"nested lists"}},
-      {tensor(deep, "[0, 4]"), 4, {"nested lists"}},
-      {tensor("[99999999999999, " + deep + "]", "[0, 4]"), 4, {"nested lists"}},
+      {tensor("[9]", deep), 4, {"the lists are nested"}},
+      {tensor(deep, "[0, 4]"), 4, {"the lists are nested"}},
+      {tensor("[99999999999999, " + deep + "]", "[0, 4]"), 4, {"the lists are nested"}},
       {tensor("[1]", "[4, 8]"), 8, {"tensor x starts at data byte 4, expected 0 (a hole)"}},
       {"{\"x\": " + half + "[0, 8]}, \"y\": " + half + "[4, 12]}}", 12, {"y", "tensors overlap"}},
       {"{\"x\": " + half + "[0, 8]}, \"y\": " + half + "[0, 8]}}", 8, {"y", "tensors overlap"}},
@@ -449,7 +449,9 @@ TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: what a task has kept and is miss
       file.metadata["xxh3"] = metadata_checksum(file.metadata);
       write_safetensors(run.best(), file);
       CHECK(message_of([&] { load_trained(run.folder(), {}, false); }) ==
-            fmt::format("{}: damaged metadata: the metadata \"{}\" is missing", run.best(), key));
+            fmt::format(
+                "{}: the metadata are damaged: the metadata \"{}\" is missing; use another copy",
+                run.best(), key));
     }
   }
 }

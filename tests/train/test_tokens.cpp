@@ -124,7 +124,7 @@ TEST_CASE_FIXTURE(TextDesk,
   }
   check_fails(run("tokens story.txt --out new"), {"--tokenizer is required"});
   check_says(run("tokens story.txt --out new --tokenizer story.txt").err,
-             {"story.txt: line 1: not JSON"});
+             {"story.txt: line 1: is not JSON"});
 }
 
 TEST_CASE_FIXTURE(TextDesk,

@@ -481,7 +481,8 @@ TEST_CASE_FIXTURE(RunFixture, "verify: what cannot be compared is refused in one
   check_says(refused_verify(*this, "run"), {"nothing was recorded after step 0"});
   check_says(refused_verify(*this, "run", "--from best"), {"best.safetensors: does not exist"});
   fs::create_directory(this->path("empty"));
-  check_says(refused_verify(*this, "empty"), {"empty: not a run, because it has no config.toml"});
+  check_says(refused_verify(*this, "empty"),
+             {"empty: is not a run, because it has no config.toml"});
 }
 
 TEST_SUITE_END();

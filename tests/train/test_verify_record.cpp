@@ -45,7 +45,7 @@ TEST_CASE_FIXTURE(
   damaged = best;
   damaged[20] = '\x01';
   write("run/best.safetensors", damaged);
-  check_says(refused_verify(*this, "run"), {"best.safetensors: header at byte 8: not JSON"});
+  check_says(refused_verify(*this, "run"), {"best.safetensors: header at byte 8: is not JSON"});
   write("run/best.safetensors", best);
 
   write("run/config.toml", replaced(config, "seed = 1", "seed = 2"));

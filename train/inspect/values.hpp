@@ -68,7 +68,7 @@ Scatter latent_scatter(const LatentCodes& latent, std::int64_t most = 5000);
 inline void expect_finite(const Array& outputs) {
   expect_input(
       std::ranges::all_of(outputs.values<float>(), [](float x) { return std::isfinite(x); }),
-      "the outputs of the model are not finite, so that they cannot be shown");
+      "the model cannot be shown, because its outputs are NaN or infinite; use another checkpoint");
 }
 
 }  // namespace tapestry

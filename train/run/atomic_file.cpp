@@ -79,7 +79,8 @@ File::File(const FilePlace& place, int flags)
   const int error = errno;
   const std::string folder = folder_of(place.name);
   if (error == ENOENT && !is_folder(folder))
-    throw FileError(fmt::format("{}: cannot open: there is no folder {}", path_, folder));
+    throw FileError(
+        fmt::format("{}: cannot open: there is no folder {}; create it", path_, folder));
   errno = error;
   fail(path_, "cannot open");
 }

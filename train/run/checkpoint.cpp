@@ -28,7 +28,7 @@ constexpr std::size_t most_norms = 1000;          // largest number of norms in 
 const std::string& metadata(const Checkpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.reader->metadata().find(name);
   expect_input(found != checkpoint.reader->metadata().end(),
-               "{}: damaged, or not a checkpoint of tapestry: the metadata has no \"{}\"",
+               "{}: is not a checkpoint of tapestry: its metadata have no \"{}\"; use another file",
                checkpoint.path, name);
   return found->second;
 }
@@ -50,7 +50,8 @@ Number number(const Checkpoint& checkpoint, const std::string& name,
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool counts = std::is_integral_v<Number>;
   expect_input(error == std::errc() && end == text.data() + text.size() && !(counts && value < 0),
-               "{}: metadata {} = \"{}\": expected a number", checkpoint.path, name, text);
+               "{}: metadata {} = \"{}\": expected a number; use another copy", checkpoint.path,
+               name, text);
   return value;
 }
 
@@ -61,10 +62,11 @@ std::vector<double> numbers(const Checkpoint& checkpoint, const std::string& nam
   for (std::string word; text >> word && values.size() <= most_norms;) {
     double value = -1;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    expect_input(error == std::errc() && end == word.data() + word.size() && value >= 0 &&
-                     std::isfinite(value) && values.size() < most_norms,
-                 "{}: metadata {}: expected at most {} numbers from 0 on, found \"{}\"",
-                 checkpoint.path, name, most_norms, word.substr(0, 40));
+    expect_input(
+        error == std::errc() && end == word.data() + word.size() && value >= 0 &&
+            std::isfinite(value) && values.size() < most_norms,
+        "{}: metadata {}: expected at most {} numbers from 0 on, found \"{}\"; use another copy",
+        checkpoint.path, name, most_norms, word.substr(0, 40));
     values.push_back(value);
   }
   return values;
@@ -82,8 +84,10 @@ const SafetensorsEntry& entry_of(const Checkpoint& checkpoint, const std::string
                                  const Array& into) {
   const auto& entries = checkpoint.reader->entries();
   const auto entry = std::ranges::find(entries, name, &SafetensorsEntry::name);
-  expect_input(entry != entries.end(), "{}: tensor {} {} is missing: the file is of another model",
-               checkpoint.path, name, to_string(into.shape()));
+  expect_input(
+      entry != entries.end(),
+      "{}: tensor {} {} is missing: the file belongs to another model; give that of this model",
+      checkpoint.path, name, to_string(into.shape()));
   const DType dtype = checkpoint.reader->dtype_of(*entry);
   expect_input(entry->shape == into.shape() && dtype == into.dtype(),
                "{}: tensor {} is {} {}; the config expects {} {}", checkpoint.path, name,
@@ -207,7 +211,8 @@ Checkpoint load_checkpoint_metadata(const std::string& path) {
       .count = number(checkpoint, "bad_steps", std::optional<std::int64_t>(0)),
       .norms = numbers(checkpoint, "gradient_norms")};
   expect_input(checkpoint.state.skipped.count <= checkpoint.state.step,
-               "{}: metadata bad_steps = {}: expected at most {}, the step of the checkpoint",
+               "{}: metadata bad_steps = {}: expected at most {}, the step of the checkpoint; use "
+               "another copy",
                checkpoint.path, checkpoint.state.skipped.count, checkpoint.state.step);
   for (const auto& [name, value] : checkpoint.reader->metadata())
     if (name.starts_with("task.")) checkpoint.metadata[name.substr(5)] = value;
@@ -254,14 +259,15 @@ std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& conf
   } catch (const InitialValuesTooLarge&) {
     throw InputError(
         fmt::format("{}: contains {} bytes of parameters, but the config expects more than {}: the "
-                    "file is of another model",
+                    "file belongs to another model; give that of this model",
                     checkpoint.path, bytes, bytes + slack));
   } catch (const InputError&) {
     throw;
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    throw InputError(fmt::format("{}: damaged metadata: {}", checkpoint.path, error.what()));
+    throw InputError(fmt::format("{}: the metadata are damaged: {}; use another copy",
+                                 checkpoint.path, error.what()));
   }
 }
 
@@ -295,10 +301,10 @@ void expect_parameters(const Checkpoint& checkpoint, Module& model, Adapters ada
   }
   for (const SafetensorsEntry& entry : checkpoint.reader->entries())
     expect_input(entry.name.starts_with(optimizer_prefix) || names.contains(entry.name),
-                 "{}: unexpected tensor {}{}", checkpoint.path, entry.name,
-                 is_of_adapter(entry.name) ? ": the config has no such model.lora; `tapestry "
-                                             "export --merge` writes a model without adapters"
-                                           : "");
+                 "{}: tensor {} is not in the model of the config{}", checkpoint.path, entry.name,
+                 is_of_adapter(entry.name) ? ", which has no such model.lora; `tapestry export "
+                                             "--merge` writes a model without adapters"
+                                           : "; give the checkpoint of this model");
 }
 
 void restore_parameters(const Checkpoint& checkpoint, Module& model, Adapters adapters) {

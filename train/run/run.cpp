@@ -159,7 +159,7 @@ void expect_run(const Run& run, const std::vector<std::string>& files) {
   const std::string inner = fs::is_directory(folder, unseen) ? run_within(folder) : "";
   std::vector<std::string> names;
   for (const std::string& file : files) names.push_back(file_name_of(file));
-  throw InputError(fmt::format("{}: not a run, because it has no {}; give the folder of a run{}",
+  throw InputError(fmt::format("{}: is not a run, because it has no {}; give the folder of a run{}",
                                printable(folder), fmt::join(names, " or "),
                                inner.empty() ? "" : ", such as " + printable(inner)));
 }

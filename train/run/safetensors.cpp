@@ -85,8 +85,8 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
   try {
     const auto dtype = json.at("dtype").get<std::string>();
     const StoredType* type = find_type(dtype);
-    expect_input(type != nullptr, "{}: tensor {}: dtype {}, expected {}", path, name, dtype,
-                 readable_types);
+    expect_input(type != nullptr, "{}: tensor {}: dtype {}, expected {}; convert the file", path,
+                 name, dtype, readable_types);
     Entry entry{name, type->name, {}, 0, 0};
     // Rejects 1.5 and true, which the library converts.
     const auto natural_numbers = [&](const char* key) {
@@ -98,7 +98,7 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
     std::uint64_t elements = 1;
     for (const std::uint64_t length : natural_numbers("shape")) {
       expect_input(entry.shape.rank() < Shape::max_rank,
-                   "{}: tensor {}: a shape of more than {} axes", path, name, Shape::max_rank);
+                   "{}: tensor {}: the shape has more than {} axes", path, name, Shape::max_rank);
       expect_input(length <= max_elements && (length == 0 || elements <= max_elements / length),
                    "{}: tensor {}: the shape is too large", path, name);
       entry.shape.push_back(static_cast<std::int64_t>(length));
@@ -148,11 +148,10 @@ Header parse_header(const std::string& path, const std::string& text) {
       take(path, name, value, header);
     });
   } catch (const Json::too_deep&) {
-    throw InputError(fmt::format("{}: header at byte 8: nested lists", path));
+    throw InputError(fmt::format("{}: header at byte 8: the lists are nested", path));
   } catch (const Json::parse_error& error) {
-    throw InputError(fmt::format(
-        "{}: header at byte 8: not JSON from its byte {} on; use another copy of the file", path,
-        error.byte));
+    throw InputError(
+        fmt::format("{}: header at byte 8: is not JSON from its byte {} on", path, error.byte));
   } catch (const Json::exception& error) {
     throw InputError(fmt::format("{}: header at byte 8: {}", path,
                                  std::string_view(error.what()).substr(0, max_reason)));
@@ -176,8 +175,9 @@ void check_offsets(const std::string& path, std::vector<Entry> entries, std::uin
                  entry.begin < expected ? "tensors overlap" : "a hole");
     expected = entry.end;
   }
-  expect_input(expected == data_bytes, "{}: {} bytes of data, but the header states {}{}", path,
-               data_bytes, expected, data_bytes < expected ? ": the file is truncated" : "");
+  expect_input(expected == data_bytes,
+               "{}: the file has {} bytes of data, but the header states {}{}", path, data_bytes,
+               expected, data_bytes < expected ? ": the file is truncated" : "");
 }
 
 std::vector<BFloat16> to_bfloat16(const Array& array) {
@@ -237,10 +237,11 @@ SafetensorsReader::SafetensorsReader(const std::string& path) try : path_(path) 
   stream_.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
   expect_input(
       file_bytes >= 8 && header_bytes <= file_bytes - 8,
-      "{}: not a safetensors file, or truncated: a header of {} bytes in a file of {} bytes", path,
+      "{}: is not a safetensors file, or truncated: header of {} bytes in a file of {} bytes", path,
       header_bytes, file_bytes);
-  expect_input(header_bytes <= max_header, "{}: byte 0: a header of {} bytes, expected at most {}",
-               path, header_bytes, max_header);
+  expect_input(header_bytes <= max_header,
+               "{}: byte 0: the header has {} bytes, expected at most {}", path, header_bytes,
+               max_header);
   std::string text(header_bytes, '\0');
   stream_.read(text.data(), static_cast<std::streamsize>(header_bytes));
 
@@ -250,13 +251,15 @@ SafetensorsReader::SafetensorsReader(const std::string& path) try : path_(path) 
   entries_ = std::move(header.entries);
   metadata_ = std::move(header.metadata);
 } catch (const InputError& error) {
-  throw InputError(printable(error.what()));  // a tensor's name may contain any characters
+  const std::string what = printable(error.what());  // a tensor's name may contain any characters
+  const bool advises = what.find("; ") != what.npos;
+  throw InputError(what + (advises ? "" : "; use another copy of the file"));
 }
 
 DType SafetensorsReader::dtype_of(const Entry& entry) const try {
   const StoredType& type = *find_type(entry.dtype);
-  expect_input(type.dtype.has_value(), "{}: tensor {}: dtype {}, expected {}", path_, entry.name,
-               entry.dtype, readable_types);
+  expect_input(type.dtype.has_value(), "{}: tensor {}: dtype {}, expected {}; convert the file",
+               path_, entry.name, entry.dtype, readable_types);
   return *type.dtype;
 } catch (const InputError& error) {
   throw InputError(printable(error.what()));
@@ -277,7 +280,8 @@ void SafetensorsReader::read(const Entry& entry, Array& array) try {
   char* stored = reinterpret_cast<char*>(array.mutable_raw()) + array.bytes() - stored_bytes;
   stream_.seekg(static_cast<std::streamoff>(data_begin_ + entry.begin));
   stream_.read(stored, static_cast<std::streamsize>(stored_bytes));
-  expect_input(stream_.good(), "{}: cannot read tensor {}", path_, entry.name);
+  expect_input(stream_.good(), "{}: cannot read tensor {}; use another copy of the file", path_,
+               entry.name);
   if (stored_bytes == array.bytes()) return;
   widen(stored, array, type.name == std::string_view("F16") ? float_of_float16 : float_of_bfloat16);
 } catch (const InputError& error) {

@@ -17,8 +17,9 @@ namespace fs = std::filesystem;
 void expect_same(const Config& before, const Config& config, const Run& run) {
   const std::string &path = config[key::data_path], &path_before = before[key::data_path];
   expect_input(path.empty() == path_before.empty(),
-               "{}: cannot resume with other data: {} = \"{}\" was \"{}\"", run.folder(),
-               key::data_path.name, path, path_before);
+               "{}: cannot resume with other data: {} = \"{}\" was \"{}\"; restore it, or give "
+               "another --out",
+               run.folder(), key::data_path.name, path, path_before);
   const std::vector<std::string> differences = before.differences(config);
   expect_input(differences.empty(),
                "{}: cannot resume with a different config: {}; restore the values, or start a new "

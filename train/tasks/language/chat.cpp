@@ -17,9 +17,9 @@ namespace {
 
 const BytePairTokenizer& byte_pairs_of(const LanguageModel& task) {
   const auto* tokenizer = task.tokenizer().byte_pairs();
-  expect_input(
-      tokenizer,
-      "this run's model is character-level, which has no chat template; chat needs byte pairs");
+  expect_input(tokenizer,
+               "this run's model is character-level, which has no chat template; give a model with "
+               "byte pairs");
   return *tokenizer;
 }
 
@@ -100,7 +100,7 @@ Chat::Chat(const LanguageModel& task, const ChatTemplate& chat_template, ChatOpt
   context_ = has_context ? task.context() : std::numeric_limits<std::int64_t>::max();
   if (options_.tokens == 0) options_.tokens = has_context ? context_ : tokens_without_context;
   expect_input(options_.system.empty() || chat_template.takes_system,
-               "the chat template has no {{system}} for a system message");
+               "the chat template has no {{system}} for the system message; leave out --system");
 }
 
 std::vector<std::int32_t> Chat::tokens() const {

@@ -80,7 +80,7 @@ ChatTemplate chosen_template(const TaskSetup& setup) {
 Corpus with_tokenizer(const Config& config, Corpus corpus, const ChatTemplate& chat_template,
                       const std::vector<ConversationList>& lists) {
   config.expect(!corpus.has_characters, key::corpus_kind,
-                "the model is character-level; conversations need byte pairs");
+                "the model is character-level; conversations need a model with byte pairs");
   config.expect(corpus.tokenizer || !config[key::tokenizer].empty(), key::tokenizer,
                 "conversations need byte pairs; set the key to \"train\", or to a tokenizer.json");
   if (corpus.tokenizer) return corpus;

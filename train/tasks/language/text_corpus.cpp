@@ -40,9 +40,10 @@ std::vector<Text> load_texts(const Config& config) {
   for (const std::string& file : text_files(text_path(config))) {
     texts.push_back(load_text(file));
     bytes += std::ssize(texts.back().content);
-    config.expect(bytes <= most_bytes, key::data_path,
-                  "more than 1 GiB of text; convert it to token shards with `tapestry tokens`, "
-                  "which are read in constant memory");
+    config.expect(
+        bytes <= most_bytes, key::data_path,
+        "the text has more than 1 GiB; convert it to token shards with `tapestry tokens`, "
+        "which are read in constant memory");
   }
   return texts;
 }
@@ -105,9 +106,10 @@ Corpus read_shards(const Config& config, const Corpus& known) {
   auto tokenizer = BytePairTokenizer::from_json(shards->tokenizer_json(), path);
   const std::string own = tokenizer.to_json();
   Corpus corpus = by_byte_pairs(config, std::move(tokenizer), shards->tokenizer_json());
-  expect_input(corpus.tokenizer->size() == shards->vocabulary(),
-               "{}: {} tokens, but the shards in its folder have {}; create them again", path,
-               corpus.tokenizer->size(), shards->vocabulary());
+  expect_input(
+      corpus.tokenizer->size() == shards->vocabulary(),
+      "{}: the tokenizer has {} tokens, but the shards in its folder have {}; create them again",
+      path, corpus.tokenizer->size(), shards->vocabulary());
   if (known.tokenizer) {
     const BytePairTokenizer* models = known.tokenizer->byte_pairs();
     config.expect(

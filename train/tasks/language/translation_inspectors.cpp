@@ -26,7 +26,7 @@ const Key<std::int64_t> translation_count = count_option(8, {translation_prompt.
 Tokens prompt_tokens(const ParallelCorpus& corpus, const std::string& sentence) {
   const Tokens tokens = corpus.encode(sentence);
   const std::int64_t length = std::ssize(tokens);
-  expect_input(length >= 1 && length <= corpus.context, "--prompt: {} tokens; expected 1 to {}",
+  expect_input(length >= 1 && length <= corpus.context, "--prompt: has {} tokens; expected 1 to {}",
                length, corpus.context);
   return tokens;
 }

@@ -88,7 +88,7 @@ LineCharts forecast_figure(const ForecastView& view, std::int64_t count) {
 std::int64_t first_row(const SeriesTable& table, const ForecasterOptions& window,
                        const std::string& named) {
   const std::int64_t T = window.context, H = window.horizon;
-  expect_input(table.rows() >= T, "{}: {}, model.context needs {}", table.path,
+  expect_input(table.rows() >= T, "{}: the file has {}; model.context needs {}", table.path,
                counted(table.rows(), "row"), T);
   if (named.empty()) return std::max(T, table.rows() - H);
   if (named == "end" || table.rows() == T) return table.rows();

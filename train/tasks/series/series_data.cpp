@@ -95,8 +95,8 @@ SeriesScale SeriesData::scale_from(const Metadata& trained) const {
   if (trained.empty()) return SeriesScale::of(*table_, ranges().train);
   const SeriesScale scale = kept_scale(trained);
   expect_input(scale.means.size() == table_->names.size(),
-               "{}: {} series, but this model was trained on {}", table_->path,
-               table_->names.size(), scale.means.size());
+               "{}: the file has {} series, but this model was trained on {}; give its data",
+               table_->path, table_->names.size(), scale.means.size());
   expect_columns(trained);
   return scale;
 }

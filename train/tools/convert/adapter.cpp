@@ -147,10 +147,11 @@ std::vector<std::string> targets_in(const PublishedWeights& weights, Module& mod
       const bool has_a = names.erase(map.tensor("A")) > 0, has_b = names.erase(map.tensor("B")) > 0;
       if (has_a || has_b) targets.insert(target.name);
     }
-  expect_input(names.empty(),
-               "{}: unexpected tensor {}: no map of this model that can be adapted; use the "
-               "adapter with the model that it was trained for",
-               weights.path, names.empty() ? "" : printable(*names.begin()));
+  expect_input(
+      names.empty(),
+      "{}: tensor {} belongs to no projection of this model; use the adapter with the model "
+      "that it was trained for",
+      weights.path, names.empty() ? "" : printable(*names.begin()));
   expect_input(!targets.empty(),
                "{}: contains no tensors; give a folder of an adapter that peft saved",
                weights.path);
@@ -243,9 +244,9 @@ TrainedModel load_trained_with(const std::string& adapter, const std::string& ru
 
   TrainedModel base = load_trained(run, overrides, needs_data);
   transformer_of(base, adapter, ", the only task with adapters of peft");
-  base.config.expect(base.config[key::adapter_rank] == 0, key::adapter_rank,
-                     "{} has adapters already; `tapestry export --merge` writes a model without",
-                     run);
+  base.config.expect(
+      base.config[key::adapter_rank] == 0, key::adapter_rank,
+      "{} has adapters already; `tapestry export --merge` writes a model without adapters", run);
   Module& model = base.task->model();
   const auto setting = [](const KeyInfo& key, const Value& value) {
     return fmt::format("{}={}", key.name, to_toml(value));

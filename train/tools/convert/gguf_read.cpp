@@ -128,7 +128,8 @@ Json read_value(HeaderReader& header, const std::string& field, FieldType type) 
   const std::uint64_t begin = header.at();
   const char* what = field.c_str();
   const auto finite = [&](double number) {
-    if (!std::isfinite(number)) header.fail(begin, fmt::format("{}: not a finite number", field));
+    if (!std::isfinite(number))
+      header.fail(begin, fmt::format("{}: expected a finite number", field));
     return number;
   };
   switch (type) {
@@ -180,7 +181,8 @@ Json read_list(HeaderReader& header, const std::string& field) {
   header.expect_room(count, value_bytes[static_cast<std::size_t>(type)], field.c_str());
   constexpr std::uint64_t most = 1 << 22;  // more than any tokenizer has
   if (count > most)
-    header.fail(begin, fmt::format("{}: a list of {}, expected at most {}", field, count, most));
+    header.fail(begin,
+                fmt::format("{}: the list has {} items, expected at most {}", field, count, most));
   Json::array_t list;
   list.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) list.push_back(read_value(header, field, type));
@@ -191,7 +193,7 @@ void read_field(HeaderReader& header, Json& fields) {
   const std::uint64_t begin = header.at();
   const std::string name = header.text("a field's name");
   if (name.empty()) header.fail(begin, "a field has no name");
-  if (fields.contains(name)) header.fail(begin, fmt::format("repeated field {}", name));
+  if (fields.contains(name)) header.fail(begin, fmt::format("field {} occurs twice", name));
   const FieldType type = read_type(header, name);
   fields[name] = type == FieldType::list ? read_list(header, name) : read_value(header, name, type);
 }
@@ -215,7 +217,7 @@ GgufTensor read_description(HeaderReader& header, std::uint64_t expected_offset)
   };
   if (tensor.name.empty()) header.fail(begin, "a tensor has no name");
   if (tensor.name.size() > max_tensor_name)
-    header.fail(begin, fmt::format("a tensor's name of {} bytes, expected at most {}",
+    header.fail(begin, fmt::format("the name of a tensor has {} bytes, expected at most {}",
                                    tensor.name.size(), max_tensor_name));
   const auto axes = header.number<std::uint32_t>("a tensor's shape");
   if (axes == 0 || axes > max_axes) fail(fmt::format("{} axes, expected 1 to {}", axes, max_axes));
@@ -236,7 +238,7 @@ GgufTensor read_description(HeaderReader& header, std::uint64_t expected_offset)
     fail(fmt::format("type {}, expected F32, F16 or Q8_0; convert the model to one of these",
                      type_name(type)));
   if (tensor.type == GgufType::q8_0 && extents.back() % gguf_block != 0)
-    fail(fmt::format("Q8_0 with rows of {}, expected whole blocks of {}", extents.back(),
+    fail(fmt::format("its rows have {} numbers, expected whole Q8_0 blocks of {}", extents.back(),
                      gguf_block));
   const auto offset = header.number<std::uint64_t>("a tensor's offset");
   if (offset != expected_offset)
@@ -283,7 +285,7 @@ GgufReader::GgufReader(const std::string& path) try : path_(path) {
   HeaderReader header(stream_, path_, file_bytes);
   for (const char expected : {'G', 'G', 'U', 'F'})
     expect_input(header.number<char>("\"GGUF\"") == expected,
-                 "{}: byte 0: does not begin with \"GGUF\": not a GGUF file", path);
+                 "{}: byte 0: does not begin with \"GGUF\"; give a GGUF file", path);
   const auto version = header.number<std::uint32_t>("the version");
   expect_input(version >= oldest_version && version <= gguf_version,
                "{}: byte 4: version {}, expected {} or {}, little-endian; convert the model again",
@@ -305,7 +307,7 @@ GgufReader::GgufReader(const std::string& path) try : path_(path) {
     const std::uint64_t at = header.at();
     const GgufTensor& tensor = tensors_.emplace_back(read_description(header, offset));
     if (!names.insert(tensor.name).second)
-      header.fail(at, fmt::format("repeated tensor {}", tensor.name));
+      header.fail(at, fmt::format("tensor {} occurs twice", tensor.name));
     begins_.push_back(offset);
     data_bytes = offset + gguf_bytes(tensor.type, tensor.shape.elements());
     offset = gguf_aligned(data_bytes, alignment);
@@ -316,13 +318,15 @@ GgufReader::GgufReader(const std::string& path) try : path_(path) {
   const std::uint64_t data_begin = gguf_aligned(header.at(), alignment);
   for (std::uint64_t& begin : begins_) begin += data_begin;
   expect_input(tensors_.empty() || data_begin + data_bytes <= file_bytes,
-               "{}: {} bytes, but its tensors end at byte {}: the file is truncated", path,
+               "{}: the file has {} bytes, but its tensors end at byte {}: it is truncated", path,
                file_bytes, data_begin + data_bytes);
   expect_input(file_bytes <= data_begin + offset,
-               "{}: {} bytes; expected {}, the end of its tensors", path, file_bytes,
+               "{}: the file has {} bytes, expected {}, the end of its tensors", path, file_bytes,
                data_begin + offset);
 } catch (const InputError& error) {
-  throw InputError(printable(error.what()));  // a name may contain any characters
+  const std::string what = printable(error.what());  // a name may contain any characters
+  const bool advises = what.find("; ") != what.npos;
+  throw InputError(what + (advises ? "" : "; use another copy of the file"));
 }
 
 Array GgufReader::read(std::size_t index) {
@@ -331,7 +335,8 @@ Array GgufReader::read(std::size_t index) {
   std::string stored(gguf_bytes(tensor.type, array.size()), '\0');
   stream_.seekg(static_cast<std::streamoff>(begins_[index]));
   stream_.read(stored.data(), std::ssize(stored));
-  expect_input(stream_.good(), "{}: cannot read tensor {}", path_, printable(tensor.name));
+  expect_input(stream_.good(), "{}: cannot read tensor {}; use another copy of the file", path_,
+               printable(tensor.name));
   read_gguf_numbers(stored, tensor.type, array.mutable_values<float>());
   return array;
 }

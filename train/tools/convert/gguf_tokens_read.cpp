@@ -68,7 +68,7 @@ class TokenReader final {
 
  private:
   void ignore() {
-    // They do not change the tokens of a text, or Tapestry does not support them.
+    // These fields do not change the tokens of a text, or Tapestry does not support them.
     fields_.ignore({"tokenizer.ggml.scores", "tokenizer.ggml.token_type_count",
                     "tokenizer.ggml.unknown_token_id", "tokenizer.ggml.seperator_token_id",
                     "tokenizer.ggml.cls_token_id", "tokenizer.ggml.mask_token_id",

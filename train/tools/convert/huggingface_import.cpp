@@ -104,7 +104,7 @@ std::string end_of_text(const Json& config, const Metadata& metadata, const std:
   const Json text = token.is_object() ? token.value("content", Json()) : token;
   if (text.is_string() && text != "") {
     expect_input(tokenizer.find(text.get<std::string>()) >= 0,
-                 "{}: eos_token: {}: not a token of tokenizer.json",
+                 "{}: eos_token: {}: expected a token of tokenizer.json",
                  in(folder, "tokenizer_config.json"), brief(text));
     return text.get<std::string>();
   }

@@ -91,7 +91,8 @@ RunGroup group_of_seeds(const std::string& folder, const std::vector<std::string
     }
     group.runs.push_back(std::move(run));
   }
-  expect_input(!group.runs.empty(), "{}: none of its seeds has been evaluated yet", folder);
+  expect_input(!group.runs.empty(),
+               "{}: none of its seeds has been evaluated yet; wait for an evaluation", folder);
   return group;
 }
 
@@ -185,7 +186,8 @@ std::vector<RunGroup> read_groups(const std::vector<std::string>& folders) {
       continue;
     }
     const Json evaluation = last_evaluation(Run(folder));
-    expect_input(!evaluation.is_null(), "{}: has not been evaluated yet", folder);
+    expect_input(!evaluation.is_null(), "{}: has not been evaluated yet; wait for an evaluation",
+                 folder);
     join(compared(folder, evaluation), groups);
   }
   return groups;

@@ -69,8 +69,9 @@ Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides
 
 void Retraining::expect_trained_alike(const Checkpoint& checkpoint) const {
   const std::vector<std::string> differences = config_of(checkpoint).differences(config_);
-  expect_input(differences.empty(), "{}: {} was trained with a different config: {}", run_.config(),
-               checkpoint.path, fmt::join(differences, ", "));
+  expect_input(differences.empty(),
+               "{}: {} was trained with a different config: {}; restore the config of the run",
+               run_.config(), checkpoint.path, fmt::join(differences, ", "));
 }
 
 Trainer& Retraining::begin(const Checkpoint* from) {
