@@ -312,7 +312,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
               {"task = \"graph\"", "--format safetensors"});
   CHECK_FALSE(has("hf"));
   check_says(tapestry_run("export {} --format zip --out x", run).err,
-             {"--format zip", "huggingface"});
+             {"--format zip", "expected one of onnx, safetensors"});
   CHECK(tapestry_run("export " + run).status == 2);
 
   REQUIRE(tapestry_run({"import", published("gpt2"), "--out", path("gpt2")}).err == "");

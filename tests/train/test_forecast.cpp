@@ -127,7 +127,7 @@ TEST_CASE_FIXTURE(
 
   write("three.csv", "date,a,b,c\n2020-01-01,1,2,3\n2020-01-02,1,2,3\n");
   check_fails(run("sample run data.path=three.csv"),
-              {"three.csv: 3 series, but this model was trained on 2"});
+              {"three.csv: the file has 3 series, but this model was trained on 2"});
 }
 
 TEST_CASE_FIXTURE(

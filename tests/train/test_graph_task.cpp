@@ -71,7 +71,8 @@ TEST_CASE_FIXTURE(
   for (std::size_t at; (at = renamed.find("maths")) != std::string::npos;)
     renamed.replace(at, 5, "logic");
   write("papers/small.content", renamed);
-  check_fails(run("eval run"), {"has the classes art, logic, but this model was trained on art, maths"});
+  check_fails(run("eval run"),
+              {"has the classes art, logic, but this model was trained on art, maths"});
 
   write("papers/small.content", content);
   write("papers/small.cites", "p1 p99\n");

@@ -114,7 +114,7 @@ TEST_CASE_FIXTURE(TextDesk,
        {"--documents line: expected one of whole, lines, separator; did you mean lines?"}},
       {"story.txt --out new --end-of-text wall",
        {"--end-of-text wall: the tokenizer has no added token wall"}},
-      {"damaged --verify", {"damaged/shard-00000.tokens: 200 bytes, expected "}},
+      {"damaged --verify", {"damaged/shard-00000.tokens: the file has 200 bytes, expected "}},
       {"books --verify", {"books/tokenizer.json: cannot be opened"}}};
   for (const Refusal& row : rows) {
     CAPTURE(row.parts.front());
