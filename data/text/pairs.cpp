@@ -56,9 +56,10 @@ std::string stem_for(const std::string& folder, const std::vector<std::string>& 
       "{}: expected a file {}*.{} or {}*.{}.gz, found {}; check the folder, the languages "
       "and the split",
       folder, files.split, language, files.split, language, list_briefly(names));
-  expect_option(stems.size() == 1, "split",
-                "{}: expected one file {}*.{}, found several: {}; give a longer split name", folder,
-                files.split, language, list_briefly({stems.begin(), stems.end()}));
+  expect_option(
+      stems.size() == 1, "split",
+      "{}: expected one file {}*.{}, found several: {}; give a longer prefix of the names", folder,
+      files.split, language, list_briefly({stems.begin(), stems.end()}));
   return *stems.begin();
 }
 
