@@ -57,7 +57,7 @@ TEST_CASE_FIXTURE(CommandFolder,
       {"init latin.txt", {"; as text: byte 3 (line 1): 0xe9 is not UTF-8"}},
       {"init binary", {"; found a binary file that begins with ff ff ff ff ff ff ff ff"}},
       {"init shapes",
-       {"; as a folder of images: image files are missing: expected train-images-idx3"}},
+       {"; as a folder of images: shapes/train-images-idx3-ubyte: byte 0: expected 0x00000803"}},
       {"init folder", {"; found a folder of 1 entry (binary)"}},
       {"init folder --task names", {"folder: as names: expected .txt files"}}};
   for (const auto& [command, parts] : rows) {
