@@ -79,6 +79,8 @@ class MemoryTrial {
       if (file.ends_with(".safetensors")) load_checkpoint(file);
       if (file.ends_with(".html") && bytes.find("</html>") == std::string::npos)
         return "wrote a part of " + file;
+      if (file.ends_with(".html") && bytes.find("out of memory") != std::string::npos)
+        return "left out of " + file + " what did not fit into memory";  // bug: with status 0
     }
     if (done && made.empty() && work.words[0] != "eval") return "made nothing";
     if (work.words[0] == "import" && !made.empty() &&

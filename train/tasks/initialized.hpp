@@ -4,12 +4,13 @@
 #include "autograd/random.hpp"
 #include "layers/module.hpp"
 #include "train/config/keys.hpp"
+#include "train/run/model_too_large.hpp"
 
 namespace tapestry {
 
 // Returns the model that `make(init)` constructs with initial values from the config's seed. A dry
-// run without values comes first, so that a model that does not fit the memory throws InputError at
-// once, and not after minutes of random number generation.
+// run without values comes first, so that a model that does not fit the memory throws
+// ModelTooLarge at once, and not after minutes of random number generation.
 template <class Make>
 auto initialized(const Config& config, Make make) {
   try {
@@ -22,7 +23,7 @@ auto initialized(const Config& config, Make make) {
     Random init(seed_of(config), Stream::init);
     return make(init);
   } catch (const OutOfMemory& error) {
-    throw InputError(
+    throw ModelTooLarge(
         fmt::format("the configured model is too large: {}; lower model.width, "
                     "model.layers or another size",
                     error.what()));

@@ -8,6 +8,7 @@
 #include "train/inspect/report_panels.hpp"
 #include "train/inspect/values.hpp"
 #include "train/run/lines.hpp"
+#include "train/run/model_too_large.hpp"
 #include "train/run/session.hpp"
 #include "train/tools/report/curve.hpp"
 
@@ -43,12 +44,14 @@ struct RecordedRun {
 // and checkpoints.
 RecordedRun read_recorded_run(const std::string& folder);
 
-// Calls `read`, and adds the message of its exception, if any, to the notes; but ForeignModel and
-// std::bad_alloc, which are no fault of the run's files, are thrown.
+// Calls `read`, and adds the message of its exception, if any, to the notes; but ForeignModel,
+// ModelTooLarge and std::bad_alloc, which are no fault of the run's files, are thrown.
 template <class Read>
 void if_possible(RecordedRun& recorded, const Read& read) try {
   read();
 } catch (const ForeignModel&) {
+  throw;
+} catch (const ModelTooLarge&) {
   throw;
 } catch (const std::bad_alloc&) {
   throw;
