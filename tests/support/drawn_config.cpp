@@ -58,7 +58,7 @@ const BoundsOf usual_bounds = {{"seed", {1, 1 << 20}},
                                {"model.hidden", {32, 64}},
                                {"model.kernel", {3, 3}},
                                {"model.blocks", {1, 2, true}},
-                               {"model.norm_groups", {1, 4, true}},
+                               {"model.norm_groups", {1, 2, true}},
                                {"model.latent", {2, 8}},
                                {"model.reconstruction_weight", {100, 1000, true}},
                                {"model.beta", {0.25, 2}},
@@ -254,7 +254,7 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
        {"model.padding=[]"},
        {{"model.kernel", {2, 4}}},
        {"model.kind", "model.blocks"}},  // blocks have odd kernels
-      {"clothes-cnn", {}, {}, {"model.kind"}},
+      {"clothes-cnn", {}, {{"model.channels", {8, 16}}}, {"model.kind"}},  // in eight groups
       {"memory-sum", {}, {{"data.length", {12, 24}}}}};
 }
 
