@@ -141,7 +141,7 @@ std::vector<std::int32_t> read_idx_labels(const std::string& path, std::int32_t 
   labels.reserve(file.values());
   file.for_each_value([&](int label, std::int64_t offset) {
     expect_option(label < classes, "classes",
-                  "{}: byte {}: expected a label from 0 to {}, found {}; give labels of {} classes",
+                  "{}: byte {}: expected a label from 0 to {}, found {}; give labels below {}",
                   path, offset, classes - 1, label, classes);
     labels.push_back(label);
   });
@@ -200,17 +200,18 @@ std::optional<SplitFiles> training_files(const fs::path& folder) {
     if (names.size() > 2) names = {names[0], fmt::format("{} more", names.size() - 1)};
     found = list_briefly(names);
   }
-  throw InputError(
-      fmt::format("{}: the training images are missing: expected {}, plain or .gz (and {}, if they "
-                  "have classes); found {}",
-                  folder.string(), train_files.images, train_files.labels, found));
+  throw InputError(fmt::format(
+      "{}: the training images are missing: expected PNG or JPEG files in one sub-folder "
+      "per class, or {}[.gz] and {}; found {}",
+      folder.string(), train_files.images, train_files.labels, found));
 }
 
+// `classes` is 0 for images without labels.
 ImageDataset load_split(const fs::path& folder, const SplitFiles& files, std::int32_t classes) {
   const std::string images_path = path_in(folder, files.images);
   const std::string labels_path = path_in(folder, files.labels);
   const Array images = read_idx_images(images_path);
-  if (!is_there(labels_path)) return ImageDataset(images, std::vector(images.dim(0), 0));
+  if (classes == 0) return ImageDataset(images, std::vector(images.dim(0), 0));
   std::vector<std::int32_t> labels = read_idx_labels(labels_path, classes);
   expect_input(std::ssize(labels) == images.dim(0),
                "{}: byte 4: expected {} labels, one for each image of {}, found {}; give two files "
@@ -225,17 +226,18 @@ ImageSplits load_images(const std::string& path, const ImageOptions& options) {
   const fs::path folder = folder_of(path);
   const std::optional<SplitFiles> first = training_files(folder);
   if (!first) refuse_without_images(folder);
-  ImageSplits splits{load_split(folder, *first, options.classes)};
+  const bool is_labeled = has(folder, first->labels);
+  const std::int32_t classes = is_labeled ? options.classes : 0;
+  ImageSplits splits{load_split(folder, *first, classes)};
   const ImageSize train = splits.train.image_size();
   expect_option(
       options.height == 0 || (train.height == options.height && train.width == options.width),
       "height", "{}: bytes 8 to 15: expected images of {} x {}, found {} x {}",
       path_in(folder, first->images), options.height, options.width, train.height, train.width);
-  const bool is_labeled = has(folder, first->labels);
   if (first->images == test_files.images || !has(folder, test_files.images) ||
       (is_labeled && !has(folder, test_files.labels)))
     return splits;
-  splits.test = load_split(folder, test_files, is_labeled ? options.classes : 1);
+  splits.test = load_split(folder, test_files, classes);
   const ImageSize test = splits.test->image_size();
   expect_input(
       train == test,

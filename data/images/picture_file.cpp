@@ -52,21 +52,39 @@ Array color_image(const std::vector<unsigned char>& bytes, std::int64_t height,
   return image;
 }
 
+// Returns the pixels without their alpha, laid over white as browsers do: the stored values are
+// mixed, not the light.
+std::vector<unsigned char> over_white(const std::vector<unsigned char>& bytes, std::size_t colors) {
+  std::vector<unsigned char> opaque;
+  opaque.reserve(bytes.size() / (colors + 1) * colors);
+  for (std::size_t at = 0; at < bytes.size(); at += colors + 1)
+    for (std::size_t color = 0; color < colors; ++color) {
+      const int alpha = bytes[at + colors], value = bytes[at + color];
+      opaque.push_back(
+          static_cast<unsigned char>((value * alpha + 255 * (255 - alpha) + 127) / 255));
+    }
+  return opaque;
+}
+
 Array read_png(const std::string& path, const std::string& content, std::int64_t channels) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   const std::unique_ptr<png_image, void (*)(png_image*)> freed(&image, png_image_free);
   const auto expect_read = [&](bool read) {
-    expect_input(read && !PNG_IMAGE_FAILED(image), "{}: damaged PNG file: {}", path, image.message);
+    expect_input(read && !PNG_IMAGE_FAILED(image),
+                 "{}: the PNG file is damaged ({}); copy it again, or remove it", path,
+                 image.message);
   };
   expect_read(png_image_begin_read_from_memory(&image, content.data(), content.size()) != 0);
   expect_size(path, image.width, image.height);
   const bool is_gray = channels == 1 && (image.format & PNG_FORMAT_FLAG_COLOR) == 0;
   image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // otherwise 16 bits are taken to be linear
-  image.format = is_gray ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  const bool has_alpha = (image.format & PNG_FORMAT_FLAG_ALPHA) != 0;
+  image.format =
+      (is_gray ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB) | (has_alpha ? PNG_FORMAT_FLAG_ALPHA : 0);
   std::vector<unsigned char> pixels(PNG_IMAGE_SIZE(image));
-  const png_color white{255, 255, 255};
-  expect_read(png_image_finish_read(&image, &white, pixels.data(), 0, nullptr) != 0);
+  expect_read(png_image_finish_read(&image, nullptr, pixels.data(), 0, nullptr) != 0);
+  if (has_alpha) pixels = over_white(pixels, is_gray ? 1 : 3);
   if (is_gray) return gray_image(pixels, image.height, image.width);
   return channels == 1 ? luma_image(pixels, image.height, image.width)
                        : color_image(pixels, image.height, image.width);
@@ -76,16 +94,18 @@ Array read_jpeg(const std::string& path, const std::string& content, std::int64_
   const std::unique_ptr<void, int (*)(tjhandle)> decoder(tjInitDecompress(), tjDestroy);
   require(decoder != nullptr, "JPEG: {}", tjGetErrorStr2(nullptr));
   const auto expect_read = [&](bool read) {
-    expect_input(read, "{}: damaged JPEG file: {}", path, tjGetErrorStr2(decoder.get()));
+    expect_input(read, "{}: the JPEG file is damaged ({}); copy it again, or remove it", path,
+                 tjGetErrorStr2(decoder.get()));
   };
   const auto* bytes = reinterpret_cast<const unsigned char*>(content.data());
   int width = 0, height = 0, subsampling = 0, colors = 0;
   expect_read(tjDecompressHeader3(decoder.get(), bytes, content.size(), &width, &height,
                                   &subsampling, &colors) == 0);
-  expect_input(width > 0 && height > 0, "{}: damaged JPEG file: it ends before its image", path);
+  expect_input(width > 0 && height > 0,
+               "{}: the JPEG file ends before its image; copy it again, or remove it", path);
   expect_size(path, width, height);
   expect_input(colors != TJCS_CMYK && colors != TJCS_YCCK,
-               "{}: a JPEG file of printing colors (CMYK); save it as RGB", path);
+               "{}: the JPEG file has printing colors (CMYK); save it as RGB", path);
   std::vector<unsigned char> pixels(static_cast<std::size_t>(channels) * width * height);
   // The limit of scans bounds the time that a small file can take.
   const int status = tjDecompress2(decoder.get(), bytes, content.size(), pixels.data(), width, 0,

@@ -25,6 +25,8 @@ namespace fs = std::filesystem;
 constexpr std::array train_names{"train"}, test_names{"test"};
 constexpr std::array validation_names{"validation", "val", "valid"};
 
+constexpr const char* no_classes = "all";  // the class of pictures without classes
+
 bool is_folder(const fs::path& path) {
   std::error_code unseen;
   return fs::is_directory(path, unseen);
@@ -45,8 +47,12 @@ struct Content {
 // Returns the visible names in a folder, sorted.
 Content content_of(const fs::path& folder) {
   Content content;
+  std::error_code unseen;
   for (const std::string& name : file_names(folder.string())) {
     if (name.starts_with('.')) continue;
+    const fs::file_status status = fs::status(folder / name, unseen);
+    expect_input(status.type() != fs::file_type::not_found, "{}: is a link to nothing; remove it",
+                 printable((folder / name).string()));
     if (is_folder(folder / name))
       content.folders.push_back(name);
     else if (has_picture_ending(name))
@@ -67,7 +73,7 @@ void expect_class_names(const fs::path& folder, const std::vector<std::string>& 
                  "cannot be printed; rename the folder",
                  place);
     const auto [same, added] = seen.emplace(composed(name), place);
-    expect_input(added, "{}: the same name as {}, in other bytes; join the folders", place,
+    expect_input(added, "{}: has the same name as {}, in other bytes; join the folders", place,
                  same->second);
   }
 }
@@ -75,7 +81,8 @@ void expect_class_names(const fs::path& folder, const std::vector<std::string>& 
 std::int32_t label_of(const fs::path& folder, const std::string& name,
                       const std::vector<std::string>& classes) {
   const auto found = std::ranges::find(classes, name);
-  expect_input(found != classes.end(), "{}: not one of the classes {}",
+  expect_input(found != classes.end(),
+               "{}: is not one of the classes {}; move it elsewhere, or rename it",
                printable((folder / name).string()), list_briefly(classes));
   return static_cast<std::int32_t>(found - classes.begin());
 }
@@ -88,16 +95,21 @@ void list_split(const fs::path& folder, std::vector<PictureFolder::Picture>& spl
   expect_input(content.folders.empty() || content.pictures.empty(),
                "{}: contains pictures and sub-folders; move the pictures into folders of classes",
                printable(folder.string()));
+  expect_input(content.pictures.empty() || all.classes.empty() ||
+                   all.classes == std::vector<std::string>{no_classes},
+               "{}: contains pictures without classes; move them into sub-folders named {}",
+               printable(folder.string()), list_briefly(all.classes));
   for (const std::string& name : content.pictures) split.push_back({(folder / name).string(), 0});
   if (all.classes.empty()) {
     expect_class_names(folder, content.folders);
-    all.classes = content.folders.empty() ? std::vector<std::string>{"all"} : content.folders;
+    all.classes = content.folders.empty() ? std::vector<std::string>{no_classes} : content.folders;
   }
   for (const std::string& name : content.folders) {
     const std::int32_t label = label_of(folder, name, all.classes);
     const Content pictures = content_of(folder / name);
     all.ignored += pictures.others;
-    expect_input(pictures.folders.empty(), "{}: contains sub-folders; expected pictures of a class",
+    expect_input(pictures.folders.empty(),
+                 "{}: contains sub-folders; expected pictures of one class; move them here",
                  printable((folder / name).string()));
     expect_input(&split != &all.train || !pictures.pictures.empty(),
                  "{}: contains no pictures; add some, or remove the folder",
@@ -114,7 +126,7 @@ void list_if_there(const fs::path& folder, std::span<const char* const> names,
   for (const char* name : names) {
     if (!is_folder(folder / name)) continue;
     const std::string place = printable((folder / name).string());
-    expect_input(listed.empty(), "{}: the same split as {}; join the folders", place, listed);
+    expect_input(listed.empty(), "{}: is the same split as {}; join the folders", place, listed);
     list_split(folder / name, split, all);
     expect_input(!split.empty(), "{}: contains no pictures; add some, or remove the folder", place);
     listed = place;
@@ -125,12 +137,12 @@ void list_if_there(const fs::path& folder, std::span<const char* const> names,
 void list_splits(const fs::path& folder, const Content& content, PictureFolder& all) {
   expect_input(is_folder(folder / train_names[0]), "{}: expected a folder {} beside {}",
                printable(folder.string()), train_names[0], list_briefly(content.folders));
-  expect_input(content.pictures.empty(), "{}: beside the folder {}; move it into a split",
+  expect_input(content.pictures.empty(), "{}: lies beside the folder {}; move it into a split",
                content.pictures.empty() ? "" : printable((folder / content.pictures[0]).string()),
                train_names[0]);
   for (const std::string& name : content.folders)
     expect_input(is_split(name),
-                 "{}: beside the folder {}; expected only validation and test there",
+                 "{}: lies beside the folder {}; expected only validation and test there; move it",
                  printable((folder / name).string()), train_names[0]);
   all.ignored += content.others;
   list_if_there(folder, train_names, all.train, all);
@@ -232,7 +244,8 @@ class SplitReader {
                              size = size_](std::int64_t example) {
       const Array image = read_fitted(kept[example].path, options);
       expect_input(image.shape() == Shape{size.channels, size.height, size.width},
-                   "{}: its size changed during the training", printable(kept[example].path));
+                   "{}: the size of the picture changed during the training; train again",
+                   printable(kept[example].path));
       return image;
     };
     return ImageDataset(filled, std::move(labels), read_other);
@@ -310,13 +323,14 @@ PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& o
       options, std::ssize(listed.train) + std::ssize(listed.validation) + std::ssize(listed.test));
   const auto some_of = [&](const std::vector<PictureFolder::Picture>& split, const char* name) {
     std::optional<ImageDataset> images = reader.read(split);
-    expect_input(images.has_value(), "{}: none of {} pictures for {} can be read",
+    expect_input(images.has_value(), "{}: none of {} pictures for {} can be read; give others",
                  printable(split[0].path), split.size(), name);
     return *std::move(images);
   };
   ImageDataset train = some_of(listed.train, "training");
   ImageDataset validation = some_of(listed.validation, "validation");
-  std::optional<ImageDataset> test = reader.read(listed.test);
+  std::optional<ImageDataset> test;
+  if (!listed.test.empty()) test = some_of(listed.test, "test");
   return {std::move(train), std::move(validation), std::move(test), reader.skipped()};
 }
 

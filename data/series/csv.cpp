@@ -1,187 +1,417 @@
+#include "data/csv.hpp"
+
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
 #include <optional>
-#include <string_view>
 #include <unordered_set>
 
 #include "autograd/check.hpp"
 #include "autograd/counted.hpp"
-#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/series/series.hpp"
-#include "data/text/printable.hpp"
 
 namespace tapestry {
 namespace {
 
-// Returns at most 40 bytes of a text, for a message.
-std::string shown(std::string_view text) {
-  constexpr std::size_t most = 40;
-  return printable(text.substr(0, most)) + (text.size() > most ? "..." : "");
+constexpr float missing_value = std::numeric_limits<float>::quiet_NaN();
+
+// The columns of a table that are read, by their numbers.
+struct Columns {
+  std::optional<std::size_t> time{}, series{};  // the times, and the names of series in long form
+  std::vector<std::size_t> values{};
+};
+
+// A row of the file.
+struct Row {
+  std::int64_t line = 0, time = 0;
+  std::string series{};
+  std::vector<float> values{};  // missing_value where the cell has none
+};
+
+bool is_missing(std::string_view cell) {
+  constexpr std::string_view words[] = {"",     "NA",   "N/A",  "NaN",  "nan", "NAN", "null",
+                                        "NULL", "Null", "None", "none", "-",   "?"};
+  return std::ranges::find(words, cell) != std::end(words);
 }
 
-// Returns the length in bytes of the quoted beginning of a line's rest, including both quotes; 0 if
-// it does not begin with a quote. A doubled quote within it represents one quote.
-std::size_t quoted_length(std::string_view rest, const FileLine& line) {
-  if (!rest.starts_with('"')) return 0;
-  for (std::size_t i = 1; i < rest.size(); ++i) {
-    if (rest[i] != '"') continue;
-    if (!rest.substr(i + 1).starts_with('"')) return i + 1;
-    ++i;
+std::optional<float> number_in(std::string_view cell, DecimalMark decimal) {
+  if (cell.starts_with('+')) cell.remove_prefix(1);
+  if (decimal != DecimalMark::comma) return parse_float(cell);
+  if (cell.find('.') != cell.npos) return std::nullopt;
+  std::string text(cell);
+  std::ranges::replace(text, ',', '.');
+  return parse_float(text);
+}
+
+char character_of(Delimiter delimiter) {
+  switch (delimiter) {
+    case Delimiter::comma:
+      return ',';
+    case Delimiter::semicolon:
+      return ';';
+    case Delimiter::tab:
+      return '\t';
+    case Delimiter::detected:
+      break;
   }
-  line.fail(shown(rest) + ": the closing quote is missing");
+  throw std::logic_error("character_of: the delimiter is not known");
 }
 
-// Returns the cells of a line, trimmed. A cell in quotes may have commas (RFC 4180); it is returned
-// without these quotes, but with doubled quotes within it.
-std::vector<std::string_view> cells_of(const FileLine& line) {
-  std::vector<std::string_view> cells;
-  std::string_view rest = line.text;
-  for (bool more = true; more;) {
-    rest = trimmed(rest);
-    const std::size_t quotes = quoted_length(rest, line);
-    const std::size_t comma = rest.find(',', quotes);
-    const std::string_view cell = trimmed(rest.substr(0, comma));
-    if (quotes > 0 && cell.size() != quotes)
-      line.fail(shown(cell) + ": the cell continues after its closing quote; expected a comma");
-    cells.push_back(quotes == 0 ? cell : cell.substr(1, quotes - 2));
-    more = comma != std::string_view::npos;
-    if (more) rest.remove_prefix(comma + 1);
+Delimiter delimiter_of(char character) {
+  return character == ','   ? Delimiter::comma
+         : character == ';' ? Delimiter::semicolon
+                            : Delimiter::tab;
+}
+
+// The lines of a table, of which the first is the header.
+class Lines {
+ public:
+  explicit Lines(const std::string& path) : content_(read_text(path)), line_{.path = path} {
+    rest_ = content_;
+    rest_ = rest_.substr(0, rest_.find_last_not_of(" \t\r\n\v\f") + 1);
+    const auto header = next_line(rest_);
+    expect_input(header.has_value(), "{}: the file is empty; expected a CSV file with a header",
+                 path);
+    line_.text = *header;
   }
-  return cells;
-}
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
 
-// Returns the seconds of "12:30" or "12:30:15".
-std::optional<std::int64_t> time_of_day(std::string_view text) {
-  constexpr std::int64_t limits[] = {24, 60, 60}, seconds[] = {3600, 60, 1};
-  const std::vector<std::string_view> parts = split(text, ':');
-  if (parts.size() < 2 || parts.size() > 3) return std::nullopt;
-  std::int64_t total = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto value = parse_number<std::int64_t>(parts[i]);
-    if (!value || *value < 0 || *value >= limits[i]) return std::nullopt;
-    total += *value * seconds[i];
+  const FileLine& line() const { return line_; }
+  bool next() {
+    const auto text = next_line(rest_);
+    if (!text) return false;
+    ++line_.number;
+    line_.text = *text;
+    return true;
   }
-  return total;
-}
 
-std::optional<std::int64_t> parse_time(std::string_view text) {
-  const std::size_t space = text.find_first_of(" T");
-  const std::vector<std::string_view> parts = split(text.substr(0, space), '-');
-  if (parts.size() != 3) return std::nullopt;
-  const auto year = parse_number<int>(parts[0]);
-  const auto month = parse_number<unsigned>(parts[1]), day = parse_number<unsigned>(parts[2]);
-  if (!year || !month || !day) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(*year), std::chrono::month(*month),
-                                         std::chrono::day(*day)};
-  const auto time = space == std::string_view::npos ? std::optional<std::int64_t>(0)
-                                                    : time_of_day(text.substr(space + 1));
-  if (*year < 1 || *year > 9999 || !date.ok() || !time) return std::nullopt;
-  return std::chrono::sys_days(date).time_since_epoch().count() * day_s + *time;
-}
+ private:
+  std::string content_;
+  std::string_view rest_;
+  FileLine line_;
+};
 
-float cell(std::string_view text, const FileLine& line, const std::string& column) {
-  const std::optional<float> value = parse_float(text.starts_with('+') ? text.substr(1) : text);
-  if (value) return *value;
-  line.expect(!text.empty(),
-              "column {}: the cell is empty; enter a number, or remove the column or the row",
-              shown(column));
-  line.fail(fmt::format("column {}: \"{}\" is not a float32 number; enter one", shown(column),
-                        shown(text)));
-}
+// The name of a first column without one: pandas writes row numbers or times there.
+constexpr const char* index_column = "(index)";
 
-std::int64_t row_time(std::string_view text, const FileLine& line, const std::string& column) {
-  if (const std::optional<std::int64_t> time = parse_time(text)) return *time;
-  line.fail(fmt::format(
-      "column {}: \"{}\" is not a date or time; expected 2016-07-31 or 2016-07-31 12:00:00",
-      shown(column), shown(text)));
-}
-
-void check_order(const std::vector<std::int64_t>& times, const FileLine& line, bool gaps) {
-  if (times.size() < 2) return;
-  const std::int64_t last = times[times.size() - 2], step = times[1] - times[0];
-  if (times.back() > last && (gaps || times.back() - last == step)) return;
-  line.expect(times.back() > last,
-              "{} is not later than {} in the line before; sort the rows by time",
-              time_text(times.back()), time_text(last));
-  const std::string fact =
-      fmt::format("expected {}, found {}", time_text(last + step), time_text(times.back()));
-  line.expect((times.back() - last) % step == 0, "{}", fact);
-  throw OptionError("gaps",
-                    fmt::format("{}: line {}: {}; add the missing rows, or sort the rows by time",
-                                line.path, line.number, fact));
-}
-
-void check_names(const SeriesTable& table) {
-  expect_input(!std::ranges::all_of(table.names,
-                                    [](const auto& name) { return parse_float(name).has_value(); }),
-               "{}: line 1: expected the names of the columns, found numbers; add a header line",
-               table.path);
-  std::unordered_set<std::string_view> seen;
-  for (const std::string& name : table.names) {
-    expect_input(!name.empty(), "{}: line 1: column {} has no name; give it one", table.path,
-                 seen.size() + 2);
-    expect_input(seen.insert(name).second,
-                 "{}: line 1: two columns are named {}; rename one of them", table.path,
-                 shown(name));
-  }
-}
-
-// Returns a name in which each doubled quote is replaced by one.
-std::string unquoted(std::string_view cell) {
-  std::string name;
-  for (std::size_t i = 0; i < cell.size(); ++i) {
-    name += cell[i];
-    if (cell.substr(i).starts_with("\"\"")) ++i;
-  }
-  return name;
-}
-
-// Returns the names of the columns, that of the times first.
-std::vector<std::string> read_header(const FileLine& line) {
+std::vector<std::string> names_in(const FileLine& header, char delimiter) {
   std::vector<std::string> names;
-  for (const std::string_view cell : cells_of(line)) names.push_back(unquoted(cell));
-  line.expect(names.size() >= 2,
-              "expected a date and at least one series, separated by commas, found \"{}\"",
-              shown(line.text));
+  for (const std::string_view cell : csv_cells(header, delimiter)) names.push_back(csv_text(cell));
+  if (names.front().empty() && names.size() > 1) names.front() = index_column;
   return names;
+}
+
+std::size_t column_named(const std::vector<std::string>& names, const std::string& name,
+                         const char* option, const FileLine& header) {
+  const auto found = std::ranges::find(names, name);
+  expect_option(found != names.end(), option,
+                "{}: line 1: no column is named {}; expected one of {}", header.path, shown(name),
+                list_briefly(names));
+  return found - names.begin();
+}
+
+// Returns the format of a number that is a time since 1970: a column of times by its name, and of
+// the years 1973 to 2286.
+TimeFormat unix_format(const std::string& name, std::string_view cell) {
+  std::string lower = name;
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const bool is_time =
+      std::ranges::any_of(std::initializer_list<const char*>{"time", "date", "unix", "epoch", "ts"},
+                          [&](const char* word) { return lower.find(word) != lower.npos; });
+  const double number = is_time ? parse_number<double>(cell).value_or(0) : 0;
+  if (number >= 1e8 && number < 1e10) return TimeFormat::unix_seconds;
+  if (number >= 1e11 && number < 1e13) return TimeFormat::unix_milliseconds;
+  return TimeFormat::detected;
+}
+
+TimeFormat time_format_in(const std::string& name, std::string_view cell) {
+  const TimeFormat written = format_of_time(cell);
+  return written == TimeFormat::detected ? unix_format(name, cell) : written;
+}
+
+// Sets the column of times and their format: the first column whose cell in the first row is a
+// time; the first column, if its cell is no number, so that the message is about it; else none.
+void detect_times(SeriesOptions& options, const std::vector<std::string>& names,
+                  const std::vector<std::string_view>& first) {
+  const std::size_t width = std::min(names.size(), first.size());
+  for (std::size_t j = 0; j < width && options.time_column.empty(); ++j)
+    if (names[j] != options.series_column &&
+        time_format_in(names[j], first[j]) != TimeFormat::detected)
+      options.time_column = names[j];
+  if (options.time_column.empty())
+    options.time_column =
+        width > 0 && number_in(first[0], options.decimal) ? no_times : names.front();
+  if (options.time_format != TimeFormat::detected || options.time_column == no_times) return;
+  const auto column = std::ranges::find(names, options.time_column) - names.begin();
+  if (column < static_cast<std::ptrdiff_t>(width))
+    options.time_format = time_format_in(names[column], first[column]);
+  if (options.time_format == TimeFormat::detected) options.time_format = TimeFormat::iso;
+}
+
+// Returns the decimal mark of the numbers in the first 1000 rows: a comma if cells are numbers with
+// it and none is a number with a point.
+DecimalMark decimal_in(const std::vector<std::vector<std::string_view>>& rows) {
+  bool has_comma = false, has_point = false;
+  for (const std::vector<std::string_view>& cells : rows)
+    for (const std::string_view cell : cells) {
+      has_comma |= cell.find(',') != cell.npos && number_in(cell, DecimalMark::comma).has_value();
+      has_point |= cell.find('.') != cell.npos && number_in(cell, DecimalMark::point).has_value();
+    }
+  return has_comma && !has_point ? DecimalMark::comma : DecimalMark::point;
+}
+
+Columns columns_of(const SeriesOptions& options, const std::vector<std::string>& names,
+                   const FileLine& header) {
+  Columns columns;
+  if (options.time_column != no_times)
+    columns.time = column_named(names, options.time_column, "time_column", header);
+  if (!options.series_column.empty())
+    columns.series = column_named(names, options.series_column, "series_column", header);
+  for (const std::string& name : options.columns)
+    columns.values.push_back(column_named(names, name, "columns", header));
+  for (std::size_t j = 0; options.columns.empty() && j < names.size(); ++j)
+    if (columns.time != j && columns.series != j && names[j] != index_column)
+      columns.values.push_back(j);
+  header.expect(!columns.values.empty(),
+                "expected a date and at least one series, separated by commas, semicolons or tabs, "
+                "found \"{}\"",
+                shown(header.text));
+  return columns;
+}
+
+void check_names(const std::vector<std::string>& names, const Columns& columns,
+                 const FileLine& header) {
+  header.expect(
+      !std::ranges::all_of(columns.values,
+                           [&](std::size_t j) { return parse_float(names[j]).has_value(); }),
+      "expected the names of the columns, found numbers; add a header line");
+  std::unordered_set<std::string_view> seen;
+  for (const std::size_t j : columns.values) {
+    header.expect(!names[j].empty(), "column {} has no name; give it one", j + 1);
+    header.expect(seen.insert(names[j]).second, "two columns are named {}; rename one of them",
+                  shown(names[j]));
+  }
+}
+
+float value_in(std::string_view cell, const FileLine& line, const std::string& column,
+               const SeriesOptions& options) {
+  if (const std::optional<float> value = number_in(cell, options.decimal)) return *value;
+  const std::string place =
+      fmt::format("{}: line {}: column {}: ", line.path, line.number, shown(column));
+  if (is_missing(cell)) {
+    expect_option(options.missing != MissingValues::refuse, "missing", "{}{}; enter a number",
+                  place,
+                  cell.empty() ? "the cell is empty"
+                               : fmt::format("\"{}\" is not a float32 number", shown(cell)));
+    return missing_value;
+  }
+  throw OptionError("columns",
+                    fmt::format("{}\"{}\" is not a float32 number; enter one", place, shown(cell)));
+}
+
+Row row_in(const FileLine& line, const std::vector<std::string>& names, const Columns& columns,
+           const SeriesOptions& options) {
+  line.expect(!trimmed(line.text).empty(), "the line is empty; remove it");
+  const std::vector<std::string_view> cells = csv_cells(line, character_of(options.delimiter));
+  line.expect(cells.size() == names.size(), "expected {} columns as in the header, found {}",
+              names.size(), cells.size());
+  Row row{.line = line.number, .time = line.number - 2};
+  if (columns.time) {
+    const std::string_view cell = cells[*columns.time];
+    const auto time = parse_time(cell, options.time_format);
+    line.expect(time.has_value(), "column {}: \"{}\" is not a date or time; expected {}",
+                shown(names[*columns.time]), shown(cell), example_of(options.time_format));
+    row.time = *time;
+  }
+  if (columns.series) row.series = csv_text(cells[*columns.series]);
+  for (const std::size_t j : columns.values)
+    row.values.push_back(value_in(cells[j], line, names[j], options));
+  return row;
+}
+
+// Returns the rows of a table in long form, one for each time, with the series "NAME: COLUMN" of
+// all names, sorted. Sets the names.
+std::vector<Row> widened(const std::vector<Row>& rows, std::vector<std::string>& names,
+                         const std::string& path) {
+  std::map<std::string, std::size_t> series;
+  std::map<std::int64_t, Row> wide;
+  for (const Row& row : rows) series[row.series] = 0;
+  const std::size_t M = names.size();
+  std::unordered_set<std::int64_t> times;
+  for (const Row& row : rows) times.insert(row.time);
+  constexpr std::size_t most_values = std::size_t{1} << 28;
+  expect_input(series.size() * M <= most_values / times.size(),
+               "{}: {} series at {} times; expected at most {} values", path, series.size() * M,
+               times.size(), most_values);
+  std::vector<std::string> all;
+  for (auto& [name, first] : series) {
+    first = all.size();
+    for (const std::string& column : names) all.push_back(M == 1 ? name : name + ": " + column);
+  }
+  std::unordered_set<std::string> seen;
+  for (const Row& row : rows) {
+    expect_input(seen.insert(fmt::format("{} {}", row.time, row.series)).second,
+                 "{}: line {}: a second row of {} at {}; remove one", path, row.line,
+                 shown(row.series), time_text(row.time));
+    Row& joined = wide[row.time];
+    joined.values.resize(all.size(), missing_value);
+    std::ranges::copy(row.values, joined.values.begin() + series[row.series]);
+    joined.time = row.time;
+    joined.line = row.line;
+  }
+  names = std::move(all);
+  std::vector<Row> sorted;
+  for (auto& [time, row] : wide) sorted.push_back(std::move(row));
+  return sorted;
+}
+
+// Throws unless row i ≥ 1 is later than the one before, by the interval of the first two rows
+// unless rows may be missing.
+void check_interval(const std::vector<Row>& rows, std::size_t i, const std::string& path,
+                    bool gaps) {
+  const std::int64_t last = rows[i - 1].time, time = rows[i].time,
+                     step = rows[1].time - rows[0].time;
+  expect_option(time != last, "series_column", "{}: line {}: a second row at {}; remove one", path,
+                rows[i].line, time_text(time));
+  expect_input(time > last,
+               "{}: line {}: {} is not later than {} in the row before; sort the rows by time",
+               path, rows[i].line, time_text(time), time_text(last));
+  expect_option(
+      gaps || time - last == step, "gaps",
+      "{}: line {}: expected {}, found {}; add the missing rows, or sort the rows by time", path,
+      rows[i].line, time_text(last + step), time_text(time));
+}
+
+// Replaces the missing values of a column (rows): by the last one before or, at the beginning, the
+// first one after it; with `interpolates`, by the line between both.
+void fill(std::vector<Row>& rows, std::size_t column, bool interpolates) {
+  std::optional<std::size_t> last;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (std::isnan(rows[i].values[column])) continue;
+    const float value = rows[i].values[column];
+    for (std::size_t gap = last ? *last + 1 : 0; gap < i; ++gap) {
+      const float before = last ? rows[*last].values[column] : value;
+      const auto part = [&](std::size_t row) {
+        return static_cast<double>(rows[row].time - rows[*last].time);
+      };
+      rows[gap].values[column] =
+          last && interpolates ? static_cast<float>(std::lerp(before, value, part(gap) / part(i)))
+                               : before;
+    }
+    last = i;
+  }
+  for (std::size_t gap = last ? *last + 1 : rows.size(); gap < rows.size(); ++gap)
+    rows[gap].values[column] = rows[*last].values[column];
+}
+
+// Replaces all missing values, which tables in long form can have without an empty cell.
+void fill_all(std::vector<Row>& rows, const SeriesTable& table, MissingValues missing) {
+  for (std::size_t m = 0; m < table.names.size(); ++m) {
+    const auto is_lacking = [&](const Row& row) { return std::isnan(row.values[m]); };
+    const auto first = std::ranges::find_if(rows, is_lacking);
+    if (first == rows.end()) continue;
+    expect_option(missing != MissingValues::refuse, "missing", "{}: {} has no value at {}",
+                  table.path, shown(table.names[m]), time_text(first->time));
+    expect_option(!std::ranges::all_of(rows, is_lacking), "columns",
+                  "{}: column {}: all cells are empty", table.path, shown(table.names[m]));
+    fill(rows, m, missing == MissingValues::interpolate);
+  }
 }
 
 }  // namespace
 
-SeriesTable load_series(const std::string& path, const SeriesOptions& options) {
-  const std::string content = read_text(path);
-  std::string_view rest = content;
-  rest = rest.substr(0, rest.find_last_not_of(" \t\r\n\v\f") + 1);
-  FileLine line{.path = path};
-  const auto header = next_line(rest);
-  expect_input(header.has_value(), "{}: the file is empty; expected a CSV file with a header",
-               path);
-  line.text = *header;
-  std::vector<std::string> names = read_header(line);
-  const std::string time_column = names.front();
-  const std::size_t width = names.size();
-  names.erase(names.begin());
-  SeriesTable table{.path = path, .names = std::move(names)};
-  check_names(table);
-  std::vector<float> values;
-  while (const auto text = next_line(rest)) {
-    ++line.number;
-    line.text = *text;
-    line.expect(!trimmed(line.text).empty(), "the line is empty; remove it");
-    const std::vector<std::string_view> cells = cells_of(line);
-    line.expect(cells.size() == width, "expected {} columns as in the header, found {}", width,
-                cells.size());
-    table.times.push_back(row_time(cells[0], line, time_column));
-    check_order(table.times, line, options.gaps);
-    for (std::size_t j = 1; j < width; ++j)
-      values.push_back(cell(cells[j], line, table.names[j - 1]));
+SeriesOptions detect_format(const std::string& path, SeriesOptions options) {
+  constexpr std::size_t most_rows = 1000;
+  Lines lines(path);
+  const char delimiter = options.delimiter == Delimiter::detected ? csv_delimiter(lines.line())
+                                                                  : character_of(options.delimiter);
+  options.delimiter = delimiter_of(delimiter);
+  const std::vector<std::string> names = names_in(lines.line(), delimiter);
+  std::vector<std::vector<std::string_view>> rows;
+  while (rows.size() < most_rows && lines.next())
+    rows.push_back(csv_cells(lines.line(), delimiter));
+  if (options.decimal == DecimalMark::detected) options.decimal = decimal_in(rows);
+  detect_times(options, names, rows.empty() ? std::vector<std::string_view>() : rows.front());
+  return options;
+}
+
+std::vector<std::string> columns_with(ColumnKind kind, const std::string& path,
+                                      const SeriesOptions& given) {
+  const SeriesOptions options = detect_format(path, given);
+  Lines lines(path);
+  const char delimiter = character_of(options.delimiter);
+  const std::vector<std::string> names = names_in(lines.line(), delimiter);
+  std::vector<char> has_numbers(names.size()), has_texts(names.size());
+  while (lines.next()) {
+    const std::vector<std::string_view> cells = csv_cells(lines.line(), delimiter);
+    for (std::size_t j = 0; j < std::min(cells.size(), names.size()); ++j)
+      if (number_in(cells[j], options.decimal))
+        has_numbers[j] = 1;
+      else if (!is_missing(cells[j]))
+        has_texts[j] = 1;
   }
-  const std::int64_t rows = std::ssize(table.times);
-  expect_input(rows >= 2, "{}: the file has {} of numbers; expected at least 2", path,
-               counted(rows, "row"));
-  table.values = Array::of(values, {rows, std::ssize(table.names)});
+  std::vector<std::string> found;
+  for (std::size_t j = 0; j < names.size(); ++j) {
+    if (names[j] == options.time_column || names[j] == options.series_column ||
+        names[j] == index_column || names[j].empty())
+      continue;
+    if (kind == ColumnKind::texts ? has_texts[j] : has_numbers[j] && !has_texts[j])
+      found.push_back(names[j]);
+  }
+  return found;
+}
+
+std::vector<std::string> find_problems(const std::string& path, const SeriesOptions& given) {
+  SeriesOptions options = detect_format(path, given);
+  Lines lines(path);
+  const std::vector<std::string> all = names_in(lines.line(), character_of(options.delimiter));
+  const Columns columns = columns_of(options, all, lines.line());
+  std::vector<std::string> problems;
+  std::vector<Row> rows;
+  const auto note = [&](const auto& check) {
+    try {
+      check();
+    } catch (const InputError& error) {
+      problems.emplace_back(error.what());
+    }
+  };
+  while (lines.next()) note([&] { rows.push_back(row_in(lines.line(), all, columns, options)); });
+  for (std::size_t i = 1; i < rows.size() && !columns.series; ++i) {
+    if (rows[i].line != rows[i - 1].line + 1) continue;  // the row before is a problem already
+    note([&] { check_interval(rows, i, path, options.gaps); });
+  }
+  return problems;
+}
+
+SeriesTable load_series(const std::string& path, const SeriesOptions& given) {
+  const SeriesOptions options = detect_format(path, given);
+  Lines lines(path);
+  const std::vector<std::string> all = names_in(lines.line(), character_of(options.delimiter));
+  const Columns columns = columns_of(options, all, lines.line());
+  check_names(all, columns, lines.line());
+  SeriesTable table{.path = path, .has_times = columns.time.has_value()};
+  for (const std::size_t j : columns.values) table.names.push_back(all[j]);
+  std::vector<Row> rows;
+  while (lines.next()) rows.push_back(row_in(lines.line(), all, columns, options));
+  expect_input(rows.size() >= 2, "{}: the file has {} of numbers; expected at least 2", path,
+               counted(std::ssize(rows), "row"));
+  if (columns.series) rows = widened(rows, table.names, path);
+  expect_input(rows.size() >= 2, "{}: all rows have one time; expected at least 2 times", path);
+  table.was_reversed =
+      std::ranges::adjacent_find(rows, std::ranges::less_equal(), &Row::time) == rows.end();
+  if (table.was_reversed) std::ranges::reverse(rows);
+  for (std::size_t i = 1; i < rows.size(); ++i) check_interval(rows, i, path, options.gaps);
+  fill_all(rows, table, options.missing);
+  table.values = Array({std::ssize(rows), std::ssize(table.names)});
+  auto to = table.values.mutable_values<float>().begin();
+  for (const Row& row : rows) {
+    table.times.push_back(row.time);
+    to = std::ranges::copy(row.values, to).out;
+  }
   return table;
 }
 

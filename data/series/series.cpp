@@ -44,12 +44,10 @@ std::int64_t SeriesTable::step_s() const {
   return step;
 }
 
-std::string time_text(std::int64_t time_s) {
-  const std::int64_t days = time_s / day_s - (time_s % day_s < 0), seconds = time_s - days * day_s;
-  const std::chrono::year_month_day date{std::chrono::sys_days(std::chrono::days(days))};
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     seconds / 3600, seconds / 60 % 60, seconds % 60);
+std::string row_text(const SeriesTable& table, std::int64_t row) {
+  if (!table.has_times) return fmt::format("row {}", row + 1);
+  const std::int64_t beyond = row - table.rows() + 1;
+  return time_text(beyond > 0 ? table.times.back() + beyond * table.step_s() : table.times[row]);
 }
 
 SeriesTable make_waves(const WaveOptions& options) {

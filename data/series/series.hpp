@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "data/dataset.hpp"
+#include "data/series/times.hpp"
 
 namespace tapestry {
-
-inline constexpr std::int64_t day_s = 86400;
 
 // Several series that were measured at the same times.
 struct SeriesTable {
@@ -17,26 +16,62 @@ struct SeriesTable {
   std::vector<std::string> names{};   // M
   std::vector<std::int64_t> times{};  // time of each row, in seconds since 1970-01-01, ascending
   Array values{};                     // (rows, M) float32
+  bool has_times = true;              // false: the times are the numbers of the rows, from 0
+  bool was_reversed = false;          // the last row of the file is the first in time
   std::int64_t rows() const { return values.dim(0); }
   std::int64_t step_s() const;  // the shortest interval between two rows, in seconds
 };
 
+enum class Delimiter { detected, comma, semicolon, tab };
+enum class DecimalMark { detected, point, comma };
+enum class MissingValues {
+  refuse,
+  previous,    // the last value before, or the first one of the series
+  interpolate  // between the values before and after, by time
+};
+inline constexpr const char* no_times = "none";
+
 struct SeriesOptions {
   bool gaps = false;  // rows may be missing
+  Delimiter delimiter = Delimiter::detected;
+  DecimalMark decimal = DecimalMark::detected;
+  std::string time_column{};  // its name, or no_times; empty: detected
+  TimeFormat time_format = TimeFormat::detected;
+  std::vector<std::string> columns{};  // the series that are read; empty: all other columns
+  std::string series_column{};         // a column that names the series of each row; empty: none
+  MissingValues missing = MissingValues::refuse;
 };
 
 // Describes the files that load_series reads.
 inline constexpr const char* series_files = "a CSV";
 
-// Reads a table in the format of its path. A CSV, plain or gzip, has a header, a first column of
-// dates, "2016-07-01", or times, "2016-07-01 12:00[:00]", and further columns of numbers. Throws
-// InputError with line and column for an empty cell, a cell that is not a number, a wrong number of
-// cells, too few rows, or two columns of one name; OptionError of "gaps" if a row does not follow
-// the last at the interval of the first two rows. With `gaps`, any later time is accepted.
+// Returns the options with what the header and the first 1000 rows of a CSV show: a delimiter, a
+// decimal mark, the first column of times and their format. Throws InputError if the file cannot be
+// read, or has a cell whose quotes do not end.
+SeriesOptions detect_format(const std::string& path, SeriesOptions options = {});
+
+// Reads a table of numbers by time from a CSV, plain or gzip, with a header. What `options` leaves
+// open is detected. Rows whose times descend are reversed. With a series_column, a row is that of
+// one series, and the columns become series named after it. Throws InputError with line and column
+// for a wrong number of cells, a time that cannot be read or is not later than the last, too few
+// rows, or two columns of one name; OptionError of "columns" for a cell that is not a number, of
+// "missing" for one without a value, of "gaps" if a row does not follow the last at the interval of
+// the first two rows, and of "columns", "time_column" or "series_column" for an unknown name.
 SeriesTable load_series(const std::string& path, const SeriesOptions& options = {});
 
-// Returns a time as in "2016-07-01 12:00:00".
-std::string time_text(std::int64_t time_s);
+enum class ColumnKind {
+  numbers,  // each cell is a number or without a value
+  texts     // a cell is neither
+};
+// Returns the names of the columns of a kind, without those of times and series.
+std::vector<std::string> columns_with(ColumnKind kind, const std::string& path,
+                                      const SeriesOptions& options);
+
+// Returns the messages of all rows for which load_series() throws, one for each.
+std::vector<std::string> find_problems(const std::string& path, const SeriesOptions& options);
+
+// Returns the time of a row, which may follow the table; without times "row 12", counted from 1.
+std::string row_text(const SeriesTable& table, std::int64_t row);
 
 struct WaveOptions {
   std::int64_t series = 3, rows = 4000;

@@ -503,6 +503,14 @@ TEST_CASE("load_images: files may be missing, down to the images of one split") 
   CHECK(!load_images(folder).test);
 }
 
+TEST_CASE("bug: images without labels were refused for the labels of the test images") {
+  const ImageFiles files;
+  fs::remove(files.folder.path("train-labels-idx1-ubyte"));
+  const ImageSplits splits = load_images(files.folder.path(), {.classes = 1});
+  REQUIRE(splits.test);
+  CHECK(splits.test->labels() == std::vector<std::int32_t>{0, 0});
+}
+
 TEST_CASE("load_images: a path that does not exist names the folder to fill") {
   const TemporaryFolder folder;
   for (const char* name : {"none", "none/train-images-idx3-ubyte.gz"}) try {

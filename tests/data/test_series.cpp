@@ -71,7 +71,7 @@ TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
       {head + "2020-02-30,1,2\n", {"line 2", "\"2020-02-30\" is not a date"}},
       {head + "2020-01-01 24:00,1,2\n", {"line 2", "\"2020-01-01 24:00\" is not a date"}},
       {head + "2020-01-01 1,1,2\n", {"line 2", "is not a date or time"}},
-      {head + first + first, {"line 3: 2020-01-01 00:00:00 is not later than"}},
+      {head + first + first, {"line 3: a second row at 2020-01-01 00:00:00; remove one"}},
       {head + first + second + "2020-01-01 03:00:00,5,6\n",
        {"line 4: expected 2020-01-01 02:00:00, found 2020-01-01 03:00:00; add the missing",
         "sort the rows by time"}},
@@ -94,6 +94,144 @@ TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
     check_says(message, parts);
   }
   check_says(message_of([&] { load_series(folder.path("none.csv")); }), {"none.csv"});
+}
+
+TEST_CASE("series: delimiters, decimal marks and formats of times are detected") {
+  const TemporaryFolder folder;
+  struct Case {
+    std::string text;
+    Delimiter delimiter;
+    DecimalMark decimal;
+    TimeFormat time;
+    std::string column = "t";
+    std::string second = "2020-03-01 01:00:00";
+  };
+  const Case cases[] = {
+      {"t,a\n2020-03-01 00:00,1.5\n2020-03-01 01:00,2\n", Delimiter::comma, DecimalMark::point,
+       TimeFormat::iso},
+      {"t;a\n2020-03-01T00:00:00Z;1,5\n2020-03-01T01:00:00Z;2\n", Delimiter::semicolon,
+       DecimalMark::comma, TimeFormat::iso},
+      {"t\ta\n2020-03-01T02:00:00+02:00\t1.5\n2020-02-29T20:00:00-0500\t2\n", Delimiter::tab,
+       DecimalMark::point, TimeFormat::iso},
+      {"t;a\n01.03.2020;1,5\n02.03.2020;2,0\n", Delimiter::semicolon, DecimalMark::comma,
+       TimeFormat::day_first, "t", "2020-03-02 00:00:00"},
+      {"t,a\n01.03.2020 00:00,\"1,5\"\n01.03.2020 01:00,\"2,0\"\n", Delimiter::comma,
+       DecimalMark::comma, TimeFormat::day_first},
+      {"t,a\n2020-03-01 00:00:00.000,1.5\n2020-03-01 01:00:00.999,2\n", Delimiter::comma,
+       DecimalMark::point, TimeFormat::iso},
+      {"a,Unix time\n1.5,1583020800\n2,1583024400\n", Delimiter::comma, DecimalMark::point,
+       TimeFormat::unix_seconds, "Unix time"},
+      {"timestamp,a\n1583020800000,1.5\n1583024400000,2\n", Delimiter::comma, DecimalMark::point,
+       TimeFormat::unix_milliseconds, "timestamp"},
+      {"a\n1.5\n2\n", Delimiter::comma, DecimalMark::point, TimeFormat::detected, "none", "row 2"}};
+  for (const Case& one : cases) {
+    CAPTURE(one.text);
+    const std::string path = folder.write("a.csv", one.text);
+    const SeriesOptions found = detect_format(path);
+    CHECK(found.delimiter == one.delimiter);
+    CHECK(found.decimal == one.decimal);
+    CHECK(found.time_format == one.time);
+    CHECK(found.time_column == one.column);
+    const SeriesTable table = load_series(path);
+    CHECK(table.names == std::vector<std::string>{"a"});
+    CHECK(floats(table.values) == std::vector<float>{1.5, 2});
+    CHECK(row_text(table, 1) == one.second);
+    CHECK(find_problems(path, {}).empty());
+  }
+  const std::string both = folder.write("b.csv", "t;a\n2020-01-01;1,5\n2020-01-02;2.5\n");
+  check_says(message_of([&] { load_series(both); }), {"line 2: column a: \"1,5\" is not a"});
+}
+
+TEST_CASE("series: cells without a value are refused, or filled by time") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("a.csv",
+                                        "t,a,b\n2020-01-01,NA,5\n2020-01-02,1,\n2020-01-03,,null\n"
+                                        "2020-01-05,4,8\n2020-01-06,-,9\n");
+  check_says(message_of([&] { load_series(path, {.gaps = true}); }),
+             {"line 2: column a: \"NA\" is not a float32 number"});
+  const auto filled = [&](MissingValues missing) {
+    return floats(load_series(path, {.gaps = true, .missing = missing}).values);
+  };
+  CHECK(filled(MissingValues::previous) == std::vector<float>{1, 5, 1, 5, 1, 5, 4, 8, 4, 9});
+  CHECK(filled(MissingValues::interpolate) ==
+        std::vector<float>{1, 5, 1, 5.75, 2, 6.5, 4, 8, 4, 9});  // 2020-01-04 is missing
+  const std::vector<std::string> problems = find_problems(path, {});
+  CHECK(problems.size() == 4);
+  const std::string none = folder.write("b.csv", "t,a,b\n2020-01-01,,5\n2020-01-02,,6\n");
+  check_says(message_of([&] { load_series(none, {.missing = MissingValues::previous}); }),
+             {"column a: all cells are empty"});
+}
+
+TEST_CASE("series: columns are chosen by name, and rows of several series become columns") {
+  const TemporaryFolder folder;
+  const std::string mixed = folder.write(
+      "a.csv", "site,day,load,note\nx,2020-01-01,1,ok\nx,2020-01-02,2,\nx,2020-01-03,3,ok\n");
+  check_says(message_of([&] { load_series(mixed); }), {"line 2: column site: \"x\" is not a"});
+  CHECK(columns_with(ColumnKind::numbers, mixed, {}) == std::vector<std::string>{"load"});
+  CHECK(columns_with(ColumnKind::texts, mixed, {}) == std::vector<std::string>{"site", "note"});
+  const SeriesTable load = load_series(mixed, {.columns = {"load"}});
+  CHECK(load.names == std::vector<std::string>{"load"});
+  CHECK(floats(load.values) == std::vector<float>{1, 2, 3});
+  check_says(message_of([&] { load_series(mixed, {.columns = {"lod"}}); }),
+             {"no column is named lod", "site, day, load, note"});
+  check_says(message_of([&] { load_series(mixed, {.time_column = "date"}); }),
+             {"no column is named date"});
+
+  const std::string rows =
+      "day,site,load,oil\n2020-01-01,b,1,10\n2020-01-01,a,2,20\n"
+      "2020-01-02,a,4,40\n2020-01-02,b,3,30\n";
+  const SeriesTable wide = load_series(folder.write("b.csv", rows), {.series_column = "site"});
+  CHECK(wide.names == std::vector<std::string>{"a: load", "a: oil", "b: load", "b: oil"});
+  CHECK(floats(wide.values) == std::vector<float>{2, 20, 1, 10, 4, 40, 3, 30});
+  const std::string twice = folder.write("c.csv", rows + "2020-01-02,a,4,40\n");
+  check_says(message_of([&] { load_series(twice, {.series_column = "site"}); }),
+             {"line 6: a second row of a at 2020-01-02"});
+  const std::string lacks = folder.write("d.csv", rows + "2020-01-03,a,6,60\n");
+  check_says(message_of([&] { load_series(lacks, {.series_column = "site"}); }),
+             {"b: load has no value at 2020-01-03"});
+  CHECK(
+      floats(
+          load_series(lacks, {.series_column = "site", .missing = MissingValues::previous}).values)
+          .back() == 30);
+}
+
+TEST_CASE("series: rows from the last time to the first are read in reverse") {
+  const TemporaryFolder folder;
+  const SeriesTable table =
+      load_series(folder.write("a.csv", "day,a\n2020-01-03,3\n2020-01-02,2\n2020-01-01,1\n"));
+  CHECK(table.was_reversed);
+  CHECK(floats(table.values) == std::vector<float>{1, 2, 3});
+  CHECK(row_text(table, 3) == "2020-01-04 00:00:00");
+  check_says(message_of([&] {
+               load_series(folder.write("b.csv",
+                                        "day,a\n2020-01-03,3\n2020-01-02,2\n"
+                                        "2020-01-04,1\n"));
+             }),
+             {"line 3: 2020-01-02 00:00:00 is not later than 2020-01-03"});
+}
+
+TEST_CASE("series: a first column without a name has times, or is left out") {
+  const TemporaryFolder folder;
+  const SeriesTable numbered =
+      load_series(folder.write("a.csv", ",day,a\n0,2020-01-01,1\n1,2020-01-02,2\n"));
+  CHECK(numbered.names == std::vector<std::string>{"a"});
+  CHECK(row_text(numbered, 1) == "2020-01-02 00:00:00");
+  const SeriesTable indexed =
+      load_series(folder.write("b.csv", ",a\n2020-01-01,1\n2020-01-02,2\n"));
+  CHECK(indexed.names == std::vector<std::string>{"a"});
+  CHECK(row_text(indexed, 1) == "2020-01-02 00:00:00");
+}
+
+TEST_CASE("series: times that are none") {
+  for (const char* text : {"", "2020-01-01 25:00", "2020-01-01 12:00:00.", "2020-01-01T12:00+25:00",
+                           "2020-01-01 12.5", "20200101", "2020-13-01", "0-1-1"})
+    CHECK_MESSAGE(!parse_time(text, TimeFormat::iso), text);
+  for (const char* text : {"2020.01.01", "31.02.2020", "1.1", "01.01.2020 12"})
+    CHECK_MESSAGE(!parse_time(text, TimeFormat::day_first), text);
+  for (const char* text : {"", "nan", "1e300", "-1e15", "x"})
+    CHECK_MESSAGE(!parse_time(text, TimeFormat::unix_seconds), text);
+  CHECK(parse_time("1.5e9", TimeFormat::unix_seconds) == 1'500'000'000);
+  CHECK(parse_time("-1", TimeFormat::unix_seconds) == -1);
 }
 
 TEST_CASE("bug: a comma within quotes cut a CSV's cell in two") {

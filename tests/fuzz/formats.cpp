@@ -25,7 +25,13 @@ const RegisterFuzzTarget file("file", [](std::string_view bytes) {
 });
 
 const RegisterFuzzTarget csv("csv", [](std::string_view bytes) {
-  load_series(written_file("series.csv", bytes), {.gaps = bytes.size() % 2 == 0});
+  const std::string path = written_file("series.csv", bytes);
+  SeriesOptions options{.gaps = bytes.size() % 2 == 0};
+  if (bytes.size() % 4 >= 2) options.missing = MissingValues::interpolate;
+  if (bytes.size() % 8 >= 4) options.series_column = "id";
+  find_problems(path, {});
+  columns_with(ColumnKind::numbers, path, options);
+  load_series(path, options);
 });
 
 const RegisterFuzzTarget citations("citations", [](std::string_view bytes) {

@@ -144,7 +144,7 @@ TEST_CASE("vision: convolutional networks learn an IDX folder's images, and have
       {"model.channels=[]", {"model.channels = []: expected at least one stage"}},
       {"model.padding=[2]", {"model.padding = [2]: expected one number for each of 2 stages"}},
       {"model.padding=[2,0]",
-       {"model.channels = [6, 16]: 2 stages leave nothing of images of 6 × 6 pixels"}},
+       {"model.channels = [6, 16]: nothing is left of images of 6 × 6 pixels after 2 stages"}},
       {"model.padding=[] model.norm_groups=4",
        {"model.norm_groups = 4: does not divide 6 channels"}},
       {"model.padding=[] model.blocks=1 model.kernel=4",

@@ -82,7 +82,8 @@ struct Translations {
 // Forecasts from K rows of a split.
 struct ForecastWindows {
   std::vector<std::string> names{};  // M
-  // Time of row 0 since 1970-01-01, and the time between two rows.
+  // Time of row 0 since 1970-01-01, and the time between two rows; 0: rows have no times, and
+  // start_s is the number of row 0.
   std::int64_t start_s = 0, step_s = 0;
   std::int64_t context = 0;             // number of input rows of each forecast
   std::int64_t of_series = 0;           // total number of series; the first M are shown

@@ -83,8 +83,8 @@ std::vector<KeyInfo> image_classification_keys() {
 VisionTransformerOptions transformer_options_of(const Config& config, const ImageData& images) {
   const std::int64_t side = config[patch];
   const auto [C, H, W] = images.size();
-  config.expect(H % side == 0 && W % side == 0, patch, "does not divide images of {} × {} pixels",
-                H, W);
+  config.expect(H % side == 0 && W % side == 0, patch,
+                "does not divide images of {} × {} pixels; give a divisor of both", H, W);
   return {.channels_in = C,
           .height = H,
           .width = W,
@@ -111,7 +111,7 @@ ConvolutionalClassifierOptions convolutional_options(const Config& config,
                                                .hidden = config[linear_layers],
                                                .dropout = config[key::dropout],
                                                .activation = config[key::activation]};
-  config.expect(!options.channels.empty(), stages, "expected at least one stage");
+  config.expect(!options.channels.empty(), stages, "expected at least one stage, such as [16, 32]");
   config.expect(options.padding.empty() || options.padding.size() == options.channels.size(),
                 padding, "expected one number for each of {}",
                 counted(std::ssize(options.channels), "stage"));
@@ -119,17 +119,17 @@ ConvolutionalClassifierOptions convolutional_options(const Config& config,
                 "expected an odd number, because model.blocks is not 0");
   for (const std::int64_t channels : options.channels)
     config.expect(options.groups == 0 || channels % options.groups == 0, norm_groups,
-                  "does not divide {} channels", channels);
+                  "does not divide {} channels; give a divisor of all", channels);
   const Planes last = features_of(options);
   config.expect(last.height >= 1 && last.width >= 1, stages,
-                "{} leave nothing of images of {} × {} pixels; give fewer",
+                "nothing is left of images of {1} × {2} pixels after {0}; give fewer",
                 counted(std::ssize(options.channels), "stage"), H, W);
   return options;
 }
 
 ImageClassification::Network make_image_network(const Config& config, const ImageData& images) {
   config.expect(images.class_names().size() >= 2, key::data_path,
-                "has {}; expected at least two, each in a sub-folder of its own",
+                "has {}; expected at least two: sub-folders of pictures, or a file of labels",
                 counted(std::ssize(images.class_names()), "class", "classes"));
   switch (config[network_kind]) {
     case ImageNetwork::transformer: {

@@ -55,7 +55,8 @@ Sample sample(ImageClassification& task, const Options& options) {
   const bool own = options.is_set(classified_image);
   for (const KeyInfo* other :
        {&static_cast<const KeyInfo&>(index_of_first), &static_cast<const KeyInfo&>(count)})
-    expect_input(!own || !options.is_set(*other), "--{}: not used with --image", other->name);
+    expect_input(!own || !options.is_set(*other), "--{}: is not used with --image; leave it out",
+                 other->name);
   if (own) return classified(task, options.texts(classified_image));
   const std::int64_t first = options[index_of_first];
   const Batch batch = task.data().validation(first, options[count]);

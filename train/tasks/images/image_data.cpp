@@ -36,6 +36,10 @@ std::vector<std::string> class_names_of(const Config& config,
 
 // Reads the images of data.path. The validation split is a part of the published training images.
 ImageTaskSplits read(const Config& config, const ImageOptions& options) {
+  constexpr const char* unused = "is used only for folders of pictures; leave it out";
+  config.expect(config[key::image_size] == 0, key::image_size, "{}", unused);
+  config.expect(config[key::color] != ColorMode::rgb, key::color, "{}", unused);
+  config.expect(!config[key::skip_broken], key::skip_broken, "{}", unused);
   return with_keys(
       config,
       {{"height", key::data_path, "give images of the size this model was trained on"},
@@ -125,9 +129,10 @@ void set_training(Recognized& found, const std::vector<std::int64_t>& counts,
     found.facts["split"] = fmt::format("{} of the training images are for validation", validated);
   const auto [fewest, most] = std::ranges::minmax_element(counts);
   if (*fewest == 0 || *most > 10 * *fewest)
-    found.problems.push_back(fmt::format("class {} has {} training images, class {} has {}",
-                                         names[fewest - counts.begin()], *fewest,
-                                         names[most - counts.begin()], *most));
+    found.problems.push_back(
+        fmt::format("class {} has {}, class {} has {}", names[fewest - counts.begin()],
+                    counted(*fewest, "training image"), names[most - counts.begin()],
+                    counted(*most, "training image")));
   found.examples = static_cast<double>(N - validated);
   found.most_epochs = 60;
 }
@@ -137,16 +142,22 @@ void set_training(Recognized& found, const std::vector<std::int64_t>& counts,
 void recognize_pictures(Recognized& found, const std::string& path) {
   const PictureFolder folder = list_pictures(path);
   const std::int64_t N = std::ssize(folder.train), looked_at = std::min<std::int64_t>(N, 20'000);
-  std::int64_t smallest = 64, broken = 0;
+  std::int64_t broken = 0;
+  std::vector<std::int64_t> sides;  // the shorter side of each picture
   std::set<std::pair<std::int64_t, std::int64_t>> sizes;
   for (std::int64_t i = 0; i < looked_at; ++i) try {
       const Array picture = read_picture(folder.train[i * N / looked_at].path, 1);
       sizes.insert({picture.dim(1), picture.dim(2)});
-      smallest = std::min({smallest, picture.dim(1), picture.dim(2)});
+      sides.push_back(std::min(picture.dim(1), picture.dim(2)));
     } catch (const InputError& error) {
       if (++broken == 1) found.problems.emplace_back(error.what());
     }
-  expect_input(!sizes.empty(), "{}: none of its pictures can be read", path);
+  expect_input(!sizes.empty(), "{}: none of the pictures can be read; give others", path);
+  // A tenth of the pictures may be smaller, and are enlarged.
+  const auto tenth = sides.begin() + std::ssize(sides) / 10;
+  std::ranges::nth_element(sides, tenth);
+  constexpr std::int64_t most_pixels = 64;
+  const std::int64_t side = std::min(most_pixels, *tenth);
   std::vector<std::int64_t> counts(folder.classes.size());
   for (const PictureFolder::Picture& picture : folder.train) ++counts[picture.label];
   found.facts = {{"training pictures", N},
@@ -156,13 +167,13 @@ void recognize_pictures(Recognized& found, const std::string& path) {
                  {"class names", list_briefly(folder.classes)},
                  {"colors", has_color(folder)},
                  {"sizes", std::ssize(sizes)},
-                 {"height", smallest},
-                 {"width", smallest}};
+                 {"height", side},
+                 {"width", side}};
   set_training(found, counts, folder.classes, folder.validation.empty());
   const bool fits =
-      sizes.size() > 1 || smallest != sizes.begin()->first || smallest != sizes.begin()->second;
+      sizes.size() > 1 || side != sizes.begin()->first || side != sizes.begin()->second;
   if (fits)
-    found.settings.push_back({key::image_size.name, smallest, "pixels; pictures are fitted to it"});
+    found.settings.push_back({key::image_size.name, side, "pixels; pictures are fitted to it"});
   if (broken > 0) {
     found.problems.push_back(fmt::format("{} left out", counted(broken, "broken picture")));
     found.settings.push_back({key::skip_broken.name, true, "leaves out what cannot be read"});
@@ -234,9 +245,12 @@ const ImageTaskSplits& ImageData::splits() {
                                : read(config_, options));
   const ImageSize found = splits_->train.image_size();
   config_.expect(size_.height == 0 || found == size_, key::data_path,
-                 "has images of {} channels; expected {}, as in the training", found.channels,
-                 size_.channels);
+                 "has images with {}; expected {}, as in the training",
+                 counted(found.channels, "channel"), size_.channels);
   size_ = found;
+  config_.expect(config_[key::shift] < std::min(size_.height, size_.width), key::shift,
+                 "moves images of {} × {} pixels out of sight; give a smaller number", size_.height,
+                 size_.width);
   if (!is_synthetic) describe(*splits_);
   return *splits_;
 }

@@ -100,6 +100,7 @@ TaskSpec spec() {
           .describe = description,
           .keys = keys(),
           .make = make_task_of<Forecast>,
+          .detect = detect_series,
           .recognize = recognize_forecast,
           .metrics = {{.name = "loss",
                        .better = lower,

@@ -39,11 +39,6 @@ std::vector<double> values_in(const Array& values, std::int64_t begin, std::int6
   return found;
 }
 
-std::int64_t time_of(const SeriesTable& table, std::int64_t row) {
-  if (row < table.rows()) return table.times[row];
-  return table.times.back() + (row - table.rows() + 1) * table.step_s();
-}
-
 // Returns the CSV "time,HUFL,HUFL forecast,…" with a line per row; cells without a value are empty.
 std::string forecast_csv(const ForecastView& view) {
   std::string text = "time";
@@ -51,7 +46,7 @@ std::string forecast_csv(const ForecastView& view) {
     text += fmt::format(",{},{} forecast", name, name);
   text += '\n';
   for (std::int64_t row = view.first - view.context; row < view.first + view.horizon; ++row) {
-    text += time_text(time_of(view.table, row));
+    text += row_text(view.table, row);
     for (std::int64_t m = 0; m < view.forecasts.dim(1); ++m) {
       text += ',';
       if (row < view.table.rows())
@@ -69,7 +64,7 @@ std::string forecast_csv(const ForecastView& view) {
 LineCharts forecast_figure(const ForecastView& view, std::int64_t count) {
   const std::int64_t first = view.first;
   const Array& known = view.table.values;
-  LineCharts figure{.steps = fmt::format("steps after {}", time_text(view.table.times[first - 1]))};
+  LineCharts figure{.steps = fmt::format("steps after {}", row_text(view.table, first - 1))};
   for (std::int64_t m = 0; m < count; ++m) {
     Line forecast{"forecast", 0, values_in(view.forecasts, 0, view.horizon, m)};
     forecast.values.insert(forecast.values.begin(), value_at(known, first - 1, m));
@@ -92,12 +87,10 @@ std::int64_t first_row(const SeriesTable& table, const ForecasterOptions& window
                counted(table.rows(), "row"), T);
   if (named.empty()) return std::max(T, table.rows() - H);
   if (named == "end" || table.rows() == T) return table.rows();
-  const auto found =
-      std::find_if(table.times.begin() + T, table.times.end(),
-                   [&](std::int64_t time) { return time_text(time).starts_with(named); });
-  expect_input(found != table.times.end(), "--prompt {}: expected a time from {} to {}, or \"end\"",
-               named, time_text(table.times[T]), time_text(table.times.back()));
-  return found - table.times.begin();
+  for (std::int64_t row = T; row < table.rows(); ++row)
+    if (row_text(table, row).starts_with(named)) return row;
+  throw InputError(fmt::format("--prompt {}: expected a time from {} to {}, or \"end\"", named,
+                               row_text(table, T), row_text(table, table.rows() - 1)));
 }
 
 // Returns the forecast (horizon, M) in the series' own units.
@@ -186,7 +179,7 @@ ReportPanels forecast_panels(Forecast& task) {
   Array forecasts({std::ssize(examples), H, shown});
   ForecastWindows windows{.names = {data.table().names.begin(), data.table().names.begin() + shown},
                           .start_s = data.table().times[begin],
-                          .step_s = data.table().step_s(),
+                          .step_s = data.table().has_times ? data.table().step_s() : 0,
                           .context = T,
                           .of_series = std::ssize(data.table().names)};
   for (std::int64_t first = 0; first < std::ssize(examples); first += windows_at_once) {

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "data/input_file.hpp"
@@ -14,15 +15,32 @@
 namespace tapestry {
 namespace {
 
-constexpr const char* columns = "columns";  // name of the metadata
+constexpr const char* names_of_columns = "columns";  // name of the metadata
+
+SeriesOptions options_of(const Config& config) {
+  return {.gaps = config[key::gaps],
+          .delimiter = config[key::delimiter],
+          .decimal = config[key::decimal],
+          .time_column = config[key::time_column],
+          .time_format = config[key::time_format],
+          .columns = config[key::columns],
+          .series_column = config[key::series_column],
+          .missing = config[key::missing]};
+}
 
 SeriesTable load(const Config& config) {
   switch (config[key::series_kind]) {
     case key::SeriesKind::csv: {
       const std::string& path = key::required_path(
           config, "no time series", std::string(series_files) + " with --set data.path=FILE");
-      return with_keys(config, {{"gaps", key::gaps, "or set data.gaps = true"}},
-                       [&] { return load_series(path, {.gaps = config[key::gaps]}); });
+      return with_keys(config,
+                       {{"gaps", key::gaps, "or set data.gaps = true"},
+                        {"missing", key::missing, "or set it to \"interpolate\" or \"previous\""},
+                        {"columns", key::columns, "list the columns to read"},
+                        {"time_column", key::time_column, "give the name of a column"},
+                        {"series_column", key::series_column,
+                         "or give the column that names the series of each row"}},
+                       [&] { return load_series(path, options_of(config)); });
     }
     case key::SeriesKind::waves:
       key::expect_no_path(config);
@@ -49,30 +67,115 @@ std::vector<double> numbers(const std::string& text) {
 
 std::vector<KeyInfo> series_keys() {
   using namespace key;
-  return {series_kind,         data_source,  num_waves,         wave_rows,
-          wave_noise,          gaps,         split_by,          train_fraction,
-          validation_fraction, train_months, validation_months, test_months};
+  return {series_kind,    data_source,
+          num_waves,      wave_rows,
+          wave_noise,     gaps,
+          delimiter,      decimal,
+          time_column,    time_format,
+          columns,        series_column,
+          missing,        split_by,
+          train_fraction, validation_fraction,
+          train_months,   validation_months,
+          test_months};
 }
 
-SeriesTable recognize_series(Recognized& found, const std::string& path) {
-  std::optional<SeriesTable> table;
-  try {
-    table = load_series(path);
-  } catch (const OptionError& gap) {
-    table = load_series(path, {.gaps = true});
-    found.problems.emplace_back(gap.what());
-    found.settings.push_back({key::gaps.name, true, "rows are missing"});
+void detect_series(Config& config) {
+  const std::string& path = config[key::data_path];
+  std::error_code unseen;
+  if (config[key::series_kind] != key::SeriesKind::csv || path.empty() ||
+      !std::filesystem::is_regular_file(path, unseen))
+    return;
+  const SeriesOptions found = detect_format(path, options_of(config));
+  config.detect(key::delimiter, found.delimiter);
+  config.detect(key::decimal, found.decimal);
+  config.detect(key::time_column, found.time_column);
+  config.detect(key::time_format, found.time_format);
+}
+
+namespace {
+
+// Adds the first ten problems of the rows of a CSV, and how many there are.
+void add_problems(Recognized& found, const std::string& path, const SeriesOptions& options) {
+  constexpr std::size_t most = 10;
+  const std::vector<std::string> all = find_problems(path, options);
+  found.problems.insert(found.problems.end(), all.begin(),
+                        all.begin() + std::min(most, all.size()));
+  if (all.size() > most)
+    found.problems.push_back(fmt::format("{} more like these", all.size() - most));
+}
+
+// Returns the only column of a CSV that has texts other than times, or "".
+std::string column_of_names(const std::string& path, const SeriesOptions& options) {
+  const std::vector<std::string> texts = columns_with(ColumnKind::texts, path, options);
+  return texts.size() == 1 ? texts.front() : "";
+}
+
+// Returns the table, after each problem of the data that an option solves has set that option.
+SeriesTable load_with_changes(Recognized& found, const std::string& path) {
+  SeriesOptions options;
+  for (int changes = 0;; ++changes) try {
+      return load_series(path, options);
+    } catch (const OptionError& error) {
+      if (changes == 0) add_problems(found, path, options);
+      if (error.option == "gaps" && !options.gaps) {
+        options.gaps = true;
+        found.settings.push_back({key::gaps.name, true, "rows are missing"});
+      } else if (error.option == "missing" && options.missing == MissingValues::refuse) {
+        options.missing = MissingValues::interpolate;
+        found.settings.push_back(
+            {key::missing.name, key::missing.name_of(options.missing), "cells have no value"});
+      } else if (error.option == "columns" && options.columns.empty()) {
+        options.columns = columns_with(ColumnKind::numbers, path, options);
+        if (options.columns.empty()) throw;
+        found.settings.push_back({key::columns.name, options.columns, "the others have texts"});
+      } else if (error.option == "series_column" && options.series_column.empty()) {
+        options.series_column = column_of_names(path, options);
+        if (options.series_column.empty()) throw;
+        found.settings.push_back(
+            {key::series_column.name, options.series_column, "names the series of each row"});
+      } else {
+        throw;
+      }
+    }
+}
+
+// Adds the columns whose values are all the same.
+void add_constants(Recognized& found, const SeriesTable& table) {
+  const auto values = table.values.values<float>();
+  const auto M = std::ssize(table.names);
+  for (std::int64_t m = 0; m < M; ++m) {
+    bool is_constant = true;
+    for (std::int64_t row = 1; row < table.rows() && is_constant; ++row)
+      is_constant = values[row * M + m] == values[m];
+    if (is_constant)
+      found.problems.push_back(fmt::format("column {}: all values are {}",
+                                           printable_beginning(table.names[m]), values[m]));
   }
-  found.facts = {{"series", std::ssize(table->names)},
-                 {"names", printable_beginning(fmt::format("{}", fmt::join(table->names, ", ")))},
-                 {"rows", table->rows()},
-                 {"first time", time_text(table->times.front())},
-                 {"last time", time_text(table->times.back())},
-                 {"seconds between rows", table->step_s()},
+}
+
+}  // namespace
+
+SeriesTable recognize_series(Recognized& found, const std::string& path) {
+  SeriesTable table = load_with_changes(found, path);
+  add_constants(found, table);
+  const SeriesOptions format = detect_format(path);
+  found.facts = {{"series", std::ssize(table.names)},
+                 {"names", printable_beginning(fmt::format("{}", fmt::join(table.names, ", ")))},
+                 {"rows", table.rows()},
+                 {"delimiter", key::delimiter.name_of(format.delimiter)},
+                 {"decimal mark", key::decimal.name_of(format.decimal)},
+                 {"time column", printable(format.time_column)},
+                 {"first time", row_text(table, 0)},
+                 {"last time", row_text(table, table.rows() - 1)},
                  {"split", "70 % of the rows for training, 10 % for validation, 20 % for testing"}};
+  if (table.has_times) {
+    found.facts["time format"] = key::time_format.name_of(format.time_format);
+    found.facts["seconds between rows"] = table.step_s();
+  }
+  if (table.was_reversed) found.facts["order"] = "the rows descend in time and are read in reverse";
   found.settings.push_back({key::split_by.name, std::string("fractions"),
                             "the first 70 % for training, then 10 % for validation"});
-  return *std::move(table);
+  return table;
 }
 
 SeriesScale kept_scale(const SeriesData::Metadata& trained) {
@@ -80,7 +183,7 @@ SeriesScale kept_scale(const SeriesData::Metadata& trained) {
 }
 
 std::vector<std::string> kept_names(const SeriesData::Metadata& trained) {
-  return JsonValue::parse(kept_value(trained, columns)).get<std::vector<std::string>>();
+  return JsonValue::parse(kept_value(trained, names_of_columns)).get<std::vector<std::string>>();
 }
 
 SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window,
@@ -119,7 +222,7 @@ void SeriesData::expect_columns(const Metadata& trained) const {
 SeriesData::Metadata SeriesData::metadata() const {
   return {{"means", fmt::format("{}", fmt::join(scale_.means, ","))},
           {"deviations", fmt::format("{}", fmt::join(scale_.deviations, ","))},
-          {columns, JsonValue(table_->names).dump()}};
+          {names_of_columns, JsonValue(table_->names).dump()}};
 }
 
 SeriesRanges SeriesData::ranges() const {

@@ -35,6 +35,57 @@ inline const Key<bool> gaps{"data.gaps",
                             false,
                             "allow missing rows in the CSV file, such as weekends",
                             {.used_if = {series_kind.is(SeriesKind::csv)}}};
+inline const Condition of_csv = series_kind.is(SeriesKind::csv);
+inline const Choice<Delimiter> delimiter{"data.delimiter",
+                                         Delimiter::detected,
+                                         "character between the cells of the CSV file",
+                                         {{"auto", Delimiter::detected},
+                                          {",", Delimiter::comma},
+                                          {";", Delimiter::semicolon},
+                                          {"tab", Delimiter::tab}},
+                                         {of_csv}};
+inline const Choice<DecimalMark> decimal{
+    "data.decimal",
+    DecimalMark::detected,
+    "decimal mark of the numbers in the CSV file",
+    {{"auto", DecimalMark::detected}, {".", DecimalMark::point}, {",", DecimalMark::comma}},
+    {of_csv}};
+inline const Key<std::string> time_column{
+    "data.time_column",
+    "",
+    "name of the column of times; none: there is none, and rows are numbered; empty: detected",
+    {.used_if = {of_csv}}};
+inline const Choice<TimeFormat> time_format{"data.time_format",
+                                            TimeFormat::detected,
+                                            "format of the times: 2016-07-31 [12:00[:00]] (iso), "
+                                            "31.07.2016 [12:00] (day-first), seconds or "
+                                            "milliseconds since 1970 (unix, unix-ms)",
+                                            {{"auto", TimeFormat::detected},
+                                             {"iso", TimeFormat::iso},
+                                             {"day-first", TimeFormat::day_first},
+                                             {"unix", TimeFormat::unix_seconds},
+                                             {"unix-ms", TimeFormat::unix_milliseconds}},
+                                            {of_csv}};
+inline const Key<std::vector<std::string>> columns{
+    "data.columns",
+    {},
+    "names of the columns that are read as series; empty: all but those of times and of names",
+    {.used_if = {of_csv}}};
+inline const Key<std::string> series_column{
+    "data.series_column",
+    "",
+    "name of a column that names the series of each row, for files with a row per series and time; "
+    "empty: none",
+    {.used_if = {of_csv}}};
+inline const Choice<MissingValues> missing{
+    "data.missing",
+    MissingValues::refuse,
+    "what replaces cells without a value: nothing (refuse), the last value (previous), or a line "
+    "between the values before and after (interpolate)",
+    {{"refuse", MissingValues::refuse},
+     {"previous", MissingValues::previous},
+     {"interpolate", MissingValues::interpolate}},
+    {of_csv}};
 enum class SplitBy { fractions, months };
 inline const Choice<SplitBy> split_by{
     "data.split",
@@ -69,6 +120,9 @@ inline const Key<std::int64_t> test_months{"data.test_months",
 }  // namespace key
 
 std::vector<KeyInfo> series_keys();
+
+// Detects the format of the CSV file of data.path, if it exists, as TaskSpec::detect does.
+void detect_series(Config& config);
 
 // Returns the table of a CSV file, and sets its facts and the keys that read and split it. Throws
 // InputError if it is not a table of numbers by time.

@@ -77,7 +77,7 @@ std::optional<Fault> sentinel_in(const SeriesTable& table, std::int64_t rows) {
     const auto first = std::ranges::find(column, found->value) - column.begin();
     return sentinel_fault(*found,
                           fmt::format("column {}, first at {}", printable_beginning(table.names[m]),
-                                      time_text(table.times[first])));
+                                      row_text(table, first)));
   }
   return std::nullopt;
 }

@@ -58,7 +58,9 @@ std::string plot_of(const ForecastWindows& windows, std::int64_t series) {
   for (std::int64_t h = 0; h < H; ++h)
     add(forecast, h, windows.forecasts.values<float>()[(last * H + h) * M + series]);
   const std::int64_t time = windows.start_s + origin * windows.step_s;
-  return svg_lines(windows.names[series] + ", the last window", "steps from " + time_text(time),
+  const std::string start =
+      windows.step_s > 0 ? time_text(time) : fmt::format("row {}", windows.start_s + origin + 1);
+  return svg_lines(windows.names[series] + ", the last window", "steps from " + start,
                    {truth, forecast});
 }
 

@@ -4,7 +4,7 @@
 {
   function timeText(seconds, stepSeconds) {
     const date = new Date(seconds * 1000);
-    if (typeof seconds !== 'number' || Number.isNaN(date.getTime())) return '';
+    if (typeof seconds !== 'number' || Number.isNaN(date.getTime()) || stepSeconds === 0) return '';
     return date.toISOString().slice(0, stepSeconds % 60 ? 19 : 16).replace('T', ' ');
   }
 
@@ -169,7 +169,7 @@
       const origin = series.origins[window];
       const time = timeText(start + origin * step, step);
       this.when.textContent = `Window ${window + 1} of ${this.windows}, ` +
-          (time ? `from ${time} UTC` : `from row ${origin}`);
+          (time ? `from ${time} UTC` : `from row ${start + origin + 1}`);
       this.mover.slider.value = window;
       this.mover.slider.setAttribute('aria-valuetext', this.when.textContent);
       this.previous.disabled = window === 0;
