@@ -178,7 +178,8 @@ fs::path folder_of(const fs::path& path) {
   const fs::path name = path.extension() == ".gz" ? path.stem() : path.filename();
   for (const auto& [images, labels] : {train_files, test_files})
     if (name == images || name == labels) return path.has_parent_path() ? path.parent_path() : ".";
-  expect_input(!is_there(path), "{}: expected a folder, or a file named {}[.gz]; rename it",
+  expect_input(!is_there(path),
+               "{}: expected a folder of pictures or of IDX files, or a file named {}[.gz]",
                path.string(), train_files.images);
   return path;
 }

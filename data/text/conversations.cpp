@@ -82,8 +82,9 @@ class ConversationReader {
                            .is_learned = teaches && speaker == Speaker::assistant});
       return;
     }
-    expect(given.is_array() && !given.empty(), "{}: found {}; expected {}a list of messages", field,
-           brief(given), field == "messages" ? "" : "a text, or ");
+    expect(given.is_array() && !given.empty(),
+           "{}: found {}; expected {}a list of at least one message", field, brief(given),
+           field == "messages" ? "" : "a text, or ");
     for (std::size_t i = 0; i < given.size(); ++i)
       add_message(given[i], fmt::format("{}[{}]", field, i), teaches);
   }

@@ -83,9 +83,9 @@ TEST_CASE("load_conversations: what is wrong is said in a line that names the fi
         R"("completion")");
   CHECK(said(R"({"prompt": "a"})") == R"(line 1: completion is missing; found only "prompt")");
   CHECK(said(R"({"prompt": 3, "completion": "b"})") ==
-        "line 1: prompt: found 3; expected a text, or a list of messages");
+        "line 1: prompt: found 3; expected a text, or a list of at least one message");
   CHECK(said(R"({"messages": "a"})") ==
-        R"(line 1: messages: found "a"; expected a list of messages)");
+        R"(line 1: messages: found "a"; expected a list of at least one message)");
   CHECK(said(R"({"messages": [3]})") == "line 1: messages[0]: found 3; expected an object");
   CHECK(said(R"({"messages": [{"role": "tool", "content": "x"}]})") ==
         R"(line 1: messages[0].role: found "tool"; expected "system", "user" or "assistant")");

@@ -352,7 +352,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: export by the command line, and what i
   CHECK(refusal({"--out", file}) ==
         "tapestry: " + file + ": already exists; give the name of a new file\n");
   CHECK(refusal({"--out", path("x"), "--dtype", "bfloat16"}) ==
-        "tapestry: --dtype bfloat16: expected one of float32 with --format onnx\n");
+        "tapestry: --dtype bfloat16: expected float32 with --format onnx\n");
   CHECK_FALSE(has("x"));
 
   const TrainedModel two = untrained("task = \"vae\"\n", small("vae"));

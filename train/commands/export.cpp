@@ -108,8 +108,9 @@ class Export final : public Command {
     const auto format = std::ranges::find(formats(), format_, &ExportFormat::name);
     if (format == formats().end()) refuse_format();
     expect_input(std::ranges::count(format->dtypes, dtype_) > 0,
-                 "--dtype {}: expected one of {} with --format {}", printable(dtype_),
-                 fmt::join(format->dtypes, ", "), format->name);
+                 "--dtype {}: expected {}{} with --format {}", printable(dtype_),
+                 format->dtypes.size() > 1 ? "one of " : "", fmt::join(format->dtypes, ", "),
+                 format->name);
     expect_input(!merges_ || !format->keeps_adapters,
                  "--merge: cannot be combined with --format {}, which writes only adapters",
                  format->name);

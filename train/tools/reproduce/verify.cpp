@@ -296,10 +296,11 @@ void expect_whole(const Retraining& again, const Checkpoint* from) {
     has_file(path);
   const std::int64_t steps = again.config()[key::steps];
   for (const Checkpoint* kept : {again.best(), again.last(), from})
-    expect_input(
-        !kept || (kept->state.step >= 0 && kept->state.step <= steps),
-        "{}: is at step {}, but {} = {} in config.toml: the checkpoint belongs to another run",
-        kept ? kept->path : "", kept ? kept->state.step : 0, key::steps.name, steps);
+    expect_input(!kept || (kept->state.step >= 0 && kept->state.step <= steps),
+                 "{}: is at step {}, after the last step, {} = {}; give the number of the "
+                 "training, or another "
+                 "checkpoint",
+                 kept ? kept->path : "", kept ? kept->state.step : 0, key::steps.name, steps);
 }
 
 // Returns what is recorded for the steps up to `last` and was not compared.
