@@ -204,6 +204,21 @@ TEST_CASE("config: the resolved text gives the same values again, exactly") {
       }
 }
 
+TEST_CASE(
+    "bug: a run of an earlier version was not resumed, because it had not recorded the data") {
+  const Config before = parse("");
+  Config now = before;
+  now.detect(outline, Outline::flat);
+  now.detect(layers, std::int64_t{2});
+  CHECK(before.differences(now).empty());
+  CHECK(now.toml_with_origins().find("layers = 2                          # data.path") !=
+        std::string::npos);
+  Config set = parse("model.outline = \"round\"");
+  set.detect(outline, Outline::flat);  // does not replace what the config sets
+  CHECK(before.differences(set).size() == 1);
+  CHECK(set[outline] == Outline::round);
+}
+
 TEST_CASE("config: differences name the key and both values, but not those free on resume") {
   const Config before = parse("on = true\ntext = \"a\"\n[model]\nlayers = 2");
   CHECK(before.differences(before).empty());

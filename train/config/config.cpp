@@ -15,6 +15,8 @@
 namespace tapestry {
 namespace {
 
+constexpr const char* detected_origin = "data.path";  // of a value that was found in the data
+
 const char* type_name(const Value& value) {
   constexpr const char* names[] = {"boolean", "integer",          "number",
                                    "string",  "list of integers", "list of strings"};
@@ -292,7 +294,7 @@ void Config::detect(const std::string& name, Value value) {
   Entry& found = entries_.at(name);
   if (found.value != found.key.fallback) return;
   found.value = std::move(value);
-  found.origin = "data.path";
+  found.origin = detected_origin;
 }
 
 bool Config::has(const std::string& key) const {
@@ -421,6 +423,8 @@ std::vector<std::string> Config::differences(const Config& resumed) const {
     const auto other = resumed.entries_.find(key.name);
     if (may_change_on_resume(key) || other == resumed.entries_.end()) continue;
     const Entry& now = other->second;
+    // Earlier versions did not record what they found in the data.
+    if (now.origin == detected_origin && mine.value == key.fallback) continue;
     // If the key is unused, the key that makes it unused is named instead, unless that one may
     // change.
     const bool counts = (mine.unused.empty() && now.unused.empty()) ||
