@@ -174,7 +174,8 @@ class Store {
   }
 
  private:
-  // Returns whether `bytes` more exceed the highest use so far by more than a quarter.
+  // Returns whether the held memory and `bytes` more exceed the highest use, with this request, by
+  // more than a quarter and 64 MiB.
   bool is_crowded(std::size_t bytes) const {
     constexpr std::size_t slack = 64 << 20;
     const std::size_t most = std::max(most_in_use_, in_use_ + bytes);

@@ -84,7 +84,8 @@ bool has_file(const std::string& path) {
   struct stat link = {};
   if (::lstat(path.c_str(), &link) != 0 && (errno == ENOENT || errno == ENOTDIR)) return false;
   require_file(path);
-  expect_input(::access(path.c_str(), R_OK) == 0, "{}: cannot be opened: {}; check the path", path,
+  expect_input(::access(path.c_str(), R_OK) == 0,
+               "{}: cannot be opened: {}; give this user permission to read the file", path,
                std::strerror(errno));
   return true;
 }

@@ -5,8 +5,8 @@
 namespace tapestry {
 namespace {
 
-// Two units with a latency of 4 need 8 independent sums, the four of a large Arm core 16. Sixteen
-// registers have space for 12 and the factor.
+// Number of independent sums. Two multiply-add units with a latency of 4 cycles need 8; the four of
+// a large Arm core need 16. A machine with 16 registers has space for 12 and the factor.
 constexpr int accumulators = vector_registers == 32 ? 16 : 12;
 constexpr std::int64_t floats = accumulators * simd_width<float>;
 static_assert(limit_columns % floats == 0);

@@ -248,7 +248,8 @@ struct LinearAttentionHead {
     }
   }
 
-  // Computes p (rows, tile) = a (rows, depth) · b (depth, tile) times the weights of visible keys.
+  // Computes p (count, tile) = a (count, depth) · b (depth, tile) times the weights; an element
+  // whose query comes before its key is 0. `rows` says whether the rows of p are queries or keys.
   void multiply_visible(RowsAre rows, Operand<T> a, const T* b, std::int64_t depth, T* p) const {
     std::fill_n(p, count * tile, T(0));
     for_each_strip(count, [&](std::int64_t r, std::int64_t n) {

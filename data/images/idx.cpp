@@ -49,8 +49,8 @@ std::vector<std::int64_t> read_extents(const std::string& path, const std::strin
   std::vector<std::int64_t> extents;
   for (std::size_t offset = 4; offset < header; offset += 4) {
     extents.push_back(big_endian(start, offset));
-    expect_input(extents.back() > 0, "{}: byte {}: expected {}, found 0; give a file with {}", path,
-                 offset, offset == 4 ? "a count" : "an image's height or width",
+    expect_input(extents.back() > 0, "{}: byte {}: {} is 0; give a file with {}", path, offset,
+                 offset == 4 ? "the count" : "an image's height or width",
                  rank == 1 ? "labels" : "images");
   }
   return extents;

@@ -207,7 +207,8 @@ class SplitReader {
   std::int64_t skipped() const { return skipped_; }
 
  private:
-  // Returns whether the picture has a place in its split, or is left out because it is broken.
+  // Returns whether the picture is used; a broken one is counted by skipped(). The first picture
+  // sets the size. Throws OptionError of "broken" unless such pictures are left out, and of "size".
   bool is_usable(const std::string& path, const ReadPicture& picture) {
     if (!picture.error.empty()) {
       expect_option(options_.skip_broken, "broken", "{}", picture.error);

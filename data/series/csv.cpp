@@ -314,8 +314,9 @@ void fill_all(std::vector<Row>& rows, const SeriesTable& table, MissingValues mi
     const auto is_lacking = [&](const Row& row) { return std::isnan(row.values[m]); };
     const auto first = std::ranges::find_if(rows, is_lacking);
     if (first == rows.end()) continue;
-    expect_option(missing != MissingValues::refuse, "missing", "{}: {} has no value at {}",
-                  table.path, shown(table.names[m]), time_text(first->time));
+    expect_option(missing != MissingValues::refuse, "missing",
+                  "{}: series {} has no value at {}; add the row", table.path,
+                  shown(table.names[m]), time_text(first->time));
     expect_option(!std::ranges::all_of(rows, is_lacking), "columns",
                   "{}: column {}: all cells are empty", table.path, shown(table.names[m]));
     fill(rows, m, missing == MissingValues::interpolate);

@@ -10,7 +10,8 @@
 namespace tapestry {
 namespace {
 
-// Returns the seconds of "12:30", "12:30:15" or "12:30:15.250", of which the fraction is dropped.
+// Returns the seconds since midnight of "12:30", "12:30:15" or "12:30:15.250", without the
+// fraction; nothing if the text is not such a time.
 std::optional<std::int64_t> time_of_day(std::string_view text) {
   constexpr std::int64_t limits[] = {24, 60, 60}, seconds[] = {3600, 60, 1};
   const std::size_t point = text.find('.');

@@ -216,7 +216,9 @@ class Reader final {
           fail(field + ".id", "its id of " + vocabulary_field + ", " + brief(vocabulary[name]), id);
       } else if (id != next++) {
         fail(field + ".id",
-             fmt::format("{}, the number after that of {}", next - 1, vocabulary_field), id);
+             fmt::format("{}, the next one after {} and the added tokens before", next - 1,
+                         vocabulary_field),
+             id);
       }
       const std::size_t token = place(field + ".id", id, name);
       const bool special = added[i]["special"].get<bool>();

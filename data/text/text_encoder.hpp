@@ -32,9 +32,9 @@ struct TextEncoderOptions {
   std::size_t part_bytes = std::size_t{1} << 18;
 };
 
-// An encoder of texts of any size in parts, on all threads. The tokens are those of each whole
-// document, because it is cut only at BytePairTokenizer::last_cut(), or anywhere if 16 parts have
-// no such place.
+// An encoder of texts of any size in parts, on all threads. A document is cut at
+// BytePairTokenizer::last_cut(), so that its tokens are those of the whole document. If 16 parts
+// have no such place, it is cut after any character, where the tokens may differ.
 class TextEncoder final {
  public:
   using Take = std::function<void(std::span<const std::int32_t> tokens)>;

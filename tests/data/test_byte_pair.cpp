@@ -304,7 +304,7 @@ TEST_CASE("BytePairTokenizer: a tokenizer.json that is not ours to read names th
   check_says(with("\"id\": 2", "\"id\": 2.5"), {"added_tokens[2].id", "2.5"});
   check_says(with("\"<bos>\": 1", "\"<bos>\": 5"), {"added_tokens[1].id", "5"});
   check_says(with("\"<eos>\": 2", "\"<odd>\": 2"),
-             {"added_tokens[2].id", "300, the number after", "2"});
+             {"added_tokens[2].id", "300, the next one after", "2"});
   check_says(with("\"vocab\": {", "\"vocab\": 3, \"old\": {"), {"model.vocab", "object"});
   check_says(with("\"a\": 68", "\"a\": 69"),
              {"model.vocab[\"b\"]", "that no other token has", "69"});

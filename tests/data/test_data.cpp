@@ -384,10 +384,10 @@ TEST_CASE("IDX: sizes that do not match the header") {
   check_says(images_error(gzip(images + "x")), {"byte 76", "continues"});
   check_says(labels_error(idx_labels(5).substr(0, 12)), {"answers", "byte 12", "13 bytes"});
   check_says(labels_error(idx_labels(5) + "x"), {"answers", "byte 13", "continues"});
-  check_says(images_error(idx_images(0, 3, 5)), {"byte 4", "found 0"});
-  check_says(images_error(idx_images(4, 0, 5)), {"byte 8", "found 0"});
-  check_says(images_error(idx_images(4, 3, 0)), {"byte 12", "found 0"});
-  check_says(labels_error(idx_labels(0)), {"byte 4", "found 0"});
+  check_says(images_error(idx_images(0, 3, 5)), {"byte 4", "is 0"});
+  check_says(images_error(idx_images(4, 0, 5)), {"byte 8", "is 0"});
+  check_says(images_error(idx_images(4, 3, 0)), {"byte 12", "is 0"});
+  check_says(labels_error(idx_labels(0)), {"byte 4", "is 0"});
 }
 
 TEST_CASE("IDX: a header that lies does not allocate what it says") {

@@ -188,7 +188,7 @@ TEST_CASE("series: columns are chosen by name, and rows of several series become
              {"line 6: a second row of a at 2020-01-02"});
   const std::string lacks = folder.write("d.csv", rows + "2020-01-03,a,6,60\n");
   check_says(message_of([&] { load_series(lacks, {.series_column = "site"}); }),
-             {"b: load has no value at 2020-01-03"});
+             {"series b: load has no value at 2020-01-03"});
   CHECK(
       floats(
           load_series(lacks, {.series_column = "site", .missing = MissingValues::previous}).values)

@@ -184,8 +184,9 @@ TEST_CASE_FIXTURE(ChatFixture,
 
 TEST_CASE_FIXTURE(ChatFixture,
                   "chat: what cannot be trained on is refused in a line, and leaves nothing") {
-  check_says(refused("data.template="),
-             {"data.template", "the tokenizer has no chat template; set it to \"chatml\""});
+  check_says(
+      refused("data.template="),
+      {"data.template", "the tokenizer has no chat template; set data.template to \"chatml\""});
   check_says(refused({"data.template={user"}), {"data.template", "a single '{'"});
   check_says(refused("data.tokenizer="),
              {"data.tokenizer", "set the key to \"train\", or to a tokenizer.json"});

@@ -29,9 +29,9 @@ class Eval final : public Command {
     use_machine_as(trained.config);
     const double start_s = now_s();
     const Dataset* test = test_ ? trained.task->test_data() : nullptr;
-    expect_input(
-        test || !test_,
-        "--test: this task has no test split; without --test the validation split is evaluated");
+    expect_input(test || !test_,
+                 "--test: the data of this run have no test split; leave it out to use the "
+                 "validation split");
     const Dataset& data = test ? *test : trained.task->validation_data();
     const Metrics metrics = evaluate(*trained.task, data, trained.config);
     Ranks alone;

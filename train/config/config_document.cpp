@@ -60,10 +60,10 @@ ConfigDocument read_base(const TomlSetting& base, const ConfigDocument& from) {
     return {path, read_file(path, max_config_bytes), true};
   const auto shipped = find_shipped(*name);
   if (shipped != shipped_configs().end()) return {shipped->first, shipped->second};
-  throw InputError(
-      fmt::format("{}: base = {}: no {}shipped config of that name{}", base.origin, base.shown(),
-                  from.is_file ? "such file and no " : "",
-                  did_you_mean(*name, from.is_file ? candidates(folder) : shipped_names(), "\"")));
+  throw InputError(fmt::format(
+      "{}: base = {}: no {}shipped config of that name{}; tapestry list prints the shipped ones",
+      base.origin, base.shown(), from.is_file ? "such file and no " : "",
+      did_you_mean(*name, from.is_file ? candidates(folder) : shipped_names(), "\"")));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Estimate {
   double mean = 0, deviation = 0;
   std::int64_t n = 0;
 };
-// Throws std::invalid_argument if there are no values.
+// Returns the estimate of some values. Throws std::invalid_argument if there are none.
 Estimate estimate_of(std::span<const double> values);
 
 // The 95 % confidence interval value ± margin of a mean. It assumes a normal distribution.

@@ -131,7 +131,7 @@ constexpr std::int64_t head = 50;  // space above all maps, for the color scale
 constexpr std::int64_t smallest = 8 * cell, largest = 50 * cell;
 constexpr std::int64_t unlabeled = 14 * cell;  // size of a map without labels
 
-// Returns the extent of a map's cells along an axis.
+// Returns the size of a map in pixels along an axis (0: height, 1: width), without labels.
 std::int64_t extent_along(const HeatMap& map, int axis) {
   const std::int64_t entries = map.values.dim(axis);
   if (map.row_labels.empty())

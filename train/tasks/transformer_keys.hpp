@@ -180,7 +180,7 @@ TransformerOptions transformer_options(const Config& config, std::int64_t vocabu
                                        std::int64_t context);
 
 // Returns the options, including key::decoder_layers. Both languages share one vocabulary and one
-// embedding.
+// embedding. Throws InputError as block_options() does, or if model.gate is true.
 EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t vocabulary,
                                               std::int64_t context);
 

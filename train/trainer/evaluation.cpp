@@ -25,7 +25,7 @@ struct EvaluatedBatch {
   }
 };
 
-// The evaluated batches of a rank.
+// The metrics of the batches that one rank evaluated, and whether a stop was requested.
 struct EvaluatedBatches {
   std::vector<EvaluatedBatch> batches{};
   bool stopped = false;

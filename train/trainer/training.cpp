@@ -179,7 +179,8 @@ void record_failure(RunLock& lock, std::int64_t step, const std::exception& erro
   return;
 }
 
-// Returns whether the error ended a new run, such as for lack of memory, before anything was saved.
+// Returns whether the error is wrong input or a lack of memory, and occurred before this process
+// wrote a checkpoint or the best model.
 bool is_refused(const RunLock& lock, const std::exception& error) {
   return (dynamic_cast<const InputError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) &&
          !lock.has_placed(lock.run().checkpoint()) && !lock.has_placed(lock.run().best());

@@ -180,7 +180,8 @@ PlacedGraph placed_graph(GraphTask& task, std::int64_t index) {
   return placed;
 }
 
-// Returns a table of the first predictions, which are the most confident errors.
+// Returns a table of the 10 most confident errors, or of fewer. The predictions must be sorted by
+// sort_errors_first().
 TablePanel confident_errors(const ClassPredictions& errors_first, const NodeGraph& whole) {
   constexpr std::size_t most = 10;
   TablePanel panel{.title = "Most confident errors",

@@ -81,7 +81,9 @@ Array weights_of_patches(const VisionTransformer& model, const Tensor& weights) 
 // Returns the attention of each head of each layer to the patches of an image.
 AttentionMaps attention(ImageClassification& task, const Options& options) {
   const auto* model = std::get_if<VisionTransformer>(&task.network());
-  expect_input(model, "a convolutional network has no attention to draw");
+  expect_input(model,
+               "a convolutional network has no attention to draw; give a run with model.kind = "
+               "\"transformer\"");
   const Batch batch = task.data().validation(options[index_of_first], 1);
   AttentionRecorder recorder;
   model->forward(batch.inputs);

@@ -59,7 +59,8 @@ ConversationSplits split_conversations(const Config& config) {
 ChatTemplate chosen_template(const TaskSetup& setup) {
   const Config& config = setup.config;
   const std::string& text = config[key::chat_template];
-  constexpr const char* advice = "set it to \"chatml\", \"llama3\" or a text";
+  constexpr const char* advice =
+      "set data.template to \"chatml\", \"llama3\", or a text with {role} and {content}";
   std::optional<ChatTemplate> chosen;
   try {
     if (!text.empty()) return read_chat_template(text);

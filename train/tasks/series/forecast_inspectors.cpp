@@ -120,7 +120,9 @@ Sample sample(Forecast& task, const Options& options) {
 // a patch is its first step.
 AttentionMaps attention(Forecast& task, const Options& options) {
   const ForecasterOptions& window = task.model().options;
-  expect_input(task.model().patches.has_value(), "a linear forecaster has no attention to draw");
+  expect_input(
+      task.model().patches.has_value(),
+      "a linear forecaster has no attention to draw; give a run with model.kind = \"patches\"");
   const SeriesTable& table = task.data().table();
   const std::int64_t M = std::ssize(table.names), series = options[index_of_series];
   expect_input(series < M, "--index {}: the series are 0 to {}", series, M - 1);

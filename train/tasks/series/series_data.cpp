@@ -33,14 +33,15 @@ SeriesTable load(const Config& config) {
     case key::SeriesKind::csv: {
       const std::string& path = key::required_path(
           config, "no time series", std::string(series_files) + " with --set data.path=FILE");
-      return with_keys(config,
-                       {{"gaps", key::gaps, "or set data.gaps = true"},
-                        {"missing", key::missing, "or set it to \"interpolate\" or \"previous\""},
-                        {"columns", key::columns, "list the columns to read"},
-                        {"time_column", key::time_column, "give the name of a column"},
-                        {"series_column", key::series_column,
-                         "or give the column that names the series of each row"}},
-                       [&] { return load_series(path, options_of(config)); });
+      return with_keys(
+          config,
+          {{"gaps", key::gaps, "or set data.gaps = true"},
+           {"missing", key::missing, "or set data.missing to \"interpolate\" or \"previous\""},
+           {"columns", key::columns, "or list the other columns here"},
+           {"time_column", key::time_column, "give the name of a column"},
+           {"series_column", key::series_column,
+            "or give the column that names the series of each row"}},
+          [&] { return load_series(path, options_of(config)); });
     }
     case key::SeriesKind::waves:
       key::expect_no_path(config);

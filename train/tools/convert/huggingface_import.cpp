@@ -39,7 +39,8 @@ std::string read_required(const std::string& folder, const std::string& name,
 
 // --- weights ---
 
-// Returns the file name of each tensor, from the index's weight_map.
+// Returns the file name of each tensor, from the index's weight_map. Throws InputError if there is
+// none, or if a name is not that of a file in the folder.
 std::map<std::string, std::string> read_index(const std::string& path) {
   const Json index = parse_json(read_file(path, max_index_bytes), path);
   const Json map = index.is_object() ? index.value("weight_map", Json()) : Json();

@@ -37,8 +37,9 @@ struct NewConfigOptions {
   std::int64_t machine = 0;  // bytes of memory; 0: that of this machine
 };
 
-// Returns a config with as many steps as fit the time, which it measures. Throws InputError if no
-// step does, or if the training does not fit into the memory.
+// Returns a config with as many steps as fit options.minutes at the measured speed. Throws
+// InputError if not one step fits, if the training does not fit into the memory, or if the speed
+// cannot be measured.
 NewConfig make_config(const FoundData& found, const NewConfigOptions& options);
 
 // Throws InputError if a config cannot be written to `out`: it exists, or cannot be trained.

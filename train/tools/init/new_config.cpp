@@ -18,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using Settings = std::vector<ChosenSetting>;
 
-// Fewer steps than these teach little, and so many do no harm.
+// Below few_steps a config gets a warning. It may have harmless_steps even if these are more epochs
+// than the most for its data.
 constexpr std::int64_t few_steps = 100, harmless_steps = 300;
 
 std::string config_line(const std::string& setting, const std::string& comment) {
