@@ -76,7 +76,6 @@ class Messenger final {
   std::optional<int> abort_status_;
   std::exception_ptr failure_;
   std::string place_, waits_for_;
-  std::function<bool()> ready_;
   std::function<std::vector<int>()> missing_;
   std::thread thread_;
 };

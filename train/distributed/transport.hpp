@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 
 namespace tapestry {
@@ -23,12 +22,6 @@ class Transport {
   // Writes the numbers of messages that were completed since the last call, at most `room` of them,
   // and returns how many.
   virtual std::size_t take_done(int* numbers, std::size_t room) = 0;
-
-  // Returns whether this process, which has waited for the others for so long since all were told
-  // to stop, ends without their answer.
-  virtual bool gives_up(std::chrono::nanoseconds waited) {
-    return waited >= std::chrono::milliseconds(300);
-  }
 
   virtual void finish() = 0;                        // waits until all processes have called it
   [[noreturn]] virtual void abort(int status) = 0;  // ends all processes
