@@ -24,10 +24,6 @@ std::string_view trimmed_cell(std::string_view text, char delimiter) {
   return first == text.npos ? std::string_view() : text.substr(first, last - first + 1);
 }
 
-const char* name_of(char delimiter) {
-  return delimiter == ',' ? "comma" : delimiter == ';' ? "semicolon" : "tab";
-}
-
 }  // namespace
 
 std::string shown(std::string_view text) {
@@ -56,7 +52,7 @@ std::vector<std::string_view> csv_cells(const FileLine& line, char delimiter) {
     const std::string_view cell = trimmed_cell(rest.substr(0, end), delimiter);
     if (quotes > 0 && cell.size() != quotes)
       line.fail(fmt::format("{}: the cell continues after its closing quote; expected a {}",
-                            shown(cell), name_of(delimiter)));
+                            shown(cell), delimiter == '\t' ? "tab" : std::string(1, delimiter)));
     cells.push_back(quotes == 0 ? cell : cell.substr(1, quotes - 2));
     more = end != std::string_view::npos;
     if (more) rest.remove_prefix(end + 1);

@@ -1,6 +1,7 @@
 #include "data/csv.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -37,62 +38,47 @@ bool is_missing(std::string_view cell) {
   return std::ranges::find(words, cell) != std::end(words);
 }
 
-std::optional<float> number_in(std::string_view cell, DecimalMark decimal) {
+std::optional<float> number_in(std::string_view cell, char decimal) {
   if (cell.starts_with('+')) cell.remove_prefix(1);
-  if (decimal != DecimalMark::comma) return parse_float(cell);
+  if (decimal != ',') return parse_float(cell);
   if (cell.find('.') != cell.npos) return std::nullopt;
   std::string text(cell);
   std::ranges::replace(text, ',', '.');
   return parse_float(text);
 }
 
-char character_of(Delimiter delimiter) {
-  switch (delimiter) {
-    case Delimiter::comma:
-      return ',';
-    case Delimiter::semicolon:
-      return ';';
-    case Delimiter::tab:
-      return '\t';
-    case Delimiter::detected:
-      break;
-  }
-  throw std::logic_error("character_of: the delimiter is not known");
-}
-
-Delimiter delimiter_of(char character) {
-  return character == ','   ? Delimiter::comma
-         : character == ';' ? Delimiter::semicolon
-                            : Delimiter::tab;
-}
-
-// The lines of a table, of which the first is the header.
-class Lines {
+// A CSV file with a header, whose lines can be read several times.
+class CsvFile {
  public:
-  explicit Lines(const std::string& path) : content_(read_text(path)), line_{.path = path} {
-    rest_ = content_;
-    rest_ = rest_.substr(0, rest_.find_last_not_of(" \t\r\n\v\f") + 1);
-    const auto header = next_line(rest_);
+  explicit CsvFile(const std::string& path) : path_(path), content_(read_text(path)) {
+    rows_ = content_;
+    rows_ = rows_.substr(0, rows_.find_last_not_of(" \t\r\n\v\f") + 1);
+    const auto header = next_line(rows_);
     expect_input(header.has_value(), "{}: the file is empty; expected a CSV file with a header",
                  path);
-    line_.text = *header;
+    header_ = *header;
   }
-  Lines(const Lines&) = delete;
-  Lines& operator=(const Lines&) = delete;
+  CsvFile(const CsvFile&) = delete;
+  CsvFile& operator=(const CsvFile&) = delete;
 
-  const FileLine& line() const { return line_; }
-  bool next() {
-    const auto text = next_line(rest_);
-    if (!text) return false;
-    ++line_.number;
-    line_.text = *text;
-    return true;
+  FileLine header() const { return {.path = path_, .text = header_}; }
+  // Calls take(line) for the lines after the header, of which there are at most `most`.
+  void for_each_row(std::size_t most, const auto& take) const {
+    std::string_view rest = rows_;
+    FileLine line = header();
+    for (std::size_t i = 0; i < most; ++i) {
+      const auto text = next_line(rest);
+      if (!text) return;
+      ++line.number;
+      line.text = *text;
+      take(line);
+    }
   }
+  void for_each_row(const auto& take) const { for_each_row(content_.size(), take); }
 
  private:
-  std::string content_;
-  std::string_view rest_;
-  FileLine line_;
+  std::string path_, content_;
+  std::string_view header_, rows_;
 };
 
 // The name of a first column without one: pandas writes row numbers or times there.
@@ -152,17 +138,41 @@ void detect_times(SeriesOptions& options, const std::vector<std::string>& names,
   if (options.time_format == TimeFormat::detected) options.time_format = TimeFormat::iso;
 }
 
-// Returns the decimal mark of the numbers in the first 1000 rows: a comma if cells are numbers with
-// it and none is a number with a point.
-DecimalMark decimal_in(const std::vector<std::vector<std::string_view>>& rows) {
+// Returns the decimal mark of the numbers in some rows: a comma if cells are numbers with it and
+// none is a number with a point.
+char decimal_in(const std::vector<std::vector<std::string_view>>& rows) {
   bool has_comma = false, has_point = false;
   for (const std::vector<std::string_view>& cells : rows)
     for (const std::string_view cell : cells) {
-      has_comma |= cell.find(',') != cell.npos && number_in(cell, DecimalMark::comma).has_value();
-      has_point |= cell.find('.') != cell.npos && number_in(cell, DecimalMark::point).has_value();
+      has_comma |= cell.find(',') != cell.npos && number_in(cell, ',').has_value();
+      has_point |= cell.find('.') != cell.npos && number_in(cell, '.').has_value();
     }
-  return has_comma && !has_point ? DecimalMark::comma : DecimalMark::point;
+  return has_comma && !has_point ? ',' : '.';
 }
+
+SeriesOptions format_of(const CsvFile& file, SeriesOptions options) {
+  constexpr std::size_t looked_at = 1000;
+  if (options.delimiter == detected) options.delimiter = csv_delimiter(file.header());
+  const std::vector<std::string> names = names_in(file.header(), options.delimiter);
+  std::vector<std::vector<std::string_view>> rows;
+  file.for_each_row(
+      looked_at, [&](const FileLine& line) { rows.push_back(csv_cells(line, options.delimiter)); });
+  if (options.decimal == detected) options.decimal = decimal_in(rows);
+  detect_times(options, names, rows.empty() ? std::vector<std::string_view>() : rows.front());
+  return options;
+}
+
+// A CSV file with its format and the names of its columns.
+struct CsvTable {
+  CsvFile file;
+  SeriesOptions options;
+  std::vector<std::string> names;
+
+  CsvTable(const std::string& path, const SeriesOptions& given)
+      : file(path),
+        options(format_of(file, given)),
+        names(names_in(file.header(), options.delimiter)) {}
+};
 
 Columns columns_of(const SeriesOptions& options, const std::vector<std::string>& names,
                    const FileLine& header) {
@@ -216,7 +226,7 @@ float value_in(std::string_view cell, const FileLine& line, const std::string& c
 Row row_in(const FileLine& line, const std::vector<std::string>& names, const Columns& columns,
            const SeriesOptions& options) {
   line.expect(!trimmed(line.text).empty(), "the line is empty; remove it");
-  const std::vector<std::string_view> cells = csv_cells(line, character_of(options.delimiter));
+  const std::vector<std::string_view> cells = csv_cells(line, options.delimiter);
   line.expect(cells.size() == names.size(), "expected {} columns as in the header, found {}",
               names.size(), cells.size());
   Row row{.line = line.number, .time = line.number - 2};
@@ -286,6 +296,14 @@ void check_interval(const std::vector<Row>& rows, std::size_t i, const std::stri
       rows[i].line, time_text(last + step), time_text(time));
 }
 
+// Reverses rows whose times all descend. Returns whether they did.
+bool put_in_order(std::vector<Row>& rows) {
+  const bool descends =
+      std::ranges::adjacent_find(rows, std::ranges::less_equal(), &Row::time) == rows.end();
+  if (descends) std::ranges::reverse(rows);
+  return descends;
+}
+
 // Replaces the missing values of a column (rows): by the last one before or, at the beginning, the
 // first one after it; with `interpolates`, by the line between both.
 void fill(std::vector<Row>& rows, std::size_t column, bool interpolates) {
@@ -325,39 +343,26 @@ void fill_all(std::vector<Row>& rows, const SeriesTable& table, MissingValues mi
 
 }  // namespace
 
-SeriesOptions detect_format(const std::string& path, SeriesOptions options) {
-  constexpr std::size_t most_rows = 1000;
-  Lines lines(path);
-  const char delimiter = options.delimiter == Delimiter::detected ? csv_delimiter(lines.line())
-                                                                  : character_of(options.delimiter);
-  options.delimiter = delimiter_of(delimiter);
-  const std::vector<std::string> names = names_in(lines.line(), delimiter);
-  std::vector<std::vector<std::string_view>> rows;
-  while (rows.size() < most_rows && lines.next())
-    rows.push_back(csv_cells(lines.line(), delimiter));
-  if (options.decimal == DecimalMark::detected) options.decimal = decimal_in(rows);
-  detect_times(options, names, rows.empty() ? std::vector<std::string_view>() : rows.front());
-  return options;
+SeriesOptions detect_format(const std::string& path, const SeriesOptions& options) {
+  return format_of(CsvFile(path), options);
 }
 
 std::vector<std::string> columns_with(ColumnKind kind, const std::string& path,
                                       const SeriesOptions& given) {
-  const SeriesOptions options = detect_format(path, given);
-  Lines lines(path);
-  const char delimiter = character_of(options.delimiter);
-  const std::vector<std::string> names = names_in(lines.line(), delimiter);
+  const CsvTable table(path, given);
+  const std::vector<std::string>& names = table.names;
   std::vector<char> has_numbers(names.size()), has_texts(names.size());
-  while (lines.next()) {
-    const std::vector<std::string_view> cells = csv_cells(lines.line(), delimiter);
+  table.file.for_each_row([&](const FileLine& line) {
+    const std::vector<std::string_view> cells = csv_cells(line, table.options.delimiter);
     for (std::size_t j = 0; j < std::min(cells.size(), names.size()); ++j)
-      if (number_in(cells[j], options.decimal))
+      if (number_in(cells[j], table.options.decimal))
         has_numbers[j] = 1;
       else if (!is_missing(cells[j]))
         has_texts[j] = 1;
-  }
+  });
   std::vector<std::string> found;
   for (std::size_t j = 0; j < names.size(); ++j) {
-    if (names[j] == options.time_column || names[j] == options.series_column ||
+    if (names[j] == table.options.time_column || names[j] == table.options.series_column ||
         names[j] == index_column || names[j].empty())
       continue;
     if (kind == ColumnKind::texts ? has_texts[j] : has_numbers[j] && !has_texts[j])
@@ -367,10 +372,8 @@ std::vector<std::string> columns_with(ColumnKind kind, const std::string& path,
 }
 
 std::vector<std::string> find_problems(const std::string& path, const SeriesOptions& given) {
-  SeriesOptions options = detect_format(path, given);
-  Lines lines(path);
-  const std::vector<std::string> all = names_in(lines.line(), character_of(options.delimiter));
-  const Columns columns = columns_of(options, all, lines.line());
+  const CsvTable table(path, given);
+  const Columns columns = columns_of(table.options, table.names, table.file.header());
   std::vector<std::string> problems;
   std::vector<Row> rows;
   const auto note = [&](const auto& check) {
@@ -380,33 +383,34 @@ std::vector<std::string> find_problems(const std::string& path, const SeriesOpti
       problems.emplace_back(error.what());
     }
   };
-  while (lines.next()) note([&] { rows.push_back(row_in(lines.line(), all, columns, options)); });
+  table.file.for_each_row([&](const FileLine& line) {
+    note([&] { rows.push_back(row_in(line, table.names, columns, table.options)); });
+  });
+  put_in_order(rows);
   for (std::size_t i = 1; i < rows.size() && !columns.series; ++i) {
-    if (rows[i].line != rows[i - 1].line + 1) continue;  // the row before is a problem already
-    note([&] { check_interval(rows, i, path, options.gaps); });
+    // A row between them is a problem already.
+    if (std::abs(rows[i].line - rows[i - 1].line) != 1) continue;
+    note([&] { check_interval(rows, i, path, table.options.gaps); });
   }
   return problems;
 }
 
 SeriesTable load_series(const std::string& path, const SeriesOptions& given) {
-  const SeriesOptions options = detect_format(path, given);
-  Lines lines(path);
-  const std::vector<std::string> all = names_in(lines.line(), character_of(options.delimiter));
-  const Columns columns = columns_of(options, all, lines.line());
-  check_names(all, columns, lines.line());
+  const CsvTable csv(path, given);
+  const Columns columns = columns_of(csv.options, csv.names, csv.file.header());
+  check_names(csv.names, columns, csv.file.header());
   SeriesTable table{.path = path, .has_times = columns.time.has_value()};
-  for (const std::size_t j : columns.values) table.names.push_back(all[j]);
+  for (const std::size_t j : columns.values) table.names.push_back(csv.names[j]);
   std::vector<Row> rows;
-  while (lines.next()) rows.push_back(row_in(lines.line(), all, columns, options));
+  csv.file.for_each_row(
+      [&](const FileLine& line) { rows.push_back(row_in(line, csv.names, columns, csv.options)); });
   expect_input(rows.size() >= 2, "{}: the file has {} of numbers; expected at least 2", path,
                counted(std::ssize(rows), "row"));
   if (columns.series) rows = widened(rows, table.names, path);
   expect_input(rows.size() >= 2, "{}: all rows have one time; expected at least 2 times", path);
-  table.was_reversed =
-      std::ranges::adjacent_find(rows, std::ranges::less_equal(), &Row::time) == rows.end();
-  if (table.was_reversed) std::ranges::reverse(rows);
-  for (std::size_t i = 1; i < rows.size(); ++i) check_interval(rows, i, path, options.gaps);
-  fill_all(rows, table, options.missing);
+  table.was_reversed = put_in_order(rows);
+  for (std::size_t i = 1; i < rows.size(); ++i) check_interval(rows, i, path, csv.options.gaps);
+  fill_all(rows, table, csv.options.missing);
   table.values = Array({std::ssize(rows), std::ssize(table.names)});
   auto to = table.values.mutable_values<float>().begin();
   for (const Row& row : rows) {

@@ -22,19 +22,18 @@ struct SeriesTable {
   std::int64_t step_s() const;  // the shortest interval between two rows, in seconds
 };
 
-enum class Delimiter { detected, comma, semicolon, tab };
-enum class DecimalMark { detected, point, comma };
 enum class MissingValues {
   refuse,
   previous,    // the last value before, or the first one of the series
   interpolate  // between the values before and after, by time
 };
 inline constexpr const char* no_times = "none";
+inline constexpr char detected = 0;  // a delimiter or decimal mark that the file shows
 
 struct SeriesOptions {
-  bool gaps = false;  // rows may be missing
-  Delimiter delimiter = Delimiter::detected;
-  DecimalMark decimal = DecimalMark::detected;
+  bool gaps = false;          // rows may be missing
+  char delimiter = detected;  // ',', ';' or a tab
+  char decimal = detected;    // '.' or ','
   std::string time_column{};  // its name, or no_times; empty: detected
   TimeFormat time_format = TimeFormat::detected;
   std::vector<std::string> columns{};  // the series that are read; empty: all other columns
@@ -48,7 +47,7 @@ inline constexpr const char* series_files = "a CSV";
 // Returns the options with what the header and the first 1000 rows of a CSV show: a delimiter, a
 // decimal mark, the first column of times and their format. Throws InputError if the file cannot be
 // read, or has a cell whose quotes do not end.
-SeriesOptions detect_format(const std::string& path, SeriesOptions options = {});
+SeriesOptions detect_format(const std::string& path, const SeriesOptions& options = {});
 
 // Reads a table of numbers by time from a CSV, plain or gzip, with a header. What `options` leaves
 // open is detected. Rows whose times descend are reversed. With a series_column, a row is that of

@@ -100,30 +100,27 @@ TEST_CASE("series: delimiters, decimal marks and formats of times are detected")
   const TemporaryFolder folder;
   struct Case {
     std::string text;
-    Delimiter delimiter;
-    DecimalMark decimal;
+    char delimiter;
+    char decimal;
     TimeFormat time;
     std::string column = "t";
     std::string second = "2020-03-01 01:00:00";
   };
   const Case cases[] = {
-      {"t,a\n2020-03-01 00:00,1.5\n2020-03-01 01:00,2\n", Delimiter::comma, DecimalMark::point,
+      {"t,a\n2020-03-01 00:00,1.5\n2020-03-01 01:00,2\n", ',', '.', TimeFormat::iso},
+      {"t;a\n2020-03-01T00:00:00Z;1,5\n2020-03-01T01:00:00Z;2\n", ';', ',', TimeFormat::iso},
+      {"t\ta\n2020-03-01T02:00:00+02:00\t1.5\n2020-02-29T20:00:00-0500\t2\n", '\t', '.',
        TimeFormat::iso},
-      {"t;a\n2020-03-01T00:00:00Z;1,5\n2020-03-01T01:00:00Z;2\n", Delimiter::semicolon,
-       DecimalMark::comma, TimeFormat::iso},
-      {"t\ta\n2020-03-01T02:00:00+02:00\t1.5\n2020-02-29T20:00:00-0500\t2\n", Delimiter::tab,
-       DecimalMark::point, TimeFormat::iso},
-      {"t;a\n01.03.2020;1,5\n02.03.2020;2,0\n", Delimiter::semicolon, DecimalMark::comma,
-       TimeFormat::day_first, "t", "2020-03-02 00:00:00"},
-      {"t,a\n01.03.2020 00:00,\"1,5\"\n01.03.2020 01:00,\"2,0\"\n", Delimiter::comma,
-       DecimalMark::comma, TimeFormat::day_first},
-      {"t,a\n2020-03-01 00:00:00.000,1.5\n2020-03-01 01:00:00.999,2\n", Delimiter::comma,
-       DecimalMark::point, TimeFormat::iso},
-      {"a,Unix time\n1.5,1583020800\n2,1583024400\n", Delimiter::comma, DecimalMark::point,
-       TimeFormat::unix_seconds, "Unix time"},
-      {"timestamp,a\n1583020800000,1.5\n1583024400000,2\n", Delimiter::comma, DecimalMark::point,
-       TimeFormat::unix_milliseconds, "timestamp"},
-      {"a\n1.5\n2\n", Delimiter::comma, DecimalMark::point, TimeFormat::detected, "none", "row 2"}};
+      {"t;a\n01.03.2020;1,5\n02.03.2020;2,0\n", ';', ',', TimeFormat::day_first, "t",
+       "2020-03-02 00:00:00"},
+      {"t,a\n01.03.2020 00:00,\"1,5\"\n01.03.2020 01:00,\"2,0\"\n", ',', ',',
+       TimeFormat::day_first},
+      {"t,a\n2020-03-01 00:00:00.000,1.5\n2020-03-01 01:00:00.999,2\n", ',', '.', TimeFormat::iso},
+      {"a,Unix time\n1.5,1583020800\n2,1583024400\n", ',', '.', TimeFormat::unix_seconds,
+       "Unix time"},
+      {"timestamp,a\n1583020800000,1.5\n1583024400000,2\n", ',', '.', TimeFormat::unix_milliseconds,
+       "timestamp"},
+      {"a\n1.5\n2\n", ',', '.', TimeFormat::detected, "none", "row 2"}};
   for (const Case& one : cases) {
     CAPTURE(one.text);
     const std::string path = folder.write("a.csv", one.text);
@@ -200,6 +197,9 @@ TEST_CASE("series: rows from the last time to the first are read in reverse") {
   const SeriesTable table =
       load_series(folder.write("a.csv", "day,a\n2020-01-03,3\n2020-01-02,2\n2020-01-01,1\n"));
   CHECK(table.was_reversed);
+  const std::string gap =
+      folder.write("gap.csv", "day,a\n2020-01-03,3\n2020-01-02,\n2020-01-01,1\n");
+  CHECK(find_problems(gap, {}).size() == 1);  // bug: each row was out of order
   CHECK(floats(table.values) == std::vector<float>{1, 2, 3});
   CHECK(row_text(table, 3) == "2020-01-04 00:00:00");
   check_says(message_of([&] {

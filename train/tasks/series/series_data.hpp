@@ -36,20 +36,16 @@ inline const Key<bool> gaps{"data.gaps",
                             "allow missing rows in the CSV file, such as weekends",
                             {.used_if = {series_kind.is(SeriesKind::csv)}}};
 inline const Condition of_csv = series_kind.is(SeriesKind::csv);
-inline const Choice<Delimiter> delimiter{"data.delimiter",
-                                         Delimiter::detected,
-                                         "character between the cells of the CSV file",
-                                         {{"auto", Delimiter::detected},
-                                          {",", Delimiter::comma},
-                                          {";", Delimiter::semicolon},
-                                          {"tab", Delimiter::tab}},
-                                         {of_csv}};
-inline const Choice<DecimalMark> decimal{
-    "data.decimal",
-    DecimalMark::detected,
-    "decimal mark of the numbers in the CSV file",
-    {{"auto", DecimalMark::detected}, {".", DecimalMark::point}, {",", DecimalMark::comma}},
-    {of_csv}};
+inline const Choice<char> delimiter{"data.delimiter",
+                                    detected,
+                                    "character between the cells of the CSV file",
+                                    {{"auto", detected}, {",", ','}, {";", ';'}, {"tab", '\t'}},
+                                    {of_csv}};
+inline const Choice<char> decimal{"data.decimal",
+                                  detected,
+                                  "decimal mark of the numbers in the CSV file",
+                                  {{"auto", detected}, {".", '.'}, {",", ','}},
+                                  {of_csv}};
 inline const Key<std::string> time_column{
     "data.time_column",
     "",
