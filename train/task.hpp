@@ -206,6 +206,12 @@ struct RegisterTask {
   explicit RegisterTask(TaskSpec (*spec)());
 };
 
+// The error for a configured model that does not fit into memory.
+class ModelTooLarge final : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 // Constructs a task of class T; used as `make` of its spec.
 template <class T>
 std::unique_ptr<Task> make_task_of(const TaskSetup& setup) {

@@ -4,7 +4,7 @@
 #include "autograd/random.hpp"
 #include "layers/module.hpp"
 #include "train/config/keys.hpp"
-#include "train/run/model_too_large.hpp"
+#include "train/task.hpp"
 
 namespace tapestry {
 

@@ -139,9 +139,13 @@ Inspector<AttentionMaps> image_classification_attention() { return {{index_of_fi
 // none, and of the most confident errors and some other images, with a transformer's attention.
 ReportPanels image_classification_panels(ImageClassification& task) {
   const auto* transformer = std::get_if<VisionTransformer>(&task.network());
-  const std::ptrdiff_t most_wrong = transformer ? 4 : 12, most_shown = transformer ? 6 : 16;
   const ImageDataset* test = task.data().test();
   const ImageDataset& images = test ? *test : task.data().splits().validation;
+  constexpr std::ptrdiff_t most_values = 400'000;  // of all images on the page
+  const std::ptrdiff_t fitting =
+      std::max<std::ptrdiff_t>(1, most_values / images.image_size().values());
+  const std::ptrdiff_t most_shown = std::min<std::ptrdiff_t>(transformer ? 6 : 16, fitting);
+  const std::ptrdiff_t most_wrong = std::max<std::ptrdiff_t>(1, most_shown * 3 / 4);
   ClassPredictions all = class_predictions(
       images, 256, [&](const Batch& batch) { return task.logits(batch.inputs).value(); });
   const TablePanel matrix = confusion_matrix(all, task.data().class_names());

@@ -251,7 +251,6 @@ const ImageTaskSplits& ImageData::splits() {
   config_.expect(config_[key::shift] < std::min(size_.height, size_.width), key::shift,
                  "moves images of {} × {} pixels out of sight; give a smaller number", size_.height,
                  size_.width);
-  if (!is_synthetic) describe(*splits_);
   return *splits_;
 }
 
@@ -270,22 +269,22 @@ ImageTaskSplits ImageData::read_folder() {
        {"broken", key::skip_broken, "set it to true to leave out such files"},
        {"share", key::image_validation_fraction, "change the value, or give more pictures"}},
       [&] { return read_pictures(*folder_, options); });
-  if (pictures.skipped > 0)
-    remark_ += fmt::format("; {} left out", counted(pictures.skipped, "broken file"));
-  if (folder_->ignored > 0)
-    remark_ += fmt::format("; {} ignored", counted(folder_->ignored, "other file"));
-  return {std::move(pictures.train), std::move(pictures.validation), std::move(pictures.test)};
+  return {std::move(pictures.train), std::move(pictures.validation), std::move(pictures.test),
+          pictures.skipped};
 }
 
-// Puts the splits, size and classes before what was said about the files.
-void ImageData::describe(const ImageTaskSplits& splits) {
-  remark_ =
-      fmt::format(
-          "images: {} for training, {} for validation, {} for test; {} x {} {} pixels; {}: {}",
-          splits.train.size(), splits.validation.size(), splits.test ? splits.test->size() : 0,
-          size_.height, size_.width, size_.channels == 1 ? "gray" : "color",
-          counted(std::ssize(class_names_), "class", "classes"), fmt::join(class_names_, ", ")) +
-      remark_;
+std::string ImageData::remark() const {
+  if (!splits_ || config_[key::data_path].empty()) return "";
+  const auto& [train, validation, test, skipped] = *splits_;
+  std::string text = fmt::format(
+      "images: {} for training, {} for validation, {} for test; {} x {} {} pixels; {}: {}",
+      train.size(), validation.size(), test ? test->size() : 0, size_.height, size_.width,
+      size_.channels == 1 ? "gray" : "color", counted(std::ssize(class_names_), "class", "classes"),
+      fmt::join(class_names_, ", "));
+  if (skipped > 0) text += fmt::format("; {} left out", counted(skipped, "broken file"));
+  if (folder_ && folder_->ignored > 0)
+    text += fmt::format("; {} ignored", counted(folder_->ignored, "other file"));
+  return text;
 }
 
 ImageData::Metadata ImageData::metadata() const {

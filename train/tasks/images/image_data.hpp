@@ -85,6 +85,7 @@ onnx::Described onnx_images(const ImageSize& size, const std::string& range);
 struct ImageTaskSplits {
   ImageDataset train, validation;
   std::optional<ImageDataset> test{};
+  std::int64_t skipped = 0;  // number of broken pictures that were left out
 };
 
 // The images of a task, and their size, which a checkpoint stores.
@@ -101,7 +102,7 @@ class ImageData {
   const std::vector<std::string>& class_names() const { return class_names_; }
   Metadata metadata() const;
   // Returns what was found at data.path, on one line; "" for synthetic images.
-  const std::string& remark() const { return remark_; }
+  std::string remark() const;
   const ImageDataset* test() { return splits().test ? &*splits().test : nullptr; }
 
   // Returns up to `count` validation images from image `first` on. Throws InputError that names
@@ -117,12 +118,10 @@ class ImageData {
 
  private:
   ImageTaskSplits read_folder();
-  void describe(const ImageTaskSplits& splits);
 
   Config config_;
   std::optional<PictureFolder> folder_;
   std::vector<std::string> class_names_;
-  std::string remark_;
   ImageSize size_{};  // height 0: not known yet
   std::optional<ImageTaskSplits> splits_;
 };

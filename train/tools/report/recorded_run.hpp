@@ -8,8 +8,8 @@
 #include "train/inspect/report_panels.hpp"
 #include "train/inspect/values.hpp"
 #include "train/run/lines.hpp"
-#include "train/run/model_too_large.hpp"
 #include "train/run/session.hpp"
+#include "train/task.hpp"
 #include "train/tools/report/curve.hpp"
 
 namespace tapestry {
