@@ -269,13 +269,17 @@ def vae_step(shape, mode):
     return step
 
 
-def lenet_step(shape, mode):
-    model = nn.Sequential(
+def lenet(classes):
+    return nn.Sequential(
         nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
         nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
-        nn.Linear(84, shape.classes),
+        nn.Linear(84, classes),
     )  # fmt: skip
+
+
+def lenet_step(shape, mode):
+    model = lenet(shape.classes)
     images = torch.rand(shape.batch, 1, 28, 28)
     targets = torch.randint(shape.classes, (shape.batch,))
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE[LeNet], fused=True)
