@@ -32,7 +32,8 @@ class Adjacency {
       : Adjacency(nodes, nodes, std::move(edges)) {}
   Adjacency(std::int64_t sources, std::int64_t nodes, std::vector<Edge> edges);
 
-  // Returns the graph with each edge in both directions.
+  // Returns the graph with each edge in both directions. Throws std::invalid_argument for a node
+  // outside [0, nodes).
   static Adjacency undirected(std::int64_t nodes, std::vector<Edge> edges);
   // Returns a graph of this size whose edges are undefined, for a DryRun.
   static Adjacency unfilled(std::int64_t nodes, std::int64_t edges);

@@ -54,8 +54,8 @@ Shape broadcast(const char* op, const Shape& a, const Shape& b) {
 }
 
 int normalize_axis(const char* op, int axis, const Shape& shape) {
-  require(axis >= -shape.rank() && axis < shape.rank(), "{}: axis {} does not exist in shape {}",
-          op, axis, shape);
+  require(axis >= -shape.rank() && axis < shape.rank(),
+          "{}: axis {} does not exist in shape {}; expected -rank to rank - 1", op, axis, shape);
   return axis < 0 ? axis + shape.rank() : axis;
 }
 
@@ -74,7 +74,7 @@ const char* to_string(DType dtype) {
 std::size_t size_of(DType dtype) { return dtype == DType::float64 ? 8 : 4; }
 
 void require_dtype(DType actual, DType expected) {
-  require(actual == expected, "array: its dtype is {}, not {}", actual, expected);
+  require(actual == expected, "array: dtype {}; expected {}", actual, expected);
 }
 
 void throw_not_floating(DType dtype) {
@@ -152,7 +152,8 @@ template Array Array::of(const std::vector<double>&, const Shape&);
 template Array Array::of(const std::vector<std::int32_t>&, const Shape&);
 
 Array Array::reshaped(const Shape& shape) const {
-  require(shape.elements() == size(), "reshape: {} to {}: the numbers of elements differ", shape_,
+  require(shape.elements() == size(),
+          "reshape: {} to {}: the numbers of elements differ; expected equal numbers", shape_,
           shape);
   Array array = *this;
   array.shape_ = shape;
@@ -161,7 +162,8 @@ Array Array::reshaped(const Shape& shape) const {
 
 Array Array::part(std::int64_t begin, std::int64_t end) const {
   require(0 <= begin && begin <= end && end <= size(),
-          "part: [{}, {}) is not a range of {} elements", begin, end, size());
+          "part: [{}, {}) is not a range of {} elements; expected 0 <= begin <= end <= size", begin,
+          end, size());
   Array array;
   array.shape_ = {end - begin};
   array.dtype_ = dtype_;
@@ -177,7 +179,7 @@ Array Array::clone() const {
 
 void Array::copy_from(const Array& source) {
   require(source.shape_ == shape_ && source.dtype_ == dtype_,
-          "copy_from: {} into {}: dtype or shape differ", source, *this);
+          "copy_from: {} into {}: dtype or shape differ; expected equal ones", source, *this);
   std::byte* to = mutable_raw();
   parallel_for(bytes(), bytes_a_piece, [=, from = source.raw()](auto begin, auto end) {
     std::memcpy(to + begin, from + begin, end - begin);

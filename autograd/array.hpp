@@ -14,7 +14,8 @@
 
 namespace tapestry {
 
-// The extent of each axis, outermost first. Copying a shape allocates no memory.
+// The extent of each axis, outermost first. Copying a shape allocates no memory. More than max_rank
+// axes and negative extents throw std::invalid_argument.
 class Shape {
  public:
   static constexpr int max_rank = 6;
@@ -77,7 +78,7 @@ class Array {
   static Array of(const std::vector<T>& values, const Shape& shape);
 
   bool empty() const { return !buffer_; }
-  // returns whether no other handle shares the memory
+  // Returns whether no other handle shares the memory.
   bool unique() const { return buffer_.use_count() == 1; }
   const Shape& shape() const { return shape_; }
   int rank() const { return shape_.rank(); }
@@ -93,7 +94,7 @@ class Array {
   std::span<T> mutable_values();
   const std::byte* raw() const { return buffer_.get(); }
   std::byte* mutable_raw() { return buffer_.get(); }
-  // returns the memory, and keeps it alive
+  // Returns the memory, and keeps it alive.
   std::shared_ptr<const std::byte[]> buffer() const { return buffer_; }
 
   // Return views and copies. Throw std::invalid_argument for shapes, ranges and dtypes that do not
@@ -165,7 +166,7 @@ struct fmt::formatter<tapestry::DType> : fmt::formatter<fmt::string_view> {
   }
 };
 
-// "float32 (2, 3)"
+// Prints the dtype and the shape of an array: "float32 (2, 3)".
 template <>
 struct fmt::formatter<tapestry::Array> : fmt::formatter<fmt::string_view> {
   auto format(const tapestry::Array& array, fmt::format_context& context) const {

@@ -22,8 +22,8 @@ class Branches {
 
   // Returns the object that records or holds branches on this thread, or null. Used by ops.
   static Branches* current();
-  // Returns the recorded branches if `taken` differs from them, otherwise an empty array. Used by
-  // ops.
+  // Returns the recorded branches if `taken` differs from them, otherwise an empty array. Throws
+  // std::invalid_argument for an op that was not recorded. Used by ops.
   Array settle(const Array& taken);
 
  private:

@@ -154,7 +154,7 @@ class Store {
 
   std::size_t held() const { return held_; }
 
-  // Remove all idle blocks, and add them again.
+  // Remove all idle blocks, and add removed blocks again.
   Blocks take_idle() {
     Blocks taken;
     for (auto& [size, blocks] : idle_) {
@@ -261,8 +261,9 @@ class Pool {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
-      throw OutOfMemory(
-          fmt::format("out of memory: no address space is left for {:.3g} GB", gigabytes(bytes)));
+      throw OutOfMemory(fmt::format(
+          "out of memory: no address space is left for {:.3g} GB; raise the limit (ulimit -v)",
+          gigabytes(bytes)));
     return static_cast<std::byte*>(memory);
   }
 

@@ -9,7 +9,8 @@
 
 namespace tapestry {
 
-// The error for a request beyond the machine's memory; its message has the three amounts.
+// The error for a request beyond the machine's memory; its message states the requested, the held
+// and the available memory.
 class OutOfMemory final : public std::bad_alloc {
  public:
   explicit OutOfMemory(std::string message) : message_(std::move(message)) {}
@@ -26,6 +27,7 @@ class OutOfMemory final : public std::bad_alloc {
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes);
 
 // Returns temporary memory of kernels, from the same pool, which memory_use() does not count.
+// Throws OutOfMemory likewise.
 std::shared_ptr<std::byte[]> allocate_workspace(std::size_t bytes);
 
 // The memory of the pool: the number of arrays, and sizes in bytes.

@@ -35,7 +35,7 @@ std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>&
 
 // Compares the gradient of a scalar loss in one random direction of all parameters at once, in a
 // few passes. If there is an error, the result has the name of the last parameter whose gradient is
-// wrong.
+// wrong. Throws std::invalid_argument for parameters that are not float64.
 GradcheckResult gradcheck_together(const std::function<Tensor()>& loss,
                                    const std::vector<Parameter*>& parameters,
                                    const GradcheckOptions& options = {});

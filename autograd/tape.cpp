@@ -229,7 +229,8 @@ class Uses {
 
 Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGradient* take) {
   require(gradient.shape() == output.shape() && gradient.dtype() == output.dtype(),
-          "backward: gradient {} for output {}: dtype or shape differ", gradient, output.value());
+          "backward: gradient {} for output {}: dtype or shape differ; expected equal ones",
+          gradient, output.value());
   Gradients gradients;
   if (output.id() != 0) gradients.by_id_.emplace(output.id(), gradient);
   Uses uses;

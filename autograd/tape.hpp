@@ -77,10 +77,10 @@ class Tape final {
   // std::invalid_argument unless the loss has one element.
   Gradients backward(const Tensor& loss, double seed = 1.0);
   // Passes the gradient of each variable to `take` as soon as it is complete: on this thread, from
-  // the last layer to the first.
+  // the last layer to the first. Throws std::invalid_argument likewise.
   void backward(const Tensor& loss, double seed, const TakeGradient& take);
-  // Returns the gradients for an output of any shape, given d(loss)/d(output) of its shape and
-  // dtype.
+  // Returns the gradients for an output of any shape, given d(loss)/d(output). Throws
+  // std::invalid_argument if their shapes or dtypes differ.
   Gradients backward(const Tensor& output, const Array& gradient);
 
   std::size_t size() const { return entries_.size(); }
@@ -109,6 +109,7 @@ class NoTape final : Restore<Tape*> {
 
 // Returns the result of an op, and records it if a tape is in scope and an input is a variable.
 // `reaches_others`: the pullback gives gradients to variables that are not among the inputs.
+// Throws NonFiniteError if set_check_finite() is on and the value is not finite.
 Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pullback pullback,
               bool reaches_others = false);
 
@@ -119,7 +120,8 @@ class Scope final : Restore<const std::string*> {
   explicit Scope(const std::string& path);  // must outlive the object
 };
 
-// The error that names the first op with a result that is not finite, its scope and its inputs.
+// The error for the first op with a result that is not finite; its message names the op, the scope
+// and the inputs.
 class NonFiniteError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

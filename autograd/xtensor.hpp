@@ -37,8 +37,9 @@ using XtensorView = std::conditional_t<
 template <class T, std::size_t rank = any_rank>
 XtensorView<const T, rank> xtensor_view(const Array& array);
 
-// Returns a view that can be written; all handles share the memory. Between two views, `=` rebinds
-// the left one, as in xtensor: use xt::noalias(left) = right to copy.
+// Returns a view that can be written; all handles share the memory. Throws std::invalid_argument
+// likewise. Between two views, `=` rebinds the left one, as in xtensor: use xt::noalias(left) =
+// right to copy.
 template <class T, std::size_t rank = any_rank>
 XtensorView<T, rank> xtensor_view(Array& array);
 

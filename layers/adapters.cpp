@@ -61,7 +61,8 @@ void add_adapter(const AdapterTarget& target, const AdapterOptions& options, Ran
   const Shape& shape = linear.weight.tensor.shape();
   for (const Adapter& other : linear.adapters)
     require(!changes_rows(other, target.first_row, target.rows),
-            "add_adapters: target {} shares rows with another target", target.name);
+            "add_adapters: target {} shares rows with another target; give only one of them",
+            target.name);
   const bool is_whole = target.rows == shape[0];
   const std::string name = adapter_name + (is_whole ? "" : "." + target.name);
   linear.adapters.emplace_back(
@@ -92,7 +93,8 @@ void add_adapters(Module& model, const AdapterOptions& options, Random& init) {
   const std::vector<AdapterTarget> all = adapter_targets(model);
   for (const std::string& name : options.targets)
     require(std::ranges::count(all, name, &AdapterTarget::name) > 0,
-            "add_adapters: unknown target {}; expected a projection of a transformer block", name);
+            "add_adapters: unknown target {}; expected a target that adapter_targets() returns",
+            name);
   for (const AdapterTarget& target : all)
     if (std::ranges::count(options.targets, target.name) > 0) add_adapter(target, options, init);
 }

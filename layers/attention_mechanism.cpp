@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-// Returns the columns [begin, begin + width) of packed.
+// Returns the columns [begin, begin + width) of packed (B, T, columns), as (B, T, width).
 Tensor part_of(const Tensor& packed, std::int64_t begin, std::int64_t width) {
   return slice(packed, -1, begin, begin + width);
 }
@@ -43,7 +43,8 @@ std::int64_t room_for(std::int64_t tokens, std::int64_t capacity) {
   return std::min(capacity, static_cast<std::int64_t>(doubled));
 }
 
-// Returns the options with the lengths of the cache's rows: `keys`, and key_counts if they differ.
+// Returns the options with the numbers of tokens in the cache's rows: `keys`, and key_counts if
+// they differ.
 AttentionOptions to_seen_keys(AttentionOptions options, const AttentionCache& cache) {
   const std::vector<std::int64_t>& lengths = cache.lengths();
   options.keys = cache.length();
@@ -66,8 +67,9 @@ class SoftmaxMechanism final : public AttentionMechanism {
     const Shape& extent = seen.extent;
     require(x.rank() == 3 && x.dim(0) == extent[0] && cache.length() + x.dim(1) <= extent[1] &&
                 qkv.shared_columns == extent[2] && x.dtype() == seen.dtype,
-            "multi-head attention: x {} after {} tokens does not fit a cache of {} {}", x.value(),
-            cache.length(), seen.dtype, extent);
+            "multi-head attention: x {} after {} tokens does not fit a cache of {} {}; expected "
+            "(B, capacity, G · D)",
+            x.value(), cache.length(), seen.dtype, extent);
     cache.add(qkv);
     return scaled_dot_product_attention(qkv.query(), seen.keys, seen.values,
                                         to_seen_keys(options, cache));
@@ -164,10 +166,10 @@ class RandomFeatureMechanism final : public AttentionMechanism {
 
   Tensor combine(const Operands& of, const AttentionOptions& options,
                  LinearAttentionState* state = nullptr) const {
-    require(
-        options.mask.empty() && options.window == 0 && options.keys < 0 &&
-            options.document_starts.empty(),
-        "multi-head attention: random features support no mask, window, document_starts or keys");
+    require(options.mask.empty() && options.window == 0 && options.keys < 0 &&
+                options.document_starts.empty(),
+            "multi-head attention: random features support no mask, window, document_starts or "
+            "keys; leave them unset, or use softmax");
     const Features keys = features_.forward(split_heads(of.key, heads_));
     const Features queries = features_.forward(split_heads(of.query, heads_));
     return linear_attention(queries.values, keys.values, of.value, of.gate,
@@ -214,14 +216,16 @@ void AttentionCache::count(std::int64_t tokens) {
 const AttentionCache::KeysAndValues& AttentionCache::keys_and_values() const {
   const auto* kept = std::get_if<KeysAndValues>(&kept_);
   require(kept != nullptr,
-          "multi-head attention: the cache contains sums; expected keys and values");
+          "multi-head attention: the cache contains sums; expected the keys and values of softmax "
+          "attention");
   return *kept;
 }
 
 LinearAttentionState& AttentionCache::sums() {
   auto* kept = std::get_if<LinearAttentionState>(&kept_);
   require(kept != nullptr,
-          "multi-head attention: the cache contains keys and values; expected sums");
+          "multi-head attention: the cache contains keys and values; expected the sums of random "
+          "features");
   return *kept;
 }
 
@@ -283,7 +287,7 @@ void AttentionCache::append(const std::vector<const AttentionCache*>& others) {
   for (const AttentionCache* other : others)
     require(kept_.index() == other->kept_.index(),
             "multi-head attention: a cache of keys and values and a cache of sums cannot be "
-            "joined");
+            "joined; expected caches of one kind");
   if (auto* sums = std::get_if<LinearAttentionState>(&kept_)) {
     const NoTape no_tape;
     for (Array LinearAttentionState::*part :
@@ -302,8 +306,9 @@ void AttentionCache::append(const std::vector<const AttentionCache*>& others) {
       const KeysAndValues& more = other->keys_and_values();
       require(own.extent[1] == more.extent[1] && own.extent[2] == more.extent[2] &&
                   own.dtype == more.dtype,
-              "multi-head attention: caches of {} {} and {} {} cannot be joined", own.dtype,
-              own.extent, more.dtype, more.extent);
+              "multi-head attention: caches of {} {} and {} {} cannot be joined; expected equal "
+              "dtype, capacity and width",
+              own.dtype, own.extent, more.dtype, more.extent);
       std::ranges::copy(other->own_rows(), std::back_inserter(rows));
       tokens = std::max(tokens, other->length());
     }

@@ -98,6 +98,8 @@ class AttentionCache final {
 
 using AttentionCaches = std::vector<std::unique_ptr<AttentionCache>>;  // one cache per layer
 
+// A computation of attention from queries, keys and values. Its functions throw
+// std::invalid_argument for options that the mechanism does not support.
 class AttentionMechanism {
  public:
   virtual ~AttentionMechanism() = default;
@@ -134,7 +136,7 @@ class AttentionMechanism {
 // Returns the mechanism that the options choose; head_width must be set. Softmax supports
 // causality, padding, windows, documents and masks. Random features (Peng et al. 2021, arXiv
 // 2103.02143) are linear in T and S, and support causality, padding and a gate in causal
-// self-attention.
+// self-attention. Throws std::invalid_argument for random features with shared keys and values.
 std::unique_ptr<AttentionMechanism> make_attention_mechanism(std::int64_t width, Random& init,
                                                              const MultiHeadOptions& options);
 

@@ -102,10 +102,12 @@ struct Planes {
   std::int64_t size() const { return channels * height * width; }
   bool operator==(const Planes&) const = default;
 };
-// Returns the size of the image, then that of the features of each convolution.
+// Returns the size of the image, then that of the features of each convolution. Throws
+// std::invalid_argument without channels.
 std::vector<Planes> stack_planes(const ConvolutionStackOptions& options);
 
-// Returns D · h · w, the number of features of an image.
+// Returns D · h · w, the number of features of an image. Throws std::invalid_argument without
+// channels.
 std::int64_t stack_features(const ConvolutionStackOptions& options);
 
 }  // namespace tapestry

@@ -89,8 +89,8 @@ GraphAttention::GraphAttention(std::int64_t in, std::int64_t out, Random& init,
       key(in, out, init, without_bias),
       value(in, out, init, without_bias),
       heads(options.heads) {
-  require(heads >= 1 && out % heads == 0, "graph attention: {} heads do not divide width {}", heads,
-          out);
+  require(heads >= 1 && out % heads == 0,
+          "graph attention: {} heads do not divide width {}; expected a divisor", heads, out);
 }
 
 Tensor GraphAttention::weights(const Adjacency& graph, const NodeFeatures& x) const {

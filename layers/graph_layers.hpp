@@ -37,8 +37,8 @@ class GraphLayer : public Module {
 
   Tensor forward(const Adjacency& graph, const NodeFeatures& x) const;  // (N, F) -> (N, C)
 
-  // Returns the weights (E, H) that a layer with attention gives to the graph's edges, else
-  // nothing.
+  // Returns the weights (E, H) that a layer with attention gives to the graph's edges, else an
+  // empty tensor.
   virtual Tensor weights(const Adjacency&, const NodeFeatures&) const { return {}; }
 
  protected:

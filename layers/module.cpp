@@ -38,7 +38,9 @@ thread_local bool left_out = false, makes_shapes_only = false;
 Array room_for(const Shape& shape) {
   const auto bytes = static_cast<std::int64_t>(shape.elements() * sizeof(float));
   if (bytes > bytes_left)
-    throw InitialValuesTooLarge("initial values: more bytes than InitialValuesLimit allows");
+    throw InitialValuesTooLarge(
+        "initial values: the model needs more bytes than InitialValuesLimit allows; expected a "
+        "smaller model");
   if (bytes_left != no_limit) bytes_left -= bytes;
   return Array(shape);
 }

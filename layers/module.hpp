@@ -82,7 +82,8 @@ class InitialDryRun final : Restore<bool> {
   InitialDryRun();
 };
 
-// Return initial values from N(0, standard_deviation²), and uniform in [-bound, bound).
+// Return initial values from N(0, standard_deviation²), and uniform in [-bound, bound). Throw
+// InitialValuesTooLarge beyond the limit of an InitialValuesLimit.
 Array initial_normal(const Shape& shape, double standard_deviation, Random& init);
 Array initial_uniform(const Shape& shape, double bound, Random& init);
 

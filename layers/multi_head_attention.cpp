@@ -15,11 +15,13 @@ thread_local AttentionRecorder* recorder = nullptr;
 MultiHeadOptions completed_options(MultiHeadOptions options, std::int64_t width) {
   const std::int64_t H = options.heads;
   require(H >= 1 && (options.head_width > 0 || width % H == 0),
-          "multi-head attention: {} heads do not divide width {}", H, width);
+          "multi-head attention: {} heads do not divide width {}; expected a divisor, or set "
+          "head_width",
+          H, width);
   if (options.head_width == 0) options.head_width = width / H;
   if (options.key_value_heads == 0) options.key_value_heads = H;
   require(options.key_value_heads >= 1 && H % options.key_value_heads == 0,
-          "multi-head attention: {} key-value heads do not divide {} heads",
+          "multi-head attention: {} key-value heads do not divide {} heads; expected a divisor",
           options.key_value_heads, H);
   return options;
 }
@@ -154,11 +156,12 @@ CrossAttention::CrossAttention(std::int64_t width, std::int64_t source_width, Ra
       key_value(source_width, 2 * width, init, options.input),
       mechanism(make_attention_mechanism(width, init, options)) {
   require(!options.random_features || !options.random_features->gate,
-          "multi-head attention: cross-attention does not support the gate of random features");
+          "multi-head attention: cross-attention does not support the gate of random features; "
+          "unset it");
   require(columns_of(options) == width && shared_columns_of(options) == width &&
               !options.query_key_norm,
           "multi-head attention: cross-attention does not support key_value_heads, head_width and "
-          "query_key_norm");
+          "query_key_norm; leave them unset");
 }
 
 KeyValue CrossAttention::project(const Tensor& source, Random* noise) const {

@@ -44,7 +44,7 @@ class SelfAttention final : public Module {
   Tensor forward(const Tensor& x, const AttentionOptions& call = {}, Random* noise = nullptr) const;
 
   // Return an empty cache, and the attention of tokens that follow those in the cache, to which
-  // they are appended.
+  // they are appended. Throws std::invalid_argument for a cache that does not fit x.
   std::unique_ptr<AttentionCache> make_cache(std::int64_t batch, std::int64_t capacity) const;
   Tensor forward(const Tensor& x, AttentionCache& cache, const AttentionOptions& call = {}) const;
 
@@ -72,7 +72,8 @@ class CrossAttention final : public Module {
 
   Tensor forward(const Tensor& x, const Tensor& source, const AttentionOptions& call = {}) const;
 
-  // Compute forward() in two steps, for a source that is used many times.
+  // Compute forward() in two steps, for a source that is used many times: source (B, S, C') -> keys
+  // and values (B, S, 2C), and x (B, T, C) -> (B, T, C).
   KeyValue project(const Tensor& source, Random* noise = nullptr) const;
   Tensor attend(const Tensor& x, const KeyValue& source, AttentionOptions call = {},
                 Random* noise = nullptr) const;

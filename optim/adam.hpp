@@ -28,7 +28,7 @@ class AdamW : public Optimizer {
   Options options_;
 };
 
-// Adam without weight decay; its options are ignored.
+// Adam without weight decay: weight_decay and decay_all of its options are ignored.
 class Adam final : public AdamW {
  public:
   Adam(std::vector<Parameter*> parameters, const Options& options);

@@ -22,8 +22,8 @@ struct Fragment : ArrayPart {
   std::int64_t piece = 0;
 };
 
-// Returns the fragments, in order, of arrays of these sizes, concatenated and cut into pieces of
-// elements_a_piece.
+// Returns the fragments, in order, of arrays of these numbers of elements, concatenated and cut
+// into pieces of elements_a_piece elements.
 inline std::vector<Fragment> fragments_of(const std::vector<std::int64_t>& sizes) {
   std::vector<Fragment> fragments;
   std::int64_t first = 0;  // index of the first element in the whole array
@@ -50,7 +50,7 @@ void for_each_fragment(const std::vector<Fragment>& fragments, Fn fn) {
   });
 }
 
-// Does the same for the fragments of arrays of these sizes; a dry run does not list them.
+// Calls fn for the fragments of arrays of these numbers of elements. A dry run calls nothing.
 template <class Fn>
 void for_each_fragment(const std::vector<std::int64_t>& sizes, Fn fn) {
   if (!is_dry_run()) for_each_fragment(fragments_of(sizes), fn);

@@ -30,7 +30,7 @@ Clip clip(const Gradients& gradients, const std::vector<Parameter*>& parameters,
   return clip_of(fragments, squares, limit);
 }
 
-// Adds in the order of the fragments within a piece, then of the pieces.
+// Adds the squares in the order of the fragments within a piece, then adds the sums of the pieces.
 Clip clip_of(const std::vector<Fragment>& fragments, std::span<const double> squares,
              double limit) {
   double sum = 0, piece = 0;

@@ -21,8 +21,9 @@ void Optimizer::keep_to(std::vector<ArrayPart> share) {
   for (const ArrayPart& part : share)
     require(part.array < parameters_.size() && part.begin >= 0 && part.begin < part.end &&
                 part.end <= parameters_[part.array]->tensor.size(),
-            "optimizer: [{}, {}) is not a range of elements of parameter {}", part.begin, part.end,
-            part.array);
+            "optimizer: keep_to() with [{}, {}) of parameter {}; expected a nonempty range of its "
+            "elements",
+            part.begin, part.end, part.array);
   share_ = std::move(share);
 }
 
@@ -42,7 +43,8 @@ void Optimizer::make_slots() const {
 void Optimizer::step(const Gradients& gradients, double learning_rate, double scale) {
   make_slots();
   for (const Parameter* parameter : parameters_)
-    require(gradients.find(*parameter) != nullptr, "optimizer: parameter {} {} has no gradient",
+    require(gradients.find(*parameter) != nullptr,
+            "optimizer: parameter {} {} has no gradient; expected one for each that is not fixed",
             parameter->name, parameter->tensor.shape());
   ++steps_;
   std::vector<std::int64_t> sizes;
@@ -92,7 +94,8 @@ OptimizerState whole_state(const Optimizer& optimizer) {
   OptimizerState state;
   for (const Optimizer::Slot& slot : optimizer.state()) {
     require(slot.part.size() == slot.parameter.tensor.size(),
-            "whole_state: {} is only a shard of the optimizer state", slot.name);
+            "whole_state: {} is only a shard of the state; expected an optimizer without keep_to()",
+            slot.name);
     state.emplace_back(slot.name, slot.values);
   }
   return state;

@@ -37,7 +37,8 @@ class Optimizer {
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
   // Restricts updates and state to these parts of the parameters, in ascending order; the index
-  // does not count fixed parameters. Throws std::invalid_argument after the first step.
+  // does not count fixed parameters. Throws std::invalid_argument after the first step, and for a
+  // part that is empty or outside its parameter.
   void keep_to(std::vector<ArrayPart> share);
 
   // An array of the optimizer state, which checkpoints save: zeros before the first step.
@@ -64,7 +65,8 @@ class Optimizer {
     double weight_decay;  // 0 if the parameter does not decay
     std::int64_t step;    // number of the step, from 1
 
-    // Return these elements of the parameter or its gradient, and of a slot.
+    // Return these elements of the parameter or its gradient, and of a slot. Throw
+    // std::invalid_argument unless T is their dtype.
     template <class T>
     std::span<T> of(Array array) const {
       return array.mutable_values<T>().subspan(begin, end - begin);
@@ -89,7 +91,8 @@ class Optimizer {
 
 // The arrays of an optimizer by name, each for a whole parameter.
 using OptimizerState = std::vector<std::pair<std::string, Array>>;
-// Throws std::invalid_argument after keep_to().
+// Returns the arrays of the optimizer. Throws std::invalid_argument if keep_to() left only a part
+// of a parameter.
 OptimizerState whole_state(const Optimizer& optimizer);
 
 // The value of an OptimizerSetting, of the type of its default.
@@ -112,7 +115,7 @@ struct OptimizerSetting {
 struct OptimizerType {
   std::vector<OptimizerSetting> settings;
   // Constructs the optimizer. Settings without a value keep their defaults; other values are
-  // ignored.
+  // ignored. Throws std::bad_variant_access for a value of another type than the default's.
   std::function<std::unique_ptr<Optimizer>(std::vector<Parameter*>, const OptimizerValues& values)>
       make;
 

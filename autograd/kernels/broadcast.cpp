@@ -125,8 +125,9 @@ double sum_pieces(const Array& array, F f) {
 }  // namespace
 
 void add_in_place(Array& into, const Array& array) {
-  require(into.shape() == array.shape(), "add_in_place: {} into {}: the shapes differ",
-          array.shape(), into.shape());
+  require(into.shape() == array.shape(),
+          "add_in_place: {} into {}: the shapes differ; expected equal shapes", array.shape(),
+          into.shape());
   dispatch(into.dtype(), [&]<class T>() {
     T* sum = into.mutable_values<T>().data();
     map(into.size(), {sum, array.values<T>().data()}, sum, [](auto x, auto y) { return x + y; });
@@ -134,8 +135,9 @@ void add_in_place(Array& into, const Array& array) {
 }
 
 void add_on_this_thread(Array& into, const Array& array) {
-  require(into.shape() == array.shape(), "add_on_this_thread: {} into {}: the shapes differ",
-          array.shape(), into.shape());
+  require(into.shape() == array.shape(),
+          "add_on_this_thread: {} into {}: the shapes differ; expected equal shapes", array.shape(),
+          into.shape());
   if (is_dry_run()) return;
   dispatch(into.dtype(), [&]<class T>() {
     T* sum = into.mutable_values<T>().data();
@@ -147,7 +149,8 @@ void add_on_this_thread(Array& into, const Array& array) {
 Array broadcast_to(const Array& array, const Shape& shape) {
   if (array.shape() == shape) return array;
   require(broadcast("broadcast_to", array.shape(), shape) == shape,
-          "broadcast_to: {} cannot be stretched to {}", array.shape(), shape);
+          "broadcast_to: {} cannot be stretched to {}; expected equal extents or 1", array.shape(),
+          shape);
   Array result(shape, array.dtype());
   dispatch(array.dtype(), [&]<class T>() {
     const T* in = array.values<T>().data();

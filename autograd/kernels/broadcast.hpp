@@ -24,7 +24,7 @@ enum class Reduction { sum, max };
 // have the same bits for any number of threads. The maximum of no elements is -inf.
 Array reduce_axes(const Array& array, const std::vector<bool>& reduced, Reduction reduction);
 
-// Return sums over all elements.
+// Return the sum of all elements, and of their squares, in float64.
 double sum_all(const Array& array);
 double sum_of_squares(const Array& array);
 

@@ -111,8 +111,10 @@ AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Pl
     fits &= place.heads == shared && width_of(place) == D && input.dim(0) == B &&
             input.dim(-2) == k.dim(-2);
   }
-  require(fits, "{}: shapes {} do not fit {} heads of queries and {} of keys and values", op,
-          shapes(inputs), H, shared);
+  require(fits,
+          "{}: shapes {} do not fit {} heads of queries and {} of keys and values; expected equal "
+          "batches and head widths",
+          op, shapes(inputs), H, shared);
   const std::int64_t S = options.keys < 0 ? k.dim(-2) : options.keys;
   require(S <= k.dim(-2), "{}: keys = {} with shapes {}; expected at most {}", op, S,
           shapes(inputs), k.dim(-2));
@@ -123,7 +125,7 @@ AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Pl
   if (!options.key_counts.empty()) {
     require_array(op, "key_counts", options.key_counts, DType::int32, {B});
     require(options.key_padding.empty() && options.mask.empty(),
-            "{}: key_counts cannot be combined with key_padding or mask", op);
+            "{}: key_counts cannot be combined with key_padding or mask; leave these empty", op);
     for (const std::int32_t count : options.key_counts.values<std::int32_t>())
       require(is_dry_run() || (count >= 0 && count <= S), "{}: key_counts has {}; expected 0 to {}",
               op, count, S);

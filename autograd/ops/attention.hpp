@@ -29,14 +29,15 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     const AttentionOptions& options = {});
 
 // Return scaled_dot_product_attention() of operands packed side by side in the last axis, without
-// copies:
+// copies. Throw std::invalid_argument likewise.
 Tensor packed_self_attention(const Tensor& qkv,  // (B, T, (H + 2 G) · D) -> (B, T, H · D)
                              const AttentionOptions& options = {});
 Tensor packed_cross_attention(const Tensor& q, const Tensor& kv,  // (B, T, H · D), (B, S, 2 G · D)
                               const AttentionOptions& options = {});
 
 // Returns the attention weights softmax(q kᵀ / √D + mask), for display: q (B, T, H · D) and
-// k (B, S, G · D) -> (B, H, T, S). It stores all of them and does not record.
+// k (B, S, G · D) -> (B, H, T, S). It stores all of them and does not record. Throws
+// std::invalid_argument for shapes and options that do not fit.
 Array attention_weights(const Array& q, const Array& k, const AttentionOptions& options);
 
 }  // namespace tapestry

@@ -426,8 +426,9 @@ Tensor convolution2d(const Tensor& x, const Tensor& weight, const ConvolutionOpt
                    .padding = padding,
                    .dtype = x.dtype()};
   require(g.h >= 1 && g.w >= 1,
-          "convolution2d: x {} with padding {} is smaller than the kernel of weight {}", x.shape(),
-          padding, weight.shape());
+          "convolution2d: x {} with padding {} is smaller than the kernel of weight {}; use a "
+          "smaller kernel",
+          x.shape(), padding, weight.shape());
   return record("convolution2d", features_of(x.value(), weight.value(), bias.value(), g),
                 inputs_of(x, weight, bias),
                 [x = x.value(), weight = weight.value(), has_bias = !bias.value().empty(), g](
@@ -458,7 +459,7 @@ Tensor transposed_convolution2d(const Tensor& x, const Tensor& weight,
               positions_along(g.H, K, stride, padding) == h &&
               positions_along(g.W, K, stride, padding) == w,
           "transposed_convolution2d: x {} with weight {}, stride {} and padding {} cannot become "
-          "images of {} × {}",
+          "images of {} × {}; expected a size that convolution2d maps to x",
           x.shape(), weight.shape(), stride, padding, g.H, g.W);
   return record("transposed_convolution2d", images_of(x.value(), weight.value(), bias.value(), g),
                 inputs_of(x, weight, bias),

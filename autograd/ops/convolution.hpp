@@ -4,7 +4,7 @@
 
 namespace tapestry {
 
-// Returns the number of positions of a kernel along an axis, or 0 if it does not fit.
+// Returns the number of positions of a kernel along an axis, or 0 if the kernel does not fit.
 std::int64_t positions_along(std::int64_t pixels, std::int64_t K, std::int64_t stride,
                              std::int64_t padding);
 

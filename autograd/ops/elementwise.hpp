@@ -14,12 +14,14 @@ inline void check_floating(const char* op, const Tensor& x) {
 
 inline void check_same_dtype(const char* op, const Tensor& a, const Tensor& b) {
   check_floating(op, a);
-  require(a.dtype() == b.dtype(), "{}: {} with {}: the dtypes differ", op, a.value(), b.value());
+  require(a.dtype() == b.dtype(), "{}: {} with {}: the dtypes differ; expected equal ones", op,
+          a.value(), b.value());
 }
 
 inline void check_same_shape(const char* op, const Tensor& a, const Tensor& b) {
   check_same_dtype(op, a, b);
-  require(a.shape() == b.shape(), "{}: shapes {} and {} differ", op, a.shape(), b.shape());
+  require(a.shape() == b.shape(), "{}: shapes {} and {} differ; expected equal shapes", op,
+          a.shape(), b.shape());
 }
 
 template <class X>
@@ -61,6 +63,7 @@ Array map_gradient(F f, const Array& gradient, const Saved&... saved) {
 enum class Saves { input, output };  // the array that a unary op saves for its pullback
 
 // Returns y = forward(x), with dx = pullback(dy, x or y). Both are generic over vector registers.
+// Throws std::invalid_argument for int32.
 template <Saves saves, class Forward, class UnaryPullback>
 Tensor unary(const char* op, const Tensor& x, Forward forward, UnaryPullback pullback) {
   check_floating(op, x);
@@ -73,6 +76,7 @@ Tensor unary(const char* op, const Tensor& x, Forward forward, UnaryPullback pul
 }
 
 // Returns y = forward(a, b) for equal shapes, with da = pullback_a(dy, a, b), and db likewise.
+// Throws std::invalid_argument for shapes or dtypes that differ, and for int32.
 template <class Forward, class PullbackA, class PullbackB>
 Tensor binary(const char* op, const Tensor& a, const Tensor& b, Forward forward,
               PullbackA pullback_a, PullbackB pullback_b) {

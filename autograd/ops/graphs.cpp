@@ -157,7 +157,8 @@ struct Segments {
     const auto values = given.values<std::int32_t>();
     require(is_dry_run() ||
                 (values.front() == 0 && values.back() == N && std::ranges::is_sorted(values)),
-            "{}: x {} with offsets that do not ascend from 0 to {}", op, x.shape(), N);
+            "{}: x {} with offsets that do not ascend from 0 to {}; expected ascending ones", op,
+            x.shape(), N);
   }
 
   std::int64_t begin(std::int64_t s) const { return offsets.values<std::int32_t>()[s]; }

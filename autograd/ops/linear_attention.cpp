@@ -61,7 +61,7 @@ LinearAttentionShape check(const std::vector<Tensor>& inputs,
                                    .key_log_scales = options.key_log_scales,
                                    .gate = inputs.size() > 3 ? inputs[3].value() : Array()};
   if (!shape.gate.empty()) {
-    require(shape.causal, "{}: a gate needs causal attention", name);
+    require(shape.causal, "{}: a gate needs causal attention; set causal", name);
     require_array(name, "gate", shape.gate, shape.dtype, {shape.B, shape.S, shape.H});
   }
   if (!shape.key_padding.empty())
@@ -72,7 +72,7 @@ LinearAttentionShape check(const std::vector<Tensor>& inputs,
     require_value(shape.floor == 0, name, "floor", shape.floor, "0 with key_log_scales");
   }
   if (options.state) {
-    require(shape.causal, "{}: a state needs causal attention", name);
+    require(shape.causal, "{}: a state needs causal attention; set causal", name);
     require_array(name, "state", options.state->sums, shape.dtype,
                   {shape.B, shape.H, shape.F, shape.D + 1});
   }

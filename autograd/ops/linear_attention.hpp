@@ -26,12 +26,13 @@ Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
                         const LinearAttentionOptions& options = {});
 
 // Returns √(1/D) [sin x, cos x]: x (..., D, T) -> (..., 2D, T) (Peng et al. 2021, arXiv 2103.02143,
-// §2.2). Fused for a measured gain: sine and cosine share the reduction of their argument, and the
-// gradient is computed from the result.
+// §2.2). Throws std::invalid_argument for fewer than two axes. Fused for a measured gain: sine and
+// cosine share the reduction of their argument, and the gradient is computed from the result.
 Tensor sine_features(const Tensor& x);
 
 // Returns x / |x| for each row: x (..., D) -> (..., D). A row of zeros stays 0, and its gradient is
-// 0. Fused for a measured gain: the composition reads and writes the memory six times.
+// 0. Throws std::invalid_argument for a scalar. Fused for a measured gain: the composition reads
+// and writes the memory six times.
 Tensor unit_rows(const Tensor& x);
 
 }  // namespace tapestry

@@ -16,8 +16,8 @@ struct CrossEntropyOptions {
 Tensor cross_entropy(const Tensor& logits, const Array& targets,
                      const CrossEntropyOptions& options = {});
 
-// Element-wise losses for equal shapes (...), else std::invalid_argument; reduce them by sum or
-// mean.
+// Element-wise losses of equal shapes (...), which sum() or mean() reduces. They throw
+// std::invalid_argument for shapes that differ.
 
 // Returns -[t log σ(x) + (1 - t) log(1 - σ(x))] in nats for targets t in [0, 1]. Fused for
 // stability.

@@ -35,9 +35,9 @@ void check_matmul(const Shape& a, const Shape& b, const MatmulOptions& options) 
   const std::string operands =
       fmt::format("matmul: {} x {}", operand_text(a, ta), operand_text(b, tb));
   require(are_matrices, "{}: expected at least two axes each", operands);
-  require(inner_a == inner_b, "{}: the inner dimensions {} and {} differ", operands, inner_a,
-          inner_b);
-  require(false, "{}: the leading axes do not broadcast", operands);
+  require(inner_a == inner_b, "{}: the inner dimensions {} and {} differ; expected equal ones",
+          operands, inner_a, inner_b);
+  require(false, "{}: the leading axes do not broadcast; expected equal extents or 1", operands);
 }
 
 // Returns, for each matrix of `batch`, the index of the matrix of `own` that is broadcast to it.
@@ -218,8 +218,9 @@ Tensor add_low_rank(Tensor y, const Tensor& x, const std::vector<LowRankChange>&
   const std::int64_t ranks = places.back().first_rank + places.back().ranks;
   std::int64_t n = 1;  // number of rows of x and y
   for (int axis = 0; axis + 1 < y.rank(); ++axis) {
-    require(x.dim(axis) == y.dim(axis), "add_low_rank: y {} with x {}: the leading axes differ",
-            y.shape(), x.shape());
+    require(x.dim(axis) == y.dim(axis),
+            "add_low_rank: y {} with x {}: the leading axes differ; expected equal ones", y.shape(),
+            x.shape());
     n *= y.dim(axis);
   }
 

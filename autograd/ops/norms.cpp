@@ -36,7 +36,8 @@ Tensor group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
           "group_norm: x {} with weight {} and bias {}; expected (B, C, H, W), (C) and (C)",
           x.shape(), weight.shape(), bias.shape());
   const std::int64_t B = x.dim(0), C = x.dim(1), G = options.groups;
-  require(G >= 1 && C % G == 0, "group_norm: {} groups do not divide {} channels", G, C);
+  require(G >= 1 && C % G == 0,
+          "group_norm: {} groups do not divide {} channels; expected a divisor", G, C);
   const std::int64_t elements = C / G * x.dim(2) * x.dim(3);
   const Tensor rows =
       layer_norm(reshape(x, {B * G, elements}), Array::full({elements}, 1, x.dtype()),

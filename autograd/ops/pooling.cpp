@@ -57,7 +57,8 @@ PoolWindows pool_windows(const char* op, const Tensor& x, const PoolOptions& opt
                             .stride = stride,
                             .padding = padding};
   require(windows.h >= 1 && windows.w >= 1,
-          "{}: x {} with padding {} is smaller than the kernel {}", op, x.shape(), padding, K);
+          "{}: x {} with padding {} is smaller than the kernel {}; use a smaller kernel", op,
+          x.shape(), padding, K);
   return windows;
 }
 
@@ -204,7 +205,8 @@ void give_to_maxima(const PoolWindows& windows, const T* x, const T* maxima, T* 
   });
 }
 
-// Computes the same for a row of pairs and both of its rows of pixels (W), which it overwrites.
+// Does the same as give_to_maxima() for a row of pairs and both of its rows of pixels (W), which it
+// overwrites.
 template <class T>
 void give_to_maxima_of_pairs(const PoolWindows& windows, const T* x, const T* maxima,
                              const T* gradients, T* dx) {

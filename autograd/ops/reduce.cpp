@@ -24,7 +24,8 @@ Reduced reduce(const char* op, const Tensor& x, std::vector<int> axes, Reduction
   std::vector<bool> reduced(x.rank());
   for (int axis : axes) {
     const auto position = normalize_axis(op, axis, x.shape());
-    require(!reduced[position], "{}: axis {} of shape {} is given twice", op, axis, x.shape());
+    require(!reduced[position], "{}: axis {} of shape {} is given twice; give each axis once", op,
+            axis, x.shape());
     reduced[position] = true;
   }
   Reduced result{.kept = reduce_axes(x.value(), reduced, reduction), .dropped = {}, .count = 1};

@@ -15,7 +15,8 @@ Shape resolve(const Tensor& x, const std::vector<std::int64_t>& wanted) {
   std::int64_t known = 1;
   for (std::int64_t extent : wanted) {
     if (extent == -1) {
-      require(inferred < 0, "reshape: {} to a shape with more than one -1", x.shape());
+      require(inferred < 0, "reshape: {} to a shape with more than one -1; expected at most one",
+              x.shape());
       inferred = shape.rank();
     } else {
       known *= extent;
@@ -23,8 +24,9 @@ Shape resolve(const Tensor& x, const std::vector<std::int64_t>& wanted) {
     shape.push_back(extent == -1 ? 0 : extent);
   }
   if (inferred >= 0 && known > 0) shape[inferred] = x.size() / known;
-  require(shape.elements() == x.size(), "reshape: {} to {}: the numbers of elements differ",
-          x.shape(), shape);
+  require(shape.elements() == x.size(),
+          "reshape: {} to {}: the numbers of elements differ; expected equal numbers", x.shape(),
+          shape);
   return shape;
 }
 
@@ -87,7 +89,8 @@ Tensor permute(const Tensor& x, const std::vector<int>& axes) {
   for (int axis : axes) {
     order.push_back(normalize_axis("permute", axis, x.shape()));
     int& back = inverse[order.back()];
-    require(back < 0, "permute: axis {} of {} is given twice", axis, x.shape());
+    require(back < 0, "permute: axis {} of {} is given twice; give each axis once", axis,
+            x.shape());
     back = std::ssize(order) - 1;
   }
   return record("permute", permuted(x.value(), order), {x},
@@ -100,7 +103,8 @@ Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) {
   check_floating("slice", x);
   const int at = normalize_axis("slice", axis, x.shape());
   require(0 <= begin && begin <= end && end <= x.dim(at),
-          "slice: [{}, {}) is not a range of axis {} of {}", begin, end, axis, x.shape());
+          "slice: [{}, {}) is not a range of axis {} of {}; expected 0 <= begin <= end <= extent",
+          begin, end, axis, x.shape());
   return record("slice", sliced(x.value(), at, begin, end), {x},
                 [shape = x.shape(), at, begin](const Array& gradient, InputGradients& into) {
                   Array dx = Array::zeros(shape, gradient.dtype());
@@ -118,8 +122,10 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
     check_same_dtype("concat", parts[0], part);
     Shape others = part.shape();
     if (others.rank() == shape.rank()) others[at] = shape[at];
-    require(others == shape, "concat: {} with {} along axis {}: another axis differs",
-            parts[0].shape(), part.shape(), axis);
+    require(
+        others == shape,
+        "concat: {} with {} along axis {}: another axis differs; expected the others to be equal",
+        parts[0].shape(), part.shape(), axis);
     shape[at] += part.dim(at);
   }
   Array y(shape, parts[0].dtype());

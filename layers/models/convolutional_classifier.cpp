@@ -20,12 +20,13 @@ Convolution2dOptions convolution_options(const Options& options, std::size_t sta
           .padding = options.padding.empty() ? (options.kernel - 1) / 2 : options.padding[stage]};
 }
 
-// Throws std::invalid_argument for options that do not fit.
+// Returns the options. Throws std::invalid_argument if they do not fit.
 const Options& checked(const Options& options) {
   const Planes last = features_of(options);
   require(last.height >= 1 && last.width >= 1,
-          "convolutional classifier: images of {} × {} are too small for {} stages", options.height,
-          options.width, options.channels.size());
+          "convolutional classifier: images of {} × {} are too small for {} stages; use fewer, or "
+          "larger images",
+          options.height, options.width, options.channels.size());
   return options;
 }
 
@@ -66,7 +67,7 @@ std::vector<ResidualConvolution> make_blocks(const Options& options, Random& ini
   return blocks;
 }
 
-// Returns the widths of the linear layers.
+// Returns the widths of the linear layers, from the inputs to the classes.
 std::vector<std::int64_t> head_widths(const Options& options) {
   const Planes last = features_of(options);
   std::vector<std::int64_t> widths{last.channels *

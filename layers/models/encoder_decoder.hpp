@@ -16,7 +16,8 @@ struct EncoderDecoderOptions {
 };
 
 // An encoder-decoder transformer (Vaswani et al. 2017, arXiv 1706.03762, figure 1), which computes
-// the logits of the next target token: source (B, S), target (B, T) int32 -> (B, T, V).
+// the logits of the next target token: source (B, S), target (B, T) int32 -> (B, T, V). Throws
+// std::invalid_argument for shared embeddings of vocabularies of different sizes.
 class EncoderDecoder final : public Module {
  public:
   EncoderDecoderOptions options;
@@ -43,7 +44,8 @@ class EncoderDecoder final : public Module {
   Tensor decode(const Array& target, const EncodedSource& encoded, Random* noise = nullptr) const;
 
   // Return empty caches, one per decoder block, and the logits of tokens that follow those in the
-  // caches, to which the tokens are appended.
+  // caches, to which the tokens are appended. Throws std::invalid_argument for another number of
+  // caches.
   AttentionCaches make_caches(std::int64_t batch) const;
   Tensor decode(const Array& target, const EncodedSource& encoded, AttentionCaches& caches) const;
 

@@ -43,6 +43,7 @@ class Forecaster final : public Module {
 };
 
 // Returns the values [n · stride, n · stride + patch) of each window: (R, T) -> (R, N, patch).
+// Throws std::invalid_argument unless the last patch ends with the window.
 Tensor cut_windows(const Tensor& windows, std::int64_t patch, std::int64_t stride);
 
 }  // namespace tapestry

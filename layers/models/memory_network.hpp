@@ -17,7 +17,8 @@ namespace tapestry {
 
 class Memory : public Module {
  public:
-  // Returns the summary: x (B, T, C) -> (B, C), with n = T >= 1.
+  // Returns the summary: x (B, T, C) -> (B, C), with n = T. Throws std::invalid_argument for other
+  // shapes and T = 0.
   Tensor forward(const Tensor& x) const;
 
   // Returns the weights (B, H, T) of the elements if the memory is an attention, else an empty

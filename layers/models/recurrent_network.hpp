@@ -45,10 +45,11 @@ class RecurrentNetwork final : public Module {
   RecurrentNetwork(const RecurrentNetworkOptions& wanted, Random& init);
 
   // Returns the logits, starting from states of zeros. `noise` is for dropout; null: evaluation.
+  // Throws std::invalid_argument for T = 0, here and below.
   Tensor forward(const Array& tokens, Random* noise = nullptr) const;
 
   // Return states of zeros (B, C), one per layer, and the logits of tokens read from given states,
-  // which are updated. For generation.
+  // which are updated. For generation. Throws std::invalid_argument for another number of states.
   std::vector<Tensor> make_states(std::int64_t batch) const;
   Tensor forward(const Array& tokens, std::vector<Tensor>& states) const;
 

@@ -36,7 +36,8 @@ class Transformer final : public Module {
                  const Array& document_starts = {}) const;
 
   // Return empty caches, one per block, and the logits of tokens that follow those in the caches,
-  // to which the tokens are appended. For generation.
+  // to which the tokens are appended. For generation. Throws std::invalid_argument for another
+  // number of caches.
   AttentionCaches make_caches(std::int64_t batch) const;
   Tensor forward(const Array& tokens, AttentionCaches& caches) const;
 

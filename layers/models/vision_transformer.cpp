@@ -11,8 +11,9 @@ namespace {
 PatchEncoderOptions patch_options(const VisionTransformerOptions& options) {
   const std::int64_t P = options.patch;
   require(P >= 1 && options.height % P == 0 && options.width % P == 0,
-          "vision transformer: patches of {0} × {0} do not tile images of {1} × {2}", P,
-          options.height, options.width);
+          "vision transformer: patches of {0} × {0} do not tile images of {1} × {2}; expected a "
+          "divisor of both sides",
+          P, options.height, options.width);
   return {.patches = options.height / P * (options.width / P),
           .values = options.channels_in * P * P,
           .layers = options.layers,

@@ -32,7 +32,8 @@ class VisionTransformer final : public Module {
 };
 
 // Returns the patches, row by row, each as planes of its channels: images (B, channels_in · height
-// · width) -> (B, N, channels_in · patch²).
+// · width) -> (B, N, channels_in · patch²). Throws std::invalid_argument for images of another
+// size.
 Tensor cut_squares(const Tensor& images, const VisionTransformerOptions& options);
 
 }  // namespace tapestry
