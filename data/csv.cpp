@@ -6,7 +6,8 @@ namespace tapestry {
 namespace {
 
 // Returns the length in bytes of the quoted beginning of a line's rest, including both quotes; 0 if
-// it does not begin with a quote. A doubled quote within it represents one quote.
+// it does not begin with a quote. A doubled quote within it represents one quote. Throws InputError
+// if the closing quote is missing.
 std::size_t quoted_length(std::string_view rest, const FileLine& line) {
   if (!rest.starts_with('"')) return 0;
   for (std::size_t i = 1; i < rest.size(); ++i) {
@@ -14,7 +15,8 @@ std::size_t quoted_length(std::string_view rest, const FileLine& line) {
     if (!rest.substr(i + 1).starts_with('"')) return i + 1;
     ++i;
   }
-  line.fail(shown(rest) + ": the closing quote is missing");
+  line.fail(shown(rest) +
+            ": the closing quote is missing; expected one before the end of the line");
 }
 
 // Returns the text without white space around it, but with its tabs if they are delimiters.

@@ -21,7 +21,7 @@ std::vector<std::string_view> csv_cells(const FileLine& line, char delimiter);
 // Returns a cell in which each doubled quote is replaced by one.
 std::string csv_text(std::string_view cell);
 
-// Returns at most 40 bytes of a text, for a message.
+// Returns the first 40 bytes of a text, printable, for a message; "..." replaces the rest.
 std::string shown(std::string_view text);
 
 }  // namespace tapestry

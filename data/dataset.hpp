@@ -69,7 +69,8 @@ struct Batch {
   template <class T>
   const T& part() const {
     const T* found = find<T>();
-    require(found != nullptr, "Batch: no auxiliary inputs of the requested type");
+    require(found != nullptr,
+            "Batch: no auxiliary inputs of the requested type; check with find()");
     return *found;
   }
 };

@@ -197,7 +197,8 @@ std::string read_standard_input(std::int64_t max_bytes) {
     content.resize(before + least_piece_bytes);
     do got = ::read(STDIN_FILENO, content.data() + before, least_piece_bytes);
     while (got < 0 && errno == EINTR);
-    expect_input(got >= 0, "the standard input cannot be read: {}", std::strerror(errno));
+    expect_input(got >= 0, "the standard input cannot be read: {}; give a file instead",
+                 std::strerror(errno));
     content.resize(before + got);
     expect_input(std::ssize(content) <= max_bytes,
                  "the standard input has more than {} bytes; give less text", max_bytes);

@@ -83,6 +83,7 @@ void require_utf8(std::string_view text, const std::string& path);
 std::string read_text(const std::string& path);
 
 // Reads a text of any size, and calls `take` with its parts: whole characters, about 1 MiB each.
+// Throws InputError as InputFile and require_utf8() do.
 void read_text_parts(const std::string& path,
                      const std::function<void(std::string_view part)>& take);
 
@@ -105,7 +106,7 @@ struct FileLine {
   }
 };
 
-// Reads a file as read_text() does, and calls `take` with each of its lines.
+// Reads a file and calls `take` with each of its lines. Throws InputError as read_text() does.
 void for_each_line(const std::string& path, const std::function<void(const FileLine& line)>& take);
 
 std::string_view trimmed(std::string_view text);  // returns it without white space around it

@@ -55,8 +55,8 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
 
   void expect_depth() const {
     if (std::ssize(open_) > most_depth_)
-      throw JsonValue::too_deep(
-          fmt::format("arrays and objects are nested more than {} deep", most_depth_));
+      throw JsonValue::too_deep(fmt::format(
+          "arrays and objects are nested more than {} deep; expected less nesting", most_depth_));
   }
 
   bool start(JsonValue value) {
@@ -143,9 +143,10 @@ bool has_duplicate_keys(std::string_view text) {
 
 JsonValue parse_json(std::string_view text, const std::string& path) {
   const int depth = json_depth(text);
-  expect_input(depth <= max_json_depth,
-               "{}: lists and objects are nested {} deep; expected at most {}", path, depth,
-               max_json_depth);
+  expect_input(
+      depth <= max_json_depth,
+      "{}: lists and objects are nested {} deep; expected at most {}; create the file again", path,
+      depth, max_json_depth);
   try {
     return std::move(JsonValue::parse(text).sort_keys());
   } catch (const JsonValue::parse_error& error) {

@@ -135,9 +135,9 @@ class JsonValue final {
 
   // --- objects ---
 
-  // empty for other types
+  // Returns the members; none for other types.
   std::span<const std::pair<std::string, JsonValue>> items() const noexcept;
-  // returns end() if there is no such member
+  // Returns end() if there is no such member.
   const JsonValue* find(std::string_view name) const noexcept;
   bool contains(std::string_view name) const noexcept { return find(name) != end(); }
   const JsonValue& operator[](std::string_view name) const { return at(name); }
@@ -221,10 +221,10 @@ inline constexpr int max_json_depth = 32;
 bool has_duplicate_keys(std::string_view text);
 
 // Returns the value with its members sorted by name. Throws InputError with file and line for a
-// text that is not JSON or deeper than that.
+// text that is not JSON or deeper than max_json_depth.
 JsonValue parse_json(std::string_view text, const std::string& path);
 
-// Returns the beginning of a value for a message, on one line and in ASCII.
+// Returns the first 60 characters of a value for a message, on one line and in ASCII.
 std::string brief(const JsonValue& json);
 
 }  // namespace tapestry

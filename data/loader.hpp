@@ -28,7 +28,8 @@ class Loader final {
  public:
   static constexpr std::int64_t ahead = 2;
 
-  // `data` must outlive the loader.
+  // `data` must outlive the loader. Throws std::invalid_argument unless micro_batches divides
+  // batch_size and contains the range.
   Loader(const Dataset& data, Sampler sampler, const LoaderOptions& options);
   ~Loader();  // waits for the batch that is being prepared
   Loader(const Loader&) = delete;

@@ -21,7 +21,7 @@ Random random_for(std::uint64_t seed, std::int64_t step) {
 
 Sampler::Sampler(std::int64_t size, Order order, std::uint64_t seed, SimilarLengths similar)
     : size_(size), order_(order), seed_(seed), similar_(std::move(similar)), epoch_size_(size) {
-  require(size >= 1, "Sampler: {} examples", size);
+  require(size >= 1, "Sampler: {} examples; expected at least 1", size);
   if (order != Order::similar_lengths) return;
   const std::int64_t batch = similar_.batch;
   require(batch >= 1 && similar_.pool >= 1 && std::ssize(similar_.lengths) == size,
@@ -32,14 +32,14 @@ Sampler::Sampler(std::int64_t size, Order order, std::uint64_t seed, SimilarLeng
 }
 
 std::vector<std::int64_t> Sampler::next(std::int64_t count) {
-  require(count >= 0, "Sampler: next({})", count);
+  require(count >= 0, "Sampler: next({}); expected 0 or more", count);
   std::vector<std::int64_t> examples(count);
   for (std::int64_t& example : examples) example = at(position_++);
   return examples;
 }
 
 void Sampler::seek(std::int64_t position) {
-  require(position >= 0, "Sampler: seek({})", position);
+  require(position >= 0, "Sampler: seek({}); expected 0 or more", position);
   position_ = position;
 }
 
@@ -82,7 +82,8 @@ void Sampler::group_by_length(Random& random) {
 }
 
 Permutation::Permutation(std::int64_t size, Random& random) : size_(size) {
-  require(size >= 1 && size <= std::int64_t{1} << 62, "Permutation: of {}", size);
+  require(size >= 1 && size <= std::int64_t{1} << 62, "Permutation: size {}; expected 1 to 2^62",
+          size);
   const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size - 1)));
   half_bits_ = std::max(1, (bits + 1) / 2);
   for (std::uint64_t& key : keys_) {

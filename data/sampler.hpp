@@ -31,7 +31,8 @@ struct SimilarLengths {
 // Rogaway 2002, "Ciphers with Arbitrary Finite Domains"), less than four times on average.
 class Permutation final {
  public:
-  // Draws the keys of the rounds from `random`; size in [1, 2^62].
+  // Draws the keys of the rounds from `random`. Throws std::invalid_argument unless the size is in
+  // [1, 2^62].
   Permutation(std::int64_t size, Random& random);
 
   std::int64_t operator[](std::int64_t place) const;  // place in [0, size)

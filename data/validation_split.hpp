@@ -15,8 +15,8 @@ std::uint64_t mix(std::uint64_t number);
 Split split_of(std::uint64_t number);
 Split split_of(const std::vector<std::int32_t>& symbols);  // hashed by FNV-1a and half of mix
 
-// Returns `count` <= size of the examples [0, size), in ascending order, chosen by a hash of their
-// indices. A larger choice contains every smaller one.
+// Returns `count` of the examples [0, size), in ascending order, chosen by a hash of their indices.
+// A larger choice contains every smaller one. Throws std::invalid_argument for a larger count.
 std::vector<std::int64_t> validation_examples(std::int64_t size, std::int64_t count);
 
 }  // namespace tapestry

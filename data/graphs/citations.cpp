@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view spaces = " \t";
 
-// Returns the only file of a folder that is named *.ending or *.ending.gz.
+// Returns the only file of a folder that is named *.ending or *.ending.gz. Throws InputError if
+// there is none, or several.
 std::string find_file(const std::string& folder, const std::string& ending) {
   const std::vector<std::string> names = file_names(folder);
   std::vector<std::string> found;
@@ -63,7 +64,7 @@ void add_paper(Papers& papers, const FileLine& line) {
   if (words.empty()) return;
   const std::int64_t width = std::ssize(words) - 2;
   if (papers.names.empty()) papers.width = width;
-  line.expect(width >= 1, "expected a name, features and a class, found {}",
+  line.expect(width >= 1, "expected a name, features and a class, found {}; correct the line",
               counted(std::ssize(words), "word"));
   const bool lacks_class = width + 1 == papers.width && parse_float(words.back()) &&
                            std::ranges::count(papers.classes, words.back()) == 0;
@@ -80,7 +81,8 @@ void add_paper(Papers& papers, const FileLine& line) {
   for (std::size_t i = 1; i + 1 < words.size(); ++i) {
     const std::optional<float> feature = parse_float(words[i]);
     if (!feature)
-      line.fail(fmt::format("feature '{}': expected a number of float32", printable(words[i])));
+      line.fail(
+          fmt::format("feature '{}': expected a float32 number; correct it", printable(words[i])));
     papers.features.push_back(*feature);
   }
   papers.names.push_back(name);
@@ -93,7 +95,7 @@ std::vector<Edge> read_citations(const std::string& path, const Papers& papers) 
   for_each_line(path, [&](const FileLine& line) {
     const std::vector<std::string_view> words = words_of(line.text);
     if (words.empty()) return;
-    line.expect(words.size() == 2, "expected the names of two nodes, found {}",
+    line.expect(words.size() == 2, "expected the names of two nodes, found {}; correct the line",
                 counted(std::ssize(words), "word"));
     std::int32_t ends[2];
     for (std::size_t i = 0; i < 2; ++i) {
@@ -149,7 +151,7 @@ NodeGraph load_node_graph(const std::string& folder, const NodeSplit& split) {
     const auto found = known.find(papers.classes[i]);
     expect_input(found != known.end(),
                  "{}: line {}: class '{}' is unknown: none of the first {} nodes, which are the "
-                 "training split, has it",
+                 "training split, has it; correct it, or train on more nodes",
                  papers.path, papers.lines[i], printable(papers.classes[i]), split.training);
     whole.labels.push_back(static_cast<std::int32_t>(std::distance(known.begin(), found)));
   }

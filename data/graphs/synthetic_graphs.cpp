@@ -117,8 +117,9 @@ SyntheticGraphs::Drawn draw_one(const SyntheticGraphOptions& options, Random& ra
 SyntheticGraphs::SyntheticGraphs(const SyntheticGraphOptions& options) : options_(options) {
   require(fewest <= options.least_nodes && options.least_nodes <= options.most_nodes &&
               options.most_nodes <= most && options.examples >= 1,
-          "DrawnGraphs: {} graphs of {} to {} nodes", options.examples, options.least_nodes,
-          options.most_nodes);
+          "SyntheticGraphs: {} graphs of {} to {} nodes; expected at least one graph of 12 to 1000 "
+          "nodes",
+          options.examples, options.least_nodes, options.most_nodes);
 }
 
 const std::vector<std::string>& SyntheticGraphs::classes() {
@@ -132,8 +133,8 @@ const std::vector<std::string>& SyntheticGraphs::classes() {
 
 // Draws until the graph belongs to this split.
 SyntheticGraphs::Drawn SyntheticGraphs::draw(std::int64_t example) const {
-  require(example >= 0 && example < size(), "DrawnGraphs: example {}; expected 0 to {}", example,
-          size() - 1);
+  require(example >= 0 && example < size(), "SyntheticGraphs: example {}; expected 0 to {}",
+          example, size() - 1);
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
   while (true) {
     Drawn drawn = draw_one(options_, random);

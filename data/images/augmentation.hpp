@@ -15,6 +15,7 @@ struct Augmentation {
 
 // Returns images (B, F) of this size, each changed at random. Pixels that a shifted image does not
 // cover are 0. The draws depend only on the state of `random` and on an image's place in the batch.
+// Throws std::invalid_argument for images of another size, and for a negative shift.
 Array augmented(const Array& images, const ImageSize& size, const Augmentation& options,
                 Random& random);
 

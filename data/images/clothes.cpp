@@ -360,7 +360,7 @@ constexpr std::array<Garment, garment_classes> wardrobe{{{"t-shirt", &Tailor::t_
 
 const Garment& garment(int garment_class) {
   require(garment_class >= 0 && garment_class < garment_classes,
-          "draw_garment: class {}; expected 0 or more and below {}", garment_class,
+          "make_garment: class {}; expected 0 or more and below {}", garment_class,
           garment_classes);
   return wardrobe[garment_class];
 }
@@ -377,7 +377,7 @@ Array make_garment(int garment_class, Random& random) {
 }
 
 ImageDataset make_clothes(std::int64_t count, std::uint64_t seed, SyntheticSplit split) {
-  require(count >= 1, "make_clothes: count = {}; expected at least 0", count);
+  require(count >= 1, "make_clothes: count = {}; expected at least 1", count);
   const std::uint64_t first = static_cast<std::uint64_t>(split) << 40;
   constexpr std::int64_t side = 28;
   Array images({count, side, side});

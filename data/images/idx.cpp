@@ -56,8 +56,8 @@ std::vector<std::int64_t> read_extents(const std::string& path, const std::strin
   return extents;
 }
 
-// Returns the number of bytes after the header. Checks each partial product, so that none
-// overflows.
+// Returns the number of bytes after the header. Throws InputError if they are more than max_bytes;
+// checks each partial product, so that none overflows.
 std::int64_t payload_bytes(const std::string& path, const std::vector<std::int64_t>& extents) {
   std::int64_t bytes = 1;
   for (const std::int64_t extent : extents) {
@@ -171,7 +171,8 @@ std::string path_in(const fs::path& folder, const char* name) {
   return is_there(plain) ? plain.string() : plain.string() + ".gz";
 }
 
-// Returns the folder of the files for the path of the folder or of one of them.
+// Returns the folder of the files for the path of the folder or of one of them. Throws InputError
+// for another file.
 fs::path folder_of(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return path;
@@ -207,7 +208,8 @@ std::optional<SplitFiles> training_files(const fs::path& folder) {
       folder.string(), train_files.images, train_files.labels, found));
 }
 
-// `classes` is 0 for images without labels.
+// Reads the images and labels of a split; `classes` is 0 for images without labels. Throws
+// InputError unless there are as many labels as images.
 ImageDataset load_split(const fs::path& folder, const SplitFiles& files, std::int32_t classes) {
   const std::string images_path = path_in(folder, files.images);
   const std::string labels_path = path_in(folder, files.labels);

@@ -75,9 +75,10 @@ TrainAndValidation split_validation(const ImageDataset& images, double share) {
   const std::int64_t N = images.size();
   const auto wanted = std::llround(share * static_cast<double>(N));
   const std::int64_t count = std::max<std::int64_t>(1, wanted);
-  expect_option(count < N, "share",
-                "{} of {} images are used for validation, so that none is left for training", count,
-                N);
+  expect_option(
+      count < N, "share",
+      "{} of {} images are used for validation, so that none is left for training; expected fewer",
+      count, N);
   const std::vector<std::int64_t> chosen = validation_examples(N, count);
   std::vector<std::int64_t> all(N), left;
   std::iota(all.begin(), all.end(), 0);

@@ -23,13 +23,14 @@ struct ImageSize {
 // channel row by row; targets (B) int32; count B.
 class ImageDataset final : public Dataset {
  public:
-  // Takes images (N, height, width) or (N, channels, height, width), float32, and N labels.
+  // Takes images (N, height, width) or (N, channels, height, width), float32, and N labels. Throws
+  // std::invalid_argument for other shapes, and unless there is one label per image.
   ImageDataset(const Array& images, std::vector<std::int32_t> labels);
 
   // Returns image `example` of a split, in the size of the first images.
   using ReadImage = std::function<Array(std::int64_t example)>;
   // Takes the first M images, M ≥ 1, and N ≥ M labels. The other images are read whenever they are
-  // used.
+  // used. Throws std::invalid_argument likewise.
   ImageDataset(const Array& first, std::vector<std::int32_t> labels, ReadImage read_other);
 
   std::int64_t size() const override { return std::ssize(labels_); }
@@ -98,12 +99,12 @@ inline constexpr int garment_classes = 10;
 const char* garment_name(int garment_class);
 
 // Returns an image of one garment, (28, 28) float32 in [0, 1]. The same state of `random` gives the
-// same bits.
+// same bits. Throws std::invalid_argument outside [0, garment_classes).
 Array make_garment(int garment_class, Random& random);
 
 enum class SyntheticSplit { train, validation, test };
 // Returns images of garments: image i is of class i mod garment_classes, and depends only on seed,
-// split and i.
+// split and i. Throws std::invalid_argument for a count below 1.
 ImageDataset make_clothes(std::int64_t count, std::uint64_t seed, SyntheticSplit split);
 
 }  // namespace tapestry

@@ -19,7 +19,8 @@ constexpr std::int64_t most_pixels = 64'000'000;
 
 void expect_size(const std::string& path, std::int64_t width, std::int64_t height) {
   expect_input(width >= 1 && height >= 1 && width <= most_pixels / height,
-               "{}: has {} x {} pixels; expected at most {}", path, width, height, most_pixels);
+               "{}: has {} x {} pixels; expected at most {}; save it in a smaller size", path,
+               width, height, most_pixels);
 }
 
 // Returns bytes / 255, (1, height, width).
@@ -92,7 +93,8 @@ Array read_png(const std::string& path, const std::string& content, std::int64_t
 
 Array read_jpeg(const std::string& path, const std::string& content, std::int64_t channels) {
   const std::unique_ptr<void, int (*)(tjhandle)> decoder(tjInitDecompress(), tjDestroy);
-  require(decoder != nullptr, "JPEG: {}", tjGetErrorStr2(nullptr));
+  require(decoder != nullptr, "read_picture: the JPEG decoder cannot be created: {}",
+          tjGetErrorStr2(nullptr));
   const auto expect_read = [&](bool read) {
     expect_input(read, "{}: the JPEG file is damaged ({}); copy it again, or remove it", path,
                  tjGetErrorStr2(decoder.get()));

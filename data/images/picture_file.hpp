@@ -25,7 +25,8 @@ Array read_picture(const std::string& path, std::int64_t channels);
 bool is_colored(const std::string& path);
 
 // Returns the image in another size: the largest centered part of the wanted aspect ratio, of which
-// each new pixel is the mean of the area that it covers. (C, H, W) -> (C, height, width).
+// each new pixel is the mean of the area that it covers. (C, H, W) -> (C, height, width). Throws
+// std::invalid_argument for another rank, and for an empty image or size.
 Array fitted(const Array& image, std::int64_t height, std::int64_t width);
 
 }  // namespace tapestry

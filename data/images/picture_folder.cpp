@@ -87,7 +87,8 @@ std::int32_t label_of(const fs::path& folder, const std::string& name,
   return static_cast<std::int32_t>(found - classes.begin());
 }
 
-// Lists the pictures of one split. The classes are set by the first split.
+// Lists the pictures of one split. The classes are set by the first split. Throws InputError as
+// list_pictures() does.
 void list_split(const fs::path& folder, std::vector<PictureFolder::Picture>& split,
                 PictureFolder& all) {
   const Content content = content_of(folder);
@@ -150,7 +151,8 @@ void list_splits(const fs::path& folder, const Content& content, PictureFolder& 
   list_if_there(folder, test_names, all.test, all);
 }
 
-// Returns a picture, fitted to the size of `options` if that has one.
+// Returns a picture, fitted to the size of `options` if that has one. Throws InputError if it
+// cannot be read.
 Array read_fitted(const std::string& path, const PictureOptions& options) {
   const Array image = read_picture(path, options.size.channels);
   return options.size.height == 0 ? image : fitted(image, options.size.height, options.size.width);
@@ -259,7 +261,7 @@ class SplitReader {
 };
 
 // Moves this share of each class from the training to the validation split, at least one of two
-// pictures.
+// pictures. Throws OptionError of "share" if a split stays empty.
 void divide(PictureFolder& folder, double share) {
   std::vector<PictureFolder::Picture> all = std::move(folder.train);
   folder.train.clear();
@@ -273,9 +275,10 @@ void divide(PictureFolder& folder, double share) {
       (std::ranges::binary_search(chosen, i) ? folder.validation : folder.train)
           .push_back(all[first + i]);
   }
-  expect_option(!folder.train.empty() && !folder.validation.empty(), "share",
-                "leaves {} pictures for training and {} for validation", folder.train.size(),
-                folder.validation.size());
+  expect_option(
+      !folder.train.empty() && !folder.validation.empty(), "share",
+      "leaves {} pictures for training and {} for validation; expected at least one of each",
+      folder.train.size(), folder.validation.size());
 }
 
 // Puts pictures into a random order, the same for every seed, so that the first ones are of all

@@ -244,7 +244,8 @@ Row row_in(const FileLine& line, const std::vector<std::string>& names, const Co
 }
 
 // Returns the rows of a table in long form, one for each time, with the series "NAME: COLUMN" of
-// all names, sorted. Sets the names.
+// all names, sorted. Sets the names. Throws InputError for too many values, and for a second row of
+// a series at one time.
 std::vector<Row> widened(const std::vector<Row>& rows, std::vector<std::string>& names,
                          const std::string& path) {
   std::map<std::string, std::size_t> series;
@@ -255,8 +256,8 @@ std::vector<Row> widened(const std::vector<Row>& rows, std::vector<std::string>&
   for (const Row& row : rows) times.insert(row.time);
   constexpr std::size_t most_values = std::size_t{1} << 28;
   expect_input(series.size() * M <= most_values / times.size(),
-               "{}: {} series at {} times; expected at most {} values", path, series.size() * M,
-               times.size(), most_values);
+               "{}: {} series at {} times; expected at most {} values; give a smaller file", path,
+               series.size() * M, times.size(), most_values);
   std::vector<std::string> all;
   for (auto& [name, first] : series) {
     first = all.size();
@@ -279,8 +280,8 @@ std::vector<Row> widened(const std::vector<Row>& rows, std::vector<std::string>&
   return sorted;
 }
 
-// Throws unless row i ≥ 1 is later than the one before, by the interval of the first two rows
-// unless rows may be missing.
+// Throws InputError unless row i ≥ 1 is later than the one before; OptionError of "series_column"
+// if both have one time, and of "gaps" if rows are missing between them but must not be.
 void check_interval(const std::vector<Row>& rows, std::size_t i, const std::string& path,
                     bool gaps) {
   const std::int64_t last = rows[i - 1].time, time = rows[i].time,
@@ -326,7 +327,8 @@ void fill(std::vector<Row>& rows, std::size_t column, bool interpolates) {
     rows[gap].values[column] = rows[*last].values[column];
 }
 
-// Replaces all missing values, which tables in long form can have without an empty cell.
+// Replaces all missing values, which tables in long form can have without an empty cell. Throws
+// OptionError of "missing" if these are refused, and of "columns" for a column without values.
 void fill_all(std::vector<Row>& rows, const SeriesTable& table, MissingValues missing) {
   for (std::size_t m = 0; m < table.names.size(); ++m) {
     const auto is_lacking = [&](const Row& row) { return std::isnan(row.values[m]); };
@@ -336,7 +338,8 @@ void fill_all(std::vector<Row>& rows, const SeriesTable& table, MissingValues mi
                   "{}: series {} has no value at {}; add the row", table.path,
                   shown(table.names[m]), time_text(first->time));
     expect_option(!std::ranges::all_of(rows, is_lacking), "columns",
-                  "{}: column {}: all cells are empty", table.path, shown(table.names[m]));
+                  "{}: column {}: all cells are empty; enter numbers, or leave the column out",
+                  table.path, shown(table.names[m]));
     fill(rows, m, missing == MissingValues::interpolate);
   }
 }
@@ -404,10 +407,11 @@ SeriesTable load_series(const std::string& path, const SeriesOptions& given) {
   std::vector<Row> rows;
   csv.file.for_each_row(
       [&](const FileLine& line) { rows.push_back(row_in(line, csv.names, columns, csv.options)); });
-  expect_input(rows.size() >= 2, "{}: the file has {} of numbers; expected at least 2", path,
-               counted(std::ssize(rows), "row"));
+  expect_input(rows.size() >= 2, "{}: the file has {} of numbers; expected at least 2; add rows",
+               path, counted(std::ssize(rows), "row"));
   if (columns.series) rows = widened(rows, table.names, path);
-  expect_input(rows.size() >= 2, "{}: all rows have one time; expected at least 2 times", path);
+  expect_input(rows.size() >= 2,
+               "{}: all rows have one time; expected at least 2 times; correct them", path);
   table.was_reversed = put_in_order(rows);
   for (std::size_t i = 1; i < rows.size(); ++i) check_interval(rows, i, path, csv.options.gaps);
   fill_all(rows, table, csv.options.missing);

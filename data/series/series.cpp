@@ -52,8 +52,8 @@ std::string row_text(const SeriesTable& table, std::int64_t row) {
 
 SeriesTable make_waves(const WaveOptions& options) {
   const std::int64_t M = options.series, rows = options.rows;
-  require(M >= 1 && rows >= 2, "make_waves: {} series of {} rows; expected at least 1 of each", M,
-          rows);
+  require(M >= 1 && rows >= 2,
+          "make_waves: {} series of {} rows; expected at least 1 series of 2 rows", M, rows);
   SeriesTable table{.path = "waves", .values = Array({rows, M})};
   const auto values = table.values.mutable_values<float>();
   for (std::int64_t m = 0; m < M; ++m) {
@@ -79,7 +79,8 @@ SeriesRanges split_by_months(const SeriesTable& table, const Months& months) {
   const auto row_after = [&](std::int64_t count) {
     const std::int64_t end = table.times.front() + count * month_s;
     expect_option(end <= table.times.back() + table.step_s(), "months",
-                  "{}: {} + {} + {} months of 30 days end at {}, but the file ends at {}",
+                  "{}: {} + {} + {} months of 30 days end at {}, but the file ends at {}; expected "
+                  "fewer months",
                   table.path, months.train, months.validation, months.test, time_text(end),
                   time_text(table.times.back()));
     return std::ranges::lower_bound(table.times, end) - table.times.begin();
@@ -91,7 +92,8 @@ SeriesRanges split_by_months(const SeriesTable& table, const Months& months) {
 }
 
 SeriesScale SeriesScale::of(const SeriesTable& table, const RowRange& rows) {
-  require(rows.begin < rows.end, "SeriesScale: rows [{}, {})", rows.begin, rows.end);
+  require(rows.begin < rows.end, "SeriesScale: rows [{}, {}); expected at least one row",
+          rows.begin, rows.end);
   const std::int64_t M = table.values.dim(1);
   const Array part = table.values.part(rows.begin * M, rows.end * M);
   const auto x = xtensor_view<float, 2>(part.reshaped({rows.end - rows.begin, M}));
@@ -118,10 +120,11 @@ SeriesDataset::SeriesDataset(Array values, const RowRange& rows, const Window& w
       window_(window),
       first_(std::max(rows.begin, window.context)),
       last_(rows.end - window.horizon) {
-  require(values_.rank() == 2 && rows.end <= values_.dim(0) && window.context >= 1 &&
-              window.horizon >= 1 && first_ <= last_,
-          "SeriesDataset: rows [{}, {}) of {} contain no window of {} + {} rows", rows.begin,
-          rows.end, to_string(values_.shape()), window.context, window.horizon);
+  require(
+      values_.rank() == 2 && rows.end <= values_.dim(0) && window.context >= 1 &&
+          window.horizon >= 1 && first_ <= last_,
+      "SeriesDataset: rows [{}, {}) of {} contain no window of {} + {} rows; expected at least one",
+      rows.begin, rows.end, to_string(values_.shape()), window.context, window.horizon);
 }
 
 void SeriesDataset::add_to(Checksum& sum) const { sum.add(values_); }

@@ -62,11 +62,13 @@ enum class ColumnKind {
   numbers,  // each cell is a number or without a value
   texts     // a cell is neither
 };
-// Returns the names of the columns of a kind, without those of times and series.
+// Returns the names of the columns of a kind, without those of times and series. Throws InputError
+// as detect_format() does.
 std::vector<std::string> columns_with(ColumnKind kind, const std::string& path,
                                       const SeriesOptions& options);
 
-// Returns the messages of all rows for which load_series() throws, one for each.
+// Returns the messages of all rows for which load_series() throws, one for each. Throws what
+// load_series() throws for the header.
 std::vector<std::string> find_problems(const std::string& path, const SeriesOptions& options);
 
 // Returns the time of a row, which may follow the table; without times "row 12", counted from 1.
@@ -78,7 +80,8 @@ struct WaveOptions {
   std::uint64_t seed = 0;
 };
 // Returns synthetic series, each the sum of three sine waves with seeded periods of 6 to 60 rows,
-// amplitudes and phases, and of normal noise. One row per hour.
+// amplitudes and phases, and of normal noise. One row per hour. Throws std::invalid_argument for
+// fewer than one series or two rows.
 SeriesTable make_waves(const WaveOptions& options);
 
 // Rows [begin, end) of a table.
@@ -88,7 +91,8 @@ struct RowRange {
 struct SeriesRanges {
   RowRange train, validation, test;
 };
-// Returns the first fractions of the rows for training and validation, and the rest for testing.
+// Returns the first fraction `train` of the rows for training, the next fraction `validation` for
+// validation, and the rest for testing.
 SeriesRanges split_by_fractions(const SeriesTable& table, double train, double validation);
 struct Months {
   std::int64_t train = 12, validation = 4, test = 4;
@@ -124,7 +128,7 @@ class SeriesDataset final : public Dataset {
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
   const SeriesDataset* series() const override { return this; }
-  // first row of the targets
+  // Returns the first row of the targets.
   std::int64_t target_row(std::int64_t example) const { return first_ + example; }
   std::int64_t end_row() const { return last_ + window_.horizon; }  // row after the last target
   const SeriesTable* table() const { return table_.get(); }         // may be null

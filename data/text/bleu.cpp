@@ -82,7 +82,7 @@ std::string_view without_trailing_space(std::string_view text) {
   std::size_t kept = 0;
   for (std::size_t offset = 0; offset < text.size();) {
     const CodePoint point = code_point_at(text, offset);
-    require(point.bytes > 0, "tokenize_13a: byte {} is not UTF-8", offset);
+    require(point.bytes > 0, "tokenize_13a: byte {} is not UTF-8; expected UTF-8 text", offset);
     offset += point.bytes;
     if (!splits_words(point.value)) kept = offset;
   }

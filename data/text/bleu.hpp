@@ -25,7 +25,7 @@ struct BleuScore {
 // Returns the corpus BLEU (Papineni et al. 2002) as sacreBLEU computes it by default (Post 2018),
 // signature nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp, or case:lc: one reference for each
 // hypothesis, in UTF-8, 4-grams, a brevity penalty, and zero counts smoothed by 1/2, 1/4, … of a
-// match.
+// match. Throws std::invalid_argument for different numbers of hypotheses and references.
 BleuScore corpus_bleu(std::span<const std::string> hypotheses,
                       std::span<const std::string> references, const BleuOptions& options = {});
 
@@ -34,7 +34,7 @@ std::string bleu_signature(const BleuOptions& options = {});
 
 // Returns the tokens of mteval-v13a, the tokenizer of that signature: resolves entities such as
 // &quot; and separates punctuation, but not periods and commas between digits, nor hyphens between
-// letters.
+// letters. Throws std::invalid_argument for text that is not UTF-8.
 std::vector<std::string> tokenize_13a(std::string_view line);
 
 }  // namespace tapestry

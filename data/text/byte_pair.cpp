@@ -115,8 +115,8 @@ void BytePairTokenizer::index_tokens() {
     require(token >= 0 && token < size(), "BytePairTokenizer: added token {}; expected 0 to {}",
             token, size() - 1);
     const std::string& name = model_.tokens[token];
-    require(names_.emplace(name, token).second, "BytePairTokenizer: added token {} occurs twice",
-            token);
+    require(names_.emplace(name, token).second,
+            "BytePairTokenizer: added token {} occurs twice; expected different names", token);
     if (normalized)
       found_prepared_.add(prepared(name, model_.pieces), token);
     else
@@ -125,10 +125,11 @@ void BytePairTokenizer::index_tokens() {
   }
   for (std::int32_t token = 0; token < size(); ++token) {
     require(is_added[token] || !model_.special[token],
-            "BytePairTokenizer: special token {} has no name", token);
+            "BytePairTokenizer: special token {} has no name; expected it among the added tokens",
+            token);
     if (is_added[token]) continue;
     require(texts_.emplace(model_.tokens[token], token).second,
-            "BytePairTokenizer: token {} occurs twice", token);
+            "BytePairTokenizer: token {} occurs twice; expected different bytes", token);
   }
   // A token that is found by its name may be the result of a merge, too.
   for (const auto& [token, normalized] : model_.added)
@@ -149,7 +150,9 @@ void BytePairTokenizer::index_merges() {
             "BytePairTokenizer: a merge of tokens {} and {}; expected tokens below {}", left, right,
             size());
     const std::int32_t result = text_token(model_.tokens[left] + model_.tokens[right]);
-    require(result >= 0, "BytePairTokenizer: tokens {} and {} merge to bytes that are not a token",
+    require(result >= 0,
+            "BytePairTokenizer: tokens {} and {} merge to bytes that are not a token; expected one "
+            "of these bytes",
             left, right);
     merges_.set(left, right, {rank++, result});
   }

@@ -58,6 +58,8 @@ struct EncodeOptions {
 // the bytes in GPT-2's order, then one token per merge with a new result.
 class BytePairTokenizer final : public Tokenizer {
  public:
+  // Throws std::invalid_argument if added tokens or merges refer to tokens that do not exist, or if
+  // two tokens are the same.
   explicit BytePairTokenizer(BytePairModel model);
 
   // Merges the most frequent pair of adjacent tokens until the vocabulary is full. Of equally
@@ -68,8 +70,9 @@ class BytePairTokenizer final : public Tokenizer {
   static BytePairTokenizer train(std::span<const std::string> texts,
                                  const BytePairOptions& options = {});
 
-  // Trains on files of plain text. Stores only their distinct pieces, in at most 256 MiB. A piece
-  // of more than 1 MiB counts as several.
+  // Trains on files of plain text. Stores only their distinct pieces. A piece of more than 1 MiB
+  // counts as several. Throws as train() and read_plain_text() do, and InputError for distinct
+  // pieces of more than 256 MiB.
   static BytePairTokenizer train_on_files(std::span<const std::string> paths,
                                           const BytePairOptions& options = {});
 
@@ -97,6 +100,7 @@ class BytePairTokenizer final : public Tokenizer {
   std::size_t last_cut(std::string_view text) const;
 
   // Returns the text of tokens, without special tokens. Bytes that are not UTF-8 become U+FFFD.
+  // Throws std::invalid_argument for a token outside [0, size()).
   std::string decode(std::span<const std::int32_t> tokens) const override;
   std::span<const std::int32_t> before_text() const override { return model_.before; }
   const BytePairTokenizer* byte_pairs() const override { return this; }

@@ -34,7 +34,8 @@ struct EncodedConversation {
 // with the end-of-text token if there is none.
 class ChatEncoder final {
  public:
-  // The tokenizer must outlive the encoder. Throws InputError if it lacks a token of the template.
+  // The tokenizer must outlive the encoder. Throws InputError if it lacks a token of the template,
+  // or if neither has a token that ends an answer.
   ChatEncoder(const BytePairTokenizer& tokenizer, ChatTemplate chat_template,
               std::optional<std::int32_t> end_of_text);
 
@@ -42,7 +43,8 @@ class ChatEncoder final {
   // InputError if the messages do not fit the template.
   EncodedConversation encode(const std::vector<Message>& messages) const;
 
-  // Returns the tokens of the messages and of the template before the next answer.
+  // Returns the tokens of the messages and of the template before the next answer. Throws
+  // InputError likewise.
   std::vector<std::int32_t> encode_question(const std::vector<Message>& messages) const;
 
   const ChatTemplate& chat_template() const { return template_; }

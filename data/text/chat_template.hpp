@@ -64,7 +64,8 @@ std::vector<std::string> special_names(const ChatTemplate& chat_template);
 std::string to_json(const ChatTemplate& chat_template);
 ChatTemplate chat_template_from_json(std::string_view json, const std::string& place);
 
-// Returns the conversation as one text, without tokens that a tokenizer adds.
+// Returns the conversation as one text, without tokens that a tokenizer adds. Throws InputError if
+// the messages do not fit the template.
 std::string written(const ChatTemplate& chat_template, const std::vector<Message>& messages);
 
 }  // namespace tapestry

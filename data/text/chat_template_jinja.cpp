@@ -159,7 +159,7 @@ std::string with_line_ends(std::string_view text) {
 }
 
 // Returns the text outside of tags, which is written unchanged, after the white-space control that
-// transformers uses (trim_blocks and lstrip_blocks).
+// transformers uses (trim_blocks and lstrip_blocks). Throws InputError for a tag without an end.
 std::string text_outside_tags(std::string_view jinja) {
   std::string outside;
   bool trims_after = false, drops_line_end = false;
@@ -232,7 +232,8 @@ Family llama3_family() {
           .system = header + "system" + end};
 }
 
-// Returns the system message of conversations without one; empty if there is none.
+// Returns the system message of conversations without one; empty if there is none. Throws
+// InputError for a message that is not a literal.
 std::string default_system(const std::string& text, const Family& family) {
   for (std::size_t at = text.find(family.system); at != std::string::npos;
        at = text.find(family.system, at + 1)) {

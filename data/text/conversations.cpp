@@ -54,8 +54,8 @@ class ConversationReader {
   Json parse(std::string_view line) const {
     expect(line.size() <= max_line_bytes, "{} bytes; expected at most {}", line.size(),
            max_line_bytes);
-    expect(json_depth(line) <= max_json_depth, "lists and objects are nested more than {} deep",
-           max_json_depth);
+    expect(json_depth(line) <= max_json_depth,
+           "lists and objects are nested more than {} deep; remove the line", max_json_depth);
     Json object;
     try {
       object = Json::parse(line).sort_keys();
@@ -101,7 +101,7 @@ class ConversationReader {
     expect(speaker.has_value(), "{}.role: found {}; expected \"system\", \"user\" or \"assistant\"",
            where, brief(role));
     expect(speaker != Speaker::system || messages_.empty(),
-           "{}: a system message must be the first", where);
+           "{}: a system message must be the first; move or remove it", where);
     const Json content = given.value("content", Json());
     expect(content.is_string(), "{}.content: found {}; expected a text", where, brief(content));
     messages_.push_back(

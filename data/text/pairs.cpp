@@ -126,7 +126,8 @@ Batch pair_batch(std::span<const TokenPair> pairs) {
   auto source = read.tokens.mutable_values<std::int32_t>().begin();
   auto padding = read.padding.mutable_values<std::int32_t>().begin();
   for (const TokenPair& pair : pairs) {
-    require(!pair.source.empty(), "pair_batch: the source of a pair is empty");
+    require(!pair.source.empty(),
+            "pair_batch: the source of a pair is empty; expected at least one token");
     std::ranges::copy(pair.source, source);
     std::fill_n(padding, pair.source.size(), 0);
     *input = bos_token;
@@ -147,7 +148,8 @@ PairDataset::PairDataset(std::vector<TokenPair> pairs, const PairOptions& option
   require(!pairs_.empty(), "PairDataset: no pairs; expected at least one");
   require(options.context >= 2, "PairDataset: context = {}; expected at least 2", options.context);
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    require(!pairs_[i].source.empty(), "PairDataset: the source of pair {} is empty", i);
+    require(!pairs_[i].source.empty(),
+            "PairDataset: the source of pair {} is empty; expected at least one token", i);
     const auto place = [&](const std::string& path) {
       return fmt::format("{}: line {}", path, i + 1);
     };

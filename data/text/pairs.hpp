@@ -58,8 +58,9 @@ struct LongestPair {
 // Returns a batch of B pairs of this length that has only padding and ignored targets.
 Batch padded_batch(std::int64_t B, const LongestPair& longest);
 
-// Returns the batch of at least one pair for an encoder–decoder model. All is int32, S is the
-// length of the longest source, and T that of the longest target plus 1:
+// Returns the batch of pairs for an encoder–decoder model. Throws std::invalid_argument without
+// pairs, and for an empty source. All is int32, S is the length of the longest source, and T that
+// of the longest target plus 1:
 //   SourceTokens    (B, S)  the sources, then pad_token; the padding; the references
 //   inputs          (B, T)  bos_token and the target, then pad_token
 //   targets         (B, T)  the target and eos_token, then ignored_target

@@ -41,7 +41,8 @@ class Scanner final {
     }
     const auto byte = static_cast<unsigned char>(text_[offset]);
     const CodePoint point = byte < 0x80 ? CodePoint{byte, 1} : code_point_at(text_, offset);
-    require(point.bytes > 0, "byte_level_pieces: byte {} is not UTF-8", offset);
+    require(point.bytes > 0, "byte_level_pieces: byte {} is not UTF-8; expected UTF-8 text",
+            offset);
     const CharacterKind kind = kind_of(point.value);
     const bool stands_apart = pattern_ == PiecePattern::smollm2 && kind == CharacterKind::number;
     if (stands_apart && offset > 0) return {};

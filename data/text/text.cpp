@@ -29,11 +29,14 @@ CharVocabulary::CharVocabulary(std::vector<std::string> symbols) : symbols_(std:
     const std::string& symbol = symbols_[i];
     const CodePoint point = symbol.empty() ? CodePoint{0, 0} : code_point_at(symbol, 0);
     expect_input(point.bytes > 0 && point.bytes == std::ssize(symbol),
-                 "vocabulary: symbol {} is not one UTF-8 character; the list is damaged", i);
+                 "vocabulary: symbol {} is not one UTF-8 character; the list is damaged, copy or "
+                 "create it again",
+                 i);
     if (point.value >= tokens_.size()) tokens_.resize(point.value + 1, -1);
-    expect_input(tokens_[point.value] < 0,
-                 "vocabulary: symbols {} and {} are the same; the list is damaged", i,
-                 tokens_[point.value]);
+    expect_input(
+        tokens_[point.value] < 0,
+        "vocabulary: symbols {} and {} are the same; the list is damaged, copy or create it again",
+        i, tokens_[point.value]);
     tokens_[point.value] = static_cast<std::int32_t>(i);
   }
 }
@@ -42,7 +45,8 @@ CharVocabulary CharVocabulary::of_text(std::string_view text) {
   std::vector<std::string_view> seen;  // indexed by code point
   for (std::size_t offset = 0; offset < text.size();) {
     const CodePoint point = code_point_at(text, offset);
-    require(point.bytes > 0, "CharVocabulary::of_text: byte {} is not UTF-8", offset);
+    require(point.bytes > 0, "CharVocabulary::of_text: byte {} is not UTF-8; expected UTF-8 text",
+            offset);
     const auto bytes = point.bytes;
     if (point.value >= seen.size()) seen.resize(point.value + 1);
     seen[point.value] = text.substr(offset, bytes);
@@ -137,18 +141,20 @@ std::optional<CharVocabulary> vocabulary_of_characters(std::string_view json,
   const Json model = root.is_object() ? root.value("model", Json()) : Json();
   if (!model.is_object() || model.value("type", Json()) != model_type) return std::nullopt;
   const Json vocabulary = model.value("vocab", Json());
-  expect_input(vocabulary.is_object(), "{}: the vocab of its model: expected an object", path);
+  expect_input(vocabulary.is_object(),
+               "{}: the vocab of its model: expected an object; copy or create the file again",
+               path);
   std::optional<CharVocabulary> characters;
   try {
     characters.emplace(symbols_of(vocabulary));
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: {}", path, error.what()));
   }
-  expect_input(characters->size() > 0 && Json::parse(character_tokenizer_json(*characters)) == root,
-               "{}: the WordLevel model has tokens of several characters; expected byte-level BPE, "
-               "or single characters as "
-               "tapestry export writes them",
-               path);
+  expect_input(
+      characters->size() > 0 && Json::parse(character_tokenizer_json(*characters)) == root,
+      "{}: the WordLevel model has tokens of several characters; expected single characters, as "
+      "tapestry export writes them, or byte-level BPE; give another tokenizer.json",
+      path);
   return characters;
 }
 

@@ -20,7 +20,8 @@ class CharVocabulary final : public Tokenizer {
   // Throws InputError unless each symbol is one character and occurs once. Keeps the order.
   explicit CharVocabulary(std::vector<std::string> symbols);
 
-  // Returns the vocabulary of the distinct characters of a UTF-8 text, sorted by code point.
+  // Returns the vocabulary of the distinct characters of a text, sorted by code point. Throws
+  // std::invalid_argument for a text that is not UTF-8.
   static CharVocabulary of_text(std::string_view text);
 
   std::int64_t size() const override { return std::ssize(symbols_); }
@@ -78,8 +79,8 @@ struct CutTexts {
 };
 CutTexts cut_texts(std::vector<Text> texts, std::int64_t byte);
 
-// Reads a text of any size in parts, as read_text_parts() does. Throws InputError as load_text()
-// does.
+// Reads a text of any size in parts, as read_text_parts() does. Throws InputError for several *.txt
+// files in a folder, and for a file that is empty or not UTF-8.
 void read_plain_text(const std::string& path,
                      const std::function<void(std::string_view part)>& take);
 

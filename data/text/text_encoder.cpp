@@ -45,7 +45,7 @@ TextEncoder::TextEncoder(const BytePairTokenizer& tokenizer, TextEncoderOptions 
           "TextEncoder: documents {} with a separator of {} bytes; expected a separator only for "
           "separated documents",
           static_cast<int>(options_.documents), options_.separator.size());
-  require(options_.part_bytes >= 8, "TextEncoder: part size {}; expected at least 1",
+  require(options_.part_bytes >= 8, "TextEncoder: part size {}; expected at least 8",
           options_.part_bytes);
 }
 
@@ -70,7 +70,8 @@ void TextEncoder::pause_text() {
   finish();
 }
 
-// Returns how many bytes of a document are its next part; 0 if there is too little text to decide.
+// Returns the number of bytes of the next part of a document; 0 if there is too little text to
+// decide.
 std::size_t TextEncoder::cut_of(std::string_view text) const {
   const std::size_t part = options_.part_bytes, most = most_parts_uncut * part;
   if (text.size() < part) return 0;
@@ -82,7 +83,7 @@ std::size_t TextEncoder::cut_of(std::string_view text) const {
   return whole_characters(text, most);
 }
 
-// Pushes all complete parts, and returns the rest. A separator may begin at the end of the text.
+// Pushes all complete parts, and returns the remaining text. A separator may begin at its end.
 std::string_view TextEncoder::without_parts(std::string_view text) {
   const std::size_t kept = std::max<std::size_t>(options_.separator.size(), 1) - 1;
   while (text.size() > kept) {

@@ -258,7 +258,8 @@ const TokenShards::Shard& TokenShards::shard_of(std::int64_t token) const {
 }
 
 void TokenShards::read(std::int64_t begin, std::span<std::int32_t> into) const {
-  require(0 <= begin && begin + std::ssize(into) <= size(), "TokenShards: [{}, {}) of {}", begin,
+  require(0 <= begin && begin + std::ssize(into) <= size(),
+          "TokenShards: [{}, {}) of {} tokens; expected a range within them", begin,
           begin + std::ssize(into), size());
   while (!into.empty()) {
     const Shard& shard = shard_of(begin);
@@ -271,7 +272,8 @@ void TokenShards::read(std::int64_t begin, std::span<std::int32_t> into) const {
   }
 }
 
-// Opens the file each time, because there may be more shards than a process may have open files.
+// Reads tokens of a shard. Opens the file each time, because there may be more shards than a
+// process may have open files. Throws InputError if the file has changed.
 void TokenShards::read(const Shard& shard, std::int64_t begin, std::span<std::int32_t> into) {
   const ShardFile file(shard.path);
   std::array<char, ShardHeader::size> bytes{};

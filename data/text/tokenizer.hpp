@@ -69,8 +69,9 @@ class TokensInMemory final : public TokenStream {
 
  private:
   std::span<const std::int32_t> range(std::int64_t begin, std::int64_t end) const {
-    require(0 <= begin && begin <= end && end <= size(), "TokensInMemory: [{}, {}) of {}", begin,
-            end, size());
+    require(0 <= begin && begin <= end && end <= size(),
+            "TokensInMemory: [{}, {}) of {} tokens; expected a range within them", begin, end,
+            size());
     return std::span(tokens_).subspan(begin, end - begin);
   }
 

@@ -53,7 +53,7 @@ std::string lower_case(std::string_view text) {
   lower.reserve(text.size());
   for (std::size_t offset = 0; offset < text.size();) {
     const CodePoint point = code_point_at(text, offset);
-    require(point.bytes > 0, "lower_case: byte {} is not UTF-8", offset);
+    require(point.bytes > 0, "lower_case: byte {} is not UTF-8; expected UTF-8 text", offset);
     offset += point.bytes;
     const bool dotted = point.value == capital_i_with_dot;
     append_utf8(lower, dotted ? U'i' : lower_case(point.value));
@@ -202,7 +202,7 @@ void compose(std::vector<char32_t>& parts) {
 
 CodePoint checked_at(std::string_view text, std::size_t offset) {
   const CodePoint point = code_point_at(text, offset);
-  require(point.bytes > 0, "composed: byte {} is not UTF-8", offset);
+  require(point.bytes > 0, "composed: byte {} is not UTF-8; expected UTF-8 text", offset);
   return point;
 }
 

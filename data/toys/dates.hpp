@@ -56,8 +56,8 @@ class DateDataset final : public Dataset {
 using Date = std::chrono::year_month_day;
 
 inline constexpr std::int64_t num_date_formats = 24;
-// Returns the date in one of the formats; empty if the format has two digits for the year, which do
-// not determine this year.
+// Returns the date in the format of this number, below num_date_formats; empty if the format has
+// two digits for the year, which do not determine this year.
 std::string write_date(const Date& date, std::int64_t format);
 
 // Returns the date as in "1998-03-03".

@@ -110,7 +110,8 @@ std::int64_t Recall::find_answer(std::span<const std::int32_t> symbols) const {
 
 std::int64_t Recall::answer_position(std::span<const std::int32_t> symbols) const {
   const std::int64_t position = find_answer(symbols);
-  require(position >= 0, "Recall: no item answers the question '{}'", text(symbols));
+  require(position >= 0, "Recall: no item answers the question '{}'; expected one with its key",
+          text(symbols));
   return position;
 }
 

@@ -249,7 +249,7 @@ TEST_CASE("ChatEncoder: what does not suit the tokenizer or the template is refu
   const ChatTemplate exchange = read_chat_template("Q: {user}\nA: {assistant}\n");
   CHECK(said([&] { ChatEncoder(tokenizer, exchange, std::nullopt); }) ==
         "no token ends an answer: neither the chat template nor the tokenizer has an end-of-text "
-        "token");
+        "token; use another template");
   const ChatEncoder encoder(tokenizer, exchange, 0);
   CHECK(said([&] { encoder.encode(talk); }) ==
         "the chat template has no {system} for the system message; leave the message out");

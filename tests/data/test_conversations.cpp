@@ -100,14 +100,14 @@ TEST_CASE("load_conversations: what is wrong is said in a line that names the fi
   CHECK(
       said(
           R"({"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]})") ==
-      "line 1: messages[1]: a system message must be the first");
+      "line 1: messages[1]: a system message must be the first; move or remove it");
   CHECK(said(R"({"messages": [{"role": "user", "content": "a"}]})") ==
         R"(line 1: there is no message of the assistant; expected one whose role is "assistant")");
   CHECK(said(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0.5}]})") ==
         "line 1: messages[0].weight: found 0.5; expected 0 or 1");
   CHECK(said("\xff\n").find("UTF-8") != std::string::npos);
   const std::string deep(40, '[');
-  CHECK(said(deep) == "line 1: lists and objects are nested more than 32 deep");
+  CHECK(said(deep) == "line 1: lists and objects are nested more than 32 deep; remove the line");
   CHECK(said("\"" + std::string(17 << 20, 'x') + "\"") ==
         fmt::format("line 1: {} bytes; expected at most 16777216", (17 << 20) + 2));
 }
