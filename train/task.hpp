@@ -227,13 +227,15 @@ const std::vector<MetricInfo>& common_metrics();
 
 // Returns the config with the keys of its task, for a path or the name of a shipped config, and
 // with what the task detects in the data. Its bases follow it, with `beneath`, if given, as the
-// last.
+// last. Throws InputError if there is no such config, and for an invalid one.
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
                    const std::optional<ConfigDocument>& beneath = {});
-// Returns the config of a text, which can be based only on shipped configs.
+// Returns the config of a text, which can be based only on shipped configs. Throws InputError for
+// an invalid one.
 Config parse_config(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides);
-// Returns the config of a text of Config::toml(), as stored in checkpoints.
+// Returns the config of a text of Config::toml(), as stored in checkpoints. Throws InputError for
+// an invalid one.
 Config resolved_config(const ConfigDocument& document, const std::vector<std::string>& overrides);
 Config resolved_config(const std::string& text, const std::string& source,
                        const std::vector<std::string>& overrides);

@@ -12,11 +12,11 @@ namespace tapestry {
 int run_command_line(int argc, char** argv);
 
 // A parsed command line: a command with its arguments, or a text to print (help or the version).
-// Throws InputError.
 struct CommandLine {
   std::unique_ptr<Command> command{};
   std::string text{};
 };
+// Throws InputError for an unknown command or option, and for an invalid value.
 CommandLine parse_command_line(int argc, char** argv);
 
 // An option or argument of a command, for the manual page.

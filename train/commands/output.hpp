@@ -15,10 +15,10 @@ namespace tapestry {
 void write_bytes(const std::string& path, const std::string& bytes);
 
 // Writes the file `out` if its name ends in .png or .svg, otherwise both `out`.png and `out`.svg. A
-// grid of pictures is written only as PNG, to `out`.
+// grid of pictures is written only as PNG, to `out`. Throws as render() and write_bytes() do.
 void write_figure(const std::string& out, const Figure& figure);
 
-// Writes a figure, and its values as .csv.
+// Writes a figure, and its values as .csv. Throws likewise.
 void write_table_and_figure(const std::string& out, const std::string& csv, const Figure& figure);
 
 // Throws InputError if the name of --out is that of a picture, for a command that writes text.
@@ -35,7 +35,8 @@ std::string in_run(const std::string& run, const std::string& name, const Figure
 void show_as_it_comes(const std::function<void(const TextSink& write)>& stream);
 
 // Writes `converted` of each line of a file, plain or gzip, and its number from 1, as a line: to
-// the file `out`, or to the standard output if `out` is empty.
+// the file `out`, or to the standard output if `out` is empty. Throws InputError as read_text()
+// does, and as write_bytes() does.
 void write_each_line(
     const std::string& file, const std::string& out,
     const std::function<std::string(std::string_view line, int number)>& converted);

@@ -12,7 +12,7 @@ struct Placement {
   std::string summary{};  // one line to print, with options of mpirun that use more cores
 };
 
-// Returns the placement of this rank. Collective.
+// Returns the placement of this rank. Starts no thread. Collective.
 Placement place_threads(Ranks& ranks);
 
 }  // namespace tapestry

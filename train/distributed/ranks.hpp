@@ -111,7 +111,8 @@ class Ranks final {
   void receive(int from, int tag, std::span<std::byte> bytes, Done done);
 
   // Waits until `ready`, which is called on the messages' thread, returns true. `missing` returns
-  // the ranks that have not sent what is expected.
+  // the ranks that have not sent what is expected. Throws the exception of a function that failed
+  // on that thread.
   void wait(const std::function<bool()>& ready, const std::string& what,
             std::function<std::vector<int>()> missing);
 

@@ -15,7 +15,8 @@ struct TranslateOptions {
 };
 
 // Returns the most probable target that beam search finds for each row of source (B, S), without
-// begin and end. Keys and values are cached. `padding` is that of EncoderDecoder::encode.
+// begin and end. Keys and values are cached. `padding` is that of EncoderDecoder::encode. Throws
+// std::invalid_argument for fewer than one beam.
 std::vector<std::vector<std::int32_t>> translate(const EncoderDecoder& model, const Array& source,
                                                  const Array& padding,
                                                  const TranslateOptions& options = {});

@@ -59,6 +59,7 @@ class DecodingState final {
   DecodingState(const RecurrentNetwork& model);
 
   // Appends a row for each prompt. Returns the logits (V), float32, of the token that follows each.
+  // Throws std::invalid_argument for an empty prompt.
   std::vector<Array> begin(const std::vector<std::vector<std::int32_t>>& prompts);
   // Appends tokens (B, T), int32, to the texts. Returns the logits (V), float32, of the token that
   // follows in each row. With up to 16 rows, the logits of a row have the same bits as without the
@@ -109,7 +110,7 @@ std::vector<std::vector<std::int32_t>> generate(DecodingState state, std::vector
                                                 const SamplingOptions& options,
                                                 const KeepsGoing& continues = {});
 
-// Returns `tokens` tokens generated after one prompt.
+// Returns `tokens` tokens generated after one prompt. Throws std::invalid_argument if it is empty.
 std::vector<std::int32_t> generate(DecodingState state, const std::vector<std::int32_t>& prompt,
                                    std::int64_t tokens, const SamplingOptions& options,
                                    const Random& random);

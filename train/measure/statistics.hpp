@@ -35,7 +35,7 @@ Confidence confidence_of(const Estimate& estimate);
 Confidence welch_difference(const Estimate& first, const Estimate& other);
 
 // Returns the interval for at least two pairs, such as runs with equal seeds: other[i] belongs to
-// first[i].
+// first[i]. Throws std::invalid_argument for fewer, and for different numbers of values.
 Confidence paired_difference(std::span<const double> first, std::span<const double> other);
 
 // Returns the t for which |T| <= t with this probability; T has Student's distribution with

@@ -15,7 +15,8 @@ struct PrincipalComponents {
   Array factor;                   // (Z, Z), axes · standard deviation: ε · factor ~ N(0, Σ)
 };
 
-// Returns the components of x (N, Z), floating, N >= 1. The largest entry of each axis is positive.
+// Returns the components of x (N, Z), floating. The largest entry of each axis is positive. Throws
+// std::invalid_argument for another rank and for N = 0, and as linear_algebra() does.
 PrincipalComponents principal_components(const Array& x);
 
 // Returns x minus the mean along the first `count` axes: (N, Z) -> (N, count) float32.

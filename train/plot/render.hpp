@@ -22,8 +22,8 @@ std::vector<Format> formats_of(const Figure& figure);
 // std::runtime_error if gnuplot, which draws all but pictures, is missing or fails.
 std::string render(const Figure& figure, Format format);
 
-// Returns the bytes of a gray PNG: each image enlarged to 2H × 2W pixels, a dark pixel between
-// them, values clamped to [0, 1].
+// Returns the bytes of a PNG: each image enlarged to 2H × 2W pixels, a dark pixel between them,
+// values clamped to [0, 1]. Throws std::runtime_error if libpng cannot write it.
 std::string to_png(const PictureGrid& grid);
 
 }  // namespace tapestry

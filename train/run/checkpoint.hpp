@@ -79,7 +79,8 @@ std::string metadata_checksum(std::map<std::string, std::string> metadata);
 // Returns the checksum of a tensor. Throws InputError if it differs from the recorded one.
 std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& entry);
 
-// Returns the recorded checksums of the parameters, without those of the optimizer's arrays.
+// Returns the recorded checksums of the parameters, without those of the optimizer's arrays. Throws
+// InputError if one is missing.
 Checksums parameter_checksums(const Checkpoint& checkpoint);
 
 std::int64_t count_parameters(const Checkpoint& checkpoint);  // number of parameters of the model

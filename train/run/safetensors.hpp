@@ -29,7 +29,7 @@ using WriteParts = std::function<void(const std::vector<std::string_view>& parts
 void write_safetensors(const WriteParts& write, const Safetensors& file,
                        StoredFloats stored = StoredFloats::as_they_are);
 
-// Writes a file with write_file_atomically().
+// Writes a file with write_file_atomically(). Throws FileError if that fails.
 void write_safetensors(const std::string& path, const Safetensors& file,
                        StoredFloats stored = StoredFloats::as_they_are);
 
@@ -55,7 +55,8 @@ class SafetensorsReader final {
   // Returns a tensor: F32, F64 and I32 unchanged, F16 and BF16 as float32, which is exact. Throws
   // InputError for other dtypes.
   Array read(const SafetensorsEntry& entry);
-  // Reads into an array of the tensor's shape and of dtype_of(entry).
+  // Reads into an array of the tensor's shape and of dtype_of(entry). Throws InputError likewise,
+  // and if the file was cut short.
   void read(const SafetensorsEntry& entry, Array& into);
   DType dtype_of(const SafetensorsEntry& entry) const;
 

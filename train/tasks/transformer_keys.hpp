@@ -168,9 +168,10 @@ inline const Key<std::int64_t> decoder_layers{"model.decoder_layers",
 
 }  // namespace key
 
-std::vector<KeyInfo> block_keys();        // number of layers, their blocks, and positions
-std::vector<KeyInfo> transformer_keys();  // block_keys(), kinds of attention and tied_embeddings
-// transformer_keys(), shapes of heads and kinds of rotation
+std::vector<KeyInfo> block_keys();  // returns the number of layers, their blocks, and positions
+std::vector<KeyInfo>
+transformer_keys();  // returns block_keys(), kinds of attention and tied_embeddings
+// Returns transformer_keys(), and those of the shapes of heads and the kinds of rotation.
 std::vector<KeyInfo> decoder_only_keys();
 
 // Return the options of these keys. Throw InputError if the number of heads does not fit the width
@@ -184,7 +185,7 @@ TransformerOptions transformer_options(const Config& config, std::int64_t vocabu
 EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t vocabulary,
                                               std::int64_t context);
 
-std::vector<KeyInfo> recurrent_keys();  // keys that a recurrent network has as well
+std::vector<KeyInfo> recurrent_keys();  // returns the keys that a recurrent network has as well
 RecurrentNetworkOptions recurrent_options(const Config& config, std::int64_t vocabulary);
 
 }  // namespace tapestry

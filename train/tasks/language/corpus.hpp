@@ -109,7 +109,8 @@ const BytePairTokenizer& byte_pairs_of(const Corpus& corpus);
 // Sets the chat template, which a checkpoint stores.
 void set_template(Corpus& corpus, const ChatTemplate& chat_template);
 
-// Returns the tokenizer that data.tokenizer names, or trains one on the texts.
+// Returns the tokenizer that data.tokenizer names, or trains one on the texts. Throws InputError as
+// BytePairTokenizer::load() and train() do.
 BytePairTokenizer chosen_tokenizer(const Config& config, std::span<const std::string> texts,
                                    const std::vector<std::string>& special = {"<|endoftext|>"});
 
@@ -119,7 +120,8 @@ const std::string& text_path(const Config& config);
 // Returns how many of n are used for training: all but the fraction data.validation_fraction.
 std::int64_t training_share(const Config& config, std::int64_t n);
 
-// Return the corpus with data. `known` has the tokenizer of a trained model, or none.
+// Return the corpus with data. `known` has the tokenizer of a trained model, or none. Throw
+// InputError as read_corpus() does.
 Corpus read_text_corpus(const Config& config, Corpus known);
 // Returns a corpus for a plan, with a text of the size that assumed_text names.
 Corpus assume_text(const Config& config, Corpus known);

@@ -27,7 +27,8 @@ std::string carried_jinja(const std::map<std::string, std::string>& metadata);
 // conversations, or if this is the template of the published tokenizer whose files it stores.
 std::optional<std::string> trained_jinja(const LanguageModel& task);
 
-// Returns the template of the files beside a tokenizer.json, if there is one.
+// Returns the template of the files beside a tokenizer.json, if there is one. Throws InputError as
+// kept_chat_template does.
 std::optional<ChatTemplate> chat_template_beside(const std::string& tokenizer_path);
 
 }  // namespace tapestry

@@ -125,7 +125,7 @@ void detect_series(Config& config);
 SeriesTable recognize_series(Recognized& found, const std::string& path);
 
 // Return the scale and the names of the series that a model was trained on, from a checkpoint's
-// metadata.
+// metadata. Throw std::invalid_argument if they are missing.
 SeriesScale kept_scale(const std::map<std::string, std::string>& trained);
 std::vector<std::string> kept_names(const std::map<std::string, std::string>& trained);
 

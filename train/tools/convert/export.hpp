@@ -25,7 +25,8 @@ std::string export_published(const TrainedModel& trained, const std::string& fol
 // as well, or if it has no published architecture.
 void export_adapter(const TrainedModel& trained, const std::string& folder, StoredFloats stored);
 
-// Writes only the weights of any model, with our names, into a new file.
+// Writes only the weights of any model, with our names, into a new file. Throws InputError if the
+// file exists already.
 void export_weights(const TrainedModel& trained, const std::string& path, StoredFloats stored);
 
 struct GgufExport {

@@ -32,7 +32,7 @@ std::int64_t gguf_bytes(GgufType type, std::int64_t numbers);
 // for float16, or in q8_0 for 127 times the largest float16.
 std::string gguf_stored(std::span<const float> numbers, GgufType type);
 
-// Converts bytes to float32; `into` must have as many elements as the bytes.
+// Converts stored numbers to float32: `bytes` are gguf_bytes() of as many numbers as `numbers` has.
 void read_gguf_numbers(std::string_view bytes, GgufType type, std::span<float> numbers);
 
 struct GgufField {
@@ -75,7 +75,7 @@ inline std::uint64_t gguf_aligned(std::uint64_t offset, std::uint64_t alignment 
 
 // Writes a file with stream_file_atomically(). `values` is called for each tensor in order and
 // returns float32 of its shape. Throws InputError that names the tensor if its type cannot hold its
-// numbers.
+// numbers, and FileError if the file cannot be written.
 void write_gguf(const std::string& path, const std::vector<GgufField>& fields,
                 const std::vector<GgufTensor>& tensors,
                 const std::function<Array(std::size_t tensor)>& values);

@@ -29,7 +29,8 @@ struct Comparison {
       const;  // the same for outputs that depend only on the position in an example
 };
 
-// Returns the operands of the first op of a loss in a pass over the examples.
+// Returns the operands of the first op of a loss in a pass over the examples; Kind::unknown without
+// such an op.
 Comparison compare_outputs(Task& task, const Config& config, const Examples& examples);
 
 // An observer that keeps the output of each op of a forward pass.

@@ -81,7 +81,7 @@ struct ThroughputOptions {
 };
 
 // Trains a few steps, evaluates a few batches, and discards the results. If one step exceeds
-// `seconds`, measures only this step.
+// `seconds`, measures only this step. Throws as the training does.
 Throughput measure_throughput(const Config& config, const ThroughputOptions& options);
 
 // The maximum work of a training: every evaluation improves the model, which is then saved.
