@@ -216,16 +216,16 @@ void AttentionCache::count(std::int64_t tokens) {
 const AttentionCache::KeysAndValues& AttentionCache::keys_and_values() const {
   const auto* kept = std::get_if<KeysAndValues>(&kept_);
   require(kept != nullptr,
-          "multi-head attention: the cache contains sums; expected the keys and values of softmax "
+          "multi-head attention: the cache contains sums; expected keys and values of softmax "
           "attention");
   return *kept;
 }
 
 LinearAttentionState& AttentionCache::sums() {
   auto* kept = std::get_if<LinearAttentionState>(&kept_);
-  require(kept != nullptr,
-          "multi-head attention: the cache contains keys and values; expected the sums of random "
-          "features");
+  require(
+      kept != nullptr,
+      "multi-head attention: the cache contains keys and values; expected sums of random features");
   return *kept;
 }
 

@@ -438,7 +438,8 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
        "SentencePiece is not supported), found \"llama\"");
   says(TinyLlama().set("tokenizer.ggml.tokens", std::vector<std::string>{"a", "bc", "d"}),
        "tokenizer.ggml.tokens: vocabulary: symbol 1 is not one UTF-8 character; the list is "
-       "damaged; expected single characters, as Tapestry writes them");
+       "damaged, copy or create it again; expected single characters, as Tapestry writes them; use "
+       "another file");
   says(TinyLlama().set("tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 1}),
        "tokenizer.ggml.token_type: expected 3 numbers, one for each token, found [1,1]");
   says(TinyLlama().set("tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 9, 1}),
