@@ -72,7 +72,8 @@ WritingOptions writing_options(const GenerationOptions& options) {
           .stops = options.stop};
 }
 
-// Loads a model without its data. Throws InputError if Model has no methods for its task.
+// Loads a model without its data. Throws InputError if Model has no methods for its task, and as
+// load_trained() does.
 TrainedModel load_usable(const std::string& run) {
   const Checkpoint checkpoint = load_trained_metadata(run);
   const Config config = config_of(checkpoint);

@@ -157,7 +157,8 @@ class Inspector {
   template <class OwnTask>
   static OwnTask& own(Task& task) {
     auto* own = task_as<OwnTask>(task);
-    require(own != nullptr, "inspect: the task is not of the class that its spec makes");
+    require(own != nullptr,
+            "inspect: the task is not of the class that its spec makes; correct the spec");
     return *own;
   }
 
@@ -183,12 +184,16 @@ struct TaskSpec {
   std::vector<Recognized> (*recognize)(const std::string& path) = nullptr;
   // Metrics of this task, in addition to those of every training.
   std::vector<MetricInfo> metrics{};
-  Inspector<Sample> samples{"this run's model has no samples to show"};
+  Inspector<Sample> samples{"this run's model has no samples to show; use a run of another task"};
   Inspector<ChatSession> chat{"this run's model generates no text; chat needs a language model"};
-  Inspector<TokenDecoder> token_decoder{"this run's inputs are not tokens of a text"};
-  Inspector<AttentionMaps> attention{"this run's model has no attention to draw"};
-  Inspector<LatentCodes> latent_codes{"this run's model has no latent space to draw"};
-  Inspector<ReportPanels> panels{"this run's model has nothing more to show"};
+  Inspector<TokenDecoder> token_decoder{
+      "this run's inputs are not tokens of a text; use a run of a language model"};
+  Inspector<AttentionMaps> attention{
+      "this run's model has no attention to draw; use a run of a transformer"};
+  Inspector<LatentCodes> latent_codes{
+      "this run's model has no latent space to draw; use a run of an autoencoder"};
+  Inspector<ReportPanels> panels{
+      "this run's model has nothing more to show; use a run of another task"};
   Inspector<onnx::Models> onnx{
       "this run's model cannot be exported to ONNX; --format safetensors exports the weights of "
       "any "

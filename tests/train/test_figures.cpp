@@ -93,7 +93,7 @@ TEST_CASE_FIXTURE(RunFixture,
 TEST_CASE("bug: an empty picture was called a success") {
   const InsteadOf gnuplot("gnuplot", "exit 0\n");
   CHECK_THROWS_WITH(render(LineCharts{{{"a", {{"b", 0, {1, 2}}}}}, "c"}, Format::svg),
-                    "gnuplot could not draw the picture");
+                    "gnuplot could not draw the picture; check its installation");
 }
 
 TEST_CASE_FIXTURE(RunFixture, "bug: a table was written beside a picture that could not be drawn") {

@@ -187,10 +187,14 @@ TEST_CASE_FIXTURE(TemporaryFolder,
     return message;
   };
   CHECK(refusal(GgufType::f16, 65520) ==
-        "tensor x, as F16: 65520 is too large for float16, which goes up to 65504");
+        "tensor x, as F16: 65520 is too large for float16, which goes up to 65504; export with "
+        "--dtype float32");
   CHECK(refusal(GgufType::q8_0, 1e7F) ==
-        "tensor x, as Q8_0: 78740.16 is too large for float16, which goes up to 65504");
-  CHECK(refusal(GgufType::f32, NAN) == "tensor x, as F32: holds numbers that are not finite");
+        "tensor x, as Q8_0: 78740.16 is too large for float16, which goes up to 65504; export with "
+        "--dtype float32");
+  CHECK(refusal(GgufType::f32, NAN) ==
+        "tensor x, as F32: holds numbers that are not finite; expected finite ones, use another "
+        "checkpoint");
 }
 
 TEST_CASE("gguf: damaged heads are refused by byte, field or tensor") {

@@ -358,7 +358,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: export by the command line, and what i
   const TrainedModel two = untrained("task = \"vae\"\n", small("vae"));
   CHECK(message_of([&] { export_onnx(two, path("vae.onnx")); }) ==
         "--out " + path("vae.onnx") +
-            ": expected the name of a new folder, for encoder.onnx and decoder.onnx");
+            ": expected the name of a new folder, for encoder.onnx and decoder.onnx; leave out the "
+            "ending");
   CHECK_FALSE(has("vae.onnx"));
   check_says(message_of([&] { export_onnx(two, run); }), {"already exists", "a new folder"});
 }

@@ -69,7 +69,8 @@ class ShowAttention final : public Command {
 
   std::vector<HeatMap> row_of(const AttentionMap& attention) const {
     const std::int64_t H = attention.weights.dim(0);
-    expect_input(head_ < H, "--head {}: {} has heads 0 to {}", head_, attention.path, H - 1);
+    expect_input(head_ < H, "--head {}: {} has heads 0 to {}; give one of these", head_,
+                 attention.path, H - 1);
     std::vector<HeatMap> row;
     if (!attention.image.empty()) row.push_back({.title = "the image", .values = attention.image});
     for (std::int64_t head = 0; head < H; ++head)

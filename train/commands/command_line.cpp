@@ -36,7 +36,8 @@ int run_command_line(int argc, char** argv) {
     print_lines(typed.text);
     const int status = typed.command ? typed.command->run() : 0;
     if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && !is_reader_gone())
-      throw std::runtime_error("cannot write to the standard output");
+      throw std::runtime_error(
+          "cannot write to the standard output; check the disk, or the program that reads it");
     return status;
   } catch (const InputError& error) {
     return failed(error.what(), wrong_input_status);

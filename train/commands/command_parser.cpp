@@ -203,7 +203,8 @@ void expect_command(const CLI::App& app, std::span<char*> words, const std::stri
   const std::string first = words.empty() ? "" : words.front();
   expect_input(!first.empty(), "COMMAND is required; expected one of {}", fmt::join(names, ", "));
   if (first.starts_with('-')) {
-    expect_input(app.get_option_no_throw(first) != nullptr, "unknown option {}{}", first,
+    expect_input(app.get_option_no_throw(first) != nullptr,
+                 "unknown option {}{} (expected COMMAND, --help or --version)", first,
                  did_you_mean(first, {"--help", "--version"}));
     return;
   }

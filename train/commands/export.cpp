@@ -112,7 +112,8 @@ class Export final : public Command {
                  format->dtypes.size() > 1 ? "one of " : "", fmt::join(format->dtypes, ", "),
                  format->name);
     expect_input(!merges_ || !format->keeps_adapters,
-                 "--merge: cannot be combined with --format {}, which writes only adapters",
+                 "--merge: cannot be combined with --format {}, which writes only adapters; leave "
+                 "out --merge",
                  format->name);
     expect_input(!out_.empty(), "--out is required: the {} to write", format->place);
     for (const std::filesystem::path file : Run("").files())

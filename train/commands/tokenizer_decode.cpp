@@ -39,8 +39,8 @@ class DecodeTokens final : public Command {
     const bool flat = json_depth(line) == 1;
     const auto list = flat ? JsonValue::parse_or_null(line) : JsonValue();
     expect_input(list.is_array() && std::ranges::all_of(list, is_token),
-                 "{}: line {}: expected a JSON list of tokens from 0 to {}", file_, number,
-                 size - 1);
+                 "{}: line {}: expected a JSON list of tokens from 0 to {}; correct the line",
+                 file_, number, size - 1);
     return list.get<std::vector<std::int32_t>>();
   }
 

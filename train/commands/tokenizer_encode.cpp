@@ -58,8 +58,9 @@ class EncodeText final : public Command {
 
  private:
   int encode_all_conversations(const BytePairTokenizer& tokenizer) const {
-    expect_input(!json_ && !options_.added_tokens && !options_.with_template,
-                 "--conversations: cannot be combined with --json, --added and --template");
+    expect_input(
+        !json_ && !options_.added_tokens && !options_.with_template,
+        "--conversations: cannot be combined with --json, --added and --template; leave these out");
     const ChatEncoder encoder(tokenizer, template_of_conversations(), end_of_text_of(tokenizer));
     std::string lines;
     const ConversationList list = load_conversations(file_);
@@ -89,7 +90,8 @@ class EncodeText final : public Command {
   std::string string_of(std::string_view line, int number) const {
     const bool may_be = trimmed(line).starts_with('"');
     const auto value = may_be ? JsonValue::parse_or_null(line) : JsonValue();
-    expect_input(value.is_string(), "{}: line {}: expected a JSON string", file_, number);
+    expect_input(value.is_string(), "{}: line {}: expected a JSON string; correct the line", file_,
+                 number);
     return value.get<std::string>();
   }
 

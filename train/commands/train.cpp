@@ -32,7 +32,9 @@ void compare_with_expected(const Config& config, const ConfigSettings& written,
   if (metric.empty() || !why_not_expected(config.settings(), written).empty()) return;
   const auto reached = metrics.find(metric);
   if (reached == metrics.end())
-    say("expected.metric = \"{}\": the evaluation has no such metric\n", metric);
+    say("expected.metric = \"{}\": the evaluation has no such metric; give one of the metrics that "
+        "it has\n",
+        metric);
   else
     say("{}: {:.4f} reached, {:.4f} expected ({})\n", metric, reached->second,
         config[key::expected_value], config[key::expected_source]);

@@ -197,7 +197,8 @@ Config::Config(const std::vector<ConfigDocument>& documents,
     const auto found = entries_.find(current_name(given.name));
     if (found == entries_.end()) {
       const std::string same = same_key_elsewhere(keys_, given.name);
-      throw InputError(fmt::format("{}: unknown key {}{}", given.origin, printable(given.name),
+      throw InputError(fmt::format("{}: unknown key {}{} (tapestry config lists the keys)",
+                                   given.origin, printable(given.name),
                                    same.empty()
                                        ? did_you_mean(with_known_section(given.name), names)
                                        : fmt::format("; did you mean {}?", same)));
@@ -232,7 +233,7 @@ Config::Config(const std::vector<ConfigDocument>& documents,
   ++layer;
   for (const std::string& override_text : overrides) {
     const std::string name = current_name(override_text.substr(0, override_text.find('=')));
-    expect_input(name != base_key, "--set {}: base can be set only in a config file",
+    expect_input(name != base_key, "--set {}: base can be set only in a config file; set it there",
                  override_text);
     const auto known = entries_.find(name);
     const bool is_string =
@@ -286,7 +287,8 @@ void Config::drop_unused_settings() {
 
 const Config::Entry& Config::entry(const std::string& name) const {
   const auto found = entries_.find(name);
-  require(found != entries_.end(), "config: key {} is not declared by this task", name);
+  require(found != entries_.end(), "config: key {} is not declared by this task; test with has()",
+          name);
   return found->second;
 }
 

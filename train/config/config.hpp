@@ -77,7 +77,8 @@ struct Choice : KeyInfo {
         limits.choices.push_back(choice);
       if (value == otherwise) fallback = current;
     }
-    require(std::holds_alternative<std::string>(fallback), "key {}: its default has no name", name);
+    require(std::holds_alternative<std::string>(fallback),
+            "key {}: its default has no name; expected one of the values that have names", name);
   }
 
   template <class... Enums>
@@ -89,7 +90,8 @@ struct Choice : KeyInfo {
   }
   Enum value_of(const std::string& choice) const {
     const auto found = std::ranges::find(values, choice, &std::pair<std::string, Enum>::first);
-    require(found != values.end(), "key {}: no value is named {}", name, choice);
+    require(found != values.end(), "key {}: no value is named {}; expected one of its choices",
+            name, choice);
     return found->second;
   }
 };

@@ -121,7 +121,8 @@ void GradientSum::begin() {
 }
 
 void GradientSum::add(Tape& tape, const Tensor& loss, double seed) {
-  require(micro_batch_ < plan_.steps.size(), "GradientSum: this rank has only {} micro-batches",
+  require(micro_batch_ < plan_.steps.size(),
+          "GradientSum: this rank has only {} micro-batches; expected no more calls of add()",
           plan_.steps.size());
   if (micro_batch_ == 0) begin();
   std::vector<bool> met(parameters_.size(), false);
@@ -300,7 +301,8 @@ Gradients GradientSum::finish() {
     profile::mark(profile::Phase::step, "wait for ranks", nullptr, 0);
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    require(given_[i] || ranks_.alone(), "GradientSum: parameter {} {} has no gradient",
+    require(given_[i] || ranks_.alone(),
+            "GradientSum: parameter {} {} has no gradient; expected one from some micro-batch",
             parameters_[i]->name, to_string(parameters_[i]->tensor.shape()));
     if (given_[i]) gradients.set(*parameters_[i], sums_[0][i]);
   }

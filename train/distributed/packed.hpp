@@ -100,7 +100,9 @@ class Unpacker final {
   }
 
   std::string_view next(std::size_t count) {
-    require(count <= bytes_.size(), "Unpacker: {} bytes requested, {} left", count, bytes_.size());
+    require(count <= bytes_.size(),
+            "Unpacker: {} bytes requested, {} left; expected at least as many", count,
+            bytes_.size());
     const std::string_view taken = bytes_.substr(0, count);
     bytes_.remove_prefix(count);
     return taken;

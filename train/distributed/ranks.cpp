@@ -63,7 +63,8 @@ Ranks Ranks::over(std::function<Transport*()> open) {
 }
 
 Ranks Ranks::imagined(int rank, int size) {
-  require(0 <= rank && rank < size, "Ranks: rank {} of {}", rank, size);
+  require(0 <= rank && rank < size, "Ranks: rank {} of {}; expected 0 or more and below the number",
+          rank, size);
   Ranks ranks;
   ranks.rank_ = rank;
   ranks.size_ = size;

@@ -109,7 +109,7 @@ std::vector<Tokens> translate(const EncoderDecoder& model, const Array& source,
   TranslateOptions options = wanted;
   const std::int64_t context = model.options.target_context;
   options.max_tokens = options.max_tokens > 0 ? std::min(options.max_tokens, context) : context;
-  require(options.beams >= 1, "translate: {} beams", options.beams);
+  require(options.beams >= 1, "translate: {} beams; expected at least 1", options.beams);
 
   const std::int64_t B = source.dim(0), K = options.beams, V = model.options.target_vocabulary;
   std::vector<std::int64_t> rows(B * K);

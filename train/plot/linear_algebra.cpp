@@ -45,8 +45,8 @@ const char* kernels() {
 // computation.
 constexpr std::size_t needed = std::size_t{336} << 20;
 
-// Throws if there is too little address space, because OpenBLAS then requests it in an endless
-// loop.
+// Throws std::runtime_error if there is too little address space, because OpenBLAS then requests it
+// in an endless loop.
 void require_address_space() {
   void* space = mmap(nullptr, needed, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (space == MAP_FAILED)

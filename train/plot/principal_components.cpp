@@ -29,7 +29,8 @@ Array product(const Array& a, const Array& b, Matmul matmul) {
 }  // namespace
 
 PrincipalComponents principal_components(const Array& x) {
-  require(x.rank() == 2 && x.dim(0) >= 1, "principal_components: {}", to_string(x.shape()));
+  require(x.rank() == 2 && x.dim(0) >= 1, "principal_components: x {}; expected (N, Z) with N >= 1",
+          to_string(x.shape()));
   const std::int64_t N = x.dim(0), Z = x.dim(1);
   PrincipalComponents components{Array({Z}, DType::float64), Array({Z, Z}, DType::float64), {}, {}};
   const Array wide = x.to(DType::float64);

@@ -58,7 +58,8 @@ struct Extent {
 class MemoryFile {
  public:
   MemoryFile() : descriptor_(memfd_create("gnuplot", MFD_CLOEXEC)) {
-    if (descriptor_ < 0) throw std::runtime_error("cannot make a file in memory");
+    if (descriptor_ < 0)
+      throw std::runtime_error("render: a file in memory cannot be created; free some memory");
   }
   ~MemoryFile() { close(descriptor_); }
   MemoryFile(const MemoryFile&) = delete;
@@ -69,7 +70,8 @@ class MemoryFile {
   void write(std::string_view text) const {
     while (!text.empty()) {
       const ssize_t written = ::write(descriptor_, text.data(), text.size());
-      if (written <= 0) throw std::runtime_error("cannot write a file in memory");
+      if (written <= 0)
+        throw std::runtime_error("render: a file in memory cannot be written; free some memory");
       text.remove_prefix(written);
     }
     lseek(descriptor_, 0, SEEK_SET);
@@ -257,8 +259,8 @@ Drawing drawing_of(const LineCharts& figure) {
   std::string data, plots;
   for (std::int64_t i = 0; i < count; ++i) {
     const LineChart& chart = charts[i];
-    require(chart.lines.size() <= std::size(line_colors), "a line chart of {} lines",
-            chart.lines.size());
+    require(chart.lines.size() <= std::size(line_colors),
+            "render: a line chart of {} lines; expected at most 4", chart.lines.size());
     std::vector<std::string> lines;
     for (std::size_t j = 0; j < chart.lines.size(); ++j) {
       const Line& line = chart.lines[j];
@@ -334,7 +336,8 @@ std::string draw_by_gnuplot(const Figure& figure, Format format) {
     throw std::runtime_error(
         "pictures are drawn by gnuplot, which is not installed: apt install gnuplot-nox");
   std::string bytes = picture.read();
-  if (status != 0 || bytes.empty()) throw std::runtime_error("gnuplot could not draw the picture");
+  if (status != 0 || bytes.empty())
+    throw std::runtime_error("gnuplot could not draw the picture; check its installation");
   return bytes;
 }
 
@@ -399,7 +402,9 @@ std::string to_png(const PictureGrid& grid) {
   bytes.resize(size);
   written = written && png_image_write_to_memory(&image, bytes.data(), &size, 0,
                                                  pixels.bytes.data(), 0, nullptr) != 0;
-  if (!written) throw std::runtime_error(fmt::format("png: {}", image.message));
+  if (!written)
+    throw std::runtime_error(
+        fmt::format("to_png: libpng cannot write the image: {}; free some memory", image.message));
   return bytes;
 }
 

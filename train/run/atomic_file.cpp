@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 SystemCalls* chosen_calls = nullptr;
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
-  const char* advice = errno == EFBIG ? "; raise the limit on the size of files (ulimit -f)" : "";
+  const char* advice = errno == EFBIG ? "; raise the limit on the size of files (ulimit -f)"
+                                      : "; check the disk and permissions";
   throw FileError(fmt::format("{}: {}: {}{}", path, what, std::strerror(errno), advice));
 }
 

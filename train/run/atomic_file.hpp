@@ -12,7 +12,7 @@
 #include <vector>
 
 // Functions that write all files of the program. Errors are FileError, in one line:
-// "runs/sort/config.toml: cannot write: No space left on device".
+// "runs/sort/config.toml: cannot write: No space left on device; check the disk and permissions".
 namespace tapestry {
 
 // The system calls that write files, with the results that their manual pages describe. Tests

@@ -40,7 +40,7 @@ std::string metadata_or_none(const Checkpoint& checkpoint, const std::string& na
 }
 
 // Returns a number in the metadata, or `missing` if it is an optional field that the checkpoint
-// lacks.
+// lacks. Throws InputError if it is no number.
 template <class Number>
 Number number(const Checkpoint& checkpoint, const std::string& name,
               std::optional<Number> missing = std::nullopt) {
@@ -55,7 +55,7 @@ Number number(const Checkpoint& checkpoint, const std::string& name,
   return value;
 }
 
-// Returns a list of numbers such as "0.5 1.25".
+// Returns a list of numbers such as "0.5 1.25". Throws InputError for anything else.
 std::vector<double> numbers(const Checkpoint& checkpoint, const std::string& name) {
   std::vector<double> values;
   std::istringstream text(metadata_or_none(checkpoint, name));
@@ -89,10 +89,11 @@ const SafetensorsEntry& entry_of(const Checkpoint& checkpoint, const std::string
       "{}: tensor {} {} is missing: the file belongs to another model; give that of this model",
       checkpoint.path, name, to_string(into.shape()));
   const DType dtype = checkpoint.reader->dtype_of(*entry);
-  expect_input(entry->shape == into.shape() && dtype == into.dtype(),
-               "{}: tensor {} is {} {}; the config expects {} {}", checkpoint.path, name,
-               to_string(dtype), to_string(entry->shape), to_string(into.dtype()),
-               to_string(into.shape()));
+  expect_input(
+      entry->shape == into.shape() && dtype == into.dtype(),
+      "{}: tensor {} is {} {}; the config expects {} {}; give the checkpoint of this model",
+      checkpoint.path, name, to_string(dtype), to_string(entry->shape), to_string(into.dtype()),
+      to_string(into.shape()));
   return *entry;
 }
 
@@ -189,8 +190,8 @@ void save_weights(const WriteParts& write, Task& task, const Config& config) {
 Checkpoint load_checkpoint_metadata(const std::string& path) {
   Checkpoint checkpoint{.path = path, .reader = std::make_shared<SafetensorsReader>(path)};
   const std::string written = metadata(checkpoint, "format");
-  expect_input(written == format, "{}: format \"{}\", expected \"{}\"", checkpoint.path, written,
-               format);
+  expect_input(written == format, "{}: format \"{}\", expected \"{}\"; use another file",
+               checkpoint.path, written, format);
   expect_input(
       metadata(checkpoint, checksum_name) == metadata_checksum(checkpoint.reader->metadata()),
       "{}: the metadata are damaged: their checksum differs; use another copy", checkpoint.path);

@@ -60,7 +60,8 @@ void NewFolder::write(const std::string& name, const std::vector<std::string_vie
 
 void NewFolder::finish() {
   if (system_calls().rename(aside_.c_str(), path_.c_str()) != 0)
-    throw std::runtime_error(fmt::format("{}: cannot rename: {}", path_, std::strerror(errno)));
+    throw std::runtime_error(fmt::format("{}: cannot rename: {}; check the disk and permissions",
+                                         path_, std::strerror(errno)));
   written_.clear();
   aside_.clear();
   sync_folder(folder_of(path_), path_);

@@ -86,7 +86,8 @@ void RunLock::open() {
   descriptor_ = system_calls().open(run_.folder().c_str(), O_RDONLY | O_DIRECTORY);
   if (descriptor_ < 0 && (errno == ENOENT || errno == ENOTDIR)) throw no_such_run(run_.folder());
   if (descriptor_ < 0)
-    throw std::runtime_error(fmt::format("{}: cannot open: {}", run_.folder(), strerror(errno)));
+    throw std::runtime_error(
+        fmt::format("{}: cannot open: {}; check the permissions", run_.folder(), strerror(errno)));
 }
 
 // Returns whether the folder was moved or removed. Other errors of stat() do not count.

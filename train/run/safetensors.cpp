@@ -123,7 +123,7 @@ struct Header {
   std::map<std::string, std::string> metadata{};
 };
 
-// Adds a member of the header.
+// Adds a member of the header. Throws InputError for an invalid one.
 void take(const std::string& path, const std::string& name, const Json& json, Header& header) {
   if (name != metadata_name) {
     header.entries.push_back(parse_entry(path, name, json));
@@ -273,7 +273,7 @@ Array SafetensorsReader::read(const Entry& entry) {
 
 void SafetensorsReader::read(const Entry& entry, Array& array) try {
   require(array.shape() == entry.shape && array.dtype() == dtype_of(entry),
-          "safetensors: tensor {} into another shape or dtype", entry.name);
+          "safetensors: tensor {} into another shape or dtype; expected its own", entry.name);
   const StoredType& type = *find_type(entry.dtype);
   const std::size_t stored_bytes = entry.end - entry.begin;
   // 16-bit elements are read into the second half of the array, and widened from its beginning.

@@ -43,7 +43,8 @@ std::vector<double> balanced_weights(const std::vector<std::int32_t>& labels, st
 Tensor weighted_cross_entropy(const Tensor& logits, const Array& targets,
                               const std::vector<double>& weights) {
   const std::int64_t N = logits.dim(0), V = logits.dim(1);
-  require(std::ssize(weights) == V, "weighted_cross_entropy: {} weights for {} classes",
+  require(std::ssize(weights) == V,
+          "weighted_cross_entropy: {} weights for {} classes; expected one for each",
           weights.size(), V);
   Array factors = Array::zeros({N, V}, DType::float64);  // of log p
   if (!is_dry_run())

@@ -17,7 +17,8 @@ std::vector<std::int64_t> both(std::int64_t n) { return {n, n}; }
 }  // namespace
 
 Value forward(const Linear& layer, const Value& x) {
-  require(layer.adapters.empty(), "onnx: {} has adapters that are not merged", layer.path());
+  require(layer.adapters.empty(),
+          "onnx: {} has adapters that are not merged; call merge_adapters() first", layer.path());
   const Within module(x, layer.path());
   const Value y = matmul(x, transpose(parameter(x, layer.weight), {1, 0}));
   return layer.bias.value().empty() ? y : y + parameter(x, layer.bias);

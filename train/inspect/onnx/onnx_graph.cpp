@@ -17,7 +17,8 @@ std::string bytes_of(const Number* numbers, std::size_t count) {
 }  // namespace
 
 Value Graph::input(const Described& described) {
-  require(names_.insert(described.name).second, "onnx: two inputs are named {}", described.name);
+  require(names_.insert(described.name).second,
+          "onnx: two inputs are named {}; expected different names", described.name);
   inputs_.push_back(described);
   return {this, described.name};
 }
@@ -25,7 +26,8 @@ Value Graph::input(const Described& described) {
 void Graph::output(const Described& described, const Value& value) {
   const auto computes = std::ranges::find(nodes_, value.name, &Node::output);
   require(computes != nodes_.end() && names_.insert(described.name).second,
-          "onnx: {} as the output {}", value.name, described.name);
+          "onnx: {} as the output {}; expected the result of a node, and a new name", value.name,
+          described.name);
   for (Node& node : nodes_) {
     std::ranges::replace(node.inputs, value.name, described.name);
     if (node.output == value.name) node.output = described.name;
@@ -35,9 +37,11 @@ void Graph::output(const Described& described, const Value& value) {
 
 Value Graph::parameter(const Parameter& parameter) {
   const std::string& name = parameter.name;
-  require(parameter.value().dtype() == DType::float32, "onnx: {} is not float32", name);
+  require(parameter.value().dtype() == DType::float32,
+          "onnx: {} is not float32; expected a model in float32", name);
   if (std::ranges::find(initializers_, name, &Initializer::first) == initializers_.end()) {
-    require(names_.insert(name).second, "onnx: the name {} is used twice", name);
+    require(names_.insert(name).second, "onnx: the name {} is used twice; expected different names",
+            name);
     initializers_.emplace_back(name, parameter.value());
   }
   return {this, name};

@@ -24,7 +24,7 @@ std::string prediction(const std::vector<std::string>& classes, std::int32_t pre
 }
 
 // Returns a line such as "9  Mr. Hi  right" for each node that was not trained on, or for the named
-// node.
+// node. Throws InputError if no node has the name.
 std::string sample_nodes(GraphTask& task, const Options& options) {
   const NodeGraph& whole = *task.data().whole;
   const Batch batch = task.data().validation->batch({});
@@ -55,7 +55,8 @@ std::int32_t classify(const GraphNetwork& model, const Adjacency& graph) {
   return likeliest(logits).front();
 }
 
-// Returns a line for each graph: its edges, "0-1 1-2 0-2", and its prediction.
+// Returns a line for each graph: its edges, "0-1 1-2 0-2", and its prediction. Throws InputError
+// for a prompt that is not a graph.
 std::string sample_graphs(GraphTask& task, const Options& options) {
   const std::vector<std::string>& classes = task.data().classes;
   if (!options[prompt].empty()) {

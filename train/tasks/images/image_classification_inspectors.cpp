@@ -78,7 +78,8 @@ Array weights_of_patches(const VisionTransformer& model, const Tensor& weights) 
   return reshape(read_out, {H, model.options.height / side, model.options.width / side}).value();
 }
 
-// Returns the attention of each head of each layer to the patches of an image.
+// Returns the attention of each head of each layer to the patches of an image. Throws InputError
+// for a convolutional network.
 AttentionMaps attention(ImageClassification& task, const Options& options) {
   const auto* model = std::get_if<VisionTransformer>(&task.network());
   expect_input(model,

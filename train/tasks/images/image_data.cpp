@@ -19,7 +19,8 @@ namespace tapestry {
 namespace {
 
 // Returns the names of the classes: those of the config, or of a folder of pictures; else, as in
-// runs of earlier versions, those of the synthetic images, or digits.
+// runs of earlier versions, those of the synthetic images, or digits. Throws InputError unless all
+// differ.
 std::vector<std::string> class_names_of(const Config& config,
                                         const std::optional<PictureFolder>& folder) {
   std::vector<std::string> names = config[key::class_names];
@@ -35,6 +36,7 @@ std::vector<std::string> class_names_of(const Config& config,
 }
 
 // Reads the images of data.path. The validation split is a part of the published training images.
+// Throws InputError for keys that only folders of pictures use.
 ImageTaskSplits read(const Config& config, const ImageOptions& options) {
   constexpr const char* unused = "is used only for folders of pictures; leave it out";
   config.expect(config[key::image_size] == 0, key::image_size, "{}", unused);
@@ -138,7 +140,7 @@ void set_training(Recognized& found, const std::vector<std::int64_t>& counts,
 }
 
 // Adds the largest common size of the pictures, up to 64 pixels, and what is wrong with them. Reads
-// 20,000 pictures at most.
+// 20,000 pictures at most. Throws InputError if none can be read.
 void recognize_pictures(Recognized& found, const std::string& path) {
   const PictureFolder folder = list_pictures(path);
   const std::int64_t N = std::ssize(folder.train), looked_at = std::min<std::int64_t>(N, 20'000);
@@ -313,7 +315,8 @@ Array ImageData::pictures(const std::vector<std::string>& paths) const {
 
 Batch ImageData::validation(std::int64_t first, std::int64_t count) {
   const ImageDataset& images = splits().validation;
-  expect_input(first < images.size(), "--index {}: the validation images are 0 to {}", first,
+  expect_input(first < images.size(),
+               "--index {}: the validation images are 0 to {}; give one of these", first,
                images.size() - 1);
   std::vector<std::int64_t> chosen(std::min(count, images.size() - first));
   std::iota(chosen.begin(), chosen.end(), first);

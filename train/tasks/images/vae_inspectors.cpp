@@ -117,12 +117,13 @@ class Pictures {
   }
 
   // Returns a row for each pair of images: the two images at its ends, and between them the images
-  // of equal steps from one code to the other.
+  // of equal steps from one code to the other. Throws InputError for fewer than two images.
   PictureGrid interpolation() {
     constexpr std::int64_t steps = 8;
     const Tensor x = images_from_index(2 * count_or(8));
     const std::int64_t pairs = x.dim(0) / 2, F = x.dim(1), Z = model_.options.latent;
-    expect_input(pairs > 0, "--index {}: expected two images from there on", options_[first_image]);
+    expect_input(pairs > 0, "--index {}: expected two images from there on; give a lower index",
+                 options_[first_image]);
     const Tensor ends = slice(x, 0, 0, 2 * pairs);
     const Tensor codes = reshape(model_.encode(ends).mean, {pairs, 2, Z});
     const Tensor from = slice(codes, 1, 0, 1), to = slice(codes, 1, 1, 2);  // (pairs, 1, Z)

@@ -29,7 +29,8 @@ std::vector<ConversationList> load_lists(const Config& config) {
   return lists;
 }
 
-// Divides the conversations, of which whole ones are validated: at least one, and not all.
+// Divides the conversations, of which whole ones are validated: at least one, and not all. Throws
+// InputError for a single one.
 ConversationSplits split_conversations(const Config& config) {
   std::vector<ConversationList> lists = load_lists(config);
   std::int64_t count = 0;
@@ -55,7 +56,7 @@ ConversationSplits split_conversations(const Config& config) {
 }
 
 // Returns the template of the config, or else of the trained model, or of the files beside the
-// tokenizer.
+// tokenizer. Throws InputError if there is none, or if it is not recognized.
 ChatTemplate chosen_template(const TaskSetup& setup) {
   const Config& config = setup.config;
   const std::string& text = config[key::chat_template];
@@ -77,7 +78,7 @@ ChatTemplate chosen_template(const TaskSetup& setup) {
 }
 
 // Returns the corpus with a tokenizer, which is trained on the training split `lists` if the config
-// asks for it.
+// asks for it. Throws InputError for a model that reads characters.
 Corpus with_tokenizer(const Config& config, Corpus corpus, const ChatTemplate& chat_template,
                       const std::vector<ConversationList>& lists) {
   config.expect(!corpus.has_characters, key::corpus_kind,

@@ -36,8 +36,9 @@ std::string template_in(const Json& settings) {
   if (!given.is_array()) return "";
   for (const Json& each : given)
     if (each.is_object() && text_of(each, "name") == "default") return text_of(each, "template");
-  throw InputError(fmt::format(
-      "{}: chat_template: expected a template named \"default\" in the list", settings_file));
+  throw InputError(
+      fmt::format("{}: chat_template: expected a template named \"default\" in the list; add it",
+                  settings_file));
 }
 
 Json settings_in(const TokenizerFiles& files) {

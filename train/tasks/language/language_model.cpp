@@ -97,11 +97,13 @@ CorpusKind checked_kind(const Config& config) {
   return kind;
 }
 
-// Returns the logits (B, T, V). If rows have several documents, each is read separately.
+// Returns the logits (B, T, V). If rows have several documents, each is read separately. Throws
+// std::invalid_argument for such rows and a recurrent network.
 Tensor logits_of(const LanguageModel::Network& network, const Batch& batch, Random* noise) {
   const auto* documents = batch.find<DocumentStarts>();
   if (const auto* recurrent = std::get_if<RecurrentNetwork>(&network)) {
-    require(!documents, "a recurrent network cannot separate several documents in a row");
+    require(!documents,
+            "a recurrent network cannot separate several documents in a row; use a transformer");
     return recurrent->forward(batch.inputs, noise);
   }
   return std::get<Transformer>(network).forward(batch.inputs, noise,

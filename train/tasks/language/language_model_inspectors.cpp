@@ -67,7 +67,7 @@ std::vector<std::string> read_prompts(const std::string& path) {
   return lines;
 }
 
-// Returns `each` lines of JSON for each prompt of a file.
+// Returns `each` lines of JSON for each prompt of a file. Throws InputError as read_prompts() does.
 Sample sample_together(const TextGenerator& writer, const std::string& path, std::int64_t each) {
   const std::vector<std::string> begins = read_prompts(path);
   const std::vector<std::string> texts = writer.continued(begins, each);
@@ -115,7 +115,9 @@ std::vector<std::int32_t> own_text(const LanguageModel& task, const Transformer&
 
 AttentionMaps attention(LanguageModel& task, const Options& options) {
   const auto* transformer = std::get_if<Transformer>(&task.network());
-  expect_input(transformer, "a recurrent network has no attention to draw");
+  expect_input(
+      transformer,
+      "a recurrent network has no attention to draw; give a run with model.kind = \"transformer\"");
   const bool names = task.writes_names();
   const std::vector<std::int32_t> read =
       options[prompt].empty() && !names

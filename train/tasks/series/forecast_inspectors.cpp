@@ -79,12 +79,12 @@ LineCharts forecast_figure(const ForecastView& view, std::int64_t count) {
 }
 
 // Returns the first row to forecast: the row whose time the prompt names; by default the last row
-// that is followed by a whole horizon.
+// that is followed by a whole horizon. Throws InputError for a time without a whole context before.
 std::int64_t first_row(const SeriesTable& table, const ForecasterOptions& window,
                        const std::string& named) {
   const std::int64_t T = window.context, H = window.horizon;
-  expect_input(table.rows() >= T, "{}: the file has {}; model.context needs {}", table.path,
-               counted(table.rows(), "row"), T);
+  expect_input(table.rows() >= T, "{}: the file has {}; model.context needs {}; give more rows",
+               table.path, counted(table.rows(), "row"), T);
   if (named.empty()) return std::max(T, table.rows() - H);
   if (named == "end" || table.rows() == T) return table.rows();
   for (std::int64_t row = T; row < table.rows(); ++row)
@@ -117,7 +117,7 @@ Sample sample(Forecast& task, const Options& options) {
 }
 
 // Returns the attention of the series --index in the window before the prompt's time. The label of
-// a patch is its first step.
+// a patch is its first step. Throws InputError for a linear forecaster, and for an unknown series.
 AttentionMaps attention(Forecast& task, const Options& options) {
   const ForecasterOptions& window = task.model().options;
   expect_input(
@@ -125,7 +125,7 @@ AttentionMaps attention(Forecast& task, const Options& options) {
       "a linear forecaster has no attention to draw; give a run with model.kind = \"patches\"");
   const SeriesTable& table = task.data().table();
   const std::int64_t M = std::ssize(table.names), series = options[index_of_series];
-  expect_input(series < M, "--index {}: the series are 0 to {}", series, M - 1);
+  expect_input(series < M, "--index {}: the series are 0 to {}; give one of these", series, M - 1);
   AttentionRecorder recorder;
   forecast_from(task, first_row(table, window, options[prompt]));
   std::vector<std::string> labels;

@@ -53,12 +53,14 @@ SeriesTable load(const Config& config) {
   throw_unhandled(key::series_kind);
 }
 
-// Returns the numbers in a text, whatever the locale that a program sets.
+// Returns the numbers in a text, whatever the locale that a program sets. Throws
+// std::invalid_argument for any other text.
 std::vector<double> numbers(const std::string& text) {
   std::vector<double> values;
   for (const std::string_view part : split(text, ',')) {
     const std::optional<double> value = parse_number<double>(part);
-    require(value.has_value(), "series: '{}' is not a number", part);
+    require(value.has_value(),
+            "series: '{}' is not a number; expected numbers with commas between them", part);
     values.push_back(*value);
   }
   return values;
@@ -208,7 +210,8 @@ SeriesScale SeriesData::scale_from(const Metadata& trained) const {
 // Throws InputError if the columns are in another order, because each series has its own scale.
 void SeriesData::expect_columns(const Metadata& trained) const {
   const std::vector<std::string> names = kept_names(trained);
-  require(names.size() == table_->names.size(), "{} names of {} series", names.size(),
+  require(names.size() == table_->names.size(),
+          "series: {} names of {} series; expected one for each", names.size(),
           table_->names.size());
   const auto [wanted, given] = std::ranges::mismatch(names, table_->names);
   if (wanted == names.end()) return;

@@ -136,7 +136,8 @@ T suited(const Fields& fields, const char* name, T value, const Key<T>& key) {
   return value;
 }
 
-// Returns the targets whose tensors the file has. No tensor belongs to a part of a map.
+// Returns the targets whose tensors the file has. No tensor belongs to a part of a map. Throws
+// InputError if there are none, or if a tensor belongs to no target.
 std::vector<std::string> targets_in(const PublishedWeights& weights, Module& model,
                                     const Config& config) {
   std::set<std::string> names, targets;

@@ -14,7 +14,9 @@ using Json = JsonValue;
 
 Fields::Fields(const Json& object, std::string path, std::string at)
     : object_(object), path_(std::move(path)), at_(std::move(at)) {
-  expect_input(object.is_object(), "{}: expected a JSON object, found {}", path_, brief(object));
+  expect_input(object.is_object(),
+               "{}: expected a JSON object, found {}; use another copy of the file", path_,
+               brief(object));
 }
 
 const Json* Fields::find(const std::string& name) {
@@ -25,8 +27,9 @@ const Json* Fields::find(const std::string& name) {
 
 void Fields::fail(const std::string& name, const std::string& expected) const {
   const auto found = object_.find(name);
-  throw InputError(fmt::format("{}: {}{}: expected {}, found {}", path_, at_, printable(name),
-                               expected, found == object_.end() ? "nothing" : brief(*found)));
+  throw InputError(fmt::format(
+      "{}: {}{}: expected {}, found {}; correct the field, or use another model", path_, at_,
+      printable(name), expected, found == object_.end() ? "nothing" : brief(*found)));
 }
 
 std::optional<std::int64_t> Fields::optional_count(const std::string& name, std::int64_t least) {
@@ -102,7 +105,7 @@ void Fields::expect_all_known() const {
   for (const auto& [name, value] : object_.items())
     expect_input(known_.contains(name),
                  "{}: {}{} = {}: unknown field, which may change what the model computes; expected "
-                 "only fields that Tapestry knows",
+                 "only fields that Tapestry knows; use another model",
                  path_, at_, printable(name), brief(value));
 }
 

@@ -55,7 +55,7 @@ RotaryScaling read_scaling(Fields& fields, const PublishedTensor& tensor, std::i
   expect_input(in_order && std::ranges::equal(factors.values<float>(),
                                               rotary_factors(D, form).values<float>(), are_close),
                "{}: tensor {}: expected the factors of Llama 3's scaling, as Llama 3.1 to 3.3 or "
-               "the fields tapestry.rotary_* have it; found others",
+               "the fields tapestry.rotary_* have it; found others; use another model",
                tensor.path, tensor.name);
   return scaling;
 }

@@ -208,7 +208,8 @@ std::uint64_t alignment_of(const Json& fields, const std::string& path) {
   return alignment;
 }
 
-// Reads a tensor's description. Its data must begin where those of the tensor before it end.
+// Reads a tensor's description. Throws InputError for an unsupported one, and unless its data begin
+// where those of the tensor before it end.
 GgufTensor read_description(HeaderReader& header, std::uint64_t expected_offset) {
   const std::uint64_t begin = header.at();
   GgufTensor tensor{.name = header.text("a tensor's name")};
@@ -259,8 +260,9 @@ void read_block(const char* from, std::span<float> numbers) {
 
 void read_gguf_numbers(std::string_view bytes, GgufType type, std::span<float> numbers) {
   const auto count = static_cast<std::int64_t>(numbers.size());
-  require(std::ssize(bytes) == gguf_bytes(type, count), "read_gguf_numbers: {} bytes for {} {}",
-          bytes.size(), count, name_of(type));
+  require(std::ssize(bytes) == gguf_bytes(type, count),
+          "read_gguf_numbers: {} bytes for {} {}; expected gguf_bytes() of them", bytes.size(),
+          count, name_of(type));
   if (type == GgufType::f32) {
     std::memcpy(numbers.data(), bytes.data(), bytes.size());
   } else if (type == GgufType::f16) {

@@ -121,9 +121,9 @@ class TokenReader final {
       tokens.metadata["vocabulary"] = Json(vocabulary.symbols()).dump();
       return tokens;
     } catch (const InputError& error) {
-      throw InputError(
-          fmt::format("{}: {}: {}; expected single characters, as Tapestry writes them", path_,
-                      tokens_field, error.what()));
+      throw InputError(fmt::format(
+          "{}: {}: {}; expected single characters, as Tapestry writes them; use another file",
+          path_, tokens_field, error.what()));
     }
   }
 

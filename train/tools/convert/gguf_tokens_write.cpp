@@ -87,6 +87,7 @@ std::optional<std::int64_t> kept_number(const LanguageModel& task, const char* n
 }
 
 // Returns a token that occurs in no text. If no field names an end token, llama.cpp uses token 11.
+// Throws InputError if there is none.
 std::int32_t harmless_end(const TokenList& list) {
   const auto found = std::ranges::find_if(
       list.kinds, [](std::int32_t kind) { return kind == control || kind == unused; });

@@ -19,11 +19,13 @@ static_assert(std::endian::native == std::endian::little, "GGUF files are little
 std::uint16_t finite_float16(float number) {
   const std::uint16_t bits = float16_bits(number);
   expect_input(std::isfinite(float_of_float16(bits)),
-               "{} is too large for float16, which goes up to 65504", number);
+               "{} is too large for float16, which goes up to 65504; export with --dtype float32",
+               number);
   return bits;
 }
 
-// Stores a block: d = max |x| / 127, q = x / d rounded to nearest, halves away from zero.
+// Stores a block: d = max |x| / 127, q = x / d rounded to nearest, halves away from zero. Throws
+// InputError if d is too large for float16.
 void store_block(std::span<const float> numbers, char* to) {
   float largest = 0;
   for (const float number : numbers) largest = std::max(largest, std::fabs(number));
@@ -93,7 +95,7 @@ std::string header_of(const std::vector<GgufField>& fields,
 void write_numbers(File& file, const GgufTensor& tensor, std::span<const float> numbers) try {
   constexpr std::size_t part = std::size_t{1} << 20;  // whole blocks
   expect_input(std::ranges::all_of(numbers, [](float number) { return std::isfinite(number); }),
-               "holds numbers that are not finite");
+               "holds numbers that are not finite; expected finite ones, use another checkpoint");
   std::uint64_t written = 0;
   for (std::size_t begin = 0; begin < numbers.size(); begin += part) {
     const std::string bytes =
@@ -150,8 +152,8 @@ void write_gguf(const std::string& path, const std::vector<GgufField>& fields,
     file.write(header_of(fields, tensors));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const Array array = values(i);
-      require(array.shape() == tensors[i].shape, "write_gguf: {} {} for {}", tensors[i].name,
-              to_string(array.shape()), to_string(tensors[i].shape));
+      require(array.shape() == tensors[i].shape, "write_gguf: {} has shape {}; expected {}",
+              tensors[i].name, to_string(array.shape()), to_string(tensors[i].shape));
       write_numbers(file, tensors[i], array.values<float>());
     }
   });

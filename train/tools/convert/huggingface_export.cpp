@@ -66,7 +66,7 @@ using Files = std::map<std::string, std::string>;
 // Sets fields of the JSON object in one of the files.
 void set_fields(Files& files, const std::string& name, const JsonValue& fields) {
   JsonValue json = JsonValue::parse_or_null(files.at(name));
-  expect_input(json.is_object(), "{}: expected a JSON object", name);
+  expect_input(json.is_object(), "{}: expected a JSON object; import the model again", name);
   json.update(fields);
   files[name] = text_of(json);
 }

@@ -45,13 +45,16 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   const Json index = parse_json(read_file(path, max_index_bytes), path);
   const Json map = index.is_object() ? index.value("weight_map", Json()) : Json();
   expect_input(map.is_object() && !map.empty(),
-               "{}: weight_map: expected an object of tensors and the files that hold them", path);
+               "{}: weight_map: expected an object of tensors and the files that hold them; copy "
+               "the file again",
+               path);
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : map.items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
-    expect_input(!name.empty() && name != ".." && fs::path(name).filename() == name,
-                 "{}: weight_map: {}: expected the name of a file in this folder, found {}", path,
-                 printable(tensor), brief(file));
+    expect_input(
+        !name.empty() && name != ".." && fs::path(name).filename() == name,
+        "{}: weight_map: {}: expected the name of a file in this folder, found {}; correct it",
+        path, printable(tensor), brief(file));
     files[tensor] = name;
   }
   return files;
@@ -87,26 +90,30 @@ void add_gpt2_prefix(PublishedWeights& weights) {
 
 // --- tokens ---
 
-// Returns a stored file as an object, which is empty if the folder has no such file.
+// Returns a stored file as an object, which is empty if the folder has no such file. Throws
+// InputError for any other JSON.
 Json kept_object(const Metadata& metadata, const std::string& folder, const char* name) {
   const auto kept = metadata.find(kept_file(name));
   if (kept == metadata.end()) return Json::object();
   Json object = parse_json(kept->second, in(folder, name));
-  expect_input(object.is_object(), "{}: expected a JSON object", in(folder, name));
+  expect_input(object.is_object(), "{}: expected a JSON object; copy the file again",
+               in(folder, name));
   return object;
 }
 
 // Returns the token that ends a text: eos_token of tokenizer_config.json, a string or an object's
-// content, or else the first id of config.json's eos_token_id; empty if there is neither.
+// content, or else the first id of config.json's eos_token_id; empty if there is neither. Throws
+// InputError if the tokenizer has no such token.
 std::string end_of_text(const Json& config, const Metadata& metadata, const std::string& folder,
                         const BytePairTokenizer& tokenizer) {
   const Json token =
       kept_object(metadata, folder, "tokenizer_config.json").value("eos_token", Json());
   const Json text = token.is_object() ? token.value("content", Json()) : token;
   if (text.is_string() && text != "") {
-    expect_input(tokenizer.find(text.get<std::string>()) >= 0,
-                 "{}: eos_token: {}: expected a token of tokenizer.json",
-                 in(folder, "tokenizer_config.json"), brief(text));
+    expect_input(
+        tokenizer.find(text.get<std::string>()) >= 0,
+        "{}: eos_token: {}: expected a token of tokenizer.json; copy the files of one model",
+        in(folder, "tokenizer_config.json"), brief(text));
     return text.get<std::string>();
   }
   const Json id = config.value("eos_token_id", Json());
@@ -114,7 +121,8 @@ std::string end_of_text(const Json& config, const Metadata& metadata, const std:
   if (!first.is_number_unsigned()) return "";
   const auto number = first.get<std::uint64_t>();
   expect_input(number < static_cast<std::uint64_t>(tokenizer.size()),
-               "{}: eos_token_id: {}: expected a token below {}, the size of tokenizer.json",
+               "{}: eos_token_id: {}: expected a token below {}, the size of tokenizer.json; copy "
+               "the files of one model",
                in(folder, "config.json"), number, tokenizer.size());
   return tokenizer.model().tokens[number];
 }

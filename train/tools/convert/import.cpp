@@ -49,17 +49,19 @@ void check_unused(const PublishedTensor& tensor, const std::string& name,
   const TensorNames names = {published.format, published.config.architecture};
   if (is_constant(names, config, name)) return;
   const bool is_tied = config[key::tied_embeddings] && name == tensor_name(names, "head.weight");
-  expect_input(is_tied, "{}: unexpected tensor {} {}: {} no such tensor", tensor.path,
-               printable(tensor.name), to_string(tensor.shape), published.weights.request);
+  expect_input(is_tied, "{}: unexpected tensor {} {}: {} no such tensor; check the files and --set",
+               tensor.path, printable(tensor.name), to_string(tensor.shape),
+               published.weights.request);
   if (published.format == TensorFormat::gguf && published.config.tied_embeddings) return;
   const std::string table = tensor_name(names, "token_embedding.weight");
   expect_input(are_equal(tensor, published.weights.tensors.at(table)),
                "{}: tensor {} differs from {}; expected the same numbers, because the model ties "
-               "them",
+               "them; use another copy",
                tensor.path, tensor.name, table);
 }
 
-// Copies the tensors into the model. All names and shapes are checked first.
+// Copies the tensors into the model. All names and shapes are checked first. Throws InputError for
+// a tensor that is missing, superfluous, of another shape or not finite.
 void fill(const PublishedModel& published, const ImportedModel& model) {
   struct Copy {
     Parameter* parameter;
@@ -98,9 +100,10 @@ void keep_special_tokens(const JsonValue& config, const EndTokens& ends, Metadat
                             : ends.ids.is_null() ? JsonValue::array()
                                                  : JsonValue::array({ends.ids});
   for (const JsonValue& id : numbers)  // a model may have rows without a token
-    expect_input(id.is_number_unsigned() && id <= std::numeric_limits<std::int32_t>::max(),
-                 "{}: eos_token_id: expected the number of a token, or a list of them, found {}",
-                 ends.path, brief(ends.ids));
+    expect_input(
+        id.is_number_unsigned() && id <= std::numeric_limits<std::int32_t>::max(),
+        "{}: eos_token_id: expected the number of a token, or a list of them, found {}; correct it",
+        ends.path, brief(ends.ids));
   metadata[stop_tokens_name] = numbers.dump();
 }
 
@@ -108,16 +111,19 @@ JsonValue kept_special_tokens(const Metadata& metadata) {
   const auto found = metadata.find(special_tokens_key);
   if (found == metadata.end()) return JsonValue::object();
   JsonValue kept = parse_json(found->second, special_tokens_key);
-  expect_input(kept.is_object(), "{}: expected a JSON object", special_tokens_key);
+  expect_input(kept.is_object(), "{}: expected a JSON object; import the model again",
+               special_tokens_key);
   return kept;
 }
 
 const PublishedTensor& PublishedWeights::find(const std::string& name, const Shape& shape) const {
   const auto found = tensors.find(name);
-  expect_input(found != tensors.end(), "{}: tensor {} {} is missing, but {} it", path, name,
+  expect_input(found != tensors.end(),
+               "{}: tensor {} {} is missing, but {} it; check the files and --set", path, name,
                to_string(shape), request);
   const PublishedTensor& tensor = found->second;
-  expect_input(tensor.shape == shape, "{}: tensor {} has shape {}, but {} {}", tensor.path,
+  expect_input(tensor.shape == shape,
+               "{}: tensor {} has shape {}, but {} {}; check the files and --set", tensor.path,
                tensor.name, to_string(tensor.shape), request, to_string(shape));
   return tensor;
 }
@@ -126,16 +132,19 @@ void add_safetensors(const std::string& path, PublishedWeights& weights) {
   const auto file = std::make_shared<SafetensorsReader>(path);
   for (const SafetensorsEntry& entry : file->entries()) {
     const auto read = [file, entry] {
-      expect_input(file->dtype_of(entry) != DType::int32,
-                   "{}: tensor {} holds integers; expected floating-point numbers", file->path(),
-                   printable(entry.name));
+      expect_input(
+          file->dtype_of(entry) != DType::int32,
+          "{}: tensor {} holds integers; expected floating-point numbers; convert the file",
+          file->path(), printable(entry.name));
       return file->read(entry).to(DType::float32);
     };
     const bool is_new =
         weights.tensors.emplace(entry.name, PublishedTensor{path, entry.name, entry.shape, read})
             .second;
-    expect_input(is_new, "{}: tensor {} is in another file of the index too", path,
-                 printable(entry.name));
+    expect_input(
+        is_new,
+        "{}: tensor {} is in another file of the index too; expected it once, copy the files again",
+        path, printable(entry.name));
   }
 }
 

@@ -33,7 +33,8 @@ std::vector<std::string> export_onnx(const TrainedModel& trained, const std::str
   }
   std::vector<std::string> names;
   for (const std::shared_ptr<onnx::Graph>& graph : models) names.push_back(graph->name() + ".onnx");
-  expect_input(!out.ends_with(".onnx"), "--out {}: expected the name of a new folder, for {}", out,
+  expect_input(!out.ends_with(".onnx"),
+               "--out {}: expected the name of a new folder, for {}; leave out the ending", out,
                fmt::join(names, " and "));
   NewFolder folder(out);
   for (std::size_t i = 0; i < names.size(); ++i) {

@@ -186,7 +186,8 @@ Array to_published(const TensorPlace& place, const Array& ours) {
 }
 
 void from_published(const TensorPlace& place, const Array& theirs, Array ours) {
-  require(theirs.shape() == place.shape(ours.shape()), "{}: {} for rows of {}", place.theirs,
+  require(theirs.shape() == place.shape(ours.shape()),
+          "{}: shape {} for rows of {}; expected that of TensorPlace::shape()", place.theirs,
           to_string(theirs.shape()), to_string(ours.shape()));
   const auto from = theirs.values<float>();
   const auto to = ours.mutable_values<float>();

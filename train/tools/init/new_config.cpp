@@ -76,7 +76,7 @@ RunLength longest_run(const Throughput& throughput, double seconds, std::int64_t
   }
 }
 
-// Adds the change with which the training fits into the memory.
+// Adds the change with which the training fits into the memory. Throws InputError if there is none.
 void make_it_fit(Settings& settings, NewConfig& made, const std::string& path) {
   expect_input(made.plan.smallest.has_value(),
                "{}: a training on it needs {} of memory and the machine has {}; give less data",
@@ -92,9 +92,12 @@ void make_it_fit(Settings& settings, NewConfig& made, const std::string& path) {
 
 void expect_new_config(const std::string& out) {
   const fs::path name = fs::path(out).filename();
-  expect_input(!name.empty() && !name.string().starts_with("."),
-               "--out {}: expected the name of a file, not of a folder or a hidden file", out);
-  expect_input(name.extension() == ".toml", "--out {}: expected a name that ends in .toml", out);
+  expect_input(
+      !name.empty() && !name.string().starts_with("."),
+      "--out {}: expected the name of a file, not of a folder or a hidden file; give another name",
+      out);
+  expect_input(name.extension() == ".toml",
+               "--out {}: expected a name that ends in .toml; add the ending", out);
   expect_new_file(out);
 }
 
@@ -127,7 +130,7 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
     made.plan = plan_training(config_with, measuring);
   }
   expect_input(made.plan.throughput.has_value(),
-               "{}: the speed of a training cannot be measured: {}", found.path,
+               "{}: the speed of a training cannot be measured: {}; correct this first", found.path,
                made.plan.unmeasured);
   const Config config = config_with({});
   const double steps_per_epoch =

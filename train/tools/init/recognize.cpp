@@ -56,9 +56,11 @@ void require_content(const std::string& path) {
   expect_input(status.type() != fs::file_type::none, "{}: cannot be read: {}; check the path", path,
                failed.message());
   if (fs::is_directory(status))
-    expect_input(!file_names(path).empty(), "{}: the folder is empty; expected data", path);
+    expect_input(!file_names(path).empty(),
+                 "{}: the folder is empty; expected data; give another path", path);
   else
-    expect_input(InputFile(path).most_bytes() > 0, "{}: the file is empty; expected data", path);
+    expect_input(InputFile(path).most_bytes() > 0,
+                 "{}: the file is empty; expected data; give another path", path);
 }
 
 // Returns why the data are not of a kind: "as text: 6 characters, expected at least 1000; give a

@@ -21,7 +21,7 @@ std::optional<Checkpoint> head_of(const std::string& path) {
   return has_file(path) ? std::optional(load_checkpoint_metadata(path)) : std::nullopt;
 }
 
-// Returns the run's config with overrides, which must not change its bits.
+// Returns the run's config with overrides. Throws InputError if these change the bits of the run.
 Config same_config(const Run& run, const std::vector<std::string>& overrides) {
   expect_run(run, {run.config()});
   const ConfigDocument document(run.config(), config_text(run));

@@ -266,7 +266,8 @@ class Comparison {
   bool is_looked_into_ = false;  // whether tensors were compared after a difference
 };
 
-// Returns the checkpoint at a path, such as a copy that was made during the training.
+// Returns the checkpoint at a path, such as a copy that was made during the training. Throws
+// InputError if there is none, or if it was trained with another config.
 Checkpoint given_beginning(const Retraining& again, const std::string& path) {
   std::error_code unseen;
   expect_input(
@@ -278,7 +279,8 @@ Checkpoint given_beginning(const Retraining& again, const std::string& path) {
   return given;
 }
 
-// Returns the checkpoint from which to start; null for the first step.
+// Returns the checkpoint from which to start; null for the first step. Throws InputError if it does
+// not exist.
 const Checkpoint* beginning(const Retraining& again, const std::string& from,
                             std::optional<Checkpoint>& given) {
   if (from == "start") return nullptr;
