@@ -25,7 +25,7 @@ class Shape {
   Shape(const std::int64_t* begin, const std::int64_t* end);
 
   int rank() const { return rank_; }
-  std::int64_t elements() const;  // product of all extents; 1 for a scalar
+  std::int64_t elements() const;  // returns the product of all extents; 1 for a scalar
 
   // Returns the extent of an axis. Negative axes count from the last one.
   std::int64_t operator[](int axis) const { return extents_[axis < 0 ? axis + rank_ : axis]; }
@@ -42,7 +42,7 @@ class Shape {
   int rank_ = 0;
 };
 
-std::string to_string(const Shape& shape);  // "(2, 3)"; fmt prints shapes in the same way
+std::string to_string(const Shape& shape);  // returns "(2, 3)"; fmt prints shapes in the same way
 
 // Returns the shape that both broadcast to by NumPy's rule: axes are aligned from the last, and an
 // extent of 1 is stretched. Throws std::invalid_argument that names `op` and both shapes.
@@ -56,7 +56,7 @@ int normalize_axis(const char* op, int axis, const Shape& shape);
 enum class DType { float32, float64, int32 };
 
 const char* to_string(DType dtype);
-std::size_t size_of(DType dtype);  // bytes of one element
+std::size_t size_of(DType dtype);  // returns the bytes of one element
 
 template <class T>
 inline constexpr DType dtype_of = DType::float32;

@@ -30,10 +30,10 @@ class Checksum {
     add(std::as_bytes(std::span(&length, 1)));
     add(values);
   }
-  void add(const Array& array);  // the elements, without the shape
+  void add(const Array& array);  // adds the elements, without the shape
 
-  std::uint64_t value() const;  // checksum of all bytes so far
-  std::string hex() const;      // value() as 16 hexadecimal digits
+  std::uint64_t value() const;  // returns the checksum of all bytes so far
+  std::string hex() const;      // returns value() as 16 hexadecimal digits
 
  private:
   struct Free {

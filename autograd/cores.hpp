@@ -12,8 +12,8 @@ namespace tapestry {
 std::vector<std::filesystem::path> control_groups(const std::string& controller,
                                                   const std::filesystem::path& root = "/");
 
-int physical_cores();  // number of cores of the allowed processors
-int machine_cores();   // number of cores of the machine
+int physical_cores();  // returns the number of cores of the allowed processors
+int machine_cores();   // returns the number of cores of the machine
 
 // Returns the processor time that the control groups grant to this process, in processors: the
 // smallest quota of its group and those above (cpu.max, or cpu.cfs_quota_us), or infinity.

@@ -23,10 +23,10 @@ class Random {
   static Random blank();
 
   std::uint32_t bits();
-  double uniform();  // in [0, 1), 53 bits
+  double uniform();  // returns a number in [0, 1), with 53 bits
   double uniform(double low, double high);
-  double normal();                         // mean 0, standard deviation 1
-  std::int64_t below(std::int64_t bound);  // in [0, bound), bound >= 1
+  double normal();                         // returns a number of mean 0 and standard deviation 1
+  std::int64_t below(std::int64_t bound);  // returns a number in [0, bound), bound >= 1
 
   // Shuffles all values (Fisher-Yates; Knuth, TAOCP 2, algorithm 3.4.2P).
   template <class T>

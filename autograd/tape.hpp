@@ -15,9 +15,9 @@ namespace tapestry {
 // The gradients d(loss)/d(variable) of all variables that the loss depends on.
 class Gradients {
  public:
-  const Array* find(const Tensor& variable) const;        // null if there is none
+  const Array* find(const Tensor& variable) const;        // returns null if there is none
   const Array& operator[](const Tensor& variable) const;  // throws std::out_of_range if none
-  Array take(const Tensor& variable);                     // removes it; empty if there is none
+  Array take(const Tensor& variable);  // removes and returns the gradient; empty: none
   void set(const Tensor& variable, Array gradient);
   Gradients& operator+=(const Gradients& other);  // adds variable by variable
 

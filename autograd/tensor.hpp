@@ -13,7 +13,7 @@ class Tensor {
  public:
   Tensor() = default;
   Tensor(Array value) : value_(std::move(value)) {}  // a constant; implicit on purpose
-  static Tensor variable(Array value);               // a leaf that gets a gradient
+  static Tensor variable(Array value);               // returns a leaf that gets a gradient
 
   const Array& value() const { return value_; }
   const Shape& shape() const { return value_.shape(); }

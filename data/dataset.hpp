@@ -117,7 +117,7 @@ class SeriesDataset;
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  virtual std::int64_t size() const = 0;  // examples, at least 1
+  virtual std::int64_t size() const = 0;  // returns the number of examples, at least 1
   virtual Batch batch(std::span<const std::int64_t> examples) const = 0;
   // Returns the length of every example, in any unit, for Order::similar_lengths; empty if all are
   // equal.

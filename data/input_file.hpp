@@ -109,7 +109,7 @@ struct FileLine {
 // Reads a file and calls `take` with each of its lines. Throws InputError as read_text() does.
 void for_each_line(const std::string& path, const std::function<void(const FileLine& line)>& take);
 
-std::string_view trimmed(std::string_view text);  // returns it without white space around it
+std::string_view trimmed(std::string_view text);  // returns the text without white space around it
 // Returns the parts between separators, trimmed: "a, b" at ',' -> {"a", "b"}.
 std::vector<std::string_view> split(std::string_view text, char separator);
 

@@ -84,7 +84,7 @@ class JsonValue final {
   // Reads a text. Throws parse_error if it is not JSON, too_deep above most_depth and exception
   // for a number that no double holds. The last of several members of one name counts.
   static JsonValue parse(std::string_view text);
-  static JsonValue parse_or_null(std::string_view text);  // null instead of throwing
+  static JsonValue parse_or_null(std::string_view text);  // returns null instead of throwing
   static constexpr int most_depth = 500;
 
   // Passes each member of an object to `take` as soon as it is read, so that not all are held at

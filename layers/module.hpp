@@ -63,7 +63,7 @@ class Module {
 class InitialValuesLimit final : Restore<std::int64_t> {
  public:
   explicit InitialValuesLimit(std::int64_t bytes);
-  static std::int64_t left();  // remaining bytes; the largest number without a limit
+  static std::int64_t left();  // returns the remaining bytes; the largest number without a limit
 };
 struct InitialValuesTooLarge : std::length_error {
   using std::length_error::length_error;

@@ -37,7 +37,7 @@ class SelfAttention final : public Module {
   // Returns the queries, keys and values of x, whose first tokens have the positions `firsts`: one
   // for all examples, or one for each.
   QueryKeyValue project(const Tensor& x, const std::vector<std::int64_t>& firsts = {0}) const;
-  // Returns them for tokens with positions (B, T) int32; empty: 0, 1, …
+  // Returns queries, keys and values for tokens with positions (B, T) int32; empty: 0, 1, …
   QueryKeyValue project(const Tensor& x, const Array& positions, Random* noise) const;
 
   // `noise`, here and below, is for the dropout of adapters; null: evaluation.

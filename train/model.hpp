@@ -69,8 +69,8 @@ class Model final {
   // --- language-model ---
   std::vector<std::int32_t> tokenize(std::string_view text) const;
   std::string detokenize(std::span<const std::int32_t> tokens) const;
-  std::int64_t vocabulary() const;  // V, the number of tokens
-  std::int64_t context() const;     // T, the context length; of a forecaster its input steps
+  std::int64_t vocabulary() const;  // returns V, the number of tokens
+  std::int64_t context() const;  // returns T, the context length; of a forecaster its input steps
 
   // Returns the continuation of the prompt, which may be empty.
   std::string generate(std::string_view prompt, const GenerationOptions& options = {},
@@ -87,7 +87,7 @@ class Model final {
 
   // --- vae, image-classification: images are N · channels · height · width numbers, each channel
   // row by row, scaled as in the data, 0 to 1 ---
-  std::int64_t channels() const;  // 1: gray; 3: red, green, blue
+  std::int64_t channels() const;  // returns 1 for gray, 3 for red, green and blue
   std::int64_t height() const;
   std::int64_t width() const;
   const std::vector<std::string>& class_names() const;  // returns the K names
@@ -97,14 +97,15 @@ class Model final {
   Matrix read_pictures(std::span<const std::string> paths) const;
 
   Latents encode(std::span<const float> images) const;
-  Matrix decode(std::span<const float> latents) const;      // N · Z numbers -> N images
+  Matrix decode(std::span<const float> latents) const;      // maps N · Z numbers to N images
   Matrix reconstruct(std::span<const float> images) const;  // decodes the means of encode()
-  std::int64_t latent_dimensions() const;                   // Z
-  Matrix classify(std::span<const float> images) const;     // (N, K): probabilities
+  std::int64_t latent_dimensions() const;                   // returns Z
+  Matrix classify(std::span<const float> images) const;     // returns probabilities (N, K)
 
   // --- forecast: M series in their own units, one row for each step ---
-  Matrix forecast(std::span<const float> window) const;  // context() · M -> (horizon, M)
-  std::vector<std::string> series() const;               // the names of the M series
+  // Maps context() · M numbers to (horizon, M).
+  Matrix forecast(std::span<const float> window) const;
+  std::vector<std::string> series() const;  // returns the names of the M series
 
  private:
   struct Loaded;

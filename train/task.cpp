@@ -90,7 +90,8 @@ TomlSetting chosen_task(const std::vector<ConfigDocument>& documents,
   for (const std::string& given : overrides)
     if (given.substr(0, given.find('=')) == key::task.name) chosen = parse_override(given, true);
   expect_input(chosen.as_type_of(Value(std::string())).has_value(),
-               "{}: {} = {}: expected a string", chosen.origin, chosen.name, chosen.shown());
+               "{}: {} = {}: expected a string in quotes", chosen.origin, chosen.name,
+               chosen.shown());
   return chosen;
 }
 

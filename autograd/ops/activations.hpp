@@ -9,8 +9,8 @@ namespace tapestry {
 // or float64.
 
 Tensor exp(const Tensor& x);
-Tensor log(const Tensor& x);   // -inf at 0, NaN below
-Tensor sqrt(const Tensor& x);  // NaN below 0
+Tensor log(const Tensor& x);   // is -inf at 0, NaN below
+Tensor sqrt(const Tensor& x);  // is NaN below 0
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);

@@ -30,7 +30,7 @@ class SyntheticGraphs final : public Dataset {
   std::int64_t size() const override { return options_.examples; }
   Batch batch(std::span<const std::int64_t> examples) const override;
 
-  static const std::vector<std::string>& classes();  // ring, star, tree, grid, cliques
+  static const std::vector<std::string>& classes();  // returns ring, star, tree, grid, cliques
 
   struct Drawn {
     Adjacency graph;

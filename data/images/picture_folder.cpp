@@ -136,7 +136,8 @@ void list_if_there(const fs::path& folder, std::span<const char* const> names,
 
 // Lists the splits of a folder that contains them and nothing else.
 void list_splits(const fs::path& folder, const Content& content, PictureFolder& all) {
-  expect_input(is_folder(folder / train_names[0]), "{}: expected a folder {} beside {}",
+  expect_input(is_folder(folder / train_names[0]),
+               "{}: has no folder {} beside {}; add it, with the pictures to train on",
                printable(folder.string()), train_names[0], list_briefly(content.folders));
   expect_input(content.pictures.empty(), "{}: lies beside the folder {}; move it into a split",
                content.pictures.empty() ? "" : printable((folder / content.pictures[0]).string()),

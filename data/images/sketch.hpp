@@ -26,7 +26,7 @@ struct Outline {
 // at a distance of `radius` from the corner.
 Outline rounded(const Outline& corners, double radius);
 Outline joined(Outline first, const Outline& second);
-Outline mirrored(Outline outline);                // returns it reflected at x = 0
+Outline mirrored(Outline outline);                // returns the outline reflected at x = 0
 Outline unfolded(const Outline& half);            // returns a symmetric outline of its right half
 Outline band(const Outline& path, double width);  // returns the outline of a band along a path
 

@@ -188,7 +188,7 @@ Columns columns_of(const SeriesOptions& options, const std::vector<std::string>&
       columns.values.push_back(j);
   header.expect(!columns.values.empty(),
                 "expected a date and at least one series, separated by commas, semicolons or tabs, "
-                "found \"{}\"",
+                "found \"{}\"; correct the header",
                 shown(header.text));
   return columns;
 }
@@ -227,8 +227,9 @@ Row row_in(const FileLine& line, const std::vector<std::string>& names, const Co
            const SeriesOptions& options) {
   line.expect(!trimmed(line.text).empty(), "the line is empty; remove it");
   const std::vector<std::string_view> cells = csv_cells(line, options.delimiter);
-  line.expect(cells.size() == names.size(), "expected {} columns as in the header, found {}",
-              names.size(), cells.size());
+  line.expect(cells.size() == names.size(),
+              "expected {} columns as in the header, found {}; correct the line", names.size(),
+              cells.size());
   Row row{.line = line.number, .time = line.number - 2};
   if (columns.time) {
     const std::string_view cell = cells[*columns.time];

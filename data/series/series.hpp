@@ -19,7 +19,7 @@ struct SeriesTable {
   bool has_times = true;              // false: the times are the numbers of the rows, from 0
   bool was_reversed = false;          // the last row of the file is the first in time
   std::int64_t rows() const { return values.dim(0); }
-  std::int64_t step_s() const;  // the shortest interval between two rows, in seconds
+  std::int64_t step_s() const;  // returns the shortest interval between two rows, in seconds
 };
 
 enum class MissingValues {

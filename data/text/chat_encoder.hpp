@@ -49,7 +49,7 @@ class ChatEncoder final {
 
   const ChatTemplate& chat_template() const { return template_; }
   std::int32_t end_of_answer() const { return end_of_answer_; }
-  std::string jinja() const;  // the template in Jinja, including the tokens that the tokenizer adds
+  std::string jinja() const;  // returns the Jinja template, with the tokens that the tokenizer adds
 
  private:
   class Writer;

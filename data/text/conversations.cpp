@@ -52,8 +52,8 @@ class ConversationReader {
   }
 
   Json parse(std::string_view line) const {
-    expect(line.size() <= max_line_bytes, "{} bytes; expected at most {}", line.size(),
-           max_line_bytes);
+    expect(line.size() <= max_line_bytes, "the line has {} bytes; expected at most {}; shorten it",
+           line.size(), max_line_bytes);
     expect(json_depth(line) <= max_json_depth,
            "lists and objects are nested more than {} deep; remove the line", max_json_depth);
     Json object;

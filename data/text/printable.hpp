@@ -9,7 +9,7 @@ namespace tapestry {
 // a reader: control characters as \x1b and \u009b, direction marks and line separators as \u202e,
 // bytes that are not UTF-8 as \xff.
 std::string printable(std::string_view text);
-// Returns the same, but keeps tabs and line ends.
+// Returns printable() of the text, except that tabs and line ends are kept.
 std::string printable_lines(std::string_view text);
 // Returns printable() of the first 200 bytes, for messages; "…" replaces the rest.
 std::string printable_beginning(std::string_view text);

@@ -48,7 +48,7 @@ inline constexpr std::array<std::string_view, 4> special_tokens = {"<pad>", "<bo
 class TokenStream {
  public:
   virtual ~TokenStream() = default;
-  virtual std::int64_t size() const = 0;  // tokens
+  virtual std::int64_t size() const = 0;  // returns the number of tokens
   // Reads the tokens [begin, begin + into.size()), which must be within the stream.
   virtual void read(std::int64_t begin, std::span<std::int32_t> into) const = 0;
   // Adds data that identify the tokens [begin, end) to a checksum.

@@ -35,7 +35,7 @@ class Recall final : public Dataset {
   std::int64_t size() const override { return options_.examples; }
   Batch batch(std::span<const std::int64_t> examples) const override;
 
-  std::int64_t vocabulary() const;  // the number of different symbols
+  std::int64_t vocabulary() const;  // returns the number of different symbols
   Symbols symbols(std::int64_t example) const;
 
   // Return where the answer to a question at the end of a sequence is, and the answer. Throw
@@ -45,7 +45,7 @@ class Recall final : public Dataset {
 
   std::vector<std::string> words(
       std::span<const std::int32_t> symbols) const;               // returns one word per item
-  std::string text(std::span<const std::int32_t> symbols) const;  // ". c7 . a12 a?"
+  std::string text(std::span<const std::int32_t> symbols) const;  // returns ". c7 . a12 a?"
   // Returns the symbols of such a text, of any length. Throws InputError if it has no question, or
   // no answer to it.
   Symbols encode(std::string_view text) const;

@@ -35,11 +35,11 @@ class ToySequences final : public Dataset {
   Batch batch(std::span<const std::int64_t> examples) const override;
 
   const CharVocabulary& vocabulary() const { return vocabulary_; }
-  std::int64_t prompt_length() const;  // tokens, including the separator '>'
+  std::int64_t prompt_length() const;  // returns the number of tokens, with the separator '>'
   std::int64_t answer_length() const;
   std::int64_t context() const { return prompt_length() + answer_length() - 1; }
 
-  std::string prompt(std::int64_t example) const;  // "31415926>"
+  std::string prompt(std::int64_t example) const;  // returns "31415926>"
 
   // Returns the correct answer: "11234569". Throws InputError if it is not a prompt of this task.
   std::string answer(std::string_view prompt) const;
@@ -47,8 +47,8 @@ class ToySequences final : public Dataset {
  private:
   using Tokens = std::vector<std::int32_t>;
   std::int64_t drawn_symbols() const;
-  Tokens draw(std::int64_t example) const;        // the input's symbols, without '+' and '>'
-  Tokens prompt_of(const Tokens& symbols) const;  // includes '+' and '>'
+  Tokens draw(std::int64_t example) const;  // returns the input's symbols, without '+' and '>'
+  Tokens prompt_of(const Tokens& symbols) const;  // returns the tokens with '+' and '>'
   Tokens answer_to(const Tokens& symbols) const;
 
   ToyOptions options_;

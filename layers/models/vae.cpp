@@ -40,7 +40,8 @@ std::vector<std::int64_t> decoder_widths(const VaeOptions& options) {
   return widths;
 }
 
-// Returns numbers (B, Z) from N(0, 1): all from one generator, or each row from its own.
+// Returns numbers (B, Z) from N(0, 1): all from one generator, or each row from its own. Throws
+// std::invalid_argument for another number of generators.
 Array standard_normal(const Shape& shape, DType dtype, std::span<Random> noise) {
   require(noise.size() == 1 || std::ssize(noise) == shape[0],
           "vae: {} sources of noise for {} images; expected 1, or one for each", noise.size(),

@@ -109,7 +109,8 @@ TEST_CASE("load_conversations: what is wrong is said in a line that names the fi
   const std::string deep(40, '[');
   CHECK(said(deep) == "line 1: lists and objects are nested more than 32 deep; remove the line");
   CHECK(said("\"" + std::string(17 << 20, 'x') + "\"") ==
-        fmt::format("line 1: {} bytes; expected at most 16777216", (17 << 20) + 2));
+        fmt::format("line 1: the line has {} bytes; expected at most 16777216; shorten it",
+                    (17 << 20) + 2));
 }
 
 TEST_CASE("ConversationDataset: packed, the longest first, each into the fullest row with room") {

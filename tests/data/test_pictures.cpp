@@ -200,7 +200,7 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folder
   fs::remove_all(path("splits/val"));
   refuses("splits", "splits/valid: contains no pictures");
   fs::remove_all(path("splits/train"));
-  refuses("splits", "expected a folder train beside test, valid");
+  refuses("splits", "has no folder train beside test, valid");
 
   // Names that a checkpoint or a table cannot keep.
   for (const char* name : {"one\ntwo", "a,b", "\"a\"", "\xff"}) {

@@ -50,7 +50,8 @@ bool same(const ConfigDocument& a, const ConfigDocument& b) {
 
 ConfigDocument read_base(const TomlSetting& base, const ConfigDocument& from) {
   const auto* name = base.value ? std::get_if<std::string>(&*base.value) : nullptr;
-  expect_input(name != nullptr, "{}: base = {}: expected a string", base.origin, base.shown());
+  expect_input(name != nullptr, "{}: base = {}: expected a string in quotes", base.origin,
+               base.shown());
   expect_input(!name->empty(), "{}: base = \"\": expected a shipped config's name{}", base.origin,
                from.is_file ? ", or a path relative to this file" : "");
   const fs::path folder = fs::path(from.source).parent_path();

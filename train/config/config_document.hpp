@@ -45,7 +45,7 @@ struct ConfigDocument {
   // Throws InputError, which names line and column, if the text is not TOML.
   ConfigDocument(std::string name, const std::string& toml, bool is_path = false);
 
-  const TomlSetting* find(const std::string& name) const;  // null if not set
+  const TomlSetting* find(const std::string& name) const;  // returns null if the key is not set
 };
 
 // The key at the top of a config that is based on another one: base = "…".

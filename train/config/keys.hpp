@@ -222,7 +222,7 @@ namespace tapestry {
 struct Parameter;
 class Optimizer;
 
-std::uint64_t seed_of(const Config& config);  // value of key::seed
+std::uint64_t seed_of(const Config& config);  // returns the value of key::seed
 
 // Return the optimizer with its settings, and the schedule of its learning rate.
 std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);

@@ -48,7 +48,7 @@ class Ranks final {
   int size() const { return size_; }
   bool alone() const { return size_ == 1; }
   bool are_there() const { return alone() || messenger_; }
-  std::string name(int rank) const;  // "rank 2 (host)"
+  std::string name(int rank) const;  // returns "rank 2 (host)"
   std::string host(int rank) const { return hosts_[rank]; }
 
   enum class Late { missing, fine };
@@ -118,7 +118,7 @@ class Ranks final {
 
   static constexpr int first_free_tag = 4096;
 
-  double bytes_sent() const;  // total number of bytes sent by this rank
+  double bytes_sent() const;  // returns the number of bytes that this rank has sent
 
  private:
   class Messages;  // the messages of one gather

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-// Quantities as text with about three digits.
+// These functions return quantities as text with about three digits.
 namespace tapestry {
 
 std::string duration_text(double seconds);   // "12.3 ms", "72 s", "12 min", "1 h 2 min", "3 d 4 h"

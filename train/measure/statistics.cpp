@@ -83,8 +83,8 @@ Confidence paired_difference(std::span<const double> first, std::span<const doub
 // Solves P(|T| > t) = I_x(degrees / 2, 1 / 2) for x = degrees / (degrees + t²) by bisection.
 double student_t(double probability, double degrees) {
   require(probability > 0 && probability < 1 && degrees > 0,
-          "student_t: probability {}, {} degrees of freedom; expected one between 0 and 1, and "
-          "more than 0",
+          "student_t: probability {} and {} degrees of freedom; expected a probability between 0 "
+          "and 1, and more than 0 degrees",
           probability, degrees);
   double low = 0, high = 1;
   for (int i = 0; i < 100; ++i) {

@@ -13,7 +13,7 @@ namespace tapestry {
 Array attention_colors(const Array& weights);
 
 enum class Format { png, svg };
-std::string ending_of(Format format);  // ".png"
+std::string ending_of(Format format);  // returns ".png"
 
 // Returns the formats of a figure: PNG for a grid of pictures, PNG and SVG for all others.
 std::vector<Format> formats_of(const Figure& figure);

@@ -36,8 +36,8 @@ class SystemCalls {
   int unlink(const char* path) { return unlinkat(AT_FDCWD, path); }
 };
 
-SystemCalls& system_calls();  // returns those of the system, unless others were set
-void choose_system_calls(SystemCalls* calls);  // null: those of the system
+SystemCalls& system_calls();  // returns the calls of the system, unless others were set
+void choose_system_calls(SystemCalls* calls);  // restores the system's calls if null
 
 // The error of a failed system call: no space, no permission, no such folder.
 class FileError final : public std::runtime_error {

@@ -16,7 +16,8 @@ namespace tapestry {
 // XXH3 of tensors, 16 hexadecimal digits each, by their names in a checkpoint.
 using Checksums = std::map<std::string, std::string>;
 
-Checksums checksums_of(const OptimizerState& tensors);  // computed on all threads
+// Returns checksums, computed on all threads.
+Checksums checksums_of(const OptimizerState& tensors);
 
 // Returns one checksum of all: XXH3 of the lines "name checksum", sorted by name.
 std::string combined(const Checksums& checksums);
@@ -83,7 +84,8 @@ std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& en
 // InputError if one is missing.
 Checksums parameter_checksums(const Checkpoint& checkpoint);
 
-std::int64_t count_parameters(const Checkpoint& checkpoint);  // number of parameters of the model
+// Returns the number of parameters of the model.
+std::int64_t count_parameters(const Checkpoint& checkpoint);
 std::int64_t count_parameters(Module& model);
 
 // Returns the task that wrote a checkpoint. Its parameters have no values before they are restored.

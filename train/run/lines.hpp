@@ -96,7 +96,7 @@ std::optional<KeptSample> parse_sample_line(std::string_view line);
 // Return parts of what parse_metrics_line() returned.
 std::int64_t step_of(const JsonValue& metrics);
 bool is_split(const JsonValue& metrics, std::string_view split);
-MetricsLine shown_metrics(const JsonValue& metrics);  // without checksums
+MetricsLine shown_metrics(const JsonValue& metrics);  // leaves out checksums
 
 // A file of a run to which lines are appended during the training.
 class LinesFile final {

@@ -100,7 +100,8 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
       expect_input(entry.shape.rank() < Shape::max_rank,
                    "{}: tensor {}: the shape has more than {} axes", path, name, Shape::max_rank);
       expect_input(length <= max_elements && (length == 0 || elements <= max_elements / length),
-                   "{}: tensor {}: the shape is too large", path, name);
+                   "{}: tensor {}: the shape is too large, expected at most 2^40 elements", path,
+                   name);
       entry.shape.push_back(static_cast<std::int64_t>(length));
       elements *= length;
     }
@@ -110,8 +111,8 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
     entry.begin = offsets[0];
     entry.end = offsets[1];
     expect_input(entry.begin <= entry.end && entry.end - entry.begin == elements * type->bytes,
-                 "{}: tensor {}: bytes {} to {} do not fit {} of shape {}", path, name, entry.begin,
-                 entry.end, dtype, to_string(entry.shape));
+                 "{}: tensor {}: bytes {} to {} do not fit, expected those of {} of shape {}", path,
+                 name, entry.begin, entry.end, dtype, to_string(entry.shape));
     return entry;
   } catch (const Json::exception& error) {
     throw InputError(fmt::format("{}: tensor {}: {}", path, name, error.what()));

@@ -48,7 +48,7 @@ class Trainer {
   MetricsLine evaluation_line();  // evaluates the validation split; no values if stopped
   // Returns the arrays of a checkpoint without parameters at rank 0; must be called by all ranks.
   OptimizerState optimizer_state();
-  Checksums checksums();  // of the tensors of a checkpoint at this point
+  Checksums checksums();  // returns the checksums of a checkpoint's tensors at this point
   double learning_rate() const {
     return schedule_.at(state_.step);
   }                                      // learning rate of the next step

@@ -58,7 +58,8 @@ std::optional<ChatTemplate> published_template(const TokenizerFiles& files) {
     return recognized_chat_template(jinja, text_of(settings, "bos_token"));
   } catch (const InputError& error) {
     throw InputError(
-        fmt::format("the tokenizer's chat template is not recognized: {}", error.what()));
+        fmt::format("the tokenizer's chat template is not recognized; expected one like ChatML: {}",
+                    error.what()));
   }
 }
 

@@ -23,7 +23,7 @@ enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8 };
 inline constexpr std::int64_t gguf_block = 32, gguf_scale_bytes = sizeof(std::uint16_t),
                               gguf_block_bytes = gguf_scale_bytes + gguf_block;
 
-const char* name_of(GgufType type);  // "F32"
+const char* name_of(GgufType type);  // returns "F32"
 
 // Returns the size in bytes of `numbers` numbers; q8_0 stores whole blocks.
 std::int64_t gguf_bytes(GgufType type, std::int64_t numbers);
@@ -95,7 +95,7 @@ class GgufReader final {
   const JsonValue& fields() const { return fields_; }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
 
-  Array read(std::size_t tensor);  // float32
+  Array read(std::size_t tensor);  // returns float32
 
  private:
   std::string path_;

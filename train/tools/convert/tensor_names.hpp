@@ -44,7 +44,7 @@ inline constexpr const char* rotary_factors_name = "rope_freqs.weight";
 // Returns whether the tensor holds constants that the config determines.
 bool is_constant(const TensorNames& names, const Config& config, const std::string& tensor);
 
-Array to_published(const TensorPlace& place, const Array& ours);  // float32
+Array to_published(const TensorPlace& place, const Array& ours);  // returns a float32 array
 void from_published(const TensorPlace& place, const Array& theirs, Array ours);
 
 }  // namespace tapestry

@@ -63,8 +63,9 @@ class TrainingUnderTest {
   // Returns a new task, as another process constructs it.
   std::unique_ptr<Task> fresh_task() const;
 
-  const DatasetStatistics& training_statistics();           // computed at the first call
-  const std::vector<EvaluationSplit>& evaluation_splits();  // validation, and test if it exists
+  const DatasetStatistics& training_statistics();  // computes the statistics at the first call
+  // Returns validation, and test if it exists.
+  const std::vector<EvaluationSplit>& evaluation_splits();
 
   // Returns at most `count` training examples, the first ones that a training reads.
   Examples training_examples(std::int64_t count) const;

@@ -245,6 +245,7 @@ std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGr
     return difference;
   }
   if (a.n < 2 || b.n < 2) return difference;
+
   if (!std::isfinite(a.deviation) || !std::isfinite(b.deviation)) {  // numbers up to 1e308
     difference.outcome = FigureDifference::Outcome::no_significant_difference;
     return difference;

@@ -35,7 +35,7 @@ struct RunGroup {
 
   std::vector<std::int64_t> seeds() const;
   std::string setting(const std::string& name) const;  // returns the common value; empty if unused
-  // Returns those of the runs that measured it.
+  // Returns the figure's values in the runs that measured it.
   std::vector<double> values(const std::string& figure) const;
 };
 

@@ -16,7 +16,7 @@ namespace tapestry {
 // Returns the text with markup and control characters escaped.
 std::string html_text(std::string_view text);
 
-std::string base64(std::string_view bytes);  // RFC 4648, section 4
+std::string base64(std::string_view bytes);  // returns the text of RFC 4648, section 4
 
 // Returns an <img> of a grid with `shows` as alternative text.
 std::string html_pictures(const PictureGrid& grid, std::string_view shows);

@@ -37,7 +37,7 @@ struct RecordedRun {
   std::string backends{};
   std::vector<RecordedRun> seeds{};  // the runs, if this one represents several seeds
 
-  std::int64_t steps() const;  // steps of the config; 0: unknown
+  std::int64_t steps() const;  // returns the steps of the config; 0: unknown
 };
 
 // Returns the records of a run. Throws InputError as expect_run does for a folder without metrics

@@ -40,7 +40,7 @@ class Retraining {
   // Takes the trainer's next step, with the learning rate of the session that did it, as far as
   // sessions.jsonl records it.
   MetricSums step();
-  ComputedStep compute();  // computes it without moving parameters
+  ComputedStep compute();  // computes the next step without moving parameters
 
  private:
   void follow_session();

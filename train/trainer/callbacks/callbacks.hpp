@@ -31,7 +31,7 @@ std::unique_ptr<Callback> skip_steps(const Config& config, TrainingState& state,
 inline constexpr std::size_t norms_compared = 50;
 
 // Returns why the next step has to be skipped: its loss or gradient norm is not finite, or its norm
-// is above train.bad_step_factor times the median of those before. Empty if it has not.
+// is above train.bad_step_factor times the median of those before. Empty: the step may be taken.
 std::string fault_of_step(double loss, double norm, const Config& config,
                           const TrainingState::SkippedSteps& state);
 
