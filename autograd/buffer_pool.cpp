@@ -154,7 +154,7 @@ class Store {
 
   std::size_t held() const { return held_; }
 
-  // Remove all idle blocks, and add removed blocks again.
+  // Removes and returns all idle blocks; put_back() adds them again.
   Blocks take_idle() {
     Blocks taken;
     for (auto& [size, blocks] : idle_) {
@@ -182,7 +182,7 @@ class Store {
     return held_ + bytes > most + most / 4 + slack;
   }
 
-  // Moves the first of the blocks to the used ones.
+  // Moves the first of the blocks to the used ones, and returns its place there.
   Blocks::iterator use(Blocks& blocks) {
     used_.splice(used_.begin(), blocks, blocks.begin());
     in_use_ += used_.front().size;
@@ -255,7 +255,8 @@ class Pool {
  private:
   Store& store_of(Kind kind) { return kind == Kind::reserved ? reserved_ : memory_; }
 
-  // Returns address space that becomes memory when it is written to.
+  // Returns address space that becomes memory when it is written to. Throws OutOfMemory if there is
+  // none.
   std::byte* reserve(std::size_t bytes) {
     reserved_.thin_out(bytes, Chunks::most_carved, unreserve);
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,

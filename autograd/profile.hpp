@@ -37,7 +37,8 @@ void mark(Phase phase, const char* name, const std::string* scope, double bytes)
 // Adds floating-point operations to the event that the next mark ends. For kernels.
 void add_flops(double flops);
 
-// Adds a loop, as the seconds of its pieces, to that event. For parallel_for.
+// Adds a loop, as the seconds of its pieces, to the event that the next mark ends. For
+// parallel_for.
 void add_loop(std::vector<double> pieces);
 
 }  // namespace tapestry::profile

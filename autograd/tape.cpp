@@ -165,7 +165,8 @@ void InputGradients::accumulate(std::size_t input,
 
 namespace {
 
-// Returns the gradient of a scalar loss with which backward() starts.
+// Returns the gradient of a loss with which backward() starts. Throws std::invalid_argument unless
+// it is a scalar.
 Array seed_of(const Tensor& loss, double seed) {
   require(loss.size() == 1, "backward: the loss has shape {}; expected one element", loss.shape());
   return Array::full(loss.shape(), seed, loss.dtype());

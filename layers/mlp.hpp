@@ -28,7 +28,7 @@ class FeedForward final : public Module {
   bool gated;
 
   FeedForward(std::int64_t width, Random& init, const FeedForwardOptions& options = {});
-  // noise: for the dropout of adapters
+  // Returns (..., C). `noise` is for the dropout of adapters; null: evaluation.
   Tensor forward(const Tensor& x, Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;
 };

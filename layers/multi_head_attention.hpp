@@ -40,7 +40,7 @@ class SelfAttention final : public Module {
   // Returns queries, keys and values for tokens with positions (B, T) int32; empty: 0, 1, …
   QueryKeyValue project(const Tensor& x, const Array& positions, Random* noise) const;
 
-  // `noise`, here and below, is for the dropout of adapters; null: evaluation.
+  // Returns (B, T, C). `noise`, here and below, is for the dropout of adapters; null: evaluation.
   Tensor forward(const Tensor& x, const AttentionOptions& call = {}, Random* noise = nullptr) const;
 
   // Return an empty cache, and the attention of tokens that follow those in the cache, to which

@@ -39,7 +39,8 @@ void add_adapters(Module& model, const Config& config) {
   const std::vector<AdapterTarget> all = adapter_targets(model);
   std::set<std::string> known;
   for (const AdapterTarget& target : all) known.insert(target.name);
-  config.expect(!known.empty(), key::adapter_rank, "adapters need a model with transformer blocks");
+  config.expect(!known.empty(), key::adapter_rank,
+                "adapters need a model with transformer blocks; set it to 0");
   config.expect(!targets.empty(), key::adapter_targets, "expected one of {}",
                 fmt::join(known, ", "));
   for (const std::string& target : targets)
@@ -93,7 +94,8 @@ void fix_others(const std::vector<Parameter*>& parameters, const Config& config)
     const bool is_known = std::ranges::any_of(parameters, [&](const Parameter* parameter) {
       return parameter->role != Role::fixed && matches(pattern, parameter->name);
     });
-    config.expect(is_known, key::trainable, "no parameter of the model matches {}{}",
+    config.expect(is_known, key::trainable,
+                  "expected names of parameters, but no parameter of the model matches {}{}",
                   to_toml(Value(pattern)), did_you_mean(pattern, names_in(parameters), "\""));
   }
   for (Parameter* parameter : parameters)

@@ -80,7 +80,7 @@ const std::string& kept_value(const std::map<std::string, std::string>& metadata
 namespace {
 
 // Returns the task of a config before its other keys are known: the last setting of `task`; its
-// text is empty if there is none.
+// text is empty if there is none. Throws InputError if it is not a string.
 TomlSetting chosen_task(const std::vector<ConfigDocument>& documents,
                         const std::vector<std::string>& overrides) {
   TomlSetting chosen{

@@ -12,13 +12,13 @@ namespace {
 
 constexpr const char* name = "linear_attention";
 
-FeaturesView view_features(const Array& array) {  // (B, H, F, times)
+FeaturesView view_features(const Array& array) {  // takes (B, H, F, times)
   const std::int64_t head = array.dim(2) * array.dim(3);
   return {
       .data = writable(array), .batch = array.dim(1) * head, .head = head, .time = array.dim(3)};
 }
 
-HeadsView view_values(const Array& array, std::int64_t D) {  // (B, times, H · D)
+HeadsView view_values(const Array& array, std::int64_t D) {  // takes (B, times, H · D)
   return {.data = writable(array),
           .batch = array.dim(1) * array.dim(2),
           .head = D,

@@ -40,6 +40,7 @@ void check(const RotaryForm& form) {
 }
 
 // Returns the positions in the table of angles: T from each first one on, or all up to the highest.
+// Throws std::invalid_argument for a negative one.
 std::vector<std::int64_t> listed_positions(const RotaryOptions& options, std::int64_t T) {
   std::vector<std::int64_t> listed;
   if (options.positions.empty()) {

@@ -131,7 +131,7 @@ const std::vector<std::string>& SyntheticGraphs::classes() {
   return names;
 }
 
-// Draws until the graph belongs to this split.
+// Returns the first graph drawn that belongs to this split.
 SyntheticGraphs::Drawn SyntheticGraphs::draw(std::int64_t example) const {
   require(example >= 0 && example < size(), "SyntheticGraphs: example {}; expected 0 to {}",
           example, size() - 1);

@@ -53,7 +53,7 @@ class Tailor {
     dye(right, factor, radius);
     dye(mirrored(right), factor, radius);
   }
-  void weave(double probability, double contrast);  // stripes or checks
+  void weave(double probability, double contrast);  // draws stripes or checks with this probability
 
   void sew(const Torso& torso, const Sleeve& sleeve);
   void lay_collar(double neck, double depth, double shade);

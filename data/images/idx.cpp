@@ -92,7 +92,8 @@ class IdxFile final {
   const std::vector<std::int64_t>& extents() const { return extents_; }
   std::int64_t values() const { return values_; }  // returns the number of values, one byte each
 
-  // Calls fn(value, byte offset in the file) for each value.
+  // Calls fn(value, byte offset in the file) for each value. Throws InputError if the file is cut
+  // short or continues.
   template <class F>
   void for_each_value(F fn) {
     std::string piece;

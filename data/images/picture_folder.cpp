@@ -44,7 +44,7 @@ struct Content {
   std::int64_t others = 0;  // number of other files
 };
 
-// Returns the visible names in a folder, sorted.
+// Returns the visible names in a folder, sorted. Throws InputError for a link to nothing.
 Content content_of(const fs::path& folder) {
   Content content;
   std::error_code unseen;
@@ -120,7 +120,8 @@ void list_split(const fs::path& folder, std::vector<PictureFolder::Picture>& spl
   }
 }
 
-// Lists the split whose folder has one of these names, if there is one.
+// Lists the split whose folder has one of these names, if there is one. Throws InputError for a
+// second one, and for one without pictures.
 void list_if_there(const fs::path& folder, std::span<const char* const> names,
                    std::vector<PictureFolder::Picture>& split, PictureFolder& all) {
   std::string listed;
@@ -134,7 +135,8 @@ void list_if_there(const fs::path& folder, std::span<const char* const> names,
   }
 }
 
-// Lists the splits of a folder that contains them and nothing else.
+// Lists the splits of a folder. Throws InputError if it contains anything else, or no training
+// split.
 void list_splits(const fs::path& folder, const Content& content, PictureFolder& all) {
   expect_input(is_folder(folder / train_names[0]),
                "{}: has no folder {} beside {}; add it, with the pictures to train on",

@@ -77,7 +77,7 @@ std::vector<std::string> split_words(std::string_view text) {
   return words;
 }
 
-// Returns the same as Python's str.rstrip().
+// Returns the text as Python's str.rstrip() does. Throws std::invalid_argument unless it is UTF-8.
 std::string_view without_trailing_space(std::string_view text) {
   std::size_t kept = 0;
   for (std::size_t offset = 0; offset < text.size();) {

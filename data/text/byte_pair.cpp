@@ -299,8 +299,8 @@ std::vector<std::int32_t> BytePairTokenizer::encode(std::string_view text,
   return std::move(scratch.tokens);
 }
 
-// A cut must not be within a possible name, nor where the second part would get an additional
-// space.
+// Returns a cut that is not within a possible name, nor where the second part would get an
+// additional space.
 std::size_t BytePairTokenizer::last_cut(std::string_view text) const {
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t cut = last_sure_end(rest, model_.pieces);

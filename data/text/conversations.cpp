@@ -73,7 +73,8 @@ class ConversationReader {
     return fields.empty() ? "none" : fields.size() <= 200 ? fields : fields.substr(0, 200) + "...";
   }
 
-  // Adds a list of messages or, in fields other than "messages", a text of this speaker.
+  // Adds a list of messages or, in fields other than "messages", a text of this speaker. Throws
+  // InputError for anything else.
   void add(const Json& given, const std::string& field, Speaker speaker, Learned learned) {
     const bool teaches = learned == Learned::what_the_assistant_says;
     if (given.is_string() && field != "messages") {

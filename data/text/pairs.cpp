@@ -40,7 +40,8 @@ std::vector<std::string> read_sentences(const std::string& path, const std::stri
   return sentences;
 }
 
-// Returns the names of the files without the language, such as "test_2016_flickr".
+// Returns the names of the files without the language, such as "test_2016_flickr". Throws
+// OptionError of "split" if there are none or several.
 std::string stem_for(const std::string& folder, const std::vector<std::string>& names,
                      const ParallelFiles& files) {
   const std::string& language = files.source;
@@ -63,7 +64,8 @@ std::string stem_for(const std::string& folder, const std::vector<std::string>& 
   return *stems.begin();
 }
 
-// Returns the path of the plain file, or of the gzip file if there is no plain one.
+// Returns the path of the plain file, or of the gzip file if there is no plain one. Throws
+// InputError if there is neither.
 std::string path_of(const std::string& folder, const std::vector<std::string>& names,
                     const std::string& stem, const std::string& language) {
   const std::string name = fmt::format("{}.{}", stem, language);

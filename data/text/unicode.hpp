@@ -9,16 +9,17 @@
 // std::invalid_argument for a text that is not UTF-8.
 namespace tapestry {
 
-// \p{L}, \p{N} and \s of a regular expression: categories L and N, and White_Space.
+// The class of a character in regular expressions: \p{L}, \p{N}, \s (White_Space), or none of them.
 enum class CharacterKind { letter, number, space, other };
 CharacterKind kind_of(char32_t character);
 
 // Returns the text in lower case, character by character (Σ becomes σ even at the end of a word; İ
-// becomes i and U+0307).
+// becomes i and U+0307). Throws std::invalid_argument unless the text is UTF-8.
 std::string lower_case(std::string_view text);
 
 // Returns normalization form C (UAX #15): composes characters where one stands for several, as é
-// for e and U+0301, and sorts the other marks of a character in canonical order.
+// for e and U+0301, and sorts the other marks of a character in canonical order. Throws
+// std::invalid_argument unless the text is UTF-8.
 std::string composed(std::string_view text);
 
 // Returns how many bytes of the beginning are composed in the same way however the text continues.

@@ -74,7 +74,7 @@ Recall::Symbols Recall::draw(Random& random) const {
   return symbols;
 }
 
-// Draws until the sequence belongs to this split.
+// Returns the first sequence drawn that belongs to this split.
 Recall::Symbols Recall::symbols(std::int64_t example) const {
   require(example >= 0 && example < size(), "Recall: example {}; expected 0 to {}", example,
           size() - 1);

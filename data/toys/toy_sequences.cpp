@@ -73,7 +73,7 @@ std::int64_t ToySequences::answer_length() const {
   return options_.length + (options_.task == ToyTask::addition ? 1 : 0);
 }
 
-// Draws until the input belongs to this split.
+// Returns the first input drawn that belongs to this split.
 ToySequences::Tokens ToySequences::draw(std::int64_t example) const {
   require(example >= 0 && example < size(), "ToySequences: example {}; expected 0 to {}", example,
           size() - 1);

@@ -13,7 +13,8 @@ struct ConvolutionalClassifierOptions {
   std::int64_t kernel = 3;                     // K
   // Zeros around the planes of each stage, in a network without blocks; empty: ⌊(K - 1) / 2⌋.
   std::vector<std::int64_t> padding{};
-  // What halves height and width: pooling of windows of 2 × 2, or convolutions of stride 2.
+  // The operation that halves height and width: pooling of windows of 2 × 2, or convolutions of
+  // stride 2.
   Downsampling downsampling = Downsampling::max;
   std::int64_t blocks = 0;             // residual blocks of a stage; 0: one convolution
   std::int64_t groups = 0;             // of the group norms; 0: no norms
@@ -44,7 +45,7 @@ class ConvolutionalClassifier final : public Module {
 
   ConvolutionalClassifier(const ConvolutionalClassifierOptions& wanted, Random& init);
 
-  // `noise` is for dropout; null: evaluation.
+  // Returns logits (B, classes). `noise` is for dropout; null: evaluation.
   Tensor forward(const Tensor& images, Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;
 };

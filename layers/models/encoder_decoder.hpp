@@ -39,7 +39,8 @@ class EncoderDecoder final : public Module {
 
     EncodedSource select(const std::vector<std::int64_t>& rows) const;  // returns rows of the batch
   };
-  // `noise`, here and below, is for dropout; null: evaluation.
+  // Return the encoded source, and logits (B, T, V) of the tokens after each of the target's.
+  // `noise` is for dropout; null: evaluation.
   EncodedSource encode(const Array& source, const Array& padding, Random* noise = nullptr) const;
   Tensor decode(const Array& target, const EncodedSource& encoded, Random* noise = nullptr) const;
 

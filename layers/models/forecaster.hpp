@@ -34,7 +34,7 @@ class Forecaster final : public Module {
 
   Forecaster(const ForecasterOptions& wanted, Random& init);
 
-  // `noise` is for dropout; null: evaluation.
+  // Returns (B, horizon, M). `noise` is for dropout; null: evaluation.
   Tensor forward(const Tensor& x, Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;
 

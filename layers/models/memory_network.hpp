@@ -21,8 +21,8 @@ class Memory : public Module {
   // shapes and T = 0.
   Tensor forward(const Tensor& x) const;
 
-  // Returns the weights (B, H, T) of the elements if the memory is an attention, else an empty
-  // array. For display, without gradient.
+  // Returns the weights (B, H, T) of the elements, which have no gradient, if the memory is an
+  // attention, else an empty array.
   virtual Array weights(const Tensor&) const { return {}; }
 
  private:

@@ -26,7 +26,7 @@ class VisionTransformer final : public Module {
 
   VisionTransformer(const VisionTransformerOptions& wanted, Random& init);
 
-  // `noise` is for dropout; null: evaluation.
+  // Returns logits (B, classes). `noise` is for dropout; null: evaluation.
   Tensor forward(const Tensor& images, Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;
 };

@@ -88,7 +88,9 @@ void print_notes(const std::vector<RunGroup>& groups) {
       say("{}: left out, because it has no evaluation yet\n", printable(seed));
     const auto step = [](const ComparedRun& run) { return run.evaluation["step"]; };
     if (std::ranges::adjacent_find(group.runs, std::not_equal_to(), step) != group.runs.end())
-      say("{}: its runs were evaluated after different numbers of steps\n", printable(group.name));
+      say("{}: its runs were evaluated after different numbers of steps; train them for the same "
+          "number\n",
+          printable(group.name));
   }
 }
 

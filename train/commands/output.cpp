@@ -39,7 +39,8 @@ void expect_ending(const std::string& out, const std::vector<std::string>& endin
                out, ending, fmt::join(endings, " or "));
 }
 
-// Returns the files that `out` names, all rendered before the first is written.
+// Returns the files that `out` names, all rendered before the first is written. Throws InputError
+// if its ending is unknown.
 std::vector<NamedBytes> rendered(const std::string& out, const Figure& figure,
                                  const std::string* csv = nullptr) {
   std::vector<std::string> endings;

@@ -98,7 +98,8 @@ class Train final : public Command {
   }
 
  private:
-  // Sets the config and --out from the run's folder that --resume names.
+  // Sets the config and --out from the run's folder that --resume names. Throws InputError if it
+  // names no run, or --out another folder.
   void resume_folder() {
     std::error_code unseen;
     const fs::path given = given_.config;
@@ -200,7 +201,7 @@ class Train final : public Command {
     return 0;
   }
 
-  // Trains one run for each seed, into RUN/seed-N.
+  // Trains one run for each seed, into RUN/seed-N. Returns the exit status.
   int train_seeds(const Config& config, const Run& runs, Ranks& ranks) const {
     std::optional<RunLock> lock;
     ranks.agree("locking the runs", [&] {

@@ -80,7 +80,8 @@ Confidence paired_difference(std::span<const double> first, std::span<const doub
   return confidence_of(estimate_of(differences));
 }
 
-// Solves P(|T| > t) = I_x(degrees / 2, 1 / 2) for x = degrees / (degrees + t²) by bisection.
+// Returns the t with P(|T| > t) = I_x(degrees / 2, 1 / 2), x = degrees / (degrees + t²), by
+// bisection.
 double student_t(double probability, double degrees) {
   require(probability > 0 && probability < 1 && degrees > 0,
           "student_t: probability {} and {} degrees of freedom; expected a probability between 0 "

@@ -52,7 +52,7 @@ struct FilePlace {
   std::string path;  // path of the file in messages
 };
 
-// A file that is open for writing.
+// A file that is open for writing. All functions throw FileError if the system's call fails.
 class File {
  public:
   // `flags` are those of open(2). Errors name the file as `shown`, or else by its path.
@@ -76,17 +76,19 @@ class File {
 inline constexpr const char* unfinished_ending = ".tmp";
 
 // Write a temporary file in the folder of `path`, sync it and rename it: at any time, `path` is
-// either the whole old file or the whole new one.
+// either the whole old file or the whole new one. Throw FileError if that fails.
 void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts);
 void write_file_atomically(const FilePlace& place, const std::vector<std::string_view>& parts);
 
-// Writes a file that is not held in memory in the same way: `write` writes its parts in order.
+// Writes a file that is not held in memory in the same way: `write` writes its parts in order, and
+// its exceptions pass.
 void stream_file_atomically(const std::string& path, const std::function<void(File&)>& write);
 
 // Removes the temporary file of a process that was killed while it wrote this file.
 void remove_unfinished(const FilePlace& place);
 
-// Makes a folder in an existing one. Returns false if it exists already.
+// Makes a folder in an existing one. Returns false if it exists already. Throws FileError if it
+// cannot.
 bool make_folder(const std::string& path);
 
 // Return the folder of a path, "." if it has none, and the file name.

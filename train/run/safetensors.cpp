@@ -88,7 +88,7 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
     expect_input(type != nullptr, "{}: tensor {}: dtype {}, expected {}; convert the file", path,
                  name, dtype, readable_types);
     Entry entry{name, type->name, {}, 0, 0};
-    // Rejects 1.5 and true, which the library converts.
+    // Returns a list. Throws InputError for 1.5 and true, which the library converts.
     const auto natural_numbers = [&](const char* key) {
       const Json& list = json.at(key);
       expect_input(list.is_array() && std::ranges::all_of(list, &Json::is_number_unsigned),

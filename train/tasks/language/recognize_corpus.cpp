@@ -16,7 +16,7 @@ using Fit = Recognized::Fit;
 constexpr std::int64_t most_text_bytes = std::int64_t{1} << 30;  // of texts in memory
 constexpr std::int64_t least_characters = 1000;
 
-// What is counted in texts, in constant memory.
+// Counts the lines and characters of texts in constant memory.
 class TextStatistics {
  public:
   explicit TextStatistics(const std::string& path) {

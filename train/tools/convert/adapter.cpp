@@ -31,10 +31,10 @@ struct PublishedMap {
   Linear* linear = nullptr;
   TensorPlace place{};
 
-  std::string tensor(const char* matrix) const {  // "A" or "B"
+  std::string tensor(const char* matrix) const {  // takes "A" or "B"
     return fmt::format("base_model.model.{}.lora_{}.weight", name, matrix);
   }
-  // Returns the place of its rows in a matrix that has only these.
+  // Returns the place of the map's rows in a matrix that has only these.
   TensorPlace rows_alone() const {
     TensorPlace own = place;
     own.first_row = 0;

@@ -72,7 +72,8 @@ PublishedWeights weights_of(const std::shared_ptr<GgufReader>& reader) {
   return weights;
 }
 
-// Ignores the fields that do not change what the model computes.
+// Ignores the fields that do not change what the model computes. Throws InputError if others are
+// set.
 void ignore_descriptions(Fields& fields, const JsonValue& object) {
   for (const auto& [name, value] : object.items())
     if (name.starts_with("general.") || name.starts_with("quantize."))

@@ -56,7 +56,7 @@ struct TokenList {
   std::vector<std::int32_t> kinds{};
 };
 
-// Appends names for the rows of the embedding that are not tokens.
+// Appends names that begin with `begins` for the rows of the embedding that are not tokens.
 void fill_up(TokenList& list, std::int64_t rows, const char* begins) {
   const std::unordered_set<std::string> taken(list.names.begin(), list.names.end());
   for (std::int64_t row = std::ssize(list.names); row < rows; ++row) {

@@ -28,7 +28,8 @@ const char* activation_name(Activation activation) {
       ->first;
 }
 
-// Marks fields of any config.json that do not change what the model computes as read.
+// Marks fields of any config.json that do not change what the model computes as read. Throws
+// InputError for other values of fields that do.
 void ignore_common(Fields& fields) {
   // Storage and use of the model.
   fields.ignore({"architectures", "transformers_version", "torch_dtype", "dtype", "use_cache",

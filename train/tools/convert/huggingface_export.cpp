@@ -63,7 +63,7 @@ std::string text_of(const JsonValue& json) { return json.dump(2) + "\n"; }
 
 using Files = std::map<std::string, std::string>;
 
-// Sets fields of the JSON object in one of the files.
+// Sets fields of the JSON object in one of the files. Throws InputError if the file holds none.
 void set_fields(Files& files, const std::string& name, const JsonValue& fields) {
   JsonValue json = JsonValue::parse_or_null(files.at(name));
   expect_input(json.is_object(), "{}: expected a JSON object; import the model again", name);

@@ -27,7 +27,7 @@ std::string first_op_text(const std::optional<std::string>& where) {
   return where ? ", first in " + *where : "";
 }
 
-// Replaces the inputs after position `last` by other tokens in the range of the batch's tokens.
+// Returns the batch with other tokens as inputs after position `last`, in the range of its tokens.
 Batch with_other_future(Batch batch, std::int64_t last) {
   const std::int64_t T = batch.inputs.dim(1);
   batch.inputs = batch.inputs.clone();
@@ -39,7 +39,7 @@ Batch with_other_future(Batch batch, std::int64_t last) {
   return batch;
 }
 
-// Keeps only the targets at positions 0 to `last`.
+// Returns the batch with only the targets at positions 0 to `last`.
 Batch with_targets_until(Batch batch, std::int64_t last) {
   const std::int64_t T = batch.targets.dim(1);
   batch.targets = batch.targets.clone();

@@ -68,8 +68,8 @@ void read_off(Sweep& sweep) {
     if (sweep.smoothed[i] > low + std::max(lost * gained, 2 * noise)) sweep.rises = sweep.rates[i];
 }
 
-// Trains with a rising rate. The smoothed loss is an exponential moving average with bias
-// correction.
+// Trains with a rising rate and returns its losses. The smoothed loss is an exponential moving
+// average with bias correction.
 Sweep sweep(TrainingUnderTest& under_test) {
   TrialTraining training(under_test);
   Sweep found{.spacing = spacing_of(under_test)};

@@ -23,7 +23,7 @@ struct Comparison {
   double error() const;    // of the outputs
   double uniform() const;  // of a uniform prediction, log V or log 2; or of outputs of 0
   double floor() const;    // of the best possible outputs
-  // Of the best constant outputs; for classes the unigram entropy.
+  // Returns the loss of the best constant outputs; for classes the unigram entropy.
   double constant() const;
   double constant_by_place()
       const;  // the same for outputs that depend only on the position in an example

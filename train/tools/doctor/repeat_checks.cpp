@@ -52,7 +52,8 @@ Checksums take_steps(TrainingUnderTest& under_test, std::int64_t steps,
   return checksums;
 }
 
-// Trains for `steps` steps into a run, and returns its checkpoint.
+// Trains for `steps` steps into a run, and returns its checkpoint. Throws Interrupted after a
+// signal.
 Checkpoint checkpoint_after(TrainingUnderTest& under_test, const Run& run, std::int64_t steps) {
   Config config = under_test.config();
   config.set(key::log_every, std::int64_t{1});

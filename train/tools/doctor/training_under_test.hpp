@@ -31,13 +31,13 @@ struct EvaluationSplit {
 // slow, context and batches are reduced.
 class TrainingUnderTest {
  public:
-  // `plan` must be made before the model takes memory.
+  // Throws as the task's constructor does. `plan` must be made before the model takes memory.
   explicit TrainingUnderTest(ConfigWith config_with,
                              std::optional<TrainingPlan> plan = std::nullopt);
 
   const ConfigWith& config_with() const { return config_with_; }  // the config as given
   const Config& config() const { return config_; }                // the config that is examined
-  // Text on the keys that differ; may be empty.
+  // Returns a text on the keys that differ; may be empty.
   const std::string& remark() const { return remark_; }
   double step_s() const { return step_s_; }  // estimated time of a step of config()
   const std::optional<TrainingPlan>& plan() const { return plan_; }

@@ -28,7 +28,7 @@ void add_test(const Json& test, Json& evaluation) {
 }
 
 // Returns the last evaluation of a run with the evaluation of the test split after it; null if
-// there is none.
+// there is none. Throws InputError if it is not a run, or for a damaged line.
 Json last_evaluation(const Run& run) {
   expect_run(run, {run.metrics()});
   Json last;

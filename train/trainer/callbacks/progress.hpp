@@ -59,7 +59,7 @@ class Progress final : public Callback {
 
   ProgressOptions options_;
   bool line_shown_ = false, is_drawn_ = false, more_ = true;
-  // The first and the last training line of this process or since on_begin().
+  // The first and the last training line since on_begin(), or of this process.
   std::optional<MetricsLine> first_, last_;
   std::vector<double> losses_;  // the last ones
   double last_shown_s_ = 0;
