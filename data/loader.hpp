@@ -41,7 +41,7 @@ class Loader final {
 
   // Returns the number of examples of all steps that next() has returned: where a run resumes.
   std::int64_t position() const { return position_; }
-  void seek(std::int64_t position);  // only before the first next()
+  void seek(std::int64_t position);  // throws std::invalid_argument after next()
 
  private:
   struct Step {

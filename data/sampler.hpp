@@ -54,7 +54,7 @@ class Sampler {
   static constexpr std::int64_t most_indexed = 1 << 24;
 
   Sampler(std::int64_t size, Order order, std::uint64_t seed,
-          SimilarLengths similar = {});  // size >= 1
+          SimilarLengths similar = {});  // throws std::invalid_argument for size 0
 
   // Returns the next `count` examples, in [0, size), and advances the position by count.
   std::vector<std::int64_t> next(std::int64_t count);

@@ -28,7 +28,8 @@ class PatchEncoder final : public Module {
   PatchEncoder(const PatchEncoderOptions& wanted, Random& init);
 
   std::int64_t tokens() const;  // returns N, or 1 + N with a class token
-  // Returns (B, tokens(), C). `noise` is for dropout; null: evaluation.
+  // Returns (B, tokens(), C). `noise` is for dropout; null: evaluation. Throws
+  // std::invalid_argument for other shapes.
   Tensor forward(const Tensor& x, Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;
 };

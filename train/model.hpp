@@ -57,7 +57,8 @@ struct Latents {
 // the other; only one of them at a time uses further cores (see set_num_threads).
 class Model final {
  public:
-  // Loads a checkpoint, or the best model of a run's folder.
+  // Loads a checkpoint, or the best model of a run's folder. Throws std::runtime_error if it
+  // cannot be read.
   explicit Model(const std::string& run);
   ~Model();
   Model(Model&&) noexcept;
@@ -67,22 +68,31 @@ class Model final {
   const std::string& task() const;
 
   // --- language-model ---
+
+  // Return the tokens of a text, and the text of tokens. Throw std::runtime_error for a character
+  // without a token, and std::invalid_argument for tokens outside [0, V).
   std::vector<std::int32_t> tokenize(std::string_view text) const;
   std::string detokenize(std::span<const std::int32_t> tokens) const;
   std::int64_t vocabulary() const;  // returns V, the number of tokens
   std::int64_t context() const;  // returns T, the context length; of a forecaster its input steps
 
-  // Returns the continuation of the prompt, which may be empty.
+  // Returns the continuation of the prompt, which may be empty. Throws as tokenize() does,
+  // and std::invalid_argument for an option out of range.
   std::string generate(std::string_view prompt, const GenerationOptions& options = {},
                        const TakeText& take = {}) const;
-  // Returns the continuation of at least one token, without the end token. Ignores `stop`.
+  // Returns the continuation of at least one token, without the end token. Ignores `stop`. Throws
+  // std::invalid_argument for an empty prompt.
   std::vector<std::int32_t> generate(std::span<const std::int32_t> prompt,
                                      const GenerationOptions& options = {},
                                      const TakeToken& take = {}) const;
-  // Returns the logits (tokens, V) of the token after each of 1 to T tokens.
+  // Returns the logits (tokens, V) of the token after each of 1 to T tokens. Throws
+  // std::invalid_argument for other numbers of tokens.
   Matrix logits(std::span<const std::int32_t> tokens) const;
 
   // --- translation ---
+
+  // Returns the translation. Throws std::invalid_argument for a sentence of more tokens than in
+  // training.
   std::string translate(std::string_view sentence) const;
 
   // --- vae, image-classification: images are N · channels · height · width numbers, each channel
@@ -92,10 +102,11 @@ class Model final {
   std::int64_t width() const;
   const std::vector<std::string>& class_names() const;  // returns the K names
 
-  // Returns PNG or JPEG files, one per row, fitted to the size of the model's images: (files,
-  // channels · height · width).
+  // Reads PNG or JPEG files, one per row, fitted to the size of the model's images: (files,
+  // channels · height · width). Throws std::runtime_error for a file that is no picture.
   Matrix read_pictures(std::span<const std::string> paths) const;
 
+  // Return codes, images and classes. Throw std::invalid_argument for parts of images or codes.
   Latents encode(std::span<const float> images) const;
   Matrix decode(std::span<const float> latents) const;      // maps N · Z numbers to N images
   Matrix reconstruct(std::span<const float> images) const;  // decodes the means of encode()
@@ -103,7 +114,8 @@ class Model final {
   Matrix classify(std::span<const float> images) const;     // returns probabilities (N, K)
 
   // --- forecast: M series in their own units, one row for each step ---
-  // Maps context() · M numbers to (horizon, M).
+
+  // Maps context() · M numbers to (horizon, M). Throws std::invalid_argument for other numbers.
   Matrix forecast(std::span<const float> window) const;
   std::vector<std::string> series() const;  // returns the names of the M series
 
@@ -113,7 +125,7 @@ class Model final {
 };
 
 // Sets the number of threads of all later calls; by default OMP_NUM_THREADS if it is set, else the
-// number of usable cores. Results do not depend on it.
+// number of usable cores. Results do not depend on it. Throws std::invalid_argument below 1.
 void set_num_threads(int count);
 
 }  // namespace tapestry

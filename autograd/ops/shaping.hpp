@@ -13,13 +13,16 @@ namespace tapestry {
 // copy.
 Tensor reshape(const Tensor& x, const std::vector<std::int64_t>& shape);
 
-// Returns x with its axes in another order: permute(x (A, B, C), {2, 0, 1}) -> (C, A, B).
+// Returns x with its axes in another order: permute(x (A, B, C), {2, 0, 1}) -> (C, A, B). Throws
+// std::invalid_argument unless each axis is given once.
 Tensor permute(const Tensor& x, const std::vector<int>& axes);
 
-// Returns the elements [begin, end) of one axis: x (..., n, ...) -> (..., end - begin, ...).
+// Returns the elements [begin, end) of one axis: x (..., n, ...) -> (..., end - begin, ...). Throws
+// std::invalid_argument for other ranges.
 Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end);
 
-// Returns the tensors joined along one axis. Their other axes must be equal.
+// Returns the tensors joined along one axis. Throws std::invalid_argument if their other axes
+// differ.
 Tensor concat(const std::vector<Tensor>& parts, int axis);
 
 struct UnfoldOptions {
@@ -29,7 +32,7 @@ struct UnfoldOptions {
 
 // Returns the windows of a sequence, each as one row: x (B, T, C) -> (B, T', K · C), where T' =
 // ⌊(T - K) / stride⌋ + 1, or 0 for a sequence that is shorter than a window. A linear map of the
-// rows is a convolution.
+// rows is a convolution. Throws std::invalid_argument for other shapes.
 Tensor unfold(const Tensor& x, const UnfoldOptions& options);
 
 }  // namespace tapestry

@@ -26,7 +26,7 @@ class NameDataset final : public Dataset {
  public:
   using Word = std::vector<std::int32_t>;  // tokens of the characters, without the 0s
 
-  explicit NameDataset(std::vector<Word> words);  // at least one
+  explicit NameDataset(std::vector<Word> words);  // throws std::invalid_argument without words
 
   std::int64_t size() const override { return std::ssize(words_); }
   Batch batch(std::span<const std::int64_t> examples) const override;

@@ -96,7 +96,7 @@ class PairDataset final : public Dataset {
   std::int64_t num_cut() const { return num_cut_; }  // the number of truncated sentences
 
  private:
-  // Returns whether the tokens were truncated.
+  // Returns whether the tokens were truncated. Throws OptionError of "context" if they must not be.
   bool fit(std::vector<std::int32_t>& tokens, std::int64_t limit, const std::string& place);
 
   std::vector<TokenPair> pairs_;

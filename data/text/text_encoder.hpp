@@ -40,7 +40,7 @@ class TextEncoder final {
   using Take = std::function<void(std::span<const std::int32_t> tokens)>;
 
   // Passes the tokens to `take` in order, on the calling thread. The tokenizer must outlive the
-  // encoder.
+  // encoder. Throws std::invalid_argument for options that do not fit.
   TextEncoder(const BytePairTokenizer& tokenizer, TextEncoderOptions options, Take take);
 
   void add(std::string_view part);  // adds a part of a text, of whole characters

@@ -16,7 +16,7 @@ namespace tapestry {
 // longest.
 class NameFinder final {
  public:
-  // `name` is not empty; a known name gets the new token.
+  // Adds a name; a known one gets the new token. Throws std::invalid_argument for an empty one.
   void add(std::string_view name, std::int32_t token);
 
   struct Match {

@@ -54,7 +54,7 @@ class GradientSum final {
   std::int64_t last() const { return plan_.range.last; }
 
   // Adds seed · d(loss)/d(parameters) of the next micro-batch, computed by the tape's backward
-  // pass.
+  // pass. Throws std::invalid_argument if there is none.
   void add(Tape& tape, const Tensor& loss, double seed);
 
   // Returns the sum. Must be called by all ranks after each has added its micro-batches. One

@@ -38,7 +38,7 @@ class Ranks final {
 
   // Returns one of several ranks of which the others do not exist, for a dry run: sends are
   // discarded, receives complete at once without bytes, and a gather returns its own value for all
-  // ranks.
+  // ranks. Throws std::invalid_argument unless 0 <= rank < size.
   static Ranks imagined(int rank, int size);
 
   Ranks(Ranks&&) noexcept;

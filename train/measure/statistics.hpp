@@ -39,7 +39,8 @@ Confidence welch_difference(const Estimate& first, const Estimate& other);
 Confidence paired_difference(std::span<const double> first, std::span<const double> other);
 
 // Returns the t for which |T| <= t with this probability; T has Student's distribution with
-// `degrees` > 0 degrees of freedom.
+// `degrees` degrees of freedom. Throws std::invalid_argument unless 0 < probability < 1 and degrees
+// > 0.
 double student_t(double probability, double degrees);
 
 }  // namespace tapestry

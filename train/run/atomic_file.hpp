@@ -84,7 +84,8 @@ void write_file_atomically(const FilePlace& place, const std::vector<std::string
 // its exceptions pass.
 void stream_file_atomically(const std::string& path, const std::function<void(File&)>& write);
 
-// Removes the temporary file of a process that was killed while it wrote this file.
+// Removes the temporary file of a process that was killed while it wrote this file. Throws
+// FileError if it cannot.
 void remove_unfinished(const FilePlace& place);
 
 // Makes a folder in an existing one. Returns false if it exists already. Throws FileError if it
@@ -95,7 +96,8 @@ bool make_folder(const std::string& path);
 std::string folder_of(const std::string& path);
 std::string file_name_of(const std::string& path);
 
-// Syncs the names of files in a folder to disk. Errors name the folder as `shown`.
+// Sync the names of files in a folder to disk. Throw FileError, with the folder as `shown`, if that
+// fails.
 void sync_folder(const std::string& folder, const std::string& shown);
 void sync_folder_of(const FilePlace& place);
 

@@ -28,7 +28,8 @@ inline const Choice<ClassWeights> class_weights{
 std::vector<double> balanced_weights(const std::vector<std::int32_t>& labels, std::int64_t V);
 
 // Returns the cross-entropy in nats, weighted by each target's class and summed over the targets
-// (N), int32, without ignored_target: logits (N, V), V weights.
+// (N), int32, without ignored_target: logits (N, V), V weights. Throws std::invalid_argument for
+// another number of weights.
 Tensor weighted_cross_entropy(const Tensor& logits, const Array& targets,
                               const std::vector<double>& weights);
 

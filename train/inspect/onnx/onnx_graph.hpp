@@ -71,13 +71,15 @@ class Graph final {
   Graph& operator=(const Graph&) = delete;
 
   Value input(const Described& described);
-  // Makes the output of a node an output of the graph, under the given name.
+  // Makes the output of a node an output of the graph, under the given name. Throws
+  // std::invalid_argument for any other value or a used name.
   void output(const Described& described, const Value& value);
 
   // Adds metadata to the file, such as classes or tokens. The first entry of a name is kept.
   void note(const std::string& name, const std::string& text) { notes_.emplace(name, text); }
 
-  // Returns an initializer with the parameter's name, float32, that shares its memory.
+  // Returns an initializer with the parameter's name that shares its memory. Throws
+  // std::invalid_argument unless the parameter is float32.
   Value parameter(const Parameter& parameter);
 
   Value node(const std::string& op, const std::vector<Value>& inputs,

@@ -94,7 +94,8 @@ struct EndTokens {
 // InputError if these are not ids of tokens.
 void keep_special_tokens(const JsonValue& config, const EndTokens& ends, Metadata& metadata);
 
-// Returns an object of the ids of special tokens, which is empty if none were stored.
+// Returns an object of the ids of special tokens, which is empty if none were stored. Throws
+// InputError for anything else.
 JsonValue kept_special_tokens(const Metadata& metadata);
 
 struct ImportedTokens {

@@ -44,7 +44,9 @@ inline constexpr const char* rotary_factors_name = "rope_freqs.weight";
 // Returns whether the tensor holds constants that the config determines.
 bool is_constant(const TensorNames& names, const Config& config, const std::string& tensor);
 
-Array to_published(const TensorPlace& place, const Array& ours);  // returns a float32 array
+// Return the rows as float32 in the other program's order, and copy its rows to ours. The latter
+// throws std::invalid_argument unless they have place.shape().
+Array to_published(const TensorPlace& place, const Array& ours);
 void from_published(const TensorPlace& place, const Array& theirs, Array ours);
 
 }  // namespace tapestry
