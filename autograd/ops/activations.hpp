@@ -16,9 +16,9 @@ Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor sigmoid(const Tensor& x);
 Tensor relu(const Tensor& x);
-Tensor gelu(const Tensor& x);       // x Φ(x), Hendrycks & Gimpel 2016 (arXiv 1606.08415)
-Tensor gelu_tanh(const Tensor& x);  // tanh approximation of gelu, ibid. §2
-Tensor silu(const Tensor& x);       // x σ(x), ibid. §4
+Tensor gelu(const Tensor& x);       // returns x Φ(x), Hendrycks & Gimpel 2016 (arXiv 1606.08415)
+Tensor gelu_tanh(const Tensor& x);  // returns the tanh approximation of gelu, ibid. §2
+Tensor silu(const Tensor& x);       // returns x σ(x), ibid. §4
 
 // Returns silu(a) ⊙ b, where a and b are the halves of each row: x (..., 2F) -> (..., F) (SwiGLU;
 // Shazeer 2020, arXiv 2002.05202, eq. 6). Throws std::invalid_argument for rows of odd length.

@@ -25,7 +25,7 @@ Tensor edge_products(const Adjacency& graph, const Tensor& a, const Tensor& b,
 
 Tensor segment_sum(const Tensor& x, const Array& offsets);   // (N, F) -> (S, F); empty: 0
 Tensor segment_mean(const Tensor& x, const Array& offsets);  // (N, F) -> (S, F); empty: 0
-// Divides the gradient among equal maxima.
+// Returns the maxima, and divides the gradient among equal ones.
 Tensor segment_max(const Tensor& x, const Array& offsets);  // (N, F) -> (S, F); empty: 0
 
 // Returns e^x / Σ e^x within each segment and column, shifted by the maximum: (N, F) -> (N, F).

@@ -22,7 +22,7 @@ Tensor cross_entropy(const Tensor& logits, const Array& targets,
 // Returns -[t log σ(x) + (1 - t) log(1 - σ(x))] in nats for targets t in [0, 1]. Fused for
 // stability.
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets);
-Tensor squared_error(const Tensor& prediction, const Tensor& target);  // (x - t)²
+Tensor squared_error(const Tensor& prediction, const Tensor& target);  // returns (x - t)²
 // Returns KL(N(μ, σ²) ‖ N(0, 1)) = ½ (μ² + σ² - 1) - log σ in nats for each dimension (Kingma &
 // Welling 2013, arXiv 1312.6114, appendix B).
 Tensor gaussian_kl(const Tensor& mean, const Tensor& log_sigma);

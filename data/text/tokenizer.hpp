@@ -22,7 +22,8 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   virtual std::int64_t size() const = 0;
-  // Throws InputError if the text is not UTF-8, or if no token represents a part of it.
+  // Returns the tokens. Throws InputError if the text is not UTF-8, or if no token represents a
+  // part of it.
   virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
   virtual std::string decode(std::span<const std::int32_t> tokens) const = 0;
   // Returns the bytes of a token, which may be a part of a character; none of a special token.

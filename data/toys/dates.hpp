@@ -38,9 +38,9 @@ class DateDataset final : public Dataset {
   std::int64_t vocabulary_size() const;
   static constexpr std::int64_t context() { return 40; }  // no source has more tokens
 
-  // Throws InputError for a character that occurs in no date.
+  // Returns the tokens. Throws InputError for a character that occurs in no date.
   std::vector<std::int32_t> encode(std::string_view text) const;
-  // Omits special tokens.
+  // Returns the text without special tokens.
   std::string decode(std::span<const std::int32_t> tokens) const;
 
  private:

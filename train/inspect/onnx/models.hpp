@@ -17,12 +17,10 @@ namespace tapestry::onnx {
 Value forward(const Transformer& model, const Value& tokens);       // (B, T) -> (B, T, V)
 Value forward(const RecurrentNetwork& model, const Value& tokens);  // (B, T) -> (B, T, V)
 
-// Return the padding mask of a source, the encoded source, and the logits of the target's next
-// tokens.
-Value padding_of(const Value& source, std::int64_t padding_token);  // (B, S) -> (B, S) bool
-// (B, S) -> (B, S, C)
+// Return the padding mask (B, S) bool of a source (B, S), the encoded source (B, S, C), and the
+// logits (B, T, V) of the tokens after those of a target (B, T).
+Value padding_of(const Value& source, std::int64_t padding_token);
 Value encode(const EncoderDecoder& model, const Value& source, const Value& padding);
-// (B, T) -> (B, T, V)
 Value decode(const EncoderDecoder& model, const Value& target, const Value& encoded,
              const Value& padding);
 

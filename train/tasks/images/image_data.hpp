@@ -96,7 +96,8 @@ class ImageData {
   // Throws InputError if the images of a trained model had another size or other classes.
   explicit ImageData(const TaskSetup& setup);
 
-  // Reads or generates the images at the first call; a trained model does not need them.
+  // Reads or generates the images at the first call; a trained model does not need them. Throws
+  // InputError as load_images() and read_pictures() do.
   const ImageTaskSplits& splits();
   const ImageSize& size() const { return size_; }
   const std::vector<std::string>& class_names() const { return class_names_; }

@@ -17,7 +17,7 @@ enum class Architecture { gpt2, llama, qwen2, qwen3 };
 struct ArchitectureNames {
   Architecture architecture;
   const char* class_name;  // in "architectures" of a config.json
-  // In "model_type" of a config.json and general.architecture of GGUF files.
+  // The name in "model_type" of a config.json and in general.architecture of GGUF files.
   const char* model_type;
 };
 const ArchitectureNames& names_of(Architecture architecture);

@@ -31,13 +31,13 @@ const char* activation_name(Activation activation) {
 // Marks fields of any config.json that do not change what the model computes as read. Throws
 // InputError for other values of fields that do.
 void ignore_common(Fields& fields) {
-  // Storage and use of the model.
+  // These describe storage and use of the model.
   fields.ignore({"architectures", "transformers_version", "torch_dtype", "dtype", "use_cache",
                  "_name_or_path", "model_name", "tokenizer_class", "transformers.js_config",
                  "unsloth_version", "torchscript", "use_bfloat16", "return_dict",
                  "output_attentions", "output_hidden_states", "attn_implementation",
                  "_attn_implementation_autoset"});
-  // Training of the model, and special tokens.
+  // These describe training of the model, and special tokens.
   fields.ignore({"bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id",
                  "task_specific_params", "id2label", "label2id", "problem_type",
                  "gradient_checkpointing", "initializer_range", "attention_dropout", "attn_pdrop",

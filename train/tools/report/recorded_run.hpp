@@ -30,7 +30,7 @@ struct RecordedRun {
   bool is_trained = false;  // whether a process trains it now
   std::vector<Session> sessions{};
   std::string profile{};
-  // Of the model that is used: the best, or else the last.
+  // Parameters of the model that is used: the best, or else the last.
   std::vector<SafetensorsEntry> parameters{};
   std::int64_t parameter_count = 0;  // number of elements of these parameters
   std::optional<TrainingState> state{};

@@ -38,7 +38,7 @@ class Retraining {
   Trainer& begin(const Checkpoint* from);
 
   // Takes the trainer's next step, with the learning rate of the session that did it, as far as
-  // sessions.jsonl records it.
+  // sessions.jsonl records it. Throws as Trainer::step() does.
   MetricSums step();
   ComputedStep compute();  // computes the next step without moving parameters
 
