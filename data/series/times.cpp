@@ -96,7 +96,7 @@ std::optional<std::int64_t> parse_time(std::string_view text, TimeFormat format)
     case TimeFormat::unix_milliseconds:
       return unix_time(text, 1000);
   }
-  throw std::logic_error("parse_time: unknown format");
+  throw std::logic_error("parse_time: unknown format; expected a value of TimeFormat");
 }
 
 TimeFormat format_of_time(std::string_view text) {
@@ -117,7 +117,7 @@ const char* example_of(TimeFormat format) {
     case TimeFormat::unix_milliseconds:
       return "1469966400000";
   }
-  throw std::logic_error("example_of: unknown format");
+  throw std::logic_error("example_of: unknown format; expected a value of TimeFormat");
 }
 
 std::string time_text(std::int64_t time_s) {

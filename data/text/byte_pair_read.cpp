@@ -34,7 +34,7 @@ const Json& member(const Json& object, std::string_view name) {
 }
 
 // A reader of a tokenizer.json, which rejects settings with which encode() would return other
-// tokens.
+// tokens. All functions throw InputError that names the field.
 class Reader final {
  public:
   Reader(std::string_view json, const std::string& path)

@@ -182,7 +182,7 @@ std::string text_outside_tags(std::string_view jinja) {
     if (is_last) return outside;
     const char* close = is_output ? "}}" : jinja[begin + 1] == '%' ? "%}" : "#}";
     const std::size_t end = jinja.find(close, begin + 2);
-    expect_input(end != std::string_view::npos, "the template has a tag without an end");
+    expect_input(end != std::string_view::npos, "the template has a tag without an end; close it");
     trims_after = jinja[end - 1] == '-';
     drops_line_end = !is_output;
     jinja.remove_prefix(end + 2);
@@ -242,7 +242,7 @@ std::string default_system(const std::string& text, const Family& family) {
     const std::size_t end = rest.find(family.end);
     const std::string_view system = rest.substr(0, end);
     expect_input(end != std::string_view::npos && system.find_first_of("'{}<") == system.npos,
-                 "the template adds its own system message");
+                 "the template adds its own system message; expected a literal text");
     return std::string(system);
   }
   return "";
@@ -272,12 +272,13 @@ constexpr std::array habits = {
 void check_habits(const std::string& jinja, const Family& family) {
   for (const Habit& habit : habits) expect_input(!has(jinja, habit.sign), "{}", habit.says);
   expect_input(!has(jinja, "loop.last") || has(jinja, "tool"),
-               "the template treats the last message differently");
+               "the template treats the last message differently; expected equal treatment");
   for (const std::string& mark : marks_of(jinja))
     expect_input(std::ranges::find(family.marks, mark) != family.marks.end(),
-                 "the template writes {}", printable(mark.substr(0, 60)));
+                 "the template writes {}; expected only marks of its family",
+                 printable(mark.substr(0, 60)));
   const std::string outside = text_outside_tags(jinja);
-  expect_input(outside.empty(), "the template writes \"{}\" between its tags",
+  expect_input(outside.empty(), "the template writes \"{}\" between its tags; expected only tags",
                printable(std::string_view(outside).substr(0, 40)));
 }
 
@@ -300,7 +301,8 @@ ChatTemplate recognized_chat_template(std::string_view jinja, std::string_view b
   expect_input(has(text, family.question), "an answer does not begin as in ChatML or Llama 3");
   const bool names_start = has(text, "bos_token");
   expect_input(!names_start || (is_llama3 && (bos_token.empty() || family.made.start == bos_token)),
-               "the template writes bos_token, \"{}\"", printable(bos_token.substr(0, 60)));
+               "the template writes bos_token, \"{}\"; expected Llama 3's",
+               printable(bos_token.substr(0, 60)));
   if (!names_start && !has(text, "<|begin_of_text|>")) family.made.start = "";
   family.made.trims = has(text, "| trim") || has(text, "|trim");
   family.made.default_system = default_system(text, family);

@@ -161,7 +161,7 @@ TEST_CASE("chat templates: Llama 3's is recognised in Jinja, and whether it trim
         to_json(read_chat_template("llama3")));
   CHECK(!recognized_chat_template(jinja("")).trims);
   CHECK(said([&] { recognized_chat_template(jinja(""), "<s>"); }) ==
-        "the template writes bos_token, \"<s>\"");
+        "the template writes bos_token, \"<s>\"; expected Llama 3's");
 }
 
 TEST_CASE("chat templates: what writes anything else is refused, by what it writes") {
@@ -172,13 +172,16 @@ TEST_CASE("chat templates: what writes anything else is refused, by what it writ
   CHECK(refused("[INST] {{ messages }} [/INST]") ==
         "the template is neither ChatML's nor Llama 3's");
   CHECK(refused(loop + "{{ '<think>' }}" + rest) == "the template writes <think>");
-  CHECK(refused(loop + "{{ '<|observation|>' }}" + rest) == "the template writes <|observation|>");
+  CHECK(refused(loop + "{{ '<|observation|>' }}" + rest) ==
+        "the template writes <|observation|>; expected only marks of its family");
   CHECK(refused(loop + "{{ strftime_now('%d') }}" + rest) == "the template writes the date");
-  CHECK(refused("{{ bos_token }}" + loop + rest) == "the template writes bos_token, \"\"");
+  CHECK(refused("{{ bos_token }}" + loop + rest) ==
+        "the template writes bos_token, \"\"; expected Llama 3's");
   CHECK(refused(loop + "{% if loop.last %}{% endif %}" + rest) ==
-        "the template treats the last message differently");
-  CHECK(refused("Answer:" + loop + rest) == "the template writes \"Answer:\" between its tags");
-  CHECK(refused(loop + rest + "{{ '") == "the template has a tag without an end");
+        "the template treats the last message differently; expected equal treatment");
+  CHECK(refused("Answer:" + loop + rest) ==
+        "the template writes \"Answer:\" between its tags; expected only tags");
+  CHECK(refused(loop + rest + "{{ '") == "the template has a tag without an end; close it");
   CHECK(refused(loop + "{{ '<|im_start|>' + message['role'] + ' ' + message['content'] }}" + after +
                 question_of_chatml) == "a message does not begin as in ChatML or Llama 3");
   CHECK(refused(loop + R"({{ '<|im_start|>' + message['role'] + '\n' + '<|im_end|>' }})" + after) ==
@@ -186,7 +189,7 @@ TEST_CASE("chat templates: what writes anything else is refused, by what it writ
   CHECK(refused(loop + message_of_chatml + after) ==
         "an answer does not begin as in ChatML or Llama 3");
   CHECK(refused(loop + R"({{ "<|im_start|>system\nIt's me<|im_end|>\n" }})" + rest) ==
-        "the template adds its own system message");
+        "the template adds its own system message; expected a literal text");
   CHECK(refused(std::string(1 << 19, 'x')) ==
         "the template has 524288 bytes; expected at most 262144");
 }
