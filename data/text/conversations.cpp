@@ -33,7 +33,8 @@ class ConversationReader {
       for (const auto& [field, speaker, learned] :
            {std::tuple("prompt", Speaker::user, Learned::nothing),
             std::tuple("completion", Speaker::assistant, Learned::what_the_assistant_says)}) {
-        expect(object.contains(field), "{} is missing; found only {}", field, fields_of(object));
+        expect(object.contains(field), "{} is missing; found only {}; add it", field,
+               fields_of(object));
         add(object[field], field, speaker, learned);
       }
     const bool answers = std::ranges::any_of(

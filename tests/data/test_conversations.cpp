@@ -81,7 +81,8 @@ TEST_CASE("load_conversations: what is wrong is said in a line that names the fi
   CHECK(said(R"({"messages": [], "prompt": "a"})") ==
         R"(line 1: found the fields "messages", "prompt"; expected "messages", or "prompt" and )"
         R"("completion")");
-  CHECK(said(R"({"prompt": "a"})") == R"(line 1: completion is missing; found only "prompt")");
+  CHECK(said(R"({"prompt": "a"})") ==
+        R"(line 1: completion is missing; found only "prompt"; add it)");
   CHECK(said(R"({"prompt": 3, "completion": "b"})") ==
         "line 1: prompt: found 3; expected a text, or a list of at least one message");
   CHECK(said(R"({"messages": "a"})") ==

@@ -145,7 +145,7 @@ void recognize_text(Recognized& found, const TextStatistics& text, const std::st
   const bool looks_like_data = is_named_as_table(path) || text.first == '{' || text.first == '[';
   if (!looks_like_data) found.fit = Fit::similar;
   expect_input(text.characters >= least_characters,
-               "{} characters, expected at least {}; give a longer text", text.characters,
+               "has {} characters, expected at least {}; give a longer text", text.characters,
                least_characters);
   found.facts = {{"files", text.files},           {"bytes", text.bytes},
                  {"characters", text.characters}, {"different characters", text.symbols},
@@ -157,13 +157,14 @@ void recognize_text(Recognized& found, const TextStatistics& text, const std::st
 }
 
 void recognize_names(Recognized& found, const TextStatistics& text, const std::string& path) {
-  expect_input(text.files == 1, "{} files, expected one file with a name per line", text.files);
+  expect_input(text.files == 1, "has {} files, expected one with a name per line; give one file",
+               text.files);
   const bool is_short_list = text.lines > 1 && text.lines < 10 && text.longest_line <= 32;
   if (is_short_list && !is_named_as_table(path)) found.fit = Fit::similar;
-  expect_input(!is_short_list, "{} lines, expected at least 10; give more names", text.lines);
+  expect_input(!is_short_list, "has {} lines, expected at least 10; give more names", text.lines);
   found.fit = fit_of_names(text);
   expect_input(found.fit != Fit::refused,
-               "{} lines, {} of them empty, the longest of {} characters, expected at least 10 "
+               "has {} lines, {} of them empty, the longest of {} characters, expected at least 10 "
                "short lines, none empty",
                text.lines + text.empty_lines, text.empty_lines, text.longest_line);
   if (is_named_as_table(path)) found.fit = Fit::on_request;
@@ -204,7 +205,7 @@ void recognize_conversations(Recognized& found, const TextStatistics& text,
       for (const Message& message : conversation.messages) bytes += std::ssize(message.content);
     }
   expect_input(conversations >= 2,
-               "one conversation, expected at least 2, one for validation; give more");
+               "has one conversation, expected at least 2, one for validation; give more");
   found.fit = Fit::certain;
   found.facts = {{"conversations", conversations},
                  {"messages", messages},

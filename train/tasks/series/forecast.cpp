@@ -81,7 +81,7 @@ std::vector<Recognized> recognize_forecast(const std::string& path) {
     if (path.ends_with(".csv") || path.ends_with(".csv.gz")) found.fit = Recognized::Fit::similar;
     const SeriesTable table = recognize_series(found, path);
     const std::int64_t steps = horizon_for(table.rows());
-    expect_input(steps > 0, "{} rows, expected at least 240; give more rows", table.rows());
+    expect_input(steps > 0, "has {} rows, expected at least 240; give more rows", table.rows());
     found.fit = Recognized::Fit::certain;
     found.base = "etth1";
     found.settings.push_back(
