@@ -1,5 +1,9 @@
 #include "data/csv.hpp"
 
+#include <algorithm>
+#include <iterator>
+
+#include "autograd/check.hpp"
 #include "data/text/printable.hpp"
 
 namespace tapestry {
@@ -27,6 +31,55 @@ std::string_view trimmed_cell(std::string_view text, char delimiter) {
 }
 
 }  // namespace
+
+CsvFile::CsvFile(const std::string& path) : path_(path), content_(read_text(path)) {
+  rows_ = content_;
+  rows_ = rows_.substr(0, rows_.find_last_not_of(" \t\r\n\v\f") + 1);
+  const auto header = next_line(rows_);
+  expect_input(header.has_value(), "{}: the file is empty; expected a CSV file with a header",
+               path);
+  header_ = *header;
+}
+
+std::vector<std::string> csv_names(const FileLine& header, char delimiter) {
+  std::vector<std::string> names;
+  for (const std::string_view cell : csv_cells(header, delimiter)) names.push_back(csv_text(cell));
+  if (names.front().empty() && names.size() > 1) names.front() = index_column;
+  return names;
+}
+
+bool is_missing(std::string_view cell) {
+  constexpr std::string_view words[] = {"",     "NA",   "N/A",  "NaN",  "nan", "NAN", "null",
+                                        "NULL", "Null", "None", "none", "-",   "?"};
+  return std::ranges::find(words, cell) != std::end(words);
+}
+
+std::optional<float> csv_number(std::string_view cell, char decimal) {
+  if (cell.starts_with('+')) cell.remove_prefix(1);
+  if (decimal != ',') return parse_float(cell);
+  if (cell.find('.') != cell.npos) return std::nullopt;
+  std::string text(cell);
+  std::ranges::replace(text, ',', '.');
+  return parse_float(text);
+}
+
+char csv_decimal(const std::vector<std::vector<std::string_view>>& rows) {
+  bool has_comma = false, has_point = false;
+  for (const std::vector<std::string_view>& cells : rows)
+    for (const std::string_view cell : cells) {
+      has_comma |= cell.find(',') != cell.npos && csv_number(cell, ',').has_value();
+      has_point |= cell.find('.') != cell.npos && csv_number(cell, '.').has_value();
+    }
+  return has_comma && !has_point ? ',' : '.';
+}
+
+std::string csv_quoted(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == text.npos && trimmed(text).size() == text.size())
+    return std::string(text);
+  std::string cell = "\"";
+  for (const char character : text) cell += character == '"' ? "\"\"" : std::string(1, character);
+  return cell + '"';
+}
 
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 40;
@@ -59,6 +112,15 @@ std::vector<std::string_view> csv_cells(const FileLine& line, char delimiter) {
     more = end != std::string_view::npos;
     if (more) rest.remove_prefix(end + 1);
   }
+  return cells;
+}
+
+std::vector<std::string_view> csv_row(const FileLine& line, char delimiter, std::size_t columns) {
+  line.expect(!trimmed(line.text).empty(), "the line is empty; remove it");
+  std::vector<std::string_view> cells = csv_cells(line, delimiter);
+  line.expect(cells.size() == columns,
+              "expected {} columns as in the header, found {}; correct the line", columns,
+              cells.size());
   return cells;
 }
 

@@ -1,6 +1,8 @@
 #include "data/validation_split.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <numeric>
 
 #include "autograd/check.hpp"
@@ -44,6 +46,22 @@ std::vector<std::int64_t> validation_examples(std::int64_t size, std::int64_t co
   examples.resize(count);
   std::ranges::sort(examples);
   return examples;
+}
+
+std::vector<std::int64_t> validation_examples_of_classes(const std::vector<std::int32_t>& labels,
+                                                         double share) {
+  std::map<std::int32_t, std::vector<std::int64_t>> classes;
+  for (std::int64_t i = 0; i < std::ssize(labels); ++i) classes[labels[i]].push_back(i);
+  std::vector<std::int64_t> chosen;
+  for (const auto& [label, examples] : classes) {
+    const std::int64_t N = std::ssize(examples);
+    const std::int64_t wanted =
+        std::max<std::int64_t>(N > 1, std::llround(share * static_cast<double>(N)));
+    for (const std::int64_t i : validation_examples(N, std::min(N, wanted)))
+      chosen.push_back(examples[i]);
+  }
+  std::ranges::sort(chosen);
+  return chosen;
 }
 
 }  // namespace tapestry

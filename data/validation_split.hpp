@@ -19,4 +19,9 @@ Split split_of(const std::vector<std::int32_t>& symbols);  // hashed by FNV-1a a
 // A larger choice contains every smaller one. Throws std::invalid_argument for a larger count.
 std::vector<std::int64_t> validation_examples(std::int64_t size, std::int64_t count);
 
+// Returns this share of the examples of each label, in ascending order, chosen as above; at least
+// one if a label has two examples.
+std::vector<std::int64_t> validation_examples_of_classes(const std::vector<std::int32_t>& labels,
+                                                         double share);
+
 }  // namespace tapestry

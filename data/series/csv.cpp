@@ -32,65 +32,6 @@ struct Row {
   std::vector<float> values{};  // missing_value where the cell has none
 };
 
-bool is_missing(std::string_view cell) {
-  constexpr std::string_view words[] = {"",     "NA",   "N/A",  "NaN",  "nan", "NAN", "null",
-                                        "NULL", "Null", "None", "none", "-",   "?"};
-  return std::ranges::find(words, cell) != std::end(words);
-}
-
-std::optional<float> number_in(std::string_view cell, char decimal) {
-  if (cell.starts_with('+')) cell.remove_prefix(1);
-  if (decimal != ',') return parse_float(cell);
-  if (cell.find('.') != cell.npos) return std::nullopt;
-  std::string text(cell);
-  std::ranges::replace(text, ',', '.');
-  return parse_float(text);
-}
-
-// A CSV file with a header, whose lines can be read several times.
-class CsvFile {
- public:
-  explicit CsvFile(const std::string& path) : path_(path), content_(read_text(path)) {
-    rows_ = content_;
-    rows_ = rows_.substr(0, rows_.find_last_not_of(" \t\r\n\v\f") + 1);
-    const auto header = next_line(rows_);
-    expect_input(header.has_value(), "{}: the file is empty; expected a CSV file with a header",
-                 path);
-    header_ = *header;
-  }
-  CsvFile(const CsvFile&) = delete;
-  CsvFile& operator=(const CsvFile&) = delete;
-
-  FileLine header() const { return {.path = path_, .text = header_}; }
-  // Calls take(line) for the lines after the header, of which there are at most `most`.
-  void for_each_row(std::size_t most, const auto& take) const {
-    std::string_view rest = rows_;
-    FileLine line = header();
-    for (std::size_t i = 0; i < most; ++i) {
-      const auto text = next_line(rest);
-      if (!text) return;
-      ++line.number;
-      line.text = *text;
-      take(line);
-    }
-  }
-  void for_each_row(const auto& take) const { for_each_row(content_.size(), take); }
-
- private:
-  std::string path_, content_;
-  std::string_view header_, rows_;
-};
-
-// The name of a first column without one: pandas writes row numbers or times there.
-constexpr const char* index_column = "(index)";
-
-std::vector<std::string> names_in(const FileLine& header, char delimiter) {
-  std::vector<std::string> names;
-  for (const std::string_view cell : csv_cells(header, delimiter)) names.push_back(csv_text(cell));
-  if (names.front().empty() && names.size() > 1) names.front() = index_column;
-  return names;
-}
-
 std::size_t column_named(const std::vector<std::string>& names, const std::string& name,
                          const char* option, const FileLine& header) {
   const auto found = std::ranges::find(names, name);
@@ -130,7 +71,7 @@ void detect_times(SeriesOptions& options, const std::vector<std::string>& names,
       options.time_column = names[j];
   if (options.time_column.empty())
     options.time_column =
-        width > 0 && number_in(first[0], options.decimal) ? no_times : names.front();
+        width > 0 && csv_number(first[0], options.decimal) ? no_times : names.front();
   if (options.time_format != TimeFormat::detected || options.time_column == no_times) return;
   const auto column = std::ranges::find(names, options.time_column) - names.begin();
   if (column < static_cast<std::ptrdiff_t>(width))
@@ -138,26 +79,14 @@ void detect_times(SeriesOptions& options, const std::vector<std::string>& names,
   if (options.time_format == TimeFormat::detected) options.time_format = TimeFormat::iso;
 }
 
-// Returns the decimal mark of the numbers in some rows: a comma if cells are numbers with it and
-// none is a number with a point.
-char decimal_in(const std::vector<std::vector<std::string_view>>& rows) {
-  bool has_comma = false, has_point = false;
-  for (const std::vector<std::string_view>& cells : rows)
-    for (const std::string_view cell : cells) {
-      has_comma |= cell.find(',') != cell.npos && number_in(cell, ',').has_value();
-      has_point |= cell.find('.') != cell.npos && number_in(cell, '.').has_value();
-    }
-  return has_comma && !has_point ? ',' : '.';
-}
-
 SeriesOptions format_of(const CsvFile& file, SeriesOptions options) {
   constexpr std::size_t looked_at = 1000;
   if (options.delimiter == detected) options.delimiter = csv_delimiter(file.header());
-  const std::vector<std::string> names = names_in(file.header(), options.delimiter);
+  const std::vector<std::string> names = csv_names(file.header(), options.delimiter);
   std::vector<std::vector<std::string_view>> rows;
   file.for_each_row(
       looked_at, [&](const FileLine& line) { rows.push_back(csv_cells(line, options.delimiter)); });
-  if (options.decimal == detected) options.decimal = decimal_in(rows);
+  if (options.decimal == detected) options.decimal = csv_decimal(rows);
   detect_times(options, names, rows.empty() ? std::vector<std::string_view>() : rows.front());
   return options;
 }
@@ -171,7 +100,7 @@ struct CsvTable {
   CsvTable(const std::string& path, const SeriesOptions& given)
       : file(path),
         options(format_of(file, given)),
-        names(names_in(file.header(), options.delimiter)) {}
+        names(csv_names(file.header(), options.delimiter)) {}
 };
 
 Columns columns_of(const SeriesOptions& options, const std::vector<std::string>& names,
@@ -209,7 +138,7 @@ void check_names(const std::vector<std::string>& names, const Columns& columns,
 
 float value_in(std::string_view cell, const FileLine& line, const std::string& column,
                const SeriesOptions& options) {
-  if (const std::optional<float> value = number_in(cell, options.decimal)) return *value;
+  if (const std::optional<float> value = csv_number(cell, options.decimal)) return *value;
   const std::string place =
       fmt::format("{}: line {}: column {}: ", line.path, line.number, shown(column));
   if (is_missing(cell)) {
@@ -225,11 +154,7 @@ float value_in(std::string_view cell, const FileLine& line, const std::string& c
 
 Row row_in(const FileLine& line, const std::vector<std::string>& names, const Columns& columns,
            const SeriesOptions& options) {
-  line.expect(!trimmed(line.text).empty(), "the line is empty; remove it");
-  const std::vector<std::string_view> cells = csv_cells(line, options.delimiter);
-  line.expect(cells.size() == names.size(),
-              "expected {} columns as in the header, found {}; correct the line", names.size(),
-              cells.size());
+  const std::vector<std::string_view> cells = csv_row(line, options.delimiter, names.size());
   Row row{.line = line.number, .time = line.number - 2};
   if (columns.time) {
     const std::string_view cell = cells[*columns.time];
@@ -359,7 +284,7 @@ std::vector<std::string> columns_with(ColumnKind kind, const std::string& path,
   table.file.for_each_row([&](const FileLine& line) {
     const std::vector<std::string_view> cells = csv_cells(line, table.options.delimiter);
     for (std::size_t j = 0; j < std::min(cells.size(), names.size()); ++j)
-      if (number_in(cells[j], table.options.decimal))
+      if (csv_number(cells[j], table.options.decimal))
         has_numbers[j] = 1;
       else if (!is_missing(cells[j]))
         has_texts[j] = 1;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/csv.hpp"
 #include "data/dataset.hpp"
 #include "data/series/times.hpp"
 
@@ -28,7 +29,6 @@ enum class MissingValues {
   interpolate  // between the values before and after, by time
 };
 inline constexpr const char* no_times = "none";
-inline constexpr char detected = 0;  // a delimiter or decimal mark that the file shows
 
 struct SeriesOptions {
   bool gaps = false;          // rows may be missing
