@@ -38,6 +38,10 @@ NodeDataset::NodeDataset(std::shared_ptr<const NodeGraph> whole, std::vector<std
   for (const std::int64_t node : nodes_)
     require(node >= 0 && node < whole_->graph.nodes(), "NodeDataset: node {}; expected 0 to {}",
             node, whole_->graph.nodes() - 1);
+  if (whole_->entries) {
+    sparse_ = SparseMatrix{*whole_->entries, whole_->features};
+    return;
+  }
   SparseMatrix sparse = sparse_matrix(whole_->features);
   if (sparse.values.size() <= whole_->features.size() / 8) sparse_ = std::move(sparse);
 }
@@ -52,6 +56,10 @@ void NodeDataset::add_to(Checksum& sum) const {
   sum.add(whole_->graph.incoming().offsets);
   sum.add(whole_->graph.incoming().neighbors);
   sum.add(whole_->features);
+  if (whole_->entries) {
+    sum.add(whole_->entries->incoming().offsets);
+    sum.add(whole_->entries->incoming().neighbors);
+  }
   sum.add(whole_->labels);
   sum.add(nodes_);
 }

@@ -10,16 +10,19 @@
 
 namespace tapestry {
 
-// A graph whose nodes have features and a class each, and its splits.
+// A graph whose nodes have features, and some or all of them a class, and its splits.
 struct NodeGraph {
   Adjacency graph{};
-  Array features{};                    // (N, F) float32
-  std::vector<std::int32_t> labels{};  // N indices of classes
+  Array features{};                    // (N, F) float32, or the values (E, 1) of these entries
+  std::optional<Adjacency> entries{};  // of (N, F), if most features are 0
+  std::vector<std::int32_t> labels{};  // N indices of classes; ignored_target: unknown
   std::vector<std::string> names{};    // names of the nodes
   std::vector<std::string> classes{};
   std::vector<std::int64_t> training{};    // indices of nodes
   std::vector<std::int64_t> validation{};  // indices of nodes
   std::vector<std::int64_t> test{};        // indices of nodes; may be empty
+
+  std::int64_t inputs() const { return entries ? entries->sources() : features.dim(1); }  // F
 };
 
 // Semi-supervised classification of nodes: an example is a node whose class is predicted, while the

@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "data/graphs/node_graph.hpp"
+#include "data/graphs/node_tables.hpp"
 #include "data/images/images.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
@@ -71,6 +72,9 @@ TEST_CASE("bug: lines of nothing took sixteen times a file's memory") {
   const std::string lines = folder.write("lines", std::string(30 * megabyte, '\n'));
   check_refused([&] { load_names(lines); }, {"at least 10 words"}, 40 * megabyte);
   check_refused([&] { load_series(lines); }, {"lines: the file is empty"}, 40 * megabyte);
+  folder.write("nodes.csv", "id,label" + std::string(30 * megabyte, '\n'));
+  check_refused([&] { detect_node_tables(folder.path()); }, {"nodes.csv: the table has no rows"},
+                40 * megabyte);
 }
 
 TEST_CASE("bug: an IDX header's promise was kept before the file was looked at") {

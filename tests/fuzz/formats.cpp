@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "data/graphs/node_graph.hpp"
+#include "data/graphs/node_tables.hpp"
 #include "data/images/images.hpp"
 #include "data/images/picture_file.hpp"
 #include "data/input_file.hpp"
@@ -37,6 +38,16 @@ const RegisterFuzzTarget csv("csv", [](std::string_view bytes) {
 const RegisterFuzzTarget citations("citations", [](std::string_view bytes) {
   two_files(bytes, "papers.content", "papers.cites");
   load_node_graph(scratch_folder(), {.training = 2, .validation = 1, .test = 1});
+});
+
+const RegisterFuzzTarget node_tables("node-tables", [](std::string_view bytes) {
+  two_files(bytes, "nodes.csv", "edges.csv");
+  const NodeTableOptions options = detect_node_tables(
+      scratch_folder(),
+      {.directed = bytes.size() % 2 == 0, .test_share = bytes.size() % 4 >= 2 ? 0.2 : 0});
+  unusable_columns(scratch_folder(), options);
+  const NodeTables read = load_node_tables(scratch_folder(), options);
+  load_node_tables(scratch_folder(), options, read.columns);
 });
 
 const RegisterFuzzTarget lines("lines", [](std::string_view bytes) {

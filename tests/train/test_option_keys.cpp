@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
+
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
@@ -27,6 +29,9 @@ TEST_CASE_FIXTURE(
   write("short.txt", "to be or not");
   write("gap.csv", "date,a\n2020-01-01,1\n2020-01-02,1\n2020-01-04,2\n");
   write("small.content", content);
+  std::filesystem::create_directory(path("tables"));
+  write("tables/nodes.csv", "id,note,label\nu,x,a\nv,y,b\n");
+  write("tables/edges.csv", "source,target\nu,v\n");
   write("small.cites", cites);
   for (const char* name : {"train.de", "train.en", "val.de", "val.en"}) write(name, "one\ntwo\n");
   write_few_images(*this, "train", 3);
@@ -62,6 +67,36 @@ TEST_CASE_FIXTURE(
        {"data.training_nodes = 140 (default): ",
         "small.content: 8 nodes; expected at least the sum of 140",
         "; lower it, data.validation_nodes or data.test_nodes"}},
+      {"graph",
+       {"data.kind=csv", "data.path=" + path("tables"), "data.label_column=job"},
+       {"--set: data.label_column = \"job\": ", "nodes.csv: line 1: no column is named job",
+        "; or give its name here"}},
+      {"graph",
+       {"data.kind=csv", "data.path=" + path("tables"), "data.id_column=key"},
+       {"--set: data.id_column = \"key\": ", "no column is named key; expected one of id, note",
+        "; give the name of a column"}},
+      {"graph",
+       {"data.kind=csv", "data.path=" + path("tables"), "data.split_column=note"},
+       {"--set: data.split_column = \"note\": ",
+        "line 2: column note: expected train, validation, test or nothing, found x",
+        "; or give another column, or \"none\""}},
+      {"graph",
+       {"data.kind=csv", "data.path=" + path("tables"), "data.class_names=a,c"},
+       {"--set: data.class_names = [\"a\", \"c\"]: ", "line 3: class b is not one of a, c",
+        "; correct the label, or list the class here"}},
+      {"graph",
+       {"data.kind=csv", "data.path=" + path("tables"), "data.categorical_columns=label"},
+       {"--set: data.categorical_columns = [\"label\"]: ", "line 2: column note: expected a number",
+        "; or list the columns with texts here"}},
+      {"graph",
+       {"data.kind=csv", "data.path=" + path("tables"), "data.ignore_columns=notes"},
+       {"--set: data.ignore_columns = [\"notes\"]: ", "no column is named notes",
+        "; or list the column here"}},
+      {"graph",
+       {"data.kind=csv", "data.path=" + path("tables")},
+       {"data.validation_fraction = 0.2 (default): ",
+        "2 nodes with labels of 2 classes leave 2 for training and 0 for validation",
+        "; or change this value"}},
       {"vae",
        {"data.path=" + path(), "data.class_names=a,b"},
        {"--set: data.class_names = [\"a\", \"b\"]: ",

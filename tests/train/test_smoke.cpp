@@ -67,6 +67,12 @@ std::map<std::string, SmallData> small_data() {
         .data = {"data.path=."},
         .few = {"data.vocabulary=300", "train.batch_size=4"},
         .sample = {"--prompt", "1 green bottle"}}},
+      {"graph/csv",
+       {.files = {{"nodes.csv",
+                   "id,size,color,label\n1,2,red,a\n2,5,blue,b\n3,1,red,a\n4,7,blue,b\n5,1,red,a\n"
+                   "6,6,blue,b\n7,3,red,\n"},
+                  {"edges.csv", "source,target\n1,3\n2,4\n5,1\n6,2\n7,5\n"}},
+        .data = {"data.path=."}}},
       {"graph/citations",
        {.files = {{"cora.content", "a 1 0 x\nb 0 1 y\nc 1 0 x\nd 0 1 y\n"},
                   {"cora.cites", "a c\nb d\n"}},

@@ -1,3 +1,4 @@
+#include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/inspector_arguments.hpp"
 #include "train/commands/output.hpp"
@@ -29,6 +30,14 @@ class ShowSamples final : public Command {
     expect_not_of_a_run(out_);
     Sample sample = spec_of(trained.config).samples.show(*trained.task, typed_);
     expect_input(!json_ || out_.empty(), "--json: not used with --out; redirect the output");
+    if (!sample.file.empty()) {
+      expect_input(out_.empty() && !json_,
+                   "--out, --json: not used with an option that names a file");
+      expect_not_of_a_run(sample.file);
+      write_bytes(sample.file, sample.text);
+      say("{}\n", printable(sample.file));
+      return 0;
+    }
     if (sample.stream && out_.empty() && !json_) {
       show_as_it_comes(sample.stream);
       return 0;

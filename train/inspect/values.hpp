@@ -27,6 +27,7 @@ struct Sample {
   std::function<void(const TextSink& write)> stream{};
   std::optional<Figure> figure{};
   std::string name = "samples";  // default file name
+  std::string file{};            // file to write `text` to, if an option names one
   JsonValue json{};              // the sample for programs; null: an object with `text`
 };
 

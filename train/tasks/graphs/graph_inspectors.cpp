@@ -4,7 +4,9 @@
 
 #include "autograd/counted.hpp"
 #include "autograd/ops/reduce.hpp"
+#include "data/csv.hpp"
 #include "data/json.hpp"
+#include "data/text/printable.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/plot/figure.hpp"
 #include "train/tasks/classification.hpp"
@@ -17,21 +19,54 @@ namespace {
 const Key<std::string> prompt =
     prompt_option("a graph's edges, or the name of a node (default: validation examples)");
 const Key<std::int64_t> count = count_option("40 nodes or 10 graphs", {prompt.is("")});
+const Key<std::string> csv_file{
+    "csv", "", "CSV file to write: the prediction of each node of a graph and its probability"};
 
 std::string prediction(const std::vector<std::string>& classes, std::int32_t predicted,
                        std::int32_t label) {
-  return classes[predicted] + "  " + outcome(classes[predicted], classes[label]);
+  return classes[predicted] + "  " +
+         (label == ignored_target ? "no label" : outcome(classes[predicted], classes[label]));
+}
+
+// Returns the logits (N, classes) of all nodes.
+Array node_logits(GraphTask& task) {
+  const Batch batch = task.data().validation->batch({});
+  const NodeFeatures x(batch.inputs, batch.part<GraphPart>().features);
+  return task.model().forward(task.data().whole->graph, x, {}).value();
+}
+
+std::vector<std::string> splits_of(const NodeGraph& whole) {
+  std::vector<std::string> splits(whole.names.size());
+  for (const auto& [name, nodes] :
+       {std::pair{"train", &whole.training}, std::pair{"val", &whole.validation},
+        std::pair{"test", &whole.test}})
+    for (const std::int64_t node : *nodes) splits[node] = name;
+  return splits;
+}
+
+// Returns a table with a row for each node.
+std::string predictions_csv(GraphTask& task) {
+  const NodeGraph& whole = *task.data().whole;
+  const Array logits = node_logits(task);
+  expect_finite(logits.to(DType::float32));
+  const Array any_class = Array::zeros({whole.graph.nodes()}, DType::int32);
+  const std::vector<std::string> splits = splits_of(whole);
+  std::string text = "id,label,split,prediction,probability\n";
+  for (const ClassPrediction& one : class_predictions(logits, any_class)) {
+    const std::int32_t label = whole.labels[one.example];
+    text +=
+        fmt::format("{},{},{},{},{:.4f}\n", csv_quoted(whole.names[one.example]),
+                    label == ignored_target ? "" : csv_quoted(whole.classes[label]),
+                    splits[one.example], csv_quoted(whole.classes[one.predicted]), one.probability);
+  }
+  return text;
 }
 
 // Returns a line such as "9  Mr. Hi  right" for each node that was not trained on, or for the named
 // node. Throws InputError if no node has the name.
 std::string sample_nodes(GraphTask& task, const Options& options) {
   const NodeGraph& whole = *task.data().whole;
-  const Batch batch = task.data().validation->batch({});
-  const std::vector<std::int32_t> predicted =
-      likeliest(task.model()
-                    .forward(whole.graph, {batch.inputs, batch.part<GraphPart>().features}, {})
-                    .value());
+  const std::vector<std::int32_t> predicted = likeliest(node_logits(task));
   std::vector<std::int64_t> nodes = whole.test.empty() ? whole.validation : whole.test;
   nodes.resize(std::min(std::ssize(nodes), options[count] > 0 ? options[count] : 40));
   if (!options[prompt].empty()) {
@@ -43,7 +78,7 @@ std::string sample_nodes(GraphTask& task, const Options& options) {
   }
   std::string text;
   for (const std::int64_t node : nodes)
-    text += fmt::format("{}  {}\n", whole.names[node],
+    text += fmt::format("{}  {}\n", printable(whole.names[node]),
                         prediction(whole.classes, predicted[node], whole.labels[node]));
   return text;
 }
@@ -75,6 +110,14 @@ std::string sample_graphs(GraphTask& task, const Options& options) {
 }
 
 Sample sample(GraphTask& task, const Options& options) {
+  if (options.is_set(csv_file)) {
+    expect_input(task.data().whole != nullptr,
+                 "--csv: this run classifies whole graphs, not nodes");
+    for (const KeyInfo* other :
+         {static_cast<const KeyInfo*>(&prompt), static_cast<const KeyInfo*>(&count)})
+      expect_input(!options.is_set(*other), "--{}: not used with --csv; leave it out", other->name);
+    return {.text = predictions_csv(task), .file = options[csv_file]};
+  }
   return {.text = task.data().whole ? sample_nodes(task, options) : sample_graphs(task, options)};
 }
 
@@ -112,15 +155,6 @@ std::vector<std::int64_t> shown_nodes(const Adjacency& graph) {
   nodes.resize(most_shown_nodes);
   std::ranges::sort(nodes);
   return nodes;
-}
-
-std::vector<std::string> splits_of(const NodeGraph& whole) {
-  std::vector<std::string> splits(whole.names.size());
-  for (const auto& [name, nodes] :
-       {std::pair{"train", &whole.training}, std::pair{"val", &whole.validation},
-        std::pair{"test", &whole.test}})
-    for (const std::int64_t node : *nodes) splits[node] = name;
-  return splits;
 }
 
 // Returns the weights (E) of the first layer, averaged over its heads, if it is an attention layer;
@@ -199,7 +233,7 @@ TablePanel confident_errors(const ClassPredictions& errors_first, const NodeGrap
 
 }  // namespace
 
-Inspector<Sample> graph_samples() { return {{prompt, count}, &sample}; }
+Inspector<Sample> graph_samples() { return {{prompt, count, csv_file}, &sample}; }
 
 // Returns panels of nodes, or of graphs with the most confident errors first, and the confusion
 // matrix of the test split, or of the validation split if there is none.

@@ -14,109 +14,6 @@
 namespace tapestry {
 namespace {
 
-enum class GraphKind { drawn, karate, citations };
-const Choice<GraphKind> graph_kind{"data.kind",
-                                   GraphKind::drawn,
-                                   "synthetic graphs to classify, or a graph with nodes to "
-                                   "classify: the karate-club graph or a citation data set",
-                                   {{"drawn", GraphKind::drawn},
-                                    {"karate", GraphKind::karate},
-                                    {"citations", GraphKind::citations}}};
-const Condition of_drawn = graph_kind.is(GraphKind::drawn),
-                of_citations = graph_kind.is(GraphKind::citations);
-const Key<std::int64_t> synthetic_graphs{
-    "data.examples", 100'000, "training graphs", {.low = 1, .high = 1e9, .used_if = {of_drawn}}};
-const Key<std::int64_t> synthetic_validation{
-    "data.held_back",
-    1000,
-    "number of validation graphs, none of which is a training graph",
-    {.low = 1, .high = 1e6, .used_if = {of_drawn}}};
-const Key<std::int64_t> least_nodes{"data.least_nodes",
-                                    12,
-                                    "smallest number of nodes of a synthetic graph",
-                                    {.low = 12, .high = 1000, .used_if = {of_drawn}}};
-const Key<std::int64_t> most_nodes{"data.most_nodes",
-                                   24,
-                                   "largest number of nodes of a synthetic graph",
-                                   {.low = 12, .high = 1000, .used_if = {of_drawn}}};
-const Key<std::vector<std::int64_t>> labeled{"data.labeled",
-                                             {1, 34},
-                                             "members of the karate club whose class is known",
-                                             {.low = 1,
-                                              .high = 34,
-                                              .used_if = {graph_kind.is(GraphKind::karate)},
-                                              .old_names = {"data.labelled"}}};
-const Key<std::int64_t> training_nodes{"data.training_nodes",
-                                       140,
-                                       "training nodes: the first lines of the content file",
-                                       {.low = 1, .high = 1e9, .used_if = {of_citations}}};
-const Key<std::int64_t> validation_nodes{"data.validation_nodes",
-                                         500,
-                                         "validation nodes: the lines after the training nodes",
-                                         {.low = 1, .high = 1e9, .used_if = {of_citations}}};
-const Key<std::int64_t> test_nodes{"data.test_nodes",
-                                   1000,
-                                   "test nodes: the last lines",
-                                   {.low = 1, .high = 1e9, .used_if = {of_citations}}};
-
-GraphData of_nodes(NodeGraph graph) {
-  const auto whole = std::make_shared<const NodeGraph>(std::move(graph));
-  const auto part = [&](const std::vector<std::int64_t>& nodes) {
-    return nodes.empty() ? nullptr : std::make_unique<NodeDataset>(whole, nodes);
-  };
-  return {.inputs = whole->features.dim(1),
-          .classes = whole->classes,
-          .training = part(whole->training),
-          .validation = part(whole->validation),
-          .test = part(whole->test),
-          .whole = whole};
-}
-
-NodeGraph citations(const Config& config) {
-  const std::string& path = key::required_path(
-      config, "no graph", std::string(node_graph_files) + " with --set data.path=FOLDER");
-  const NodeSplit split{.training = config[training_nodes],
-                        .validation = config[validation_nodes],
-                        .test = config[test_nodes]};
-  return with_keys(
-      config, {{"training", training_nodes, "lower it, data.validation_nodes or data.test_nodes"}},
-      [&] { return load_node_graph(path, split); });
-}
-
-GraphData of_graphs(const Config& config) {
-  config.expect(config[least_nodes] <= config[most_nodes], most_nodes,
-                "must be at least data.least_nodes = {}", config[least_nodes]);
-  const auto part = [&](Split split) {
-    return std::make_unique<SyntheticGraphs>(SyntheticGraphOptions{
-        .least_nodes = config[least_nodes],
-        .most_nodes = config[most_nodes],
-        .examples = config[split == Split::train ? synthetic_graphs : synthetic_validation],
-        .seed = seed_of(config),
-        .split = split});
-  };
-  GraphData graphs{
-      .inputs = 1, .classes = SyntheticGraphs::classes(), .training = part(Split::train)};
-  auto validation = part(Split::validation);
-  graphs.drawn = validation.get();
-  graphs.validation = std::move(validation);
-  return graphs;
-}
-
-GraphData load_graphs(const Config& config) {
-  switch (config[graph_kind]) {
-    case GraphKind::drawn:
-      key::expect_no_path(config);
-      return of_graphs(config);
-    case GraphKind::karate:
-      key::expect_no_path(config);
-      return of_nodes(
-          with_keys(config, {{"labeled", labeled}}, [&] { return karate_club(config[labeled]); }));
-    case GraphKind::citations:
-      return of_nodes(citations(config));
-  }
-  throw_unhandled(graph_kind);
-}
-
 const Choice<GraphLayerKind> layer{
     "model.layer",
     GraphLayerKind::convolution,
@@ -134,7 +31,7 @@ const Choice<Pooling> pooling{
     Pooling::sum,
     "pooling of a graph's nodes",
     {{"sum", Pooling::sum}, {"mean", Pooling::mean}, {"max", Pooling::max}},
-    {of_drawn}};
+    {key::of_drawn_graphs}};
 const Key<std::int64_t> layers{"model.layers", 2, "graph layers", {.low = 1, .high = 1000}};
 const Key<std::int64_t> width{
     "model.width", 16, "hidden features per node", {.low = 1, .high = 65536}};
@@ -151,24 +48,10 @@ const Key<double> l2{"model.l2",
                      {.low = 0, .high = 1e3}};
 
 std::vector<KeyInfo> keys() {
-  return {graph_kind,
-          key::data_source,
-          synthetic_graphs,
-          synthetic_validation,
-          least_nodes,
-          most_nodes,
-          labeled,
-          training_nodes,
-          validation_nodes,
-          test_nodes,
-          layer,
-          normalization,
-          pooling,
-          layers,
-          width,
-          heads,
-          dropout,
-          l2};
+  std::vector<KeyInfo> all = {layer, normalization, pooling, layers, width, heads, dropout, l2};
+  const std::vector<KeyInfo> of_data = graph_data_keys();
+  all.insert(all.begin(), of_data.begin(), of_data.end());
+  return all;
 }
 
 GraphNetwork network(const Config& config, const GraphData& data) {
@@ -188,7 +71,7 @@ GraphNetwork network(const Config& config, const GraphData& data) {
 std::string description(const Config& config, const std::map<std::string, std::string>&) {
   return fmt::format("a graph {} network that classifies {}",
                      config[layer] == GraphLayerKind::attention ? "attention" : "convolutional",
-                     config[graph_kind] == GraphKind::drawn ? "whole graphs" : "nodes");
+                     config[key::graph_kind] == key::GraphKind::drawn ? "whole graphs" : "nodes");
 }
 
 TaskSpec spec() {
@@ -197,6 +80,8 @@ TaskSpec spec() {
           .describe = description,
           .keys = keys(),
           .make = make_task_of<GraphTask>,
+          .detect = detect_graphs,
+          .recognize = recognize_graphs,
           .metrics = classification_metrics(),
           .samples = graph_samples(),
           .panels = graph_panels,
@@ -209,7 +94,7 @@ const RegisterTask registered(spec);
 
 GraphTask::GraphTask(const TaskSetup& setup)
     : l2_(setup.config[l2]),
-      data_(load_graphs(setup.config)),
+      data_(load_graphs(setup.config, setup.metadata)),
       model_(network(setup.config, data_)) {
   for (Parameter* parameter : model_.parameters())
     if (parameter->role == Role::weight && parameter->name.starts_with("layers.0."))
@@ -223,7 +108,9 @@ GraphTask::GraphTask(const TaskSetup& setup)
 }
 
 std::map<std::string, std::string> GraphTask::metadata() const {
-  return {{"classes", fmt::format("{}", fmt::join(data_.classes, ", "))}};
+  std::map<std::string, std::string> metadata = data_.metadata;
+  metadata["classes"] = fmt::format("{}", fmt::join(data_.classes, ", "));
+  return metadata;
 }
 
 Loss GraphTask::loss(const Batch& batch, const Pass& pass) {

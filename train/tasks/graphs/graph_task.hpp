@@ -1,22 +1,9 @@
 #pragma once
 
-#include <memory>
-
-#include "data/graphs/node_graph.hpp"
-#include "data/graphs/synthetic_graphs.hpp"
 #include "layers/models/graph_network.hpp"
-#include "train/task.hpp"
+#include "train/tasks/graphs/graph_data.hpp"
 
 namespace tapestry {
-
-// The data of the task: the nodes of one graph, or graphs, to classify.
-struct GraphData {
-  std::int64_t inputs = 0;
-  std::vector<std::string> classes{};
-  std::unique_ptr<Dataset> training{}, validation{}, test{};
-  std::shared_ptr<const NodeGraph> whole{};  // the graph whose nodes are classified, or null
-  const SyntheticGraphs* drawn = nullptr;  // the validation split if graphs are classified, or null
-};
 
 // The task `graph`, which classifies the nodes of a graph, or whole graphs.
 class GraphTask final : public Task {
@@ -28,6 +15,7 @@ class GraphTask final : public Task {
   const Dataset& validation_data() override { return *data_.validation; }
   const Dataset* test_data() override { return data_.test.get(); }
   bool is_computed_whole() const override { return data_.whole != nullptr; }
+  std::string remark() const override { return data_.remark; }
   double units(const Batch& batch) const override { return batch.count; }
   std::map<std::string, std::string> metadata() const override;
   Loss loss(const Batch& batch, const Pass& pass) override;

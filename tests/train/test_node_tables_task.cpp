@@ -1,0 +1,114 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "autograd/random.hpp"
+#include "data/csv.hpp"
+#include "tests/support/process.hpp"
+#include "train/task.hpp"
+
+// A graph in nodes.csv and edges.csv: training, evaluation, and the predictions of all nodes.
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("node tables task");
+
+// Writes 60 people of three clubs, each with friends in the same club and an age that tells little.
+// `unlabeled` is the label of every fifth one, which no split has.
+void write_clubs(const TemporaryFolder& folder, const std::string& unlabeled = "") {
+  Random random(5, Stream::data);
+  std::string nodes = "id,age,town,label,split\n", edges = "source,target,weight\n";
+  for (std::int64_t i = 0; i < 60; ++i) {
+    const std::int64_t club = i % 3;
+    const bool has_label = i % 5 > 0;
+    nodes += fmt::format("p{},{},{},{},{}\n", i, 30 + 5 * club + random.below(20),
+                         random.below(2) == 0 ? "Rome" : "Oslo",
+                         has_label ? fmt::format("club {}", club) : unlabeled,
+                         !has_label   ? ""
+                         : i % 5 == 1 ? "val"
+                         : i % 5 == 2 ? "test"
+                                      : "train");
+    for (const std::int64_t step : {3, 6})
+      edges += fmt::format("p{},p{},0.5\n", i, (i + step) % 60);
+  }
+  std::filesystem::create_directory(folder.path("clubs"));
+  folder.write("clubs/nodes.csv", nodes);
+  folder.write("clubs/edges.csv", edges);
+}
+
+TEST_CASE_FIXTURE(CommandFolder,
+                  "node tables task: init, train, eval, report and the predictions of all nodes") {
+  write_clubs(*this);
+  const auto run = [&](const Words& words) { return tapestry_run(words, {.folder = path()}); };
+  const auto must = [&](const Words& words) {
+    Finished finished = run(words);
+    INFO(finished.err);
+    REQUIRE(finished.status == 0);
+    return finished.out;
+  };
+  must("init clubs --minutes 1 --out clubs.toml");
+  const std::string said = must("train clubs.toml --set train.steps=100");
+  check_says(said, {"graph: 60 nodes, 120 undirected edges; features: 3 (1 column of numbers, "
+                    "standardized; 1 column of categories, one-hot); 3 classes: club 0, club 1, "
+                    "club 2; 24 for training, 12 for validation, 12 for test, 12 without a label",
+                    "not used of edges.csv: weight", "test_accuracy 1 "});
+  check_says(
+      read("runs/clubs/config.toml"),
+      {"label_column = \"label\"", "split_column = \"split\"", "categorical_columns = [\"town\"]",
+       "class_names = [\"club 0\", \"club 1\", \"club 2\"]"});
+  CHECK(nlohmann::json::parse(must("eval runs/clubs --test --json"))["accuracy"] == 1.0);
+  must("report runs/clubs");
+  CHECK(must("sample runs/clubs --prompt p5") == "p5  club 2  no label\n");
+  CHECK(must("sample runs/clubs --csv predictions.csv") == "predictions.csv\n");
+  const std::vector<std::string> lines = lines_of(read("predictions.csv"));
+  CHECK(lines.size() == 61);
+  CHECK(lines[0] == "id,label,split,prediction,probability");
+  CHECK(lines[1].starts_with("p0,,,club "));
+  CHECK(lines[2].starts_with("p1,club 1,val,club "));
+  check_fails(run("sample runs/clubs --csv clubs/nodes.csv"),
+              {"is a file that this command reads"});
+  check_fails(run("sample runs/clubs --csv p.csv --count 3"), {"--count: not used with --csv"});
+
+  write("clubs/nodes.csv", read("clubs/nodes.csv") + "new,33,Bonn,,\n");
+  write("clubs/edges.csv", read("clubs/edges.csv") + "new,p4,1\nnew,p7,1\n");
+  must("sample runs/clubs --csv predictions.csv");
+  CHECK(lines_of(read("predictions.csv"))[61].starts_with("new,,,club "));
+  check_fails(run("train cora --set data.path=clubs --out x"),
+              {"data.kind = \"citations\": ", "clubs has nodes.csv; set data.kind = \"csv\""});
+}
+
+TEST_CASE_FIXTURE(
+    CommandFolder,
+    "node tables task: the class of a node in no split changes neither loss nor step") {
+  const auto losses = [&](const std::string& unlabeled) {
+    write_clubs(*this, unlabeled);
+    const Config config =
+        load_config("cora", {"data.kind=csv", "data.path=" + path("clubs"), "model.dropout=0"});
+    const auto task = make_task({config});
+    std::vector<double> all;
+    for (const Dataset* split :
+         {&task->training_data(), &task->validation_data(), task->test_data()}) {
+      std::vector<std::int64_t> examples(split->size());
+      for (std::int64_t i = 0; i < split->size(); ++i) examples[i] = i;
+      const Batch batch = split->batch(examples);
+      CHECK(batch.count == split->size());
+      all.push_back(task->loss(batch, {.training = true}).objective.item());
+    }
+    return all;
+  };
+  const std::vector<double> without = losses("");
+  CHECK(without == losses("club 0"));
+  CHECK(without == losses("club 2"));
+}
+
+TEST_CASE("node tables task: cells with commas and quotes are written so that they are read back") {
+  const std::string name = "M\xC3\xBCller, \"A\" ";
+  CHECK(csv_quoted(name) == "\"M\xC3\xBCller, \"\"A\"\" \"");
+  CHECK(csv_quoted("plain text") == "plain text");
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
