@@ -59,6 +59,19 @@ const std::vector<MetricInfo>& common_metrics() {
   return metrics;
 }
 
+std::string comparison(const std::vector<Baseline>& baselines, double loss) {
+  const auto loss_of = [](const Baseline& baseline) { return baseline.metrics.at("loss"); };
+  const Baseline& best = *std::ranges::min_element(baselines, {}, loss_of);
+  constexpr double clearly = 0.99;
+  if (loss > clearly * loss_of(best))
+    return fmt::format(
+        "No clear improvement on the baselines: the loss of this model is {:.4g}, that of the {} "
+        "{:.4g}.",
+        loss, best.name, loss_of(best));
+  return fmt::format("The loss is {:.2g} % lower than that of the best baseline, {}.",
+                     100 * (1 - loss / loss_of(best)), best.name);
+}
+
 MetricInfo metric_info(const std::string& task, const std::string& name) {
   const std::string wanted = name.starts_with("test_") ? name.substr(5) : name;
   const auto spec = task_registry().find(task);

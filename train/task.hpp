@@ -41,6 +41,15 @@ struct GeneratedTexts {
   std::int64_t cut_sources = 0;  // number of truncated sources
 };
 
+// The metrics of a prediction without a trained network, which a model should improve on.
+struct Baseline {
+  std::string name{};
+  Metrics metrics{};  // which include "loss"
+};
+// Returns a sentence that compares a model's loss with the lowest of its baselines, of which there
+// is at least one: an improvement by less than 1 % is not clear.
+std::string comparison(const std::vector<Baseline>& baselines, double loss);
+
 // The result of one forward pass over a batch.
 struct Loss {
   Tensor objective;            // sum over the batch; the trainer divides it by the step's count
@@ -84,6 +93,9 @@ class Task {
   virtual double units(const Batch& batch) const {
     return static_cast<double>(batch.inputs.dim(0));
   }
+
+  // Returns the metrics of baselines on the validation or test data; empty: there are none.
+  virtual std::vector<Baseline> baselines(const Dataset&) { return {}; }
 
   // Returns the metadata that a checkpoint stores so that the model can be used without its data,
   // such as the vocabulary.

@@ -50,6 +50,14 @@ std::string row_text(const SeriesTable& table, std::int64_t row) {
   return time_text(beyond > 0 ? table.times.back() + beyond * table.step_s() : table.times[row]);
 }
 
+std::int64_t season_of(std::int64_t step_s, std::int64_t context) {
+  const std::int64_t season = step_s > 0 && step_s < day_s && day_s % step_s == 0 ? day_s / step_s
+                              : step_s == day_s                                   ? 7
+                              : step_s >= 28 * day_s && step_s <= 31 * day_s      ? 12
+                                                                                  : 0;
+  return season <= context ? season : 0;
+}
+
 SeriesTable make_waves(const WaveOptions& options) {
   const std::int64_t M = options.series, rows = options.rows;
   require(M >= 1 && rows >= 2,

@@ -74,6 +74,10 @@ std::vector<std::string> find_problems(const std::string& path, const SeriesOpti
 // Returns the time of a row, which may follow the table; without times "row 12", counted from 1.
 std::string row_text(const SeriesTable& table, std::int64_t row);
 
+// Returns the number of rows of a season: a day if a row follows the last after less than a day, a
+// week of days, or a year of months; 0 if it is unknown or longer than `context` rows.
+std::int64_t season_of(std::int64_t step_s, std::int64_t context);
+
 struct WaveOptions {
   std::int64_t series = 3, rows = 4000;
   double noise = 0.3;  // standard deviation; a wave's amplitude is 0.5 to 1

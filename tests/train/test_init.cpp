@@ -49,15 +49,14 @@ TEST_CASE_FIXTURE(CommandFolder,
   write("shapes/train-images-idx3-ubyte", "no images");
   write("folder/binary", "\xff");
   const std::pair<const char*, std::vector<std::string>> rows[] = {
-      {"init names.csv",
-       {"expected a CSV of time series, a folder of images, text, names or",
-        "; as a CSV of time series: line 2: column value"}},
+      {"init names.csv", {"names.csv: as a CSV of time series: line 2: column value"}},
       {"init broken.jsonl",
        {"as conversations (JSONL): line 1: ", "; or add --task text to train on it as text"}},
-      {"init latin.txt", {"; as text: byte 3 (line 1): 0xe9 is not UTF-8"}},
+      {"init latin.txt", {"latin.txt: as text: byte 3 (line 1): 0xe9 is not UTF-8"}},
       {"init binary", {"; found a binary file that begins with ff ff ff ff ff ff ff ff"}},
       {"init shapes",
-       {"; as a folder of images: shapes/train-images-idx3-ubyte: byte 0: expected 0x00000803"}},
+       {"shapes: as a folder of images: shapes/train-images-idx3-ubyte: byte 0: expected "
+        "0x00000803"}},
       {"init folder", {"; found a folder of 1 entry (binary)"}},
       {"init folder --task names", {"folder: as names: expected .txt files"}}};
   for (const auto& [command, parts] : rows) {

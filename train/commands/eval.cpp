@@ -38,6 +38,7 @@ class Eval final : public Command {
     expect_finite(metrics, test ? "test" : "validation", data, *trained.task, trained.config,
                   alone);
     const double elapsed_s = now_s() - start_s;
+    const std::vector<Baseline> baselines = trained.task->baselines(data);
     if (json_)
       say("{}\n", MetricsLine{.step = trained.state.step,
                               .split = test ? "test" : "val",
@@ -45,11 +46,12 @@ class Eval final : public Command {
                               .elapsed_s = elapsed_s,
                               .signatures = trained.task->signatures(),
                               .checksums = {{"parameters",
-                                             checksums_of(tensors_of(trained.task->model(), {}))}}}
+                                             checksums_of(tensors_of(trained.task->model(), {}))}},
+                              .baselines = baselines}
                       .json());
     else
-      say("step {}  {}: {}\n", trained.state.step, test ? "test" : "validation",
-          show(metrics, trained.task->signatures()));
+      say("step {}  {}: {}\n{}", trained.state.step, test ? "test" : "validation",
+          show(metrics, trained.task->signatures()), show(baselines, metrics));
     return 0;
   }
 

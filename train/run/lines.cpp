@@ -23,6 +23,9 @@ std::string MetricsLine::json() const {
   for (const auto& [name, value] : values) object[name] = value;
   for (const auto& [name, signature] : signatures) object[name + "_signature"] = signature;
   for (const auto& [name, tensors] : checksums) object[name + "_xxh3"] = combined(tensors);
+  for (const Baseline& baseline : baselines)
+    for (const auto& [name, value] : baseline.metrics)
+      object["baselines"][baseline.name][name] = value;
   return object.dump();
 }
 

@@ -25,10 +25,11 @@ struct MetricsLine {
   double elapsed_s = 0;
   Signatures signatures{};
   std::map<std::string, Checksums> checksums{};  // of the evaluated tensors, by kind
+  std::vector<Baseline> baselines{};
 
   // Returns the JSON object: step, split, loss and elapsed_s, then the other metrics by name,
-  // signatures as "bleu_signature" and the like, and a combined checksum per kind as
-  // "parameters_xxh3" and the like.
+  // signatures as "bleu_signature" and the like, a combined checksum per kind as "parameters_xxh3"
+  // and the like, and the metrics of baselines, if there are any, by name in "baselines".
   std::string json() const;
 };
 

@@ -122,6 +122,13 @@ std::string show(const Metrics& values, const Signatures& signatures) {
   return text;
 }
 
+std::string show(const std::vector<Baseline>& baselines, const Metrics& metrics) {
+  std::string text;
+  for (const Baseline& baseline : baselines)
+    text += fmt::format("  baseline {}: {}\n", baseline.name, show(baseline.metrics));
+  return baselines.empty() ? "" : text + comparison(baselines, metrics.at("loss")) + "\n";
+}
+
 std::string show(const Estimates& estimates) {
   const auto one = [&](const std::string& name) {
     const Estimate& estimate = estimates.at(name);

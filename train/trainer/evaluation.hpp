@@ -32,6 +32,8 @@ Estimates estimates_of(const std::vector<Metrics>& runs);
 
 // Returns "loss 1.8832  bits_per_char 2.717", each metric with its signature in parentheses.
 std::string show(const Metrics& values, const Signatures& signatures = {});
+// Returns a line for each baseline, and one that compares the metrics with them; "" without any.
+std::string show(const std::vector<Baseline>& baselines, const Metrics& metrics);
 // Returns "loss 1.8832 ± 0.0041  bits_per_char 2.7170 ± 0.0059".
 std::string show(const Estimates& estimates);
 

@@ -8,6 +8,7 @@
 #include "autograd/ops/reduce.hpp"
 #include "autograd/xtensor.hpp"
 #include "train/tasks/initialized.hpp"
+#include "train/tasks/series/baselines.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
@@ -147,6 +148,16 @@ Loss Forecast::loss(const Batch& batch, const Pass& pass) {
   MetricSums averages{{"loss", {total.item(), batch.count}}};
   if (!pass.training) averages["mae"] = {sum_of_distances(y.value(), targets), batch.count};
   return {total, averages};
+}
+
+std::vector<Baseline> Forecast::baselines(const Dataset& data) {
+  const SeriesTable& table = this->data().table();
+  const std::int64_t season = table.has_times ? season_of(table.step_s(), config_[context]) : 0;
+  std::vector<Baseline> all;
+  for (const BaselineErrors& errors :
+       baseline_errors(this->data().splits().train, *data.series(), season))
+    all.push_back({errors.name, {{"loss", errors.mse}, {"mse", errors.mse}, {"mae", errors.mae}}});
+  return all;
 }
 
 }  // namespace tapestry

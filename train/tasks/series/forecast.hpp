@@ -16,6 +16,7 @@ class Forecast final : public Task {
   const Dataset* test_data() override { return &data().splits().test; }
   SeriesData::Metadata metadata() const override { return data_ ? data_->metadata() : trained_; }
   Loss loss(const Batch& batch, const Pass& pass) override;
+  std::vector<Baseline> baselines(const Dataset& data) override;
   void add_derived_metrics(Metrics& metrics) const override { metrics["mse"] = metrics.at("loss"); }
 
   SeriesData& data();  // reads the data at the first call

@@ -152,6 +152,29 @@ std::vector<std::int64_t> examples_of(const SeriesDataset& test, std::int64_t ho
   return examples;
 }
 
+// Returns the errors of the model and of the baselines over the whole test split.
+TablePanel comparison_table(Forecast& task, const SeriesDataset& test) {
+  MetricSums sums;
+  for (std::int64_t first = 0; first < test.size(); first += windows_at_once) {
+    std::vector<std::int64_t> examples(std::min(windows_at_once, test.size() - first));
+    std::iota(examples.begin(), examples.end(), first);
+    for (const auto& [name, sum] : task.loss(test.batch(examples), {}).averages) sums[name] += sum;
+  }
+  const std::vector<Baseline> baselines = task.baselines(test);
+  const double loss = sums.at("loss").value();
+  TablePanel table{
+      .title = "Comparison with baselines",
+      .caption = comparison(baselines, loss) +
+                 " Errors of all windows of the test split, of the series scaled to variance 1.",
+      .rows = {{"forecast", "mean squared error", "mean absolute error"},
+               {"this model", fmt::format("{:.4g}", loss),
+                fmt::format("{:.4g}", sums.at("mae").value())}}};
+  for (const auto& [name, metrics] : baselines)
+    table.rows.push_back(
+        {name, fmt::format("{:.4g}", metrics.at("mse")), fmt::format("{:.4g}", metrics.at("mae"))});
+  return table;
+}
+
 // --- ONNX ---
 
 // Returns a constant with one number for each of the series.
@@ -168,7 +191,7 @@ Inspector<Sample> forecast_samples() { return {{prompt, count}, &sample}; }
 
 Inspector<AttentionMaps> forecast_attention() { return {{prompt, index_of_series}, &attention}; }
 
-// Returns panels of forecasts of windows from the whole test split.
+// Returns forecasts of windows from the whole test split, and their errors beside baselines.
 ReportPanels forecast_panels(Forecast& task) {
   SeriesData& data = task.data();
   const SeriesDataset& test = data.splits().test;
@@ -197,7 +220,7 @@ ReportPanels forecast_panels(Forecast& task) {
   std::iota(rows.begin(), rows.end(), begin);
   windows.values = own_units(data.values().select(rows), data.scale(), shown);
   windows.forecasts = forecasts;
-  return {windows};
+  return {windows, comparison_table(task, test)};
 }
 
 // Returns the graph, which reads and returns the series in their own units, although the model

@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <optional>
 
+#include "autograd/counted.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/option_error.hpp"
+#include "data/outlier.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 
@@ -28,21 +30,39 @@ SeriesOptions options_of(const Config& config) {
           .missing = config[key::missing]};
 }
 
+// Returns the number of rows with a problem; 0 if the file cannot be read.
+std::size_t num_problems(const std::string& path, const SeriesOptions& options) try {
+  return find_problems(path, options).size();
+} catch (const InputError&) {
+  return 0;
+}
+
+SeriesTable load_csv(const Config& config) {
+  const std::string& path = key::required_path(
+      config, "no time series", std::string(series_files) + " with --set data.path=FILE");
+  const SeriesOptions options = options_of(config);
+  try {
+    return with_keys(
+        config,
+        {{"gaps", key::gaps, "or set data.gaps = true"},
+         {"missing", key::missing, "or set data.missing to \"interpolate\" or \"previous\""},
+         {"columns", key::columns, "or list the other columns here"},
+         {"time_column", key::time_column, "give the name of a column"},
+         {"series_column", key::series_column,
+          "or give the column that names the series of each row"}},
+        [&] { return load_series(path, options); });
+  } catch (const InputError& error) {
+    const std::size_t count = num_problems(path, options);
+    if (count < 2) throw;
+    throw InputError(fmt::format("{}; {} have problems: `tapestry init FILE` lists them",
+                                 error.what(), counted(static_cast<std::int64_t>(count), "row")));
+  }
+}
+
 SeriesTable load(const Config& config) {
   switch (config[key::series_kind]) {
-    case key::SeriesKind::csv: {
-      const std::string& path = key::required_path(
-          config, "no time series", std::string(series_files) + " with --set data.path=FILE");
-      return with_keys(
-          config,
-          {{"gaps", key::gaps, "or set data.gaps = true"},
-           {"missing", key::missing, "or set data.missing to \"interpolate\" or \"previous\""},
-           {"columns", key::columns, "or list the other columns here"},
-           {"time_column", key::time_column, "give the name of a column"},
-           {"series_column", key::series_column,
-            "or give the column that names the series of each row"}},
-          [&] { return load_series(path, options_of(config)); });
-    }
+    case key::SeriesKind::csv:
+      return load_csv(config);
     case key::SeriesKind::waves:
       key::expect_no_path(config);
       return make_waves({.series = config[key::num_waves],
@@ -142,17 +162,22 @@ SeriesTable load_with_changes(Recognized& found, const std::string& path) {
     }
 }
 
-// Adds the columns whose values are all the same.
-void add_constants(Recognized& found, const SeriesTable& table) {
+// Adds the columns whose values are all the same, and those with a value that seems to stand for a
+// missing one.
+void add_columns(Recognized& found, const SeriesTable& table) {
   const auto values = table.values.values<float>();
   const auto M = std::ssize(table.names);
   for (std::int64_t m = 0; m < M; ++m) {
-    bool is_constant = true;
-    for (std::int64_t row = 1; row < table.rows() && is_constant; ++row)
-      is_constant = values[row * M + m] == values[m];
-    if (is_constant)
-      found.problems.push_back(fmt::format("column {}: all values are {}",
-                                           printable_beginning(table.names[m]), values[m]));
+    std::vector<float> column;
+    for (std::int64_t row = 0; row < table.rows(); ++row) column.push_back(values[row * M + m]);
+    const std::string name = printable_beginning(table.names[m]);
+    if (const auto [least, most] = std::ranges::minmax(column); least == most)
+      found.problems.push_back(fmt::format("column {}: all values are {}", name, least));
+    else if (const std::optional<Outlier> outlier = outlier_of(column))
+      found.problems.push_back(fmt::format(
+          "column {}: the value {:.6g} occurs {}, all others are between {:.6g} and {:.6g}; if it "
+          "marks missing values, leave these cells empty",
+          name, outlier->value, counted(outlier->count, "time"), outlier->low, outlier->high));
   }
 }
 
@@ -160,7 +185,7 @@ void add_constants(Recognized& found, const SeriesTable& table) {
 
 SeriesTable recognize_series(Recognized& found, const std::string& path) {
   SeriesTable table = load_with_changes(found, path);
-  add_constants(found, table);
+  add_columns(found, table);
   const SeriesOptions format = detect_format(path);
   found.facts = {{"series", std::ssize(table.names)},
                  {"names", printable_beginning(fmt::format("{}", fmt::join(table.names, ", ")))},

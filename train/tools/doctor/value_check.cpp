@@ -4,6 +4,7 @@
 
 #include "autograd/counted.hpp"
 #include "data/graphs/node_graph.hpp"
+#include "data/outlier.hpp"
 #include "data/series/series.hpp"
 #include "data/text/printable.hpp"
 #include "data/text/text.hpp"

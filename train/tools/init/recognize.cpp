@@ -85,12 +85,11 @@ std::size_t left_of(const std::string& part) {
 // Returns the message for data of none of the kinds. `nearest` is the most similar kind.
 std::string refusal(const FoundData& nearest, const std::vector<std::string>& kinds) {
   const std::string& path = nearest.path;
-  if (kinds.size() == 1) return fmt::format("{}: {}", path, reason(nearest, left_of(path)));
-  const std::string expected = fmt::format(
-      "{}: expected {} or {}", path, fmt::join(kinds.begin(), kinds.end() - 1, ", "), kinds.back());
-  if (nearest.data.fit == Fit::refused)
-    return fmt::format("{}; found {}; give other data", expected, appearance(path));
-  return fmt::format("{}; {}", expected, reason(nearest, left_of(expected)));
+  if (kinds.size() == 1 || nearest.data.fit != Fit::refused)
+    return fmt::format("{}: {}", path, reason(nearest, left_of(path)));
+  return fmt::format("{}: expected {} or {}; found {}; give other data", path,
+                     fmt::join(kinds.begin(), kinds.end() - 1, ", "), kinds.back(),
+                     appearance(path));
 }
 
 // Returns the message for data that are read as `possible` only on request.

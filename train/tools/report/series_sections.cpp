@@ -11,18 +11,6 @@
 namespace tapestry {
 namespace {
 
-// Returns the number of steps of a season: a day if steps are shorter than a day, a week of days,
-// or a year of months; 0 if it is unknown or exceeds the context.
-std::int64_t season_of(const ForecastWindows& windows) {
-  constexpr std::int64_t day = 86'400;
-  const std::int64_t step = windows.step_s;
-  const std::int64_t season = step > 0 && step < day && day % step == 0 ? day / step
-                              : step == day                             ? 7
-                              : step >= 28 * day && step <= 31 * day    ? 12
-                                                                        : 0;
-  return season <= windows.context ? season : 0;
-}
-
 // The mean |forecast - target| of a series over all windows, and those of two baselines: repeating
 // the last value, and repeating the last season.
 struct Errors {
@@ -68,7 +56,7 @@ std::string plot_of(const ForecastWindows& windows, std::int64_t series) {
 
 ReportSection section_of(const ForecastWindows& windows) {
   const std::int64_t K = std::ssize(windows.origins), M = windows.values.dim(1);
-  const std::int64_t season = season_of(windows);
+  const std::int64_t season = season_of(windows.step_s, windows.context);
   ReportSection section{
       .script = "forecast",
       .title = "Forecasts",

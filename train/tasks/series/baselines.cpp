@@ -1,0 +1,149 @@
+#include "train/tasks/series/baselines.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <xtensor/xmath.hpp>
+
+#include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/matmul.hpp"
+#include "autograd/ops/shaping.hpp"
+#include "autograd/xtensor.hpp"
+
+namespace tapestry {
+namespace {
+
+// The windows of all series, R = B · M, in float64. Values are differences to a window's last one.
+struct Windows {
+  Tensor last;     // (R, 1)
+  Tensor seen;     // (R, T)
+  Tensor targets;  // (R, horizon)
+};
+
+// (B, T, M) -> (B · M, T) float64.
+Tensor series_in_rows(const Array& values) {
+  return reshape(permute(Tensor(values.to(DType::float64)), {0, 2, 1}),
+                 {values.dim(0) * values.dim(2), values.dim(1)});
+}
+
+Windows windows_of(const SeriesDataset& data, std::span<const std::int64_t> examples) {
+  const Batch batch = data.batch(examples);
+  const Tensor inputs = series_in_rows(batch.inputs);
+  const Tensor last = slice(inputs, 1, inputs.dim(1) - 1, inputs.dim(1));
+  return {.last = last, .seen = inputs - last, .targets = series_in_rows(batch.targets) - last};
+}
+
+// Calls take(windows) for every n-th window of the data, many at once.
+void for_each_windows(const SeriesDataset& data, std::int64_t every, const auto& take) {
+  constexpr std::int64_t most_values = 1 << 20;
+  const std::int64_t first[] = {0};
+  const Batch one = data.batch(first);
+  const std::int64_t at_once =
+      std::max<std::int64_t>(1, most_values / (one.inputs.size() + one.targets.size()));
+  std::vector<std::int64_t> examples;
+  for (std::int64_t example = 0; example < data.size(); example += every) {
+    examples.push_back(example);
+    if (std::ssize(examples) < at_once && example + every < data.size()) continue;
+    take(windows_of(data, examples));
+    examples.clear();
+  }
+}
+
+// Returns the values of windows with a constant in place of the last one, which is 0.
+Tensor with_constant(const Windows& windows) {
+  const std::int64_t R = windows.seen.dim(0), T = windows.seen.dim(1);
+  const Tensor constant = Array::full({R, 1}, 1, DType::float64);
+  return T == 1 ? constant : concat({slice(windows.seen, 1, 0, T - 1), constant}, 1);
+}
+
+// Returns the x of a x = b by Cholesky's decomposition: a (T, T), symmetric and positive definite,
+// b (T, H) -> (T, H).
+Array solve(const Array& a, const Array& b) {
+  xt::xtensor<double, 2> L = xtensor_view<double, 2>(a);
+  xt::xtensor<double, 2> x = xtensor_view<double, 2>(b);
+  const std::size_t T = L.shape(0), H = x.shape(1);
+  for (std::size_t j = 0; j < T; ++j) {
+    for (std::size_t k = 0; k < j; ++k)
+      for (std::size_t i = j; i < T; ++i) L(i, j) -= L(i, k) * L(j, k);
+    const double root = std::sqrt(L(j, j));
+    for (std::size_t i = j; i < T; ++i) L(i, j) /= root;
+  }
+  const auto subtract_row = [&](std::size_t to, std::size_t from, double factor) {
+    for (std::size_t h = 0; h < H; ++h) x(to, h) -= factor * x(from, h);
+  };
+  for (std::size_t i = 0; i < T; ++i) {  // L y = b
+    for (std::size_t k = 0; k < i; ++k) subtract_row(i, k, L(i, k));
+    for (std::size_t h = 0; h < H; ++h) x(i, h) /= L(i, i);
+  }
+  for (std::size_t i = T; i-- > 0;) {  // Lᵀ x = y
+    for (std::size_t k = i + 1; k < T; ++k) subtract_row(i, k, L(k, i));
+    for (std::size_t h = 0; h < H; ++h) x(i, h) /= L(i, i);
+  }
+  return array_of(x);
+}
+
+// Returns the map from with_constant(windows) to their targets: (T, horizon).
+Tensor fit_linear(const SeriesDataset& training) {
+  constexpr std::int64_t most_values = 4'000'000;
+  const std::int64_t first[] = {0};
+  const Batch one = training.batch(first);
+  const std::int64_t T = one.inputs.dim(1), H = one.targets.dim(1);
+  const std::int64_t every = training.size() * one.inputs.size() / most_values + 1;
+  Tensor squares = Array::full({T, T}, 0, DType::float64),
+         products = Array::full({T, H}, 0, DType::float64);
+  for_each_windows(training, every, [&](const Windows& windows) {
+    const Tensor seen = with_constant(windows);
+    squares = squares + matmul(seen, seen, {.transpose_a = true});
+    products = products + matmul(seen, windows.targets, {.transpose_a = true});
+  });
+  // A small ridge keeps the matrix definite where series are constant.
+  const auto matrix = xtensor_view<double, 2>(squares.value());
+  const double ridge = 1e-9 * xt::mean(xt::diagonal(matrix))();
+  const xt::xtensor<double, 2> identity = xt::eye<double>(static_cast<std::size_t>(T));
+  return solve(array_of(matrix + ridge * identity), products.value());
+}
+
+// Returns the last `season` values of each window, repeated over the horizon: (R, horizon).
+Tensor repeated_season(const Windows& windows, std::int64_t season) {
+  const std::int64_t T = windows.seen.dim(1), H = windows.targets.dim(1);
+  const Tensor one = slice(windows.seen, 1, T - season, T);
+  const std::vector<Tensor> all(static_cast<std::size_t>((H + season - 1) / season), one);
+  return slice(concat(all, 1), 1, 0, H);
+}
+
+}  // namespace
+
+std::vector<BaselineErrors> baseline_errors(const SeriesDataset& training,
+                                            const SeriesDataset& judged, std::int64_t season) {
+  std::vector<BaselineErrors> all;
+  std::vector<std::function<Tensor(const Windows&)>> forecasts;
+  const auto add = [&](const std::string& name, std::function<Tensor(const Windows&)> forecast) {
+    all.push_back({.name = name});
+    forecasts.push_back(std::move(forecast));
+  };
+  const Tensor map = fit_linear(training);
+  add("training mean", [](const Windows& windows) { return scale(windows.last, -1); });
+  add("last value", [](const Windows& windows) { return scale(windows.last, 0); });
+  if (season > 0)
+    add(fmt::format("last {} rows (seasonal naive)", season),
+        [season](const Windows& windows) { return repeated_season(windows, season); });
+  add("linear model",
+      [&map](const Windows& windows) { return matmul(with_constant(windows), map); });
+  double count = 0;
+  for_each_windows(judged, 1, [&](const Windows& windows) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Tensor error = windows.targets - forecasts[i](windows);
+      const auto errors = xtensor_view<double>(error.value());
+      all[i].mse += xt::sum(xt::square(errors))();
+      all[i].mae += xt::sum(xt::abs(errors))();
+    }
+    count += static_cast<double>(windows.targets.size());
+  });
+  for (BaselineErrors& errors : all) {
+    errors.mse /= count;
+    errors.mae /= count;
+  }
+  return all;
+}
+
+}  // namespace tapestry
