@@ -152,7 +152,7 @@ const JsonValue* JsonValue::end() const noexcept {
 }
 
 const JsonValue& JsonValue::at(std::size_t i) const {
-  expect(is_array(), 304, "at() needs an array, found");
+  expect(is_array(), 304, "cannot use at() with");
   if (i >= payload_.array->size())
     throw exception(
         fmt::format("[json.exception.out_of_range.401] array index {} is out of range", i));
@@ -160,13 +160,13 @@ const JsonValue& JsonValue::at(std::size_t i) const {
 }
 
 JsonValue& JsonValue::back() {
-  expect(is_array() && !payload_.array->empty(), 304, "back() needs an array with elements, found");
+  expect(is_array() && !payload_.array->empty(), 304, "cannot use back() with");
   return payload_.array->back();
 }
 
 void JsonValue::push_back(JsonValue value) {
   if (is_null()) *this = array();
-  expect(is_array(), 308, "push_back() needs an array, found");
+  expect(is_array(), 308, "cannot use push_back() with");
   payload_.array->push_back(std::move(value));
 }
 
@@ -182,23 +182,22 @@ const JsonValue* JsonValue::find(std::string_view name) const noexcept {
 }
 
 const JsonValue& JsonValue::at(std::string_view name) const {
-  expect(is_object(), 304, "at() needs an object, found");
+  expect(is_object(), 304, "cannot use at() with");
   const JsonValue* found = payload_.object->find(name);
   if (!found)
-    throw exception(
-        fmt::format("[json.exception.out_of_range.403] the object has no member '{}'", name));
+    throw exception(fmt::format("[json.exception.out_of_range.403] key '{}' not found", name));
   return *found;
 }
 
 JsonValue& JsonValue::operator[](std::string_view name) {
   if (is_null()) *this = object();
-  expect(is_object(), 305, "operator[] needs an object, found");
+  expect(is_object(), 305, "cannot use operator[] with a string argument with");
   JsonValue* found = payload_.object->find(name);
   return found ? *found : payload_.object->add(name);
 }
 
 JsonValue JsonValue::value(std::string_view name, const JsonValue& otherwise) const {
-  expect(is_object(), 306, "value() needs an object, found");
+  expect(is_object(), 306, "cannot use value() with");
   const JsonValue* found = payload_.object->find(name);
   return found ? *found : otherwise;
 }
@@ -212,7 +211,7 @@ std::string JsonValue::value(std::string_view name, const char* otherwise) const
 }
 
 void JsonValue::update(const JsonValue& object) {
-  object.expect(object.is_object(), 312, "update() needs an object, found");
+  object.expect(object.is_object(), 312, "cannot use update() with");
   for (const auto& [name, value] : object.items()) (*this)[name] = value;
 }
 

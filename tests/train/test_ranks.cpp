@@ -216,8 +216,9 @@ TEST_CASE("ranks: what a sum of gradients is not made for is refused") {
       sum.finish(), "GradientSum: 1 of the 2 micro-batches of this rank were added; expected all",
       std::invalid_argument);
   add();
-  CHECK_THROWS_WITH_AS(add(), "GradientSum: this rank has only 2 micro-batches",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      add(), "GradientSum: this rank has only 2 micro-batches; expected no more calls of add()",
+      std::invalid_argument);
   sum.finish();
 }
 
