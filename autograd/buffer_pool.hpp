@@ -9,8 +9,8 @@
 
 namespace tapestry {
 
-// The error for a request beyond the machine's memory; its message states the requested, the held
-// and the available memory.
+// The error for a request that the system cannot serve. Its message states the requested memory,
+// and either the memory already held and the machine's total, or that no address space is left.
 class OutOfMemory final : public std::bad_alloc {
  public:
   explicit OutOfMemory(std::string message) : message_(std::move(message)) {}
@@ -22,8 +22,9 @@ class OutOfMemory final : public std::bad_alloc {
 
 // Returns 64-byte aligned memory from a pool. A released block is reused by the next request of
 // about its size, so that after a few training steps none is requested from the system. Throws
-// OutOfMemory if the total exceeds the machine's memory and swap: the system would grant it, and
-// kill the process when it is written to. In a DryRun the block is only reserved, without limit.
+// OutOfMemory if the total exceeds the machine's memory and swap (the system grants such memory,
+// but kills the process when it is written to), or if no address space is left. In a DryRun the
+// block is only reserved, limited by the address space alone.
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes);
 
 // Returns temporary memory of kernels, from the same pool, which memory_use() does not count.

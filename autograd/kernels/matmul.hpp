@@ -24,13 +24,14 @@ struct MatmulOperands {
   const std::byte* bias = nullptr;
 };
 
-// Products of at most this many rows with a transposed B read B without packing it: most of their
-// time is spent on reading B, which packing does twice.
+// Products, unless rounded to bfloat16, of at most this many rows of an untransposed A (or of one
+// row) with a transposed B read B without packing it, because most of their time is spent on
+// reading B, which packing does twice.
 inline constexpr std::int64_t few_rows = 16;
 
 // Computes a batch of products. The order in which the terms of an element are added depends only
-// on k, or, for few rows times a transposed B, on k and n. So the bits depend neither on the number
-// of threads nor on the other rows.
+// on k, or, for the products that few_rows describes, on k and n. So the bits depend neither on the
+// number of threads nor on the other rows.
 void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
 
 // The type that float32 operands are rounded to before a product; sums are always float32. Products

@@ -41,8 +41,8 @@ T inverse_of_sum(T sum) {
   return std::isinf(sum) ? std::numeric_limits<T>::quiet_NaN() : T(1) / sum;
 }
 
-// log Σ e^x = high + rest, where high is the largest x. Subtract them from x one after the other:
-// their sum rounds the rest if high is large.
+// The logarithm of a sum of exponentials, log Σ e^x = high + rest, where high is the largest x.
+// Subtract them from x one after the other: their sum rounds the rest if high is large.
 template <class T>
 struct LogSum {
   T high, rest;

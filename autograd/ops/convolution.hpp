@@ -24,8 +24,8 @@ struct ConvolutionOptions {
 Tensor convolution2d(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options = {},
                      const Tensor& bias = {});
 
-// `height` and `width` choose one of the image sizes that convolution2d maps to H' and W'. 0 is the
-// smallest, (H' - 1) stride + K - 2 padding.
+// The options of a transposed convolution. `height` and `width` choose one of the image sizes that
+// convolution2d maps to H' and W'. 0 is the smallest, (H' - 1) stride + K - 2 padding.
 struct TransposedConvolutionOptions {
   std::int64_t stride = 1, padding = 0;
   std::int64_t height = 0, width = 0;

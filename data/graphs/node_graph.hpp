@@ -25,10 +25,10 @@ struct NodeGraph {
   std::int64_t inputs() const { return entries ? entries->sources() : features.dim(1); }  // F
 };
 
-// Semi-supervised classification of nodes: an example is a node whose class is predicted, while the
-// model reads the whole graph. A batch: inputs (N, F), sparse if at most an eighth of them is not
-// zero; the graph; targets (N) int32, ignored_target except for the nodes of the batch; count: the
-// number of these.
+// A data set for semi-supervised classification of nodes: an example is a node whose class is
+// predicted, while the model reads the whole graph. A batch: inputs (N, F), sparse if at most an
+// eighth of them is not zero; the graph; targets (N) int32, ignored_target except for the nodes of
+// the batch; count: the number of these.
 class NodeDataset final : public Dataset {
  public:
   NodeDataset(std::shared_ptr<const NodeGraph> whole, std::vector<std::int64_t> nodes);

@@ -95,7 +95,7 @@ std::optional<NodeUse> use_named(const std::string& name) {
   return std::nullopt;
 }
 
-// What a column of features has.
+// The statistics of the cells of a column of features.
 struct Values {
   double count = 0, mean = 0, squares = 0;    // of the numbers; squares of differences to the mean
   bool has_only_bits = true;                  // no cell is another than 0 or 1
@@ -299,7 +299,7 @@ std::vector<NodeColumn> columns_of(const Nodes& nodes) {
   return {{.name = nodes.options.id_column, .categories = nodes.ids}};
 }
 
-// Computes the features of rows.
+// An encoder that computes the features of rows.
 class Encoder {
  public:
   Encoder(const Nodes& nodes, const std::vector<NodeColumn>& columns) : nodes_(nodes) {

@@ -15,7 +15,7 @@ inline constexpr const char* node_table_files = "a folder with nodes.csv and edg
 
 inline constexpr const char* no_column = "none";  // a name instead of that of a column
 
-// What is empty is detected.
+// The format of nodes.csv and edges.csv, and the splits. Empty options are detected.
 struct NodeTableOptions {
   std::string id_column{}, label_column{};
   std::string split_column{};  // or no_column
@@ -27,7 +27,7 @@ struct NodeTableOptions {
   double validation_share = 0.2, test_share = 0.2;  // of each class, without a split column
 };
 
-// How a column of nodes.csv becomes features.
+// A column of nodes.csv, and how it becomes features.
 struct NodeColumn {
   std::string name{};
   // Of numbers: one feature, (x - mean) / deviation; x itself if all are 0 or 1.

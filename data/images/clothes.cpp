@@ -14,7 +14,7 @@
 namespace tapestry {
 namespace {
 
-// Half widths, the depth of the neckline, and the length.
+// The outline of a garment's torso: half widths, the depth of the neckline, and the length.
 struct Torso {
   double shoulder, neck, depth, waist, hem, length;
 };

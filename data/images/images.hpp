@@ -76,7 +76,8 @@ struct ImageOptions {
 ImageSplits load_images(const std::string& path, const ImageOptions& options = {});
 
 // Returns the number of classes of such files: the largest label plus one, or 1 if there are no
-// labels; 0 if there are no images. Throws InputError if the labels are damaged.
+// labels; 0 if there are no images. Throws InputError if the labels are damaged, or if `path` is
+// another file.
 std::int32_t count_classes(const std::string& path);
 
 // Read one file in the IDX format of MNIST (LeCun, Cortes and Burges): a big-endian header, then

@@ -53,8 +53,8 @@ Array color_image(const std::vector<unsigned char>& bytes, std::int64_t height,
   return image;
 }
 
-// Returns the pixels without their alpha, laid over white as browsers do: the stored values are
-// mixed, not the light.
+// Returns the pixels composited over white, without alpha. As in browsers, the gamma-encoded values
+// are blended, not linear light.
 std::vector<unsigned char> over_white(const std::vector<unsigned char>& bytes, std::size_t colors) {
   std::vector<unsigned char> opaque;
   opaque.reserve(bytes.size() / (colors + 1) * colors);

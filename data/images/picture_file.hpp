@@ -14,8 +14,8 @@ bool has_picture_ending(std::string_view name);
 // Reads a PNG or JPEG file, whose content decides the format: (channels, height, width) float32 in
 // [0, 1], where channels is 1 (gray) or 3 (red, green, blue). A gray value of a colored pixel is
 // its luma, 0.299 R + 0.587 G + 0.114 B (ITU-R BT.601). 16 bits are reduced to 8; transparent
-// pixels are laid over white, and a PNG's gamma is applied. The orientation that a camera stores
-// beside the pixels (EXIF) is not applied. Throws InputError with the path if the file is of
+// pixels are composited over white, and a PNG's gamma is applied. The orientation that a camera
+// stores beside the pixels (EXIF) is not applied. Throws InputError with the path if the file is of
 // another format, damaged, cut short, or has more than 64 million pixels, which is read from its
 // header before memory is allocated.
 Array read_picture(const std::string& path, std::int64_t channels);

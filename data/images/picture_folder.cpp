@@ -229,8 +229,8 @@ class SplitReader {
     return true;
   }
 
-  // Returns the shape of the images of a split of N pictures that are kept in memory, its part of
-  // all pictures.
+  // Returns the shape of the images of a split of N pictures that are kept in memory. The split
+  // gets a part of cache_bytes in proportion to its part of all pictures.
   Shape cache_shape(std::int64_t N) const {
     const double part = static_cast<double>(N) / static_cast<double>(pictures_);
     const double bytes = part * static_cast<double>(options_.cache_bytes);

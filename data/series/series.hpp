@@ -116,7 +116,8 @@ struct SeriesScale {
   Array undo(const Array& values) const;   // (…, M) -> (…, M) float32, in the series' own units
 };
 
-// Windows whose targets lie in `rows`, one starting at every row; their inputs may begin before.
+// A data set of windows whose targets lie in `rows`, one starting at every row; their inputs may
+// begin before.
 // A batch: inputs (B, context, M), targets (B, horizon, M) float32; count B · horizon · M.
 class SeriesDataset final : public Dataset {
  public:

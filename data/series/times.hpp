@@ -9,7 +9,7 @@ namespace tapestry {
 
 inline constexpr std::int64_t day_s = 86400;
 
-// How the times of a table are written.
+// The format of the times of a table.
 enum class TimeFormat {
   detected,
   iso,               // 2016-07-31, 2016-07-31 12:00[:00[.000]], 2016-07-31T12:00:00Z or +02:00

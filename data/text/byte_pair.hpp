@@ -58,8 +58,9 @@ struct EncodeOptions {
 // the bytes in GPT-2's order, then one token per merge with a new result.
 class BytePairTokenizer final : public Tokenizer {
  public:
-  // Throws std::invalid_argument if added tokens or merges refer to tokens that do not exist, or if
-  // two tokens are the same.
+  // Throws std::invalid_argument if added tokens or merges refer to tokens that do not exist, if
+  // the result of a merge is not a token, if two tokens are the same, or if a special token is not
+  // among the added ones.
   explicit BytePairTokenizer(BytePairModel model);
 
   // Merges the most frequent pair of adjacent tokens until the vocabulary is full. Of equally

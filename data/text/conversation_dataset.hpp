@@ -26,8 +26,8 @@ struct ConversationOptions {
   bool packing = true;  // several conversations per row, as many as fit
 };
 
-// Next-token prediction of the learned parts of conversations. A batch, whose T is the length of
-// its longest row, is int32:
+// A data set for next-token prediction of the learned parts of conversations. A batch, whose T is
+// the length of its longest row, is int32:
 //   inputs   (B, T)  conversations one after the other, then 0 up to the end of the row
 //   targets  (B, T)  one token ahead if that is learned, else ignored_target
 // With packing, DocumentStarts are its auxiliary inputs. Conversations are packed in descending

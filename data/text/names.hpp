@@ -16,9 +16,9 @@ struct NameList {
   std::int64_t longest = 0;          // length of the longest in characters
 };
 
-// Next-character prediction within words, such as first names, to generate new ones. Token 0, a
-// line end, precedes and follows each word, as in makemore. A batch, whose T is the length of its
-// longest word plus 1, is int32:
+// A data set for next-character prediction within words, such as first names, to generate new ones.
+// Token 0, a line end, precedes and follows each word, as in makemore. A batch, whose T is the
+// length of its longest word plus 1, is int32:
 //   inputs   (B, T)  0 and the word, then 0 up to the end of the row
 //   targets  (B, T)  the word and 0, then ignored_target
 // count: the number of targets that are not ignored: each word's characters and the 0 after them.

@@ -79,8 +79,8 @@ struct PairOptions {
   std::string target_path = {};
 };
 
-// Translation: encoded pairs in memory, such as the lines of a ParallelText. Batches are those of
-// pair_batch().
+// A data set for translation: encoded pairs in memory, such as the lines of a ParallelText. Batches
+// are those of pair_batch().
 class PairDataset final : public Dataset {
  public:
   // Takes at least one pair. Throws OptionError for one that is longer than the context, if these

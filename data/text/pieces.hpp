@@ -40,7 +40,9 @@ struct Piece {
   std::size_t bytes = 0;
   bool settled = false;  // the piece is the same however the text continues
 };
-Piece first_piece(std::string_view text, PiecePattern pattern);  // the text must not be empty
+
+// Returns the first piece of a text, which must not be empty.
+Piece first_piece(std::string_view text, PiecePattern pattern);
 
 // Returns all pieces of a text.
 std::vector<std::string_view> byte_level_pieces(std::string_view text,

@@ -99,8 +99,9 @@ struct TextRange {
   std::string split = {};  // "train" or "validation", for messages
 };
 
-// Next-token prediction. A batch: inputs (B, T) and targets (B, T), int32, targets one token ahead.
-// The last consecutive window may be shorter: its inputs end in 0, its targets in ignored_target.
+// A data set for next-token prediction: windows of T tokens of a text. A batch: inputs (B, T) and
+// targets (B, T), int32, targets one token ahead. The last consecutive window may be shorter: its
+// inputs end in 0, its targets in ignored_target.
 class TextDataset final : public Dataset {
  public:
   // Throws OptionError if the range is too short: of "context" below T + 1 tokens of overlapping

@@ -10,8 +10,9 @@
 
 namespace tapestry {
 
-// The sum of an addition has its least significant digit first, so that each digit depends only on
-// what precedes it and one carry (Lee et al. 2023, "Teaching Arithmetic to Small Transformers").
+// A kind of synthetic task. For `addition`, the answer has its least significant digit first, so
+// that each digit depends only on what precedes it and one carry (Lee et al. 2023, "Teaching
+// Arithmetic to Small Transformers").
 enum class ToyTask { sort, reverse, copy, addition };
 
 struct ToyOptions {

@@ -176,8 +176,9 @@ struct MemoryNetworkOptions {
   MemoryOptions memory{};
 };
 
-// Answers the question that ends a sequence of T items of S symbols each, from the memory of all
-// items and the last one: symbols (B, T, S) int32 in [0, V) -> logits (B, classes).
+// A network that answers the question at the end of a sequence of T items of S symbols each, from
+// the summary of all items and the last item: symbols (B, T, S) int32 in [0, V) -> logits
+// (B, classes).
 class MemoryNetwork final : public Module {
  public:
   Embedding embedding;  // starts as N(0, 1)

@@ -14,8 +14,8 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Begin to send or receive a message of at most 1 GiB. take_done() returns `number` when it is
-  // complete; until then the memory must remain valid.
+  // Begin to send or receive a message of at most 1 GiB. take_done() reports `number` when the
+  // message is complete; until then `bytes` must remain valid.
   virtual void send(int number, int to, int tag, const void* bytes, std::size_t size) = 0;
   virtual void receive(int number, int from, int tag, void* bytes, std::size_t size) = 0;
 

@@ -61,8 +61,9 @@ struct Node {
   std::vector<Attribute> attributes{};
 };
 
-// Nodes are added in the order of computation and named by their module and operator, as in
-// "blocks.0.attention/Softmax". A node that equals an earlier one is not added again.
+// An ONNX graph under construction. Nodes are added in the order of computation and named by their
+// module and operator, as in "blocks.0.attention/Softmax". A node that equals an earlier one is not
+// added again.
 class Graph final {
  public:
   explicit Graph(std::string name, std::string help = "")

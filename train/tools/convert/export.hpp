@@ -13,8 +13,8 @@ namespace tapestry {
 // Writes a language model for AutoModelForCausalLM and AutoTokenizer of Hugging Face's
 // transformers: config.json, generation_config.json, model.safetensors, tokenizer.json,
 // tokenizer_config.json and the files stored by import. The folder must not exist, or be empty; it
-// is created whole or not at all. Returns the architecture's name. Throws InputError that names a
-// key whose value no architecture has.
+// is created whole or not at all. Returns the architecture's name. Throws InputError for another
+// task or model than a transformer language model, and for a key whose value no architecture has.
 std::string export_published(const TrainedModel& trained, const std::string& folder,
                              StoredFloats stored);
 
@@ -26,7 +26,7 @@ std::string export_published(const TrainedModel& trained, const std::string& fol
 void export_adapter(const TrainedModel& trained, const std::string& folder, StoredFloats stored);
 
 // Writes only the weights of any model, with our names, into a new file. Throws InputError if the
-// file exists already.
+// file exists already, or if its folder does not exist.
 void export_weights(const TrainedModel& trained, const std::string& path, StoredFloats stored);
 
 struct GgufExport {

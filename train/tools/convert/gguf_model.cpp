@@ -72,8 +72,8 @@ PublishedWeights weights_of(const std::shared_ptr<GgufReader>& reader) {
   return weights;
 }
 
-// Ignores the fields that do not change what the model computes. Throws InputError if others are
-// set.
+// Ignores fields that do not change what the model computes. Throws InputError if the file is not a
+// model (general.type), or is one of several files (split.count).
 void ignore_descriptions(Fields& fields, const JsonValue& object) {
   for (const auto& [name, value] : object.items())
     if (name.starts_with("general.") || name.starts_with("quantize."))

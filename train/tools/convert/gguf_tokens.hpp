@@ -24,9 +24,10 @@ struct GgufTokens {
 // llama.cpp does not support.
 GgufTokens gguf_tokens(const LanguageModel& task);
 
-// Reads the tokenizer from the fields. `rows` becomes the number of tokens in the file, which is
-// that of the embedding's rows: unused tokens at the end are omitted. Throws InputError that names
-// the file and the field for an unknown kind of tokenizer or an invalid one.
+// Reads the tokenizer from the fields. Sets `rows` to the number of tokens in the file, which
+// equals the number of rows of the embedding. The returned tokens omit unused ones at the end.
+// Throws InputError that names the file and the field for an unknown kind of tokenizer or an
+// invalid one.
 ImportedTokens read_gguf_tokens(Fields& fields, const std::string& path, std::int64_t& rows);
 
 namespace gguf {

@@ -42,7 +42,7 @@ struct NewConfigOptions {
 // cannot be measured.
 NewConfig make_config(const FoundData& found, const NewConfigOptions& options);
 
-// Throws InputError if a config cannot be written to `out`: it exists, or cannot be trained.
+// Throws InputError if `out` is not the name of a new *.toml file in an existing folder.
 void expect_new_config(const std::string& out);
 
 std::string show(const FoundData& found);

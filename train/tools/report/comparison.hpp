@@ -41,8 +41,8 @@ struct RunGroup {
 
 // Returns the groups of runs. A folder of seeds is a group; other runs are a group if their configs
 // differ only in the seed and in settings that do not affect the result. Throws InputError for a
-// folder that is not a run, has no evaluation or is damaged, and if the seeds of a folder differ in
-// more than the seed.
+// folder that is not a run, has no evaluation or is damaged, and if the runs in a folder of seeds
+// differ in more than the seed.
 std::vector<RunGroup> read_groups(const std::vector<std::string>& folders);
 
 // Returns the names of all measured metrics, the loss first, then sorted by name.

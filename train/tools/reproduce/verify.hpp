@@ -57,7 +57,8 @@ std::vector<std::string> other_makers(const std::vector<Session>& sessions,
 // Trains the steps of a run again, and compares metrics, checksums, and the tensors and state of
 // its checkpoints. After a difference it continues to the next evaluation or checkpoint, to name
 // the parameters that differ. Throws InputError if nothing is recorded, if a line of metrics.jsonl
-// is damaged or out of order, and if the data differ.
+// is damaged or out of order, if the data differ, and if the checkpoint `from` does not exist or
+// was trained with another config.
 VerifyResult verify(const Run& run, const VerifyOptions& options);
 
 }  // namespace tapestry
