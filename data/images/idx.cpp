@@ -181,7 +181,8 @@ fs::path folder_of(const fs::path& path) {
   for (const auto& [images, labels] : {train_files, test_files})
     if (name == images || name == labels) return path.has_parent_path() ? path.parent_path() : ".";
   expect_input(!is_there(path),
-               "{}: expected a folder of pictures or of IDX files, or a file named {}[.gz]",
+               "{}: is not one of the IDX files, such as {}[.gz]; expected one of them, or a "
+               "folder of pictures or IDX files; give the folder",
                path.string(), train_files.images);
   return path;
 }

@@ -151,8 +151,8 @@ void BytePairTokenizer::index_merges() {
             size());
     const std::int32_t result = text_token(model_.tokens[left] + model_.tokens[right]);
     require(result >= 0,
-            "BytePairTokenizer: tokens {} and {} merge to bytes that are not a token; expected one "
-            "of these bytes",
+            "BytePairTokenizer: tokens {} and {} merge to bytes that are not a token; expected a "
+            "token with these bytes",
             left, right);
     merges_.set(left, right, {rank++, result});
   }

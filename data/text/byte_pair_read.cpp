@@ -112,7 +112,7 @@ class Reader final {
     else if (type == "Lowercase")
       model_.pieces.lower_case = true;
     else
-      fail(field, "null, NFC or Lowercase, in this order", normalizer);
+      fail(field, "null, NFC, Lowercase, or a Sequence of NFC and then Lowercase", normalizer);
   }
 
   const Json& list(const std::string& field, const Json& found) const {

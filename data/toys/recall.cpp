@@ -110,7 +110,9 @@ std::int64_t Recall::find_answer(std::span<const std::int32_t> symbols) const {
 
 std::int64_t Recall::answer_position(std::span<const std::int32_t> symbols) const {
   const std::int64_t position = find_answer(symbols);
-  require(position >= 0, "Recall: no item answers the question '{}'; expected one with its key",
+  require(position >= 0,
+          "Recall: '{}': no question at the end that an item answers; expected the sequence to end "
+          "with a question whose key an item has",
           text(symbols));
   return position;
 }

@@ -282,7 +282,7 @@ TEST_CASE("BytePairTokenizer: a tokenizer.json that is not ours to read names th
   check_says(with("fallback\": false", "fallback\": true"), {"model.byte_fallback", "true"});
   check_says(with("ignore_merges\": false", "ignore_merges\": 3"), {"model.ignore_merges", "3"});
   check_says(with("normalizer\": null", "normalizer\": {\"type\": \"NFKC\"}"),
-             {"normalizer", "null, NFC or Lowercase", "NFKC"});
+             {"normalizer", "null, NFC, Lowercase, or a Sequence", "NFKC"});
   CHECK(with("normalizer\": null", "normalizer\": {\"type\": \"Lowercase\"}").empty());
   check_says(with("\"ByteLevel\"", "\"Whitespace\""),
              {"pre_tokenizer.type", "ByteLevel", "GPT-2, SmolLM2, Llama 3 and Qwen2"});

@@ -283,7 +283,7 @@ TEST_CASE("tokenizers: NFC after Lowercase is refused, for it comes before") {
   Json json = golden("roberta");
   std::swap(json["normalizer"]["normalizers"][0], json["normalizer"]["normalizers"][1]);
   check_says(message_of([&] { BytePairTokenizer::from_json(json.dump(), "t.json"); }),
-             {"t.json: normalizer", "in this order", "NFC"});
+             {"t.json: normalizer", "a Sequence of NFC and then Lowercase", "NFC"});
 }
 
 // --- characters ---

@@ -389,15 +389,14 @@ TEST_CASE("gguf: tokenizers that do what llama.cpp does not are refused by name"
     return message_of([&] { export_gguf(trained, folder.path("m.gguf"), GgufType::f32); });
   };
   CHECK(refusal([](nlohmann::json&) {}).empty());
-  CHECK(
-      refusal([](nlohmann::json& json) {
-        json["normalizer"] = {{"type", "Lowercase"}};
-      }) ==
-      "the tokenizer converts texts to lower case: llama.cpp does not; --format huggingface keeps "
-      "it");
+  CHECK(refusal([](nlohmann::json& json) {
+          json["normalizer"] = {{"type", "Lowercase"}};
+        }) ==
+        "--format gguf: the tokenizer converts texts to lower case, which llama.cpp does not "
+        "support; use --format huggingface");
   CHECK(refusal([](nlohmann::json& json) { json["pre_tokenizer"]["add_prefix_space"] = true; }) ==
-        "the tokenizer adds a space before texts: llama.cpp does not; --format huggingface keeps "
-        "it");
+        "--format gguf: the tokenizer adds a space before texts, which llama.cpp does not support; "
+        "use --format huggingface");
   // bug: it was refused also where merges alone make each token.
   CHECK(refusal([](nlohmann::json& json) { json["model"]["ignore_merges"] = true; }).empty());
   // Without the merge a piece "at" is that token only where tokens are looked for first.
@@ -406,8 +405,8 @@ TEST_CASE("gguf: tokenizers that do what llama.cpp does not are refused by name"
           json["model"]["merges"].erase(0);
           json["model"]["merges"].erase(1);
         }) ==
-        "the tokenizer has ignore_merges = true, which llama.cpp supports only with Llama 3's "
-        "pre-tokenizer; use --format huggingface");
+        "--format gguf: the tokenizer has ignore_merges = true, which llama.cpp supports only with "
+        "Llama 3's pre-tokenizer; use --format huggingface");
 }
 
 TEST_CASE("gguf: files of other models are refused by field or tensor") {

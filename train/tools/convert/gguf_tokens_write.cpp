@@ -27,13 +27,16 @@ const char* pattern_name(const BytePairTokenizer& tokenizer) {
   });
   expect_input(
       found != std::end(pattern_names),
-      "the tokenizer has ignore_merges = true, which llama.cpp supports only with Llama 3's "
-      "pre-tokenizer; use --format huggingface");
+      "--format gguf: the tokenizer has ignore_merges = true, which llama.cpp supports only with "
+      "Llama 3's pre-tokenizer; use --format huggingface");
   return found->name;
 }
 
 void expect_supported(bool holds, const std::string& what) {
-  expect_input(holds, "the tokenizer {}: llama.cpp does not; --format huggingface keeps it", what);
+  expect_input(holds,
+               "--format gguf: the tokenizer {}, which llama.cpp does not support; use --format "
+               "huggingface",
+               what);
 }
 
 // Throws InputError for what llama.cpp's tokenizer "gpt2" does not support.
@@ -92,8 +95,8 @@ std::int32_t harmless_end(const TokenList& list) {
   const auto found = std::ranges::find_if(
       list.kinds, [](std::int32_t kind) { return kind == control || kind == unused; });
   expect_input(found != list.kinds.end(),
-               "the tokenizer has neither a token that ends a text nor a special one: llama.cpp "
-               "ends texts at token 11; --format huggingface keeps the tokenizer");
+               "--format gguf: the tokenizer has no end-of-text token and no special token, so "
+               "llama.cpp ends texts at token 11; use --format huggingface");
   return static_cast<std::int32_t>(found - list.kinds.begin());
 }
 
@@ -129,7 +132,7 @@ GgufTokens of_byte_pairs(const LanguageModel& task, const BytePairTokenizer& tok
   const std::vector<std::int32_t> ends = end_tokens(task);
   const std::int32_t end = ends.empty() ? harmless_end(list) : ends.front();
   expect_supported(model.after.empty() || model.after.front() == end,
-                   "adds a token after texts that does not end them");
+                   "adds a token after each text that is not its end-of-text token");
   add_list(tokens, byte_pairs, pattern_name(tokenizer), std::move(list));
   tokens.fields.push_back({merges_field, std::move(merges)});
   const std::int64_t begin = kept_number(task, "bos_token_id").value_or(end);
