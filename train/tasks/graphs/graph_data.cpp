@@ -320,53 +320,62 @@ void detect_graphs(Config& config) {
   config.detect(categorical_columns, found.categorical);
 }
 
-std::vector<Recognized> recognize_graphs(const std::string& path) {
-  return {recognized_as("graph", "a graph of nodes.csv and edges.csv", [&](Recognized& found) {
-    expect_input(is_node_table_folder(path), "{}: no file nodes.csv; expected {}", path,
-                 node_table_files);
-    found.fit = Recognized::Fit::similar;
-    NodeTableOptions options = detect_node_tables(path);
-    const std::vector<std::string> unusable = unusable_columns(path, options);
-    if (!unusable.empty()) {
-      options = detect_node_tables(path, {.ignored = unusable});
-      found.settings.push_back(
-          {ignore_columns.name, unusable, "no values, or too many different texts"});
-    }
-    const NodeTables tables = load_node_tables(path, options);
-    const NodeGraph& graph = tables.graph;
-    const std::int64_t N = std::ssize(graph.training);
-    found.facts = {
-        {"nodes", graph.graph.nodes()},
-        {"edges", edges_of(graph, options.directed)},
-        {"features", features_text(tables)},
-        {"id column", printable(options.id_column)},
-        {"label column", printable(options.label_column)},
-        {"classes", std::ssize(graph.classes)},
-        {"class names", printable(list_briefly(graph.classes))},
-        {"training nodes", N},
-        {"validation nodes", std::ssize(graph.validation)},
-        {"test nodes", std::ssize(graph.test)},
-        {"nodes without label", unlabeled(graph)},
-        {"split", options.split_column == no_column
-                      ? std::string("20 % of each class for validation and 20 % for test")
-                      : "column " + printable(options.split_column)}};
-    found.problems = exceptions(tables);
-    const std::int64_t labels = graph.graph.nodes() - unlabeled(graph);
-    if (std::ssize(graph.classes) > labels / 5)
-      found.problems.push_back(fmt::format(
-          "column {} has {} for {}; a class needs several labels", options.label_column,
-          counted(std::ssize(graph.classes), "class", "classes"), counted(labels, "label")));
-    found.fit = Recognized::Fit::certain;
-    found.base = "cora";
-    const auto evaluated = std::ssize(graph.validation) + std::ssize(graph.test);
-    found.settings.push_back({key::graph_kind.name, key::graph_kind.name_of(key::GraphKind::csv)});
+namespace {
+
+// Sets what is found in nodes.csv and edges.csv. Throws InputError if they cannot be read, because
+// no other kind of data has files of these names.
+void recognize_tables(Recognized& found, const std::string& path) {
+  NodeTableOptions options = detect_node_tables(path);
+  const std::vector<std::string> unusable = unusable_columns(path, options);
+  if (!unusable.empty()) {
+    options = detect_node_tables(path, {.ignored = unusable});
     found.settings.push_back(
-        {directed.name, false, "true: a node reads only the sources of its edges"});
-    found.settings.push_back({key::batch_size.name, N, "all training nodes"});
-    found.settings.push_back({key::eval_batch_size.name, evaluated, "all others with a label"});
-    found.examples = static_cast<double>(N);
-    found.most_epochs = 300;
-  })};
+        {ignore_columns.name, unusable, "no values, or too many different texts"});
+  }
+  const NodeTables tables = load_node_tables(path, options);
+  const NodeGraph& graph = tables.graph;
+  const std::int64_t N = std::ssize(graph.training);
+  found.facts = {{"nodes", graph.graph.nodes()},
+                 {"edges", edges_of(graph, options.directed)},
+                 {"features", features_text(tables)},
+                 {"id column", printable(options.id_column)},
+                 {"label column", printable(options.label_column)},
+                 {"classes", std::ssize(graph.classes)},
+                 {"class names", printable(list_briefly(graph.classes))},
+                 {"training nodes", N},
+                 {"validation nodes", std::ssize(graph.validation)},
+                 {"test nodes", std::ssize(graph.test)},
+                 {"nodes without label", unlabeled(graph)},
+                 {"split", options.split_column == no_column
+                               ? std::string("20 % of each class for validation and 20 % for test")
+                               : "column " + printable(options.split_column)}};
+  found.problems = exceptions(tables);
+  const std::int64_t labels = graph.graph.nodes() - unlabeled(graph);
+  if (std::ssize(graph.classes) > labels / 5)
+    found.problems.push_back(fmt::format(
+        "column {} has {} for {}; a class needs several labels", options.label_column,
+        counted(std::ssize(graph.classes), "class", "classes"), counted(labels, "label")));
+  found.fit = Recognized::Fit::certain;
+  found.base = "cora";
+  const auto evaluated = std::ssize(graph.validation) + std::ssize(graph.test);
+  found.settings.push_back({key::graph_kind.name, key::graph_kind.name_of(key::GraphKind::csv)});
+  found.settings.push_back(
+      {directed.name, false, "true: a node reads only the sources of its edges"});
+  found.settings.push_back({key::batch_size.name, N, "all training nodes"});
+  found.settings.push_back({key::eval_batch_size.name, evaluated, "all others with a label"});
+  found.examples = static_cast<double>(N);
+  found.most_epochs = 300;
+}
+
+}  // namespace
+
+std::vector<Recognized> recognize_graphs(const std::string& path) {
+  Recognized found{.name = "graph", .kind = "a graph of nodes.csv and edges.csv"};
+  if (is_node_table_folder(path))
+    recognize_tables(found, path);
+  else
+    found.refusal = fmt::format("{}: no file nodes.csv; expected {}", path, node_table_files);
+  return {found};
 }
 
 }  // namespace tapestry
