@@ -4,32 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "data/class_folder.hpp"
 #include "data/images/images.hpp"
 
 namespace tapestry {
 
-// The pictures of a folder, listed and not yet read. There is one class for each sub-folder, named
-// as it is and numbered in the order of the names' bytes; or one class "all", if the pictures lie
-// in the folder itself. Sub-folders named train, validation (or val, valid) and test contain the
-// splits, each of such a form.
-struct PictureFolder {
-  struct Picture {
-    std::string path;
-    std::int32_t label;
-  };
-  std::vector<std::string> classes{};
-  std::vector<Picture> train{}, validation{}, test{};
-  std::int64_t ignored = 0;  // number of files that are no pictures by their name
-};
+// The pictures of a folder, listed and not yet read.
+using PictureFolder = ClassFolder;
 
 // Returns whether the path is a folder with pictures, or with sub-folders of pictures.
 bool is_picture_folder(const std::string& path);
 
-// Lists the pictures of a folder. Hidden files are left out. `classes` are the names of the classes
-// in the order of their labels; empty: those that the folder has. Throws InputError if there are no
-// pictures for training, a split or a class has none, pictures lie beside sub-folders, a split has
-// two folders, a class is not among `classes` or those of the training, or its name contains
-// quotes, commas or characters that cannot be printed, or is that of another class in other bytes.
+// Lists the pictures of a folder, as list_class_folder() does.
 PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes = {});
 
 struct PictureOptions {

@@ -6,14 +6,12 @@
 #include "autograd/check.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
-#include "data/text/printable.hpp"
+#include "data/json_line.hpp"
 
 namespace tapestry {
 namespace {
 
 using Json = JsonValue;
-
-constexpr std::size_t max_line_bytes = std::size_t{1} << 24;
 
 // A reader of the conversation of one line.
 class ConversationReader {
@@ -21,12 +19,12 @@ class ConversationReader {
   explicit ConversationReader(const FileLine& line) : line_(line) {}
 
   std::vector<Message> read() {
-    const Json object = parse(line_.text);
+    const Json object = json_object_of(line_);
     const bool has_messages = object.contains("messages");
     const bool has_pair = object.contains("prompt") || object.contains("completion");
     expect(has_messages != has_pair,
            "found the fields {}; expected \"messages\", or \"prompt\" and \"completion\"",
-           fields_of(object));
+           member_names(object));
     if (has_messages)
       add(object["messages"], "messages", Speaker::assistant, Learned::what_the_assistant_says);
     else
@@ -34,7 +32,7 @@ class ConversationReader {
            {std::tuple("prompt", Speaker::user, Learned::nothing),
             std::tuple("completion", Speaker::assistant, Learned::what_the_assistant_says)}) {
         expect(object.contains(field), "{} is missing; found only {}; add it", field,
-               fields_of(object));
+               member_names(object));
         add(object[field], field, speaker, learned);
       }
     const bool answers = std::ranges::any_of(
@@ -50,28 +48,6 @@ class ConversationReader {
   template <class... Args>
   void expect(bool holds, fmt::format_string<Args...> fact, Args&&... args) const {
     line_.expect(holds, fact, std::forward<Args>(args)...);
-  }
-
-  Json parse(std::string_view line) const {
-    expect(line.size() <= max_line_bytes, "the line has {} bytes; expected at most {}; shorten it",
-           line.size(), max_line_bytes);
-    expect(json_depth(line) <= max_json_depth,
-           "lists and objects are nested more than {} deep; remove the line", max_json_depth);
-    Json object;
-    try {
-      object = Json::parse(line).sort_keys();
-    } catch (const Json::exception&) {
-      expect(false, "not JSON: {}; expected an object per line", printable(line.substr(0, 60)));
-    }
-    expect(object.is_object(), "found {}; expected an object", brief(object));
-    return object;
-  }
-
-  static std::string fields_of(const Json& object) {
-    std::string fields;
-    for (const auto& [name, value] : object.items())
-      fields += (fields.empty() ? "" : ", ") + brief(name);
-    return fields.empty() ? "none" : fields.size() <= 200 ? fields : fields.substr(0, 200) + "...";
   }
 
   // Adds a list of messages or, in fields other than "messages", a text of this speaker. Throws

@@ -81,7 +81,7 @@ std::optional<PictureFolder> picture_folder(const Config& config) {
 
 bool has_color(const PictureFolder& folder) {
   return std::ranges::any_of(
-      folder.train, [](const PictureFolder::Picture& picture) { return is_colored(picture.path); });
+      folder.train, [](const PictureFolder::File& picture) { return is_colored(picture.path); });
 }
 
 }  // namespace
@@ -161,7 +161,7 @@ void recognize_pictures(Recognized& found, const std::string& path) {
   constexpr std::int64_t most_pixels = 64;
   const std::int64_t side = std::min(most_pixels, *tenth);
   std::vector<std::int64_t> counts(folder.classes.size());
-  for (const PictureFolder::Picture& picture : folder.train) ++counts[picture.label];
+  for (const PictureFolder::File& picture : folder.train) ++counts[picture.label];
   found.facts = {{"training pictures", N},
                  {"validation pictures", std::ssize(folder.validation)},
                  {"test pictures", std::ssize(folder.test)},

@@ -1,0 +1,203 @@
+#include "data/class_folder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <span>
+
+#include "autograd/check.hpp"
+#include "data/input_file.hpp"
+#include "data/text/printable.hpp"
+#include "data/text/unicode.hpp"
+
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Names of the folders of a split, of which at most one may exist.
+constexpr std::array train_names{"train"}, test_names{"test"};
+constexpr std::array validation_names{"validation", "val", "valid"};
+
+constexpr const char* no_classes = "all";  // the class of files without classes
+
+bool is_folder(const fs::path& path) {
+  std::error_code unseen;
+  return fs::is_directory(path, unseen);
+}
+
+std::string shown_path(const fs::path& path) { return printable(path.string()); }
+
+// What a folder contains: sorted names, without hidden ones.
+struct Content {
+  std::vector<std::string> folders{}, files{};
+  std::int64_t others = 0;  // number of files of another kind
+};
+
+// Returns what a folder contains. Throws InputError for a link to nothing.
+Content content_of(const fs::path& folder, const FileKind& kind) {
+  Content content;
+  std::error_code unseen;
+  for (const std::string& name : file_names(folder.string())) {
+    if (name.starts_with('.')) continue;
+    const fs::file_status status = fs::status(folder / name, unseen);
+    expect_input(status.type() != fs::file_type::not_found, "{}: is a link to nothing; remove it",
+                 shown_path(folder / name));
+    if (is_folder(folder / name))
+      content.folders.push_back(name);
+    else if (kind.has_ending(name))
+      content.files.push_back(name);
+    else
+      ++content.others;
+  }
+  return content;
+}
+
+// Throws InputError for a name that a checkpoint, a list or a table cannot keep apart from others.
+void expect_class_names(const fs::path& folder, const std::vector<std::string>& names) {
+  std::map<std::string, std::string> seen;  // folders by the composed form of their names
+  for (const std::string& name : names) {
+    const std::string place = shown_path(folder / name);
+    expect_input(printable(name) == name && name.find_first_of("\",") == std::string::npos,
+                 "{}: the name of a class must not contain quotes, commas, or characters that "
+                 "cannot be printed; rename the folder",
+                 place);
+    const auto [same, added] = seen.emplace(composed(name), place);
+    expect_input(added, "{}: has the same name as {}, in other bytes; join the folders", place,
+                 same->second);
+  }
+}
+
+std::int32_t label_of(const fs::path& folder, const std::string& name,
+                      const std::vector<std::string>& classes) {
+  const auto found = std::ranges::find(classes, name);
+  expect_input(found != classes.end(),
+               "{}: is not one of the classes {}; move it elsewhere, or rename it",
+               shown_path(folder / name), list_briefly(classes));
+  return static_cast<std::int32_t>(found - classes.begin());
+}
+
+using Files = std::vector<ClassFolder::File>;
+
+// A lister of the files of a folder. The classes are set by the first split.
+class Lister {
+ public:
+  Lister(const FileKind& kind, const std::vector<std::string>& classes)
+      : kind_(kind), all_{.classes = classes} {}
+
+  ClassFolder list(const fs::path& folder) {
+    const Content content = content_of(folder, kind_);
+    if (std::ranges::any_of(content.folders, is_split_name))
+      list_splits(folder, content);
+    else
+      list_split(folder, all_.train);
+    expect_input(!all_.train.empty(),
+                 "{}: contains no {} for training; expected {} in one sub-folder per class",
+                 shown_path(folder), kind_.noun, kind_.expected);
+    return std::move(all_);
+  }
+
+ private:
+  // Lists the files of one split. Throws InputError as list_class_folder() does.
+  void list_split(const fs::path& folder, Files& split) {
+    const Content content = content_of(folder, kind_);
+    all_.ignored += content.others;
+    expect_input(content.folders.empty() || content.files.empty(),
+                 "{0}: contains {1} and sub-folders; move the {1} into folders of classes",
+                 shown_path(folder), kind_.noun);
+    expect_input(content.files.empty() || all_.classes.empty() ||
+                     all_.classes == std::vector<std::string>{no_classes},
+                 "{}: contains {} without classes; move them into sub-folders named {}",
+                 shown_path(folder), kind_.noun, list_briefly(all_.classes));
+    for (const std::string& name : content.files) split.push_back({(folder / name).string(), 0});
+    if (all_.classes.empty()) {
+      expect_class_names(folder, content.folders);
+      all_.classes =
+          content.folders.empty() ? std::vector<std::string>{no_classes} : content.folders;
+    }
+    for (const std::string& name : content.folders)
+      list_class(folder / name, label_of(folder, name, all_.classes), split);
+  }
+
+  void list_class(const fs::path& folder, std::int32_t label, Files& split) {
+    const Content content = content_of(folder, kind_);
+    all_.ignored += content.others;
+    expect_input(content.folders.empty(),
+                 "{}: contains sub-folders; expected {} of one class; move them here",
+                 shown_path(folder), kind_.noun);
+    expect_input(&split != &all_.train || !content.files.empty(),
+                 "{}: contains no {}; add some, or remove the folder", shown_path(folder),
+                 kind_.noun);
+    for (const std::string& name : content.files)
+      split.push_back({(folder / name).string(), label});
+  }
+
+  // Lists the split whose folder has one of these names, if there is one. Throws InputError for a
+  // second one, and for one without files.
+  void list_if_there(const fs::path& folder, std::span<const char* const> names, Files& split) {
+    std::string listed;
+    for (const char* name : names) {
+      if (!is_folder(folder / name)) continue;
+      const std::string place = shown_path(folder / name);
+      expect_input(listed.empty(), "{}: is the same split as {}; join the folders", place, listed);
+      list_split(folder / name, split);
+      expect_input(!split.empty(), "{}: contains no {}; add some, or remove the folder", place,
+                   kind_.noun);
+      listed = place;
+    }
+  }
+
+  // Lists the splits of a folder. Throws InputError if it contains anything else, or no training
+  // split.
+  void list_splits(const fs::path& folder, const Content& content) {
+    expect_input(is_folder(folder / train_names[0]),
+                 "{}: has no folder {} beside {}; add it, with the {} to train on",
+                 shown_path(folder), train_names[0], list_briefly(content.folders), kind_.noun);
+    expect_input(content.files.empty(), "{}: lies beside the folder {}; move it into a split",
+                 content.files.empty() ? "" : shown_path(folder / content.files[0]),
+                 train_names[0]);
+    for (const std::string& name : content.folders)
+      expect_input(is_split_name(name),
+                   "{}: lies beside the folder {}; expected only validation and test there; move "
+                   "it",
+                   shown_path(folder / name), train_names[0]);
+    all_.ignored += content.others;
+    list_if_there(folder, train_names, all_.train);
+    list_if_there(folder, validation_names, all_.validation);
+    list_if_there(folder, test_names, all_.test);
+  }
+
+  const FileKind& kind_;
+  ClassFolder all_;
+};
+
+}  // namespace
+
+bool is_split_name(std::string_view name) {
+  const auto is_among = [&](const auto& names) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  return is_among(train_names) || is_among(validation_names) || is_among(test_names);
+}
+
+bool is_class_folder(const std::string& path, const FileKind& kind) {
+  if (!is_folder(path)) return false;
+  const Content content = content_of(path, kind);
+  if (!content.files.empty()) return true;
+  return std::ranges::any_of(content.folders, [&](const std::string& name) {
+    const fs::path inner = fs::path(path) / name;
+    const Content below = content_of(inner, kind);
+    if (!below.files.empty()) return true;
+    return is_split_name(name) && std::ranges::any_of(below.folders, [&](const std::string& one) {
+             return !content_of(inner / one, kind).files.empty();
+           });
+  });
+}
+
+ClassFolder list_class_folder(const std::string& path, const FileKind& kind,
+                              const std::vector<std::string>& classes) {
+  return Lister(kind, classes).list(path);
+}
+
+}  // namespace tapestry
