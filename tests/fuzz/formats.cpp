@@ -6,6 +6,7 @@
 #include "data/images/picture_file.hpp"
 #include "data/input_file.hpp"
 #include "data/series/series.hpp"
+#include "data/text/labeled_texts.hpp"
 #include "data/text/names.hpp"
 #include "data/text/pairs.hpp"
 #include "data/text/text.hpp"
@@ -65,6 +66,16 @@ const RegisterFuzzTarget plain("plain", [](std::string_view bytes) {
 const RegisterFuzzTarget names("names", [](std::string_view bytes) {
   const NameList list = load_names(written_file("names.txt", bytes), bytes.size() % 2 == 0);
   split_names(list, name_vocabulary(list));
+});
+
+const RegisterFuzzTarget labeled("labeled", [](std::string_view bytes) {
+  LabeledTextOptions options{.label_column = static_cast<std::int64_t>(bytes.size() % 3)};
+  if (bytes.size() % 2 == 0) options.classes = {"a", "b"};
+  const LabeledSplits texts = load_labeled_texts(written_file("texts", bytes), options);
+  for (const LabeledTexts* split : {&texts.train, &texts.validation})
+    for (const std::int32_t label : split->labels)
+      if (split->texts.size() != split->labels.size() || label >= std::ssize(texts.classes))
+        throw std::logic_error("labeled: a label without a class");
 });
 
 // Its four files are of two kinds.

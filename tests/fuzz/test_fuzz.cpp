@@ -53,7 +53,8 @@ TEST_CASE("fuzz: what is no answer to bytes is a finding") {
 }
 
 TEST_CASE("fuzz: every file format of data/ is a target") {
-  for (const char* format : {"idx", "picture", "plain", "lines", "csv", "citations", "node-tables"})
+  for (const char* format :
+       {"idx", "picture", "plain", "lines", "csv", "citations", "node-tables", "labeled"})
     CHECK_MESSAGE(fuzz_targets().contains(format), "the format ", format, " has no fuzz target");
 }
 
