@@ -4,6 +4,9 @@
 
 namespace tapestry {
 
+// What a classifier reads of encoded tokens: a class token, or their mean.
+enum class Readout { class_token, mean };
+
 struct PatchEncoderOptions {
   std::int64_t patches = 49;  // N, number of patches of an input
   std::int64_t values = 16;   // P, number of values of a patch

@@ -4,8 +4,6 @@
 
 namespace tapestry {
 
-enum class Readout { class_token, mean };
-
 struct VisionTransformerOptions {
   std::int64_t channels_in = 1, height = 28, width = 28;  // of an image: 1 gray, 3 color
   std::int64_t patch = 4;  // side of a square patch in pixels; divides both

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "layers/models/forecaster.hpp"
+#include "layers/models/text_classifier.hpp"
 #include "layers/models/vision_transformer.hpp"
 #include "tests/support/layer_table.hpp"
 
@@ -56,6 +57,25 @@ std::vector<LayerRow> encoder_layers() {
                                                .readout = readout},
                                               r),
                             noisy, {images}));
+  // The second text is padded.
+  for (const auto& [layers, readout, name] : {std::tuple(1, Readout::mean, "mean"),
+                                              {1, Readout::class_token, "class token"},
+                                              {0, Readout::mean, "embeddings"}})
+    rows.push_back(
+        make_row(fmt::format("TextClassifier: {}", name),
+                 TextClassifier({.tokens = 5,
+                                 .context = 4,
+                                 .classes = 3,
+                                 .layers = layers,
+                                 .block = block,
+                                 .readout = readout},
+                                r),
+                 [](const TextClassifier& model, In) {
+                   Random noise(1, Stream::dropout);
+                   const std::int32_t first = model.first_token().value_or(3);
+                   return model.forward(ints({first, 0, 4, 1, first, 2, 5, 5}, {2, 4}), &noise);
+                 },
+                 {}));
   rows.push_back(make_row("VisionTransformer: color",
                           VisionTransformer({.channels_in = 2,
                                              .height = 4,

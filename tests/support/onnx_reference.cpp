@@ -9,6 +9,7 @@
 #include "train/tasks/images/image_classification.hpp"
 #include "train/tasks/images/vae.hpp"
 #include "train/tasks/language/language_model.hpp"
+#include "train/tasks/language/text_classification.hpp"
 #include "train/tasks/language/toy_sequence.hpp"
 #include "train/tasks/language/translation.hpp"
 #include "train/tasks/memory/recall.hpp"
@@ -94,6 +95,8 @@ NamedArrays reference_outputs(Task& task, const NamedArrays& inputs) {
     return {{"logits", toy->model().forward(inputs.at("tokens")).value()}};
   if (auto* translation = dynamic_cast<Translation*>(&task))
     return {{"logits", translated(translation->model(), inputs)}};
+  if (auto* texts = dynamic_cast<TextClassification*>(&task))
+    return {{"logits", texts->logits(inputs.at("tokens")).value()}};
   if (auto* vae = dynamic_cast<VaeTask*>(&task)) return coded(vae->model(), inputs);
   if (auto* images = dynamic_cast<ImageClassification*>(&task))
     return {{"logits", images->logits(flat(inputs.at("images"))).value()}};

@@ -126,6 +126,8 @@ NamedArrays draw_inputs(const OnnxModel& model, std::int64_t B, std::int64_t T, 
     Array array = input.type == is_int64 ? tokens_below(rows_of_embedding(model), shape, noise)
                                          : numbers(shape, noise);
     if (input.name == "source") hide_ends(array, 0);
+    if (const auto padding = model.metadata.find("padding_token"); padding != model.metadata.end())
+      hide_ends(array, std::stoi(padding->second));
     if (input.name == "adjacency")  // of the b-th graph, the last b nodes are alone
       for (std::int64_t i = 0; i < array.size(); ++i) {
         float& edge = array.mutable_values<float>()[i];
@@ -263,6 +265,10 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: so does every kind of layer") {
       "task = \"image-classification\"\n" + images + "layers = 1\nwidth = 16\npatch = 14\n";
   const std::string cnn = "task = \"image-classification\"\n" + images +
                           "kind = \"convolutional\"\nchannels = [4, 8]\nhidden = [5]\n";
+  const std::string reports =
+      "task = \"text-classification\"\n[data]\nkind = \"reports\"\nexamples = 20\nheld_back = "
+      "10\n[model]\n"
+      "width = 16\ncontext = 9\n";
   const std::string waves =
       "task = \"forecast\"\n[model]\nlayers = 1\nwidth = 16\ncontext = 12\nhorizon = 5\npatch = 4\n"
       "stride = 4\n";
@@ -294,6 +300,9 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: so does every kind of layer") {
       {cnn, {"model.pool=average", "model.activation=relu", "model.kernel=4"}},
       {cnn, {"model.pool=none", "model.blocks=2", "model.norm_groups=2"}},
       {cnn, {"model.pool=none", "model.norm_groups=4"}},
+      {reports, {"model.pooling=class", "model.norm=post", "model.positions=sinusoidal"}},
+      {reports, {"model.positions=rotary", "model.norm_kind=rms", "data.tokenizer="}},
+      {reports, {"model.kind=embeddings"}},
       {waves, {"model.window_norm=last"}},
       {waves, {"model.kind=linear"}},
       {graphs, {"model.normalization=sum", "model.pooling=max"}},

@@ -29,6 +29,14 @@ std::string station() {
   return text;
 }
 
+// Lines of a text and a label.
+std::string opinions(int count) {
+  std::string lines = "text\tlabel\n";
+  for (int i = 0; i < count; ++i)
+    lines += fmt::format("meal {} was {}\t{}\n", i, i % 2 ? "good" : "bad", i % 2 ? "up" : "down");
+  return lines;
+}
+
 std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
   std::uint32_t value = 0;
   for (std::size_t i = 0; i < 4; ++i)
@@ -47,6 +55,11 @@ std::map<std::string, SmallData> small_data() {
   return {
       {"vae", images},
       {"image-classification", images},
+      {"text-classification/reports", {.few = {"data.examples=200", "data.held_back=20"}}},
+      {"text-classification/text",
+       {.files = {{"train.tsv", opinions(40)}, {"test.tsv", opinions(8)}},
+        .data = {"data.path=."},
+        .few = {"data.vocabulary=270", "train.batch_size=4"}}},
       {"toy-sequence", sequences},
       {"recall", sequences},
       {"graph/drawn", drawn},

@@ -11,16 +11,16 @@ namespace {
 class Init final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.place(
-        "DATA", data_,
-        "file or folder with text, names, conversations, time series, images or a graph");
+    arguments.place("DATA", data_,
+                    "file or folder with text, names, conversations, labeled texts, time series, "
+                    "images or a graph");
     arguments.option("--out", out_, "config to write (default: mine.toml)");
     arguments.option("--minutes", minutes_, "time of the training in minutes (default: 10)",
                      {.low = 1, .high = 100000});
     arguments.option(
         "--task", task_,
-        "kind of data: text, names, conversations, forecast, graph, image-classification or "
-        "vae (default: found from the data)");
+        "kind of data: text, names, conversations, text-classification, forecast, graph, "
+        "image-classification or vae (default: found from the data)");
     arguments.option("--memory", megabytes_,
                      "memory of the machine in MB (default: 0, that of this machine)",
                      {.low = 0, .high = std::int64_t{1} << 40});

@@ -1,15 +1,21 @@
 #include "train/tasks/classification.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "autograd/array.hpp"
 #include "autograd/counted.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/softmax.hpp"
+#include "data/json.hpp"
+#include "data/text/printable.hpp"
 
 namespace tapestry {
 
@@ -30,6 +36,34 @@ MetricSum accuracy(const Array& logits, const Array& targets) {
   for (std::size_t i = 0; i < said.size(); ++i)
     if (wanted[i] != ignored_target) right += {static_cast<double>(said[i] == wanted[i]), 1};
   return right;
+}
+
+namespace {
+constexpr std::string_view f1_prefix = "f1 of class ";
+}
+
+void add_f1_counts(MetricSums& averages, const Array& logits, const Array& targets) {
+  if (is_dry_run()) return;
+  const std::vector<std::int32_t> said = likeliest(logits);
+  const auto wanted = targets.values<std::int32_t>();
+  const auto of = [&](std::int32_t label) -> MetricSum& {
+    return averages[fmt::format("{}{}", f1_prefix, label)];
+  };
+  for (std::size_t i = 0; i < said.size(); ++i) {
+    of(said[i]) += {said[i] == wanted[i] ? 2.0 : 0.0, 1};
+    of(wanted[i]) += {0, 1};
+  }
+}
+
+void derive_macro_f1(Metrics& metrics) {
+  double sum = 0, classes = 0;
+  std::erase_if(metrics, [&](const auto& metric) {
+    if (!metric.first.starts_with(f1_prefix)) return false;
+    sum += metric.second;
+    ++classes;
+    return true;
+  });
+  if (classes > 0) metrics["macro_f1"] = sum / classes;
 }
 
 std::vector<double> balanced_weights(const std::vector<std::int32_t>& labels, std::int64_t V) {
@@ -54,6 +88,14 @@ Tensor weighted_cross_entropy(const Tensor& logits, const Array& targets,
         factors.mutable_values<double>()[i * V + target] = -weights.at(target);
     }
   return sum(log_softmax(logits) * factors.to(logits.dtype()));
+}
+
+Loss classification_loss(const Tensor& logits, const Batch& batch,
+                         const std::vector<double>& weights) {
+  const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
+  return {weights.empty() ? total : weighted_cross_entropy(logits, batch.targets, weights),
+          {{"loss", {total.item(), batch.count}},
+           {"accuracy", accuracy(logits.value(), batch.targets)}}};
 }
 
 ClassPredictions class_predictions(const Array& logits, const Array& targets) {
@@ -128,6 +170,29 @@ TablePanel confusion_matrix(const ClassPredictions& predictions,
     panel.shares.push_back(std::move(shares));
   }
   return panel;
+}
+
+Sample class_probabilities(const Array& logits, const std::vector<std::string>& class_names,
+                           const ShownInputs& inputs) {
+  const Array all = softmax(logits).value().to(DType::float32);
+  const std::size_t V = class_names.size();
+  Sample sample{.json = {{inputs.list, JsonValue::array()}}};
+  for (std::size_t row = 0; row < inputs.texts.size(); ++row) {
+    const auto probability = all.values<float>().subspan(row * V, V);
+    std::vector<std::size_t> order(V);
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return probability[i]; });
+    std::vector<std::string> likely;
+    for (const std::size_t i : std::span(order).first(std::min<std::size_t>(3, V)))
+      likely.push_back(fmt::format("{} {:.2f}", class_names[i], probability[i]));
+    const std::string input = printable(inputs.texts[row]);
+    sample.text += fmt::format("{}: {}\n", input, fmt::join(likely, ", "));
+    JsonValue probabilities;
+    for (const std::size_t i : order) probabilities[class_names[i]] = probability[i];
+    sample.json[inputs.list].push_back(
+        {{inputs.item, input}, {"class", class_names[order[0]]}, {"probabilities", probabilities}});
+  }
+  return sample;
 }
 
 std::vector<MetricInfo> classification_metrics() {

@@ -13,9 +13,20 @@ std::vector<std::int32_t> likeliest(const Array& logits);
 // the highest score.
 MetricSum accuracy(const Array& logits, const Array& targets);
 
+// Adds the counts from which derive_macro_f1 computes the metric.
+void add_f1_counts(MetricSums& averages, const Array& logits, const Array& targets);
+// Replaces these counts by macro_f1: the mean of 2 TP / (2 TP + FP + FN) over the classes that
+// occur among targets or predictions.
+void derive_macro_f1(Metrics& metrics);
+
 // Weights of the classes in the objective of a training.
 enum class ClassWeights { none, balanced };
 namespace key {
+inline const Key<std::vector<std::string>> class_names{
+    "data.class_names",
+    {},
+    "names of classes 0, 1, …, in a folder those of its sub-folders; empty: as found in the data",
+    {.may_change_on_resume = true}};
 inline const Choice<ClassWeights> class_weights{
     "data.class_weights",
     ClassWeights::none,
@@ -32,6 +43,11 @@ std::vector<double> balanced_weights(const std::vector<std::int32_t>& labels, st
 // another number of weights.
 Tensor weighted_cross_entropy(const Tensor& logits, const Array& targets,
                               const std::vector<double>& weights);
+
+// Returns the summed cross-entropy of the logits, weighted if there are weights, and the metrics of
+// classification_metrics(), which are not weighted.
+Loss classification_loss(const Tensor& logits, const Batch& batch,
+                         const std::vector<double>& weights);
 
 // The prediction of a classifier for one example of a split.
 struct ClassPrediction {
@@ -57,6 +73,16 @@ void sort_errors_first(ClassPredictions& predictions);
 // are up to 40, and the accuracy for each target class.
 TablePanel confusion_matrix(const ClassPredictions& predictions,
                             const std::vector<std::string>& class_names);
+
+// Inputs of a classifier, as `sample` shows them.
+struct ShownInputs {
+  std::string list, item;          // names of JSON members: "images", "file"
+  std::vector<std::string> texts;  // one per row of the logits
+};
+// Returns the probabilities of the classes of each input: as text, "cat.png: cat 0.98, dog 0.02"
+// with at most three classes, and all of them as JSON.
+Sample class_probabilities(const Array& logits, const std::vector<std::string>& class_names,
+                           const ShownInputs& inputs);
 
 // Returns the metrics of a classifier: loss and accuracy.
 std::vector<MetricInfo> classification_metrics();

@@ -42,6 +42,20 @@ Value forward(const RecurrentNetwork& model, const Value& tokens) {
   return model.head ? forward(*model.head, x) : read_out(model.token_embedding, x);  // (B, T, V)
 }
 
+Value forward(const TextClassifier& model, const Value& tokens) {
+  const Within module(tokens, model.path());
+  const Value padding = padding_of(tokens, model.padding());
+  const Sequence sequence{
+      .longest = model.options.context, .length = lengths(tokens, 1, 2), .padding = padding};
+  Value x = forward(model.token_embedding, tokens);  // (B, T, C)
+  x = forward(model.encoder, forward(model.position_embedding, x, sequence), sequence);
+  if (model.final_norm) x = forward(*model.final_norm, x);
+  if (model.first_token()) return forward(model.head, squeeze(slice(x, 1, 0, 1), 1));
+  const Value zero = x.graph->constant(0.0), one = x.graph->constant(1.0);
+  const Value kept = where(unsqueeze(padding, {2}), zero, one);  // (B, T, 1)
+  return forward(model.head, sum(x * kept, 1) / sum(kept, 1));
+}
+
 // --- encoder and decoder ---
 
 namespace {

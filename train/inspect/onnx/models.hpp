@@ -6,6 +6,7 @@
 #include "layers/models/graph_network.hpp"
 #include "layers/models/memory_network.hpp"
 #include "layers/models/recurrent_network.hpp"
+#include "layers/models/text_classifier.hpp"
 #include "layers/models/transformer.hpp"
 #include "layers/models/vae.hpp"
 #include "layers/models/vision_transformer.hpp"
@@ -16,6 +17,7 @@ namespace tapestry::onnx {
 
 Value forward(const Transformer& model, const Value& tokens);       // (B, T) -> (B, T, V)
 Value forward(const RecurrentNetwork& model, const Value& tokens);  // (B, T) -> (B, T, V)
+Value forward(const TextClassifier& model, const Value& tokens);    // (B, T) -> (B, classes)
 
 // Return the padding mask (B, S) bool of a source (B, S), the encoded source (B, S, C), and the
 // logits (B, T, V) of the tokens after those of a target (B, T).

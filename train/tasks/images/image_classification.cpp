@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "autograd/counted.hpp"
-#include "autograd/ops/losses.hpp"
 #include "train/config/keys.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
@@ -206,12 +205,7 @@ Tensor ImageClassification::logits(const Tensor& images, Random* noise) const {
 
 Loss ImageClassification::loss(const Batch& batch, const Pass& pass) {
   const Tensor scores = logits(data_.inputs(batch, pass), pass.training ? pass.noise : nullptr);
-  const Tensor total = cross_entropy(scores, batch.targets, {.mean = false});
-  return {pass.training && !class_weights_.empty()
-              ? weighted_cross_entropy(scores, batch.targets, class_weights_)
-              : total,
-          {{"loss", {total.item(), batch.count}},
-           {"accuracy", accuracy(scores.value(), batch.targets)}}};
+  return classification_loss(scores, batch, pass.training ? class_weights_ : std::vector<double>());
 }
 
 }  // namespace tapestry

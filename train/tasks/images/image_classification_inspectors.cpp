@@ -1,15 +1,10 @@
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <numeric>
 
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "data/json.hpp"
-#include "data/text/printable.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/images/image_classification.hpp"
@@ -24,32 +19,6 @@ const Key<std::int64_t> count = count_option(10);
 const Key<std::string> classified_image =
     image_option("PNG or JPEG file to classify, instead of validation images");
 
-// Returns the probabilities of the classes for each of the files: as text, "cat.png: cat 0.98, dog
-// 0.02" with at most three classes, and all of them as JSON.
-Sample classified(ImageClassification& task, const std::vector<std::string>& paths) {
-  const Array logits = task.logits(task.data().pictures(paths)).value();
-  const Array all = softmax(logits).value().to(DType::float32);
-  const std::vector<std::string>& names = task.data().class_names();
-  const std::size_t shown = std::min<std::size_t>(3, names.size());
-  Sample sample{.json = {{"images", JsonValue::array()}}};
-  for (std::size_t file = 0; file < paths.size(); ++file) {
-    const auto of_file = all.values<float>().subspan(file * names.size(), names.size());
-    std::vector<std::size_t> order(names.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, std::greater(), [&](std::size_t one) { return of_file[one]; });
-    std::vector<std::string> likely;
-    for (std::size_t i = 0; i < shown; ++i)
-      likely.push_back(fmt::format("{} {:.2f}", names[order[i]], of_file[order[i]]));
-    sample.text += fmt::format("{}: {}\n", printable(paths[file]), fmt::join(likely, ", "));
-    JsonValue probabilities;
-    for (const std::size_t one : order) probabilities[names[one]] = of_file[one];
-    sample.json["images"].push_back({{"file", printable(paths[file])},
-                                     {"class", names[order[0]]},
-                                     {"probabilities", probabilities}});
-  }
-  return sample;
-}
-
 // Returns "image 3: trousers 0.98  right" for each image from --index on.
 Sample sample(ImageClassification& task, const Options& options) {
   const bool own = options.is_set(classified_image);
@@ -57,7 +26,12 @@ Sample sample(ImageClassification& task, const Options& options) {
        {&static_cast<const KeyInfo&>(index_of_first), &static_cast<const KeyInfo&>(count)})
     expect_input(!own || !options.is_set(*other), "--{}: is not used with --image; leave it out",
                  other->name);
-  if (own) return classified(task, options.texts(classified_image));
+  if (own) {
+    std::vector<std::string> paths = options.texts(classified_image);
+    const Array logits = task.logits(task.data().pictures(paths)).value();
+    return class_probabilities(logits, task.data().class_names(),
+                               {.list = "images", .item = "file", .texts = std::move(paths)});
+  }
   const std::int64_t first = options[index_of_first];
   const Batch batch = task.data().validation(first, options[count]);
   const std::vector<std::string>& names = task.data().class_names();

@@ -7,6 +7,7 @@
 #include "data/images/picture_folder.hpp"
 #include "train/config/keys.hpp"
 #include "train/task.hpp"
+#include "train/tasks/classification.hpp"
 
 namespace tapestry {
 
@@ -31,11 +32,6 @@ inline const Key<double> image_validation_fraction{
     0.1,
     "fraction of the training images that is used for validation",
     {.low = 0.0001, .high = 0.9, .used_if = {data_path.is_not("")}}};
-inline const Key<std::vector<std::string>> class_names{
-    "data.class_names",
-    {},
-    "names of classes 0, 1, …, for pictures those of their folders; empty: as found in the data",
-    {.may_change_on_resume = true}};
 inline const Key<std::int64_t> image_size{
     "data.image_size",
     0,

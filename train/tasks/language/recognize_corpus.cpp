@@ -30,7 +30,7 @@ class TextStatistics {
   std::int64_t files = 0, bytes = 0, characters = 0, symbols = 0;
   std::int64_t lines = 0, empty_lines = 0, longest_line = 0;
   std::int64_t sentences = 0;  // lines of more than two words, or that end with a mark
-  char32_t first = 0;          // first character that is not white space
+  std::string beginning{};     // first nine bytes that are not white space
 
  private:
   void add(std::string_view part, const std::string& file) {
@@ -49,7 +49,8 @@ class TextStatistics {
         continue;
       }
       const bool is_space = value <= ' ';
-      if (first == 0 && !is_space) first = value;
+      if (beginning.size() < 9 && !is_space)
+        beginning += part.substr(at - point.bytes, point.bytes);
       if (!is_space && last_ <= ' ') ++words_;
       if (!is_space) length_ = position_ + 1;
       if (!is_space) last_mark_ = value;
@@ -94,6 +95,12 @@ bool is_named_as_table(const std::string& path) {
   const std::string ending = name.extension().string();
   return std::ranges::count(std::vector<std::string>{".csv", ".tsv", ".json", ".jsonl"}, ending) >
          0;
+}
+
+// Returns whether a file is seldom meant as plain text, by its name or its beginning.
+bool looks_like_data(const TextStatistics& text, const std::string& path) {
+  return is_named_as_table(path) || text.beginning.starts_with('{') ||
+         text.beginning.starts_with('[') || text.beginning.starts_with("__label__");
 }
 
 // Adds a small model, of 0.1 M parameters.
@@ -142,15 +149,15 @@ Fit fit_of_names(const TextStatistics& text) {
 }
 
 void recognize_text(Recognized& found, const TextStatistics& text, const std::string& path) {
-  const bool looks_like_data = is_named_as_table(path) || text.first == '{' || text.first == '[';
-  if (!looks_like_data) found.fit = Fit::similar;
+  const bool is_data = looks_like_data(text, path);
+  if (!is_data) found.fit = Fit::similar;
   expect_input(text.characters >= least_characters,
                "has {} characters, expected at least {}; give a longer text", text.characters,
                least_characters);
   found.facts = {{"files", text.files},           {"bytes", text.bytes},
                  {"characters", text.characters}, {"different characters", text.symbols},
                  {"lines", text.lines},           {"split", "the last tenth is for validation"}};
-  found.fit = looks_like_data                      ? Fit::on_request
+  found.fit = is_data                              ? Fit::on_request
               : fit_of_names(text) == Fit::refused ? Fit::certain
                                                    : Fit::possible;
   choose_text_model(found, text);
@@ -160,14 +167,14 @@ void recognize_names(Recognized& found, const TextStatistics& text, const std::s
   expect_input(text.files == 1, "has {} files, expected one with a name per line; give one file",
                text.files);
   const bool is_short_list = text.lines > 1 && text.lines < 10 && text.longest_line <= 32;
-  if (is_short_list && !is_named_as_table(path)) found.fit = Fit::similar;
+  if (is_short_list && !looks_like_data(text, path)) found.fit = Fit::similar;
   expect_input(!is_short_list, "has {} lines, expected at least 10; give more names", text.lines);
   found.fit = fit_of_names(text);
   expect_input(found.fit != Fit::refused,
                "has {} lines, {} of them empty, the longest of {} characters, expected at least 10 "
                "short lines, none empty",
                text.lines + text.empty_lines, text.empty_lines, text.longest_line);
-  if (is_named_as_table(path)) found.fit = Fit::on_request;
+  if (looks_like_data(text, path)) found.fit = Fit::on_request;
   const NameList list = load_names(path);
   const std::int64_t names = std::ssize(list.names);
   const std::int64_t distinct = std::ssize(load_names(path, true).names);
@@ -195,7 +202,7 @@ void recognize_names(Recognized& found, const TextStatistics& text, const std::s
 
 void recognize_conversations(Recognized& found, const TextStatistics& text,
                              const std::string& path) {
-  expect_input(text.first == '{', "expected a JSON object per line");
+  expect_input(text.beginning.starts_with('{'), "expected a JSON object per line");
   found.fit = Fit::similar;
   std::int64_t conversations = 0, messages = 0, bytes = 0;
   for (const std::string& file : text_files(path))

@@ -1,0 +1,116 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "layers/models/text_classifier.hpp"
+#include "tests/support/arrays.hpp"
+#include "tests/support/process.hpp"
+#include "train/tasks/classification.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = nlohmann::json;
+
+// Three classes of different sizes; the texts have umlauts, an emoji and quotes.
+std::string opinions(int count) {
+  const char* things[] = {"Das Bier", "Der Käse", "\"Le pain\"", "The soup", "Die Brühe 🎉"};
+  std::string lines;
+  for (int i = 0; i < count; ++i) {
+    const int label = i % 10 < 6 ? 0 : i % 10 < 9 ? 1 : 2;
+    const char* names[] = {"gut", "schlecht", "so lala"};
+    const char* words[] = {"schmeckt herrlich", "ist ungenießbar", "geht so"};
+    lines += fmt::format("{} {} {}\t{}\r\n", things[i % 5], words[label], i / 7, names[label]);
+  }
+  return lines + "\tgut\r\n";  // an empty text
+}
+
+TEST_SUITE_BEGIN("text classification");
+
+TEST_CASE("text classification: padding does not change the logits of a text") {
+  Random init(1, Stream::init);
+  for (const auto& [layers, readout] :
+       {std::pair(2, Readout::mean), std::pair(2, Readout::class_token),
+        std::pair(0, Readout::mean)}) {
+    CAPTURE(layers);
+    TextClassifier model({.tokens = 9,
+                          .context = 40,
+                          .classes = 3,
+                          .layers = layers,
+                          .block = {.width = 16, .attention = {.heads = 2}},
+                          .readout = readout},
+                         init);
+    const std::int32_t first = model.first_token().value_or(8);
+    std::vector<std::int32_t> text = {first, 3, 1, 4, 1, 5}, padded = text;
+    padded.resize(40, model.padding());
+    std::vector<std::int32_t> longer(40, 7);
+    longer.insert(longer.begin(), padded.begin(), padded.end());
+    const Array alone = model.forward(Array::of(text, {1, 6})).value();
+    const Array batch = model.forward(Array::of(longer, {2, 40})).value();
+    for (int i = 0; i < 3; ++i)
+      CHECK(batch.values<float>()[i] == doctest::Approx(alone.values<float>()[i]).epsilon(1e-5));
+    CHECK_THROWS_AS(model.forward(Array::zeros({1, 41}, DType::int32)), std::invalid_argument);
+  }
+}
+
+TEST_CASE("text classification: macro F1 is the mean over the classes that occur") {
+  // Targets 0 0 1 2, predictions 0 1 1 1; class 3 occurs nowhere.
+  const Array logits = Array::of<float>({1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0}, {4, 4});
+  const Array targets = Array::of<std::int32_t>({0, 0, 1, 2}, {4});
+  MetricSums sums;
+  add_f1_counts(sums, logits, targets);
+  Metrics metrics{{"loss", 1}};
+  for (const auto& [name, sum] : sums) metrics[name] = sum.value();
+  derive_macro_f1(metrics);
+  CHECK(metrics.size() == 2);
+  CHECK(metrics["macro_f1"] == doctest::Approx((2 / 3.0 + 2 / 4.0 + 0) / 3));
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "text classification: 600 lines from init to the report") {
+  write("opinions.tsv", opinions(600));
+  const Json found = Json::parse(must(run("init opinions.tsv --minutes 1 --json")).out);
+  CHECK(found["task"] == "text-classification");
+  CHECK(found["facts"]["format"] == "TSV");
+  CHECK(found["facts"]["column_of_labels"] == 2);
+  CHECK(found["facts"]["classes"] == 3);
+  CHECK(found["problems"][0] == "1 empty text left out");
+  const std::string said =
+      must(run("train mine.toml --set train.steps=60 train.eval_every=30")).out;
+  check_says(said, {"texts: 540 for training, 60 for validation, 0 for test; TSV; 3 classes: gut, ",
+                    "1 empty text left out", "macro_f1"});
+  check_says(read("runs/mine/config.toml"),
+             {"format = \"tsv\"", "label_column = 2", "class_names = [\"gut\", \"schlecht\", "});
+  const Json result = Json::parse(must(run("eval runs/mine --json")).out);
+  CHECK(result["accuracy"] > 0.9);
+  CHECK(result["macro_f1"] > 0.5);
+  must(run("report runs/mine"));
+  check_says(read("runs/mine/report.html"), {"Confusion matrix", "so lala"});
+  std::filesystem::remove(path("opinions.tsv"));  // a model needs no data to classify
+  const Json sample = Json::parse(
+      must(run({"sample", "runs/mine", "--json", "--prompt", "Der Käse ist ungenießbar"})).out);
+  CHECK(sample["texts"][0]["class"] == "schlecht");
+  CHECK(sample["texts"][0]["probabilities"].size() == 3);
+  check_says(must(run({"sample", "runs/mine", "--prompt", "geht so"})).out, {"geht so: "});
+  check_says(run({"sample", "runs/mine", "--prompt", ""}).err, {"--prompt: the text is empty"});
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "text classification: refusals name file, line and key") {
+  write("data/train.tsv", opinions(40));
+  write("data/test.tsv", "Das Bier geht so\tneu\nDer Wein auch\tgut\nDer Saft auch\tgut\n");
+  write("one.txt", "__label__a eins\n__label__a zwei\n");
+  const auto refuses = [&](const std::string& settings, const std::vector<std::string>& parts) {
+    const Finished refused = run(Words("train ag-news --out refused") + Words(settings));
+    CHECK(refused.status == 2);
+    check_says(refused.err, parts);
+  };
+  refuses("data.path=data", {"data.class_names", "data/test.tsv: line 1: label \"neu\" is not",
+                             "correct the label, or list all classes here"});
+  refuses("data.path=one.txt",
+          {"data.path", "has 1 class; expected at least two different labels"});
+  refuses("model.kind=embeddings model.heads=2", {"model.heads", "is not used with model.kind"});
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "layers/models/text_classifier.hpp"
+#include "train/tasks/language/text_classification_data.hpp"
+
+namespace tapestry {
+
+// The task `text-classification`.
+class TextClassification final : public Task {
+ public:
+  explicit TextClassification(const TaskSetup& setup);
+
+  TextClassifier& model() override { return network_; }
+  const Dataset& training_data() override { return data_.splits().train; }
+  const Dataset& validation_data() override { return data_.splits().validation; }
+  const Dataset* test_data() override {
+    return data_.splits().test ? &*data_.splits().test : nullptr;
+  }
+  Order order() const override { return Order::similar_lengths; }
+  Loss loss(const Batch& batch, const Pass& pass) override;
+  void add_derived_metrics(Metrics& metrics) const override;
+  std::string remark() const override { return data_.remark(); }
+  std::map<std::string, std::string> metadata() const override { return data_.metadata(); }
+
+  TextClassificationData& data() { return data_; }
+  // Returns the logits (B, classes) of rows of tokens. `noise` is for dropout; null: evaluation.
+  Tensor logits(const Array& tokens, Random* noise = nullptr) const {
+    return network_.forward(tokens, noise);
+  }
+  const TextClassifier& network() const { return network_; }
+
+ private:
+  TextClassificationData data_;
+  TextClassifier network_;
+  std::vector<double> class_weights_;  // empty: all are 1
+};
+
+Inspector<Sample> text_classification_samples();
+Inspector<AttentionMaps> text_classification_attention();
+ReportPanels text_classification_panels(TextClassification& task);
+onnx::Models text_classification_graphs(TextClassification& task);
+
+}  // namespace tapestry

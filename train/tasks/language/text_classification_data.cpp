@@ -1,0 +1,371 @@
+#include "train/tasks/language/text_classification_data.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <set>
+#include <unordered_map>
+
+#include "autograd/counted.hpp"
+#include "data/input_file.hpp"
+#include "data/text/byte_pair.hpp"
+#include "data/text/printable.hpp"
+#include "data/text/text.hpp"
+#include "data/toys/match_reports.hpp"
+#include "train/tasks/classification.hpp"
+#include "train/tasks/language/corpus.hpp"
+#include "train/tasks/transformer_keys.hpp"
+
+namespace tapestry {
+namespace {
+
+enum class LabeledKind { text, reports };
+const Choice<LabeledKind> labeled_kind{
+    "data.kind",
+    LabeledKind::text,
+    "the labeled texts of data.path, or synthetic reports of matches",
+    {{"text", LabeledKind::text}, {"reports", LabeledKind::reports}}};
+const Condition of_files = labeled_kind.is(LabeledKind::text),
+                of_reports = labeled_kind.is(LabeledKind::reports);
+const Choice<LabeledFormat> labeled_format{
+    "data.format",
+    LabeledFormat::detected,
+    "format of the texts: JSONL, TSV, fastText's lines (__label__NAME TEXT), or a folder per class",
+    {{"auto", LabeledFormat::detected},
+     {"jsonl", LabeledFormat::jsonl},
+     {"tsv", LabeledFormat::tsv},
+     {"fasttext", LabeledFormat::fasttext},
+     {"folder", LabeledFormat::folder}},
+    {of_files}};
+const Key<std::string> text_field{"data.text_field",
+                                  "text",
+                                  "name of the text's field in JSONL, or column in a TSV's header",
+                                  {.used_if = {of_files}}};
+const Key<std::string> label_field{
+    "data.label_field",
+    "label",
+    "name of the label's field in JSONL, or column in a TSV's header",
+    {.used_if = {of_files}}};
+const Key<std::int64_t> label_column{
+    "data.label_column",
+    0,
+    "column of the labels in a TSV without header; 0: the one with fewer different values",
+    {.low = 0, .high = 1e6, .used_if = {of_files}}};
+const Key<double> labeled_validation_fraction{
+    "data.validation_fraction",
+    0.1,
+    "fraction of each class for validation, if the data have no validation split",
+    {.low = 0.0001, .high = 0.9, .used_if = {of_files}}};
+const Key<std::int64_t> training_reports{"data.examples",
+                                         10'000,
+                                         "synthetic training texts",
+                                         {.low = 1, .high = 1e6, .used_if = {of_reports}}};
+const Key<std::int64_t> validation_reports{
+    "data.held_back",
+    1000,
+    "number of synthetic validation texts, none of which is a training text",
+    {.low = 1, .high = 1e6, .used_if = {of_reports}}};
+const Key<std::string> labeled_tokenizer{
+    "data.tokenizer", train_tokenizer,
+    "a tokenizer.json; \"train\": byte pairs, trained on the training texts; empty: characters"};
+const Key<std::int64_t> labeled_vocabulary{
+    "data.vocabulary",
+    2000,
+    "vocabulary size of a tokenizer that is trained",
+    {.low = 257, .high = 1e6, .used_if = {labeled_tokenizer.is(train_tokenizer)}}};
+const Key<std::int64_t> text_context{"model.context",
+                                     128,
+                                     "maximum number of tokens of a text; longer ones are cut",
+                                     {.low = 2, .high = 1048576}};
+
+LabeledTextOptions options_of(const Config& config) {
+  return {.format = config[labeled_format],
+          .text_field = config[text_field],
+          .label_field = config[label_field],
+          .label_column = config[label_column],
+          .classes = config[key::class_names],
+          .validation_share = config[labeled_validation_fraction]};
+}
+
+LabeledSplits load(const Config& config) {
+  const std::string& path = key::required_path(
+      config, "no labeled text", std::string(labeled_text_files) + ", with --set data.path=PATH");
+  return with_keys(
+      config,
+      {{"format", labeled_format, "correct the data, or set this key"},
+       {"text_field", text_field, "set this key to the name of the text"},
+       {"label_field", label_field, "set this key to the name of the label"},
+       {"label_column", label_column, "set this key to the column of the labels, 1 or 2"},
+       {"classes", key::class_names, "correct the label, or list all classes here"},
+       {"share", labeled_validation_fraction, "change the value, or give more texts"}},
+      [&] { return load_labeled_texts(path, options_of(config)); });
+}
+
+LabeledSplits make_reports(const Config& config) {
+  key::expect_no_path(config);
+  return {
+      .classes = match_report_classes(),
+      .train = make_match_reports({.examples = config[training_reports], .seed = seed_of(config)}),
+      .validation = make_match_reports({.examples = config[validation_reports],
+                                        .seed = seed_of(config),
+                                        .split = Split::validation})};
+}
+
+LabeledSplits read_texts(const Config& config) {
+  switch (config[labeled_kind]) {
+    case LabeledKind::text:
+      return load(config);
+    case LabeledKind::reports:
+      return make_reports(config);
+  }
+  throw_unhandled(labeled_kind);
+}
+
+// Returns the characters of all splits, so that each of them can be read.
+CharVocabulary characters_of(const LabeledSplits& all) {
+  std::string text;
+  for (const LabeledTexts* split : {&all.train, &all.validation, &all.test})
+    for (const std::string& one : split->texts) text += one;
+  return CharVocabulary::of_text(text);
+}
+
+std::shared_ptr<const Tokenizer> make_tokenizer(const Config& config, const LabeledSplits& all) {
+  if (config[labeled_tokenizer].empty())
+    return std::make_shared<const CharVocabulary>(characters_of(all));
+  return std::make_shared<const BytePairTokenizer>(chosen_tokenizer(config, all.train.texts, {}));
+}
+
+std::shared_ptr<const Tokenizer> kept_tokenizer(const TextClassificationData::Metadata& metadata) {
+  if (const auto found = metadata.find("tokenizer"); found != metadata.end())
+    return std::make_shared<const BytePairTokenizer>(
+        BytePairTokenizer::from_json(found->second, "the checkpoint"));
+  return std::make_shared<const CharVocabulary>(
+      JsonValue::parse(kept_value(metadata, "vocabulary")).get<std::vector<std::string>>());
+}
+
+const char* name_of(LabeledFormat format) {
+  switch (format) {
+    case LabeledFormat::detected:
+      return "synthetic";
+    case LabeledFormat::jsonl:
+      return "JSONL";
+    case LabeledFormat::tsv:
+      return "TSV";
+    case LabeledFormat::fasttext:
+      return "__label__ lines";
+    case LabeledFormat::folder:
+      return "a folder per class";
+  }
+  throw_unhandled("format of labeled texts");
+}
+
+}  // namespace
+
+std::vector<KeyInfo> labeled_text_keys() {
+  return {labeled_kind,       labeled_format,     text_field,
+          label_field,        label_column,       key::class_names,
+          key::class_weights, key::data_source,   labeled_validation_fraction,
+          training_reports,   validation_reports, labeled_tokenizer,
+          labeled_vocabulary, text_context};
+}
+
+void detect_labeled_texts(Config& config) {
+  const std::string& path = config[key::data_path];
+  const bool is_known =
+      !config[key::class_names].empty() && config[labeled_format] != LabeledFormat::detected;
+  std::error_code unseen;
+  if (path.empty() || is_known || config[labeled_kind] != LabeledKind::text ||
+      !std::filesystem::exists(path, unseen))
+    return;
+  const LabeledSplits found = load(config);
+  config.detect(labeled_format, found.format);
+  config.detect(label_column, found.label_column);
+  config.detect(key::class_names, found.classes);
+}
+
+namespace {
+
+// Chooses the model by the number of texts and their length in bytes, which ascend.
+void choose_text_classifier(Recognized& found, const std::vector<std::int64_t>& lengths) {
+  constexpr std::int64_t few = 2000, bytes_per_token = 3;
+  const std::int64_t tokens = lengths[lengths.size() * 9 / 10] / bytes_per_token;
+  std::int64_t context = 32;
+  while (context < tokens && context < 512) context *= 2;
+  found.settings.push_back(
+      {text_context.name, context,
+       context < tokens ? "tokens; longer texts are cut" : "tokens, enough for most texts"});
+  if (std::ssize(lengths) >= few) return;
+  found.settings.push_back({key::dropout.name, 0.2, "few texts are soon memorized"});
+  found.settings.push_back(
+      {labeled_vocabulary.name, std::int64_t{1000}, "few texts have few words"});
+  found.settings.push_back({key::batch_size.name, std::int64_t{32}, "few texts have few batches"});
+}
+
+// Adds how many texts of each class there are for training, if they differ much.
+void note_counts(Recognized& found, const LabeledSplits& texts) {
+  std::vector<std::int64_t> counts(texts.classes.size());
+  for (const std::int32_t label : texts.train.labels) ++counts[label];
+  const auto [fewest, most] = std::ranges::minmax_element(counts);
+  if (*most <= 10 * *fewest) return;
+  found.problems.push_back(
+      fmt::format("class {} has {}, class {} has {}", texts.classes[fewest - counts.begin()],
+                  counted(*fewest, "training text"), texts.classes[most - counts.begin()],
+                  counted(*most, "training text")));
+}
+
+// Adds how many texts occur with different labels.
+void note_contradictions(Recognized& found, const LabeledTexts& texts) {
+  std::unordered_map<std::string_view, std::set<std::int32_t>> labels;
+  for (std::size_t i = 0; i < texts.texts.size(); ++i)
+    labels[texts.texts[i]].insert(texts.labels[i]);
+  const std::int64_t contradicted =
+      std::ranges::count_if(labels, [](const auto& text) { return text.second.size() > 1; });
+  if (contradicted > 0)
+    found.problems.push_back(counted(contradicted, "text occurs", "texts occur") +
+                             " with different labels");
+}
+
+// Returns whether most texts have letters: other columns are numbers or times.
+bool have_letters(const LabeledTexts& texts) {
+  const std::int64_t with = std::ranges::count_if(texts.texts, [](const std::string& text) {
+    return std::ranges::any_of(
+        text, [](unsigned char byte) { return byte >= 128 || std::isalpha(byte); });
+  });
+  return 2 * with > std::ssize(texts.texts);
+}
+
+// Returns whether the path is likely to have labeled texts: its first bytes, or its folders.
+bool looks_labeled(const std::string& path) {
+  std::error_code unseen;
+  if (std::filesystem::is_directory(path, unseen)) return is_labeled_text_folder(path);
+  if (!std::filesystem::is_regular_file(path, unseen)) return false;
+  std::string beginning(4096, ' ');
+  InputFile file(path);
+  beginning.resize(file.read(beginning));
+  const std::string_view first = std::string_view(beginning).substr(0, beginning.find('\n'));
+  return first.starts_with("__label__") || first.find("\"label\"") != first.npos ||
+         first.find('\t') != first.npos;
+}
+
+}  // namespace
+
+std::vector<Recognized> recognize_labeled_texts(const std::string& path) {
+  return {recognized_as("text-classification", "labeled texts", [&](Recognized& found) {
+    expect_input(looks_labeled(path), "expected {}", labeled_text_files);
+    found.fit = Recognized::Fit::similar;
+    const LabeledSplits texts = load_labeled_texts(path);
+    const std::int64_t train = std::ssize(texts.train.texts);
+    std::vector<std::int64_t> lengths;
+    for (const std::string& text : texts.train.texts) lengths.push_back(std::ssize(text));
+    std::ranges::sort(lengths);
+    expect_input(texts.classes.size() >= 2, "all texts have the label {}; expected at least two",
+                 texts.classes.front());
+    found.facts = {{"format", name_of(texts.format)},
+                   {"training texts", train},
+                   {"validation texts", std::ssize(texts.validation.texts)},
+                   {"test texts", std::ssize(texts.test.texts)},
+                   {"classes", std::ssize(texts.classes)},
+                   {"class names", list_briefly(texts.classes)},
+                   {"median bytes of a text", lengths[lengths.size() / 2]},
+                   {"longest text in bytes", lengths.back()}};
+    if (texts.format == LabeledFormat::tsv) found.facts["column of labels"] = texts.label_column;
+    if (texts.is_divided) found.facts["split"] = "a tenth of each class is for validation";
+    if (texts.empty > 0) found.problems.push_back(counted(texts.empty, "empty text") + " left out");
+    note_counts(found, texts);
+    note_contradictions(found, texts.train);
+    found.fit = have_letters(texts.train) ? Recognized::Fit::certain : Recognized::Fit::on_request;
+    found.base = "match-reports";
+    found.settings.push_back({labeled_kind.name, labeled_kind.name_of(LabeledKind::text)});
+    choose_text_classifier(found, lengths);
+    found.examples = static_cast<double>(train);
+    found.most_epochs = 30;
+  })};
+}
+
+TextClassificationData::TextClassificationData(const TaskSetup& setup) : config_(setup.config) {
+  if (setup.metadata.empty()) detect_labeled_texts(config_);
+  if (setup.needs_data || setup.metadata.empty()) texts_ = read_texts(config_);
+  class_names_ = config_[key::class_names];
+  if (config_[labeled_kind] == LabeledKind::reports) class_names_ = match_report_classes();
+  tokenizer_ =
+      setup.metadata.empty() ? make_tokenizer(config_, *texts_) : kept_tokenizer(setup.metadata);
+}
+
+std::int64_t TextClassificationData::context() const { return config_[text_context]; }
+
+TextClassificationData::Metadata TextClassificationData::metadata() const {
+  if (const BytePairTokenizer* pairs = tokenizer_->byte_pairs())
+    return {{"tokenizer", pairs->to_json()}};
+  return {{"vocabulary", JsonValue(tokenizer_->characters()->symbols()).dump()}};
+}
+
+const TextClassificationData::Splits& TextClassificationData::splits() {
+  if (splits_) return *splits_;
+  if (!texts_) texts_ = read_texts(config_);
+  std::int64_t cut = 0;
+  auto train = encoded(texts_->train, cut), validation = encoded(texts_->validation, cut),
+       test = encoded(texts_->test, cut);
+  splits_.emplace(Splits{.train = *std::move(train),
+                         .validation = *std::move(validation),
+                         .test = std::move(test),
+                         .empty = texts_->empty,
+                         .cut = cut,
+                         .is_divided = texts_->is_divided});
+  texts_.reset();
+  return *splits_;
+}
+
+std::optional<LabeledTextDataset> TextClassificationData::encoded(const LabeledTexts& split,
+                                                                  std::int64_t& cut) const {
+  if (split.texts.empty()) return std::nullopt;
+  std::vector<Tokens> rows;
+  for (const std::string& text : split.texts) {
+    auto [tokens, is_cut] = row(text);
+    rows.push_back(std::move(tokens));
+    cut += is_cut;
+  }
+  return LabeledTextDataset(std::move(rows), split.labels, rows_.padding);
+}
+
+TextClassificationData::Row TextClassificationData::row(const std::string& text) const {
+  Row row{.tokens = tokenizer_->encode(text)};
+  expect_input(!row.tokens.empty(), "text \"{}\": the tokenizer has no token for it; remove it",
+               printable_beginning(text));
+  if (rows_.first) row.tokens.insert(row.tokens.begin(), *rows_.first);
+  row.is_cut = std::ssize(row.tokens) > config_[text_context];
+  if (row.is_cut) row.tokens.resize(config_[text_context]);
+  return row;
+}
+
+std::string TextClassificationData::text(std::span<const std::int32_t> row) const {
+  Tokens tokens;
+  for (const std::int32_t token : row)
+    if (token < tokenizer_->size()) tokens.push_back(token);
+  return tokenizer_->decode(tokens);
+}
+
+std::vector<std::string> TextClassificationData::labels(std::span<const std::int32_t> row) const {
+  std::vector<std::string> labels;
+  for (const std::int32_t token : row)
+    labels.push_back(token < tokenizer_->size() ? printable(tokenizer_->decode(std::array{token}))
+                                                : "class token");
+  return labels;
+}
+
+std::string TextClassificationData::remark() const {
+  if (!splits_ || config_[labeled_kind] == LabeledKind::reports) return "";
+  const auto& [train, validation, test, empty, cut, is_divided] = *splits_;
+  std::string text = fmt::format(
+      "texts: {} for training, {} for validation, {} for test; {}; {}: {}", train.size(),
+      validation.size(), test ? test->size() : 0, name_of(config_[labeled_format]),
+      counted(std::ssize(class_names_), "class", "classes"), list_briefly(class_names_));
+  if (empty > 0) text += fmt::format("; {} left out", counted(empty, "empty text"));
+  if (cut > 0)
+    text += fmt::format("; {} cut to {} tokens", counted(cut, "text"), config_[text_context]);
+  return text;
+}
+
+}  // namespace tapestry

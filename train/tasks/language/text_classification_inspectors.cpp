@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "autograd/counted.hpp"
+#include "data/json.hpp"
+#include "data/text/printable.hpp"
+#include "train/inspect/onnx/models.hpp"
+#include "train/tasks/classification.hpp"
+#include "train/tasks/inspectors.hpp"
+#include "train/tasks/language/text_classification.hpp"
+
+namespace tapestry {
+namespace {
+
+const Key<std::string> classified_text =
+    prompt_option("a text to classify (default: validation texts)");
+const Key<std::int64_t> first_text =
+    index_option("index of the validation text", {classified_text.is("")});
+const Key<std::int64_t> text_count = count_option(10, {classified_text.is("")});
+
+// A validation or test text, as the model reads it.
+struct ReadText {
+  LabeledTextDataset::Tokens tokens{};
+  std::string text{};
+};
+
+ReadText text_of(TextClassification& task, const LabeledTextDataset& texts, std::int64_t example) {
+  const Batch batch = texts.batch(std::array{example});
+  const auto row = batch.inputs.values<std::int32_t>();
+  return {.tokens = {row.begin(), row.end()}, .text = printable_beginning(task.data().text(row))};
+}
+
+Array as_batch(const std::vector<std::int32_t>& tokens) {
+  return Array::of(tokens, {1, std::ssize(tokens)});
+}
+
+// Returns the tokens of --prompt, which are cut to the context.
+TextClassificationData::Row row_of(TextClassification& task, const std::string& text) {
+  expect_input(!text.empty(), "--prompt: the text is empty; give a text to classify");
+  try {
+    return task.data().row(text);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("--prompt: {}", error.what()));
+  }
+}
+
+Sample classify(TextClassification& task, const std::string& text) {
+  const auto [tokens, is_cut] = row_of(task, text);
+  const Array logits = task.logits(as_batch(tokens)).value();
+  expect_finite(logits);
+  Sample sample = class_probabilities(logits, task.data().class_names(),
+                                      {.list = "texts", .item = "text", .texts = {text}});
+  if (is_cut) sample.text += fmt::format("only the first {} tokens were read\n", tokens.size());
+  return sample;
+}
+
+// Returns "text 3: red 0.98  right: In the final, …" for each text from --index on.
+Sample show_texts(TextClassification& task, const Options& options) {
+  if (options.is_set(classified_text)) return classify(task, options[classified_text]);
+  const LabeledTextDataset& texts = task.data().splits().validation;
+  const std::int64_t first = options[first_text];
+  expect_input(first < texts.size(), "--index {}: the validation texts are 0 to {}", first,
+               texts.size() - 1);
+  std::vector<std::int64_t> chosen(std::min(options[text_count], texts.size() - first));
+  std::iota(chosen.begin(), chosen.end(), first);
+  const Batch batch = texts.batch(chosen);
+  const std::vector<std::string>& names = task.data().class_names();
+  std::string text;
+  for (const ClassPrediction& one :
+       class_predictions(task.logits(batch.inputs).value(), batch.targets))
+    text += fmt::format("text {}: {} {:.2f}  {}: {}\n", first + one.example, names[one.predicted],
+                        one.probability, outcome(names[one.predicted], names[one.target]),
+                        text_of(task, texts, first + one.example).text);
+  return {.text = text};
+}
+
+AttentionMaps attention_in(const TextClassification& task, const std::vector<std::int32_t>& tokens,
+                           const std::vector<std::string>& labels) {
+  AttentionRecorder recorder;
+  task.logits(as_batch(tokens));
+  return attention_maps(recorder, labels);
+}
+
+// Returns the attention between the tokens of --prompt, or of a validation text.
+AttentionMaps attention_of_text(TextClassification& task, const Options& options) {
+  expect_input(task.network().options.layers > 0,
+               "a mean of embeddings has no attention to draw; give a run with model.kind = "
+               "\"transformer\"");
+  const std::vector<std::int32_t> tokens =
+      options.is_set(classified_text)
+          ? row_of(task, options[classified_text]).tokens
+          : text_of(task, task.data().splits().validation, options[first_text]).tokens;
+  return attention_in(task, tokens, task.data().labels(tokens));
+}
+
+// Returns a table of the most confident errors.
+TablePanel table_of_errors(TextClassification& task, const LabeledTextDataset& texts,
+                           std::span<const ClassPrediction> errors) {
+  const std::vector<std::string>& names = task.data().class_names();
+  TablePanel panel{
+      .title = "Errors",
+      .caption = fmt::format("The most confident of {} among texts that the model was not trained "
+                             "on.",
+                             counted(std::ssize(errors), "error")),
+      .rows = {{"prediction", "probability", "target", "text"}}};
+  constexpr std::size_t most = 30;
+  for (const ClassPrediction& one : errors.first(std::min(most, errors.size())))
+    panel.rows.push_back({names[one.predicted], fmt::format("{:.2f}", one.probability),
+                          names[one.target], text_of(task, texts, one.example).text});
+  return panel;
+}
+
+// Returns the attention in the first of the predictions, as many as fit on a page.
+ReadExamples read_texts(TextClassification& task, const LabeledTextDataset& texts,
+                        const ClassPredictions& predictions) {
+  constexpr std::ptrdiff_t most = 6;
+  constexpr std::size_t most_tokens = 64;
+  const std::vector<std::string>& names = task.data().class_names();
+  ReadExamples read{.caption =
+                        "The most confident errors, and other texts that the model was not "
+                        "trained on. Point at a token to see its attention in each layer "
+                        "and head."};
+  for (const ClassPrediction& one :
+       std::span(predictions).first(std::min(most, std::ssize(predictions)))) {
+    ReadText text = text_of(task, texts, one.example);
+    text.tokens.resize(std::min(most_tokens, text.tokens.size()));
+    const std::vector<std::string> labels = task.data().labels(text.tokens);
+    read.examples.push_back(
+        {.title = fmt::format("text {}: prediction {} {:.2f}, {}", one.example,
+                              names[one.predicted], one.probability,
+                              one.is_right() ? "right" : "wrong: target " + names[one.target]),
+         .maps = attention_in(task, text.tokens, labels)});
+  }
+  return read;
+}
+
+}  // namespace
+
+Inspector<Sample> text_classification_samples() {
+  return {{classified_text, first_text, text_count}, &show_texts};
+}
+
+Inspector<AttentionMaps> text_classification_attention() {
+  return {{classified_text, first_text}, &attention_of_text};
+}
+
+// Returns panels of the confusion matrix and the most confident errors of the test split, or of the
+// validation split if there is none, and of a transformer's attention.
+ReportPanels text_classification_panels(TextClassification& task) {
+  const auto& splits = task.data().splits();
+  const LabeledTextDataset& texts = splits.test ? *splits.test : splits.validation;
+  ClassPredictions all = class_predictions(
+      texts, 64, [&](const Batch& batch) { return task.logits(batch.inputs).value(); });
+  const TablePanel matrix = confusion_matrix(all, task.data().class_names());
+  sort_errors_first(all);
+  const auto right = std::ranges::find_if(all, &ClassPrediction::is_right);
+  ReportPanels panels;
+  if (task.network().options.layers > 0) panels.push_back(read_texts(task, texts, all));
+  panels.push_back(matrix);
+  if (right != all.begin()) panels.push_back(table_of_errors(task, texts, {all.begin(), right}));
+  return panels;
+}
+
+onnx::Models text_classification_graphs(TextClassification& task) {
+  const TextClassifier& network = task.network();
+  const auto& class_names = task.data().class_names();
+  auto graph = std::make_shared<onnx::Graph>("model", "Classes of texts.");
+  std::string help = fmt::format("at most {} in a row; {} fills shorter rows up",
+                                 network.options.context, network.padding());
+  if (const auto first = network.first_token()) help += fmt::format(", {} begins each", *first);
+  const onnx::Value tokens = graph->input(
+      {.name = "tokens", .type = onnx::Type::int64, .shape = {"batch", "time"}, .help = help});
+  graph->output({.name = "logits",
+                 .shape = {"batch", std::ssize(class_names)},
+                 .help = "of the classes; their softmax is the class's distribution"},
+                onnx::forward(network, tokens));
+  graph->note("padding_token", fmt::to_string(network.padding()));
+  graph->note("class_names", JsonValue(class_names).dump());
+  return {graph};
+}
+
+}  // namespace tapestry
