@@ -159,8 +159,10 @@ Row row_in(const FileLine& line, const std::vector<std::string>& names, const Co
   if (columns.time) {
     const std::string_view cell = cells[*columns.time];
     const auto time = parse_time(cell, options.time_format);
-    line.expect(time.has_value(), "column {}: \"{}\" is not a date or time; expected {}",
-                shown(names[*columns.time]), shown(cell), example_of(options.time_format));
+    expect_option(time.has_value(), "time_column",
+                  "{}: line {}: column {}: \"{}\" is not a date or time; expected {}", line.path,
+                  line.number, shown(names[*columns.time]), shown(cell),
+                  example_of(options.time_format));
     row.time = *time;
   }
   if (columns.series) row.series = csv_text(cells[*columns.series]);

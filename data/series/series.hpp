@@ -52,10 +52,11 @@ SeriesOptions detect_format(const std::string& path, const SeriesOptions& option
 // Reads a table of numbers by time from a CSV, plain or gzip, with a header. What `options` leaves
 // open is detected. Rows whose times descend are reversed. With a series_column, a row is that of
 // one series, and the columns become series named after it. Throws InputError with line and column
-// for a wrong number of cells, a time that cannot be read or is not later than the last, too few
-// rows, or two columns of one name; OptionError of "columns" for a cell that is not a number, of
-// "missing" for one without a value, of "gaps" if a row does not follow the last at the interval of
-// the first two rows, and of "columns", "time_column" or "series_column" for an unknown name.
+// for a wrong number of cells, a time that is not later than the last, too few rows, or two columns
+// of one name; OptionError of "columns" for a cell that is not a number, of "missing" for one
+// without a value, of "time_column" for a time that cannot be read, of "gaps" if a row does not
+// follow the last at the interval of the first two rows, and of "columns", "time_column" or
+// "series_column" for an unknown name.
 SeriesTable load_series(const std::string& path, const SeriesOptions& options = {});
 
 enum class ColumnKind {

@@ -33,6 +33,11 @@ Finished run_within(std::int64_t memory, const TemporaryFolder& folder, const st
 
 TEST_SUITE_BEGIN("answers");
 
+TEST_CASE_FIXTURE(CommandFolder, "answers: a run that is named without its folder is suggested") {
+  std::filesystem::create_directories(path("runs/known"));
+  check_fails(run("eval known"), {"known: no such run; did you mean runs/known?"});
+}
+
 TEST_CASE_FIXTURE(AnswerDesk,
                   "bug: odd values were taken, half read, or answered with what did not help") {
   REQUIRE(mkfifo(path("pipe").c_str(), 0600) == 0);
@@ -42,6 +47,7 @@ TEST_CASE_FIXTURE(AnswerDesk,
   write("on_pipe.toml", "base = \"pipe\"\n");
   write("seed.toml", "task = \"vae\"\nseed = 9223372036854775808\n");
   std::filesystem::create_directory(path("folder"));
+  write("lines.txt", "to be or not\n");
   const Refusal rows[] = {
       {"train sort optim.epsilon=0", {"optim.epsilon = 0.0: expected between 1e-30 and 1"}},
       {"train sort expected.value=nan", {"expected.value = nan: expected a finite number"}},
@@ -53,7 +59,9 @@ TEST_CASE_FIXTURE(AnswerDesk,
       {"config list.toml", {"list.toml:1:1: task = […]: expected a string"}},
       {"config pipe", {"pipe: is a folder, a pipe or a device; give a TOML file"}},
       {"train pipe.toml", {"pipe.toml: is a folder, a pipe or a device"}},
-      {"config folder", {"folder: is a folder, a pipe or a device"}},
+      {"config folder", {"folder: is a folder, a pipe or a device", "`tapestry init` writes"}},
+      {"train lines.txt", {"lines.txt:1:", "`tapestry init` writes"}},
+      {"train sort --set train.steps 20", {"expected key=value, such as train.steps=20"}},
       {"config on_pipe.toml", {"on_pipe.toml:1:1: base = \"pipe\": no such file"}},
       {{"config", "sort", "seed=4\nname=\"x\""},
        {"seed = \"4\\nname=\\\"x\\\"\": expected an int"}},

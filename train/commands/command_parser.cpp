@@ -182,6 +182,11 @@ const CLI::App& typed_command(const CLI::App& app) {
 // Returns the message for unexpected arguments, with the most similar option of the command:
 // "--threads" for "--thread".
 std::string advice(const CLI::App& app, const std::vector<std::string>& extras) {
+  if (const CLI::Option* set = typed_command(app).get_option_no_throw("--set"))
+    for (const std::string& value : set->results())
+      if (value.find('=') == value.npos)
+        return fmt::format("--set {}: expected key=value, such as {}={}", value, value,
+                           extras.front());
   if (!extras.front().starts_with('-'))
     return fmt::format("unexpected {}; --help lists what is expected", extras.front());
   std::vector<std::string> names;

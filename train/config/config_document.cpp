@@ -77,7 +77,8 @@ ConfigDocument read_config(const std::string& path_or_name) {
   if (shipped != shipped_configs().end()) return {shipped->first, shipped->second};
   std::error_code ignored;
   expect_input(!fs::exists(path_or_name, ignored),
-               "{}: is a folder, a pipe or a device; give a TOML file, or a shipped config's name",
+               "{}: is a folder, a pipe or a device; give a TOML file, such as `tapestry init` "
+               "writes for data, or a shipped config's name",
                path_or_name);
   throw InputError(
       fmt::format("{}: no such file and no shipped config of that name{}; tapestry list prints the "

@@ -113,8 +113,10 @@ ConfigDocument::ConfigDocument(std::string name, const std::string& toml, bool i
     // Parses without `source`, which the TOML library copies where an exception ends the process.
     add_settings(toml::parse(toml), "", source, settings);
   } catch (const toml::parse_error& error) {
-    throw InputError(fmt::format("{}: {}; correct the TOML", position(source, error.source()),
-                                 error.description()));
+    throw InputError(
+        fmt::format("{}: {}; correct the TOML, or if these are data, give the config "
+                    "that `tapestry init` writes for them",
+                    position(source, error.source()), error.description()));
   }
 }
 

@@ -143,6 +143,11 @@ std::string run_within(const std::string& folder) {
 }  // namespace
 
 InputError no_such_run(const std::string& folder) {
+  std::error_code unseen;
+  const std::string similar = (fs::path("runs") / folder).string();
+  if (fs::is_directory(similar, unseen))
+    return InputError(
+        fmt::format("{}: no such run; did you mean {}?", printable(folder), printable(similar)));
   return InputError(
       fmt::format("{}: no such run; check the name, or train it: tapestry train CONFIG --out {}",
                   printable(folder), shell_word(folder)));
