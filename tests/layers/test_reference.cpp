@@ -201,6 +201,7 @@ const std::map<std::string, std::string> layers_held_elsewhere = {
     {"ResidualConvolution", "a composition: test_convolution.cpp"},
     {"SigmoidAttention", "test_memory.cpp compares with its sum, step by step"},
     {"SoftmaxAttention", "test_memory.cpp compares with its sum, step by step"},
+    {"TextClassifier", "a composition: layer_rows_encoder.cpp"},
     {"Transformer", "test_golden_models.cpp: PyTorch's and transformers' values"},
     {"TransformerBlock", "test_golden_models.cpp: PyTorch's and transformers' values"},
     {"TransposedConvolution2d",

@@ -88,6 +88,8 @@ const std::map<std::string, std::string> not_drawn = {
     {"task", "each config names its own"},
     {"name", "names a folder"},
     {"data.path", "names a file"},
+    {"data.text_field", "is of files of labeled texts"},
+    {"data.label_field", "is of files of labeled texts"},
     {"data.image_size", "is of folders of pictures"},
     {"data.skip_broken", "is of folders of pictures"},
     {"data.image_cache", "is of folders of pictures"},
