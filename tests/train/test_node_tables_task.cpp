@@ -22,7 +22,7 @@ void write_clubs(const TemporaryFolder& folder, const std::string& unlabeled = "
   for (std::int64_t i = 0; i < 60; ++i) {
     const std::int64_t club = i % 3;
     const bool has_label = i % 5 > 0;
-    nodes += fmt::format("p{},{},{},{},{}\n", i, 30 + 5 * club + random.below(20),
+    nodes += fmt::format("p{},{},{},{},{}\n", i, 30 + 20 * club + random.below(20),
                          random.below(2) == 0 ? "Rome" : "Oslo",
                          has_label ? fmt::format("club {}", club) : unlabeled,
                          !has_label   ? ""
