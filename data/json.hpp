@@ -16,6 +16,8 @@
 
 namespace tapestry {
 
+struct FileLine;
+
 // A container of values that becomes an array: a vector, a set.
 template <class T>
 concept JsonRange = !std::convertible_to<T, std::string_view> && requires(const T& range) {
@@ -226,5 +228,12 @@ JsonValue parse_json(std::string_view text, const std::string& path);
 
 // Returns the first 60 characters of a value for a message, on one line and in ASCII.
 std::string brief(const JsonValue& json);
+
+// Returns the object of a line, with its members sorted by name. Throws InputError with file and
+// line for another value, a line of over 16 MiB, and values nested more than max_json_depth deep.
+JsonValue json_object_of(const FileLine& line);
+
+// Returns the names of the members, for a message: "\"text\", \"label\"", or "none".
+std::string member_names(const JsonValue& object);
 
 }  // namespace tapestry

@@ -6,7 +6,6 @@
 #include "autograd/check.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
-#include "data/json_line.hpp"
 
 namespace tapestry {
 namespace {

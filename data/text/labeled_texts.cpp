@@ -13,7 +13,7 @@
 #include "data/class_folder.hpp"
 #include "data/csv.hpp"
 #include "data/input_file.hpp"
-#include "data/json_line.hpp"
+#include "data/json.hpp"
 #include "data/option_error.hpp"
 #include "data/text/printable.hpp"
 #include "data/validation_split.hpp"

@@ -10,6 +10,7 @@
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
+#include "train/tasks/classification.hpp"
 
 namespace tapestry {
 namespace {
@@ -76,11 +77,6 @@ const Choice<char> decimal_mark{"data.decimal",
                                 "decimal mark of the numbers in nodes.csv",
                                 {{"auto", detected}, {".", '.'}, {",", ','}},
                                 {of_tables}};
-const Key<std::vector<std::string>> class_names{
-    "data.class_names",
-    {},
-    "names of classes 0, 1, ...; empty: as found in nodes.csv",
-    {.used_if = {of_tables}}};
 const Key<std::vector<std::string>> categorical_columns{
     "data.categorical_columns",
     {},
@@ -154,7 +150,7 @@ NodeTableOptions table_options(const Config& config) {
           .label_column = config[label_column],
           .split_column = config[split_column],
           .decimal = config[decimal_mark],
-          .class_names = config[class_names],
+          .class_names = config[key::class_names],
           .categorical = config[categorical_columns],
           .ignored = config[ignore_columns],
           .directed = config[directed],
@@ -169,7 +165,7 @@ auto with_table_keys(const Config& config, Read read) {
                    {{"id_column", id_column, "give the name of a column"},
                     {"label_column", label_column, "or give its name here"},
                     {"split_column", split_column, "or give another column, or \"none\""},
-                    {"class_names", class_names, "correct the label, or list the class here"},
+                    {"class_names", key::class_names, "correct the label, or list the class here"},
                     {"categorical", categorical_columns, "or list the columns with texts here"},
                     {"ignored", ignore_columns, "or list the column here"},
                     {"share", validation_part, "or change this value"}},
@@ -280,6 +276,8 @@ GraphData of_tables_at(Config config, const std::map<std::string, std::string>& 
 }  // namespace
 
 std::vector<KeyInfo> graph_data_keys() {
+  KeyInfo class_names = key::class_names;
+  class_names.limits.used_if.push_back(of_tables);
   return {key::graph_kind,  key::data_source, synthetic_graphs, synthetic_validation,
           least_nodes,      most_nodes,       labeled,          training_nodes,
           validation_nodes, test_nodes,       id_column,        label_column,
@@ -308,7 +306,7 @@ void detect_graphs(Config& config) {
   const std::string& path = config[key::data_path];
   if (config[key::graph_kind] != key::GraphKind::csv || !is_node_table_folder(path)) return;
   const bool is_complete = !config[id_column].empty() && !config[label_column].empty() &&
-                           !config[split_column].empty() && !config[class_names].empty();
+                           !config[split_column].empty() && !config[key::class_names].empty();
   if (is_complete && config[decimal_mark] != detected) return;
   const NodeTableOptions found =
       with_table_keys(config, [&] { return detect_node_tables(path, table_options(config)); });
@@ -316,7 +314,7 @@ void detect_graphs(Config& config) {
   config.detect(label_column, found.label_column);
   config.detect(split_column, found.split_column);
   config.detect(decimal_mark, found.decimal);
-  config.detect(class_names, found.class_names);
+  config.detect(key::class_names, found.class_names);
   config.detect(categorical_columns, found.categorical);
 }
 

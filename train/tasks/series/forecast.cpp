@@ -155,8 +155,11 @@ std::vector<Baseline> Forecast::baselines(const Dataset& data) {
   const std::int64_t season = table.has_times ? season_of(table.step_s(), config_[context]) : 0;
   std::vector<Baseline> all;
   for (const BaselineErrors& errors :
-       baseline_errors(this->data().splits().train, *data.series(), season))
-    all.push_back({errors.name, {{"loss", errors.mse}, {"mse", errors.mse}, {"mae", errors.mae}}});
+       baseline_errors(this->data().splits().train, *data.series(), season)) {
+    Metrics metrics{{"loss", errors.mse}, {"mae", errors.mae}};
+    add_derived_metrics(metrics);
+    all.push_back({errors.name, std::move(metrics)});
+  }
   return all;
 }
 
