@@ -58,8 +58,8 @@ GradientSum::GradientSum(Ranks& ranks, const std::vector<Parameter*>& parameters
 
 GradientSum::~GradientSum() = default;
 
-// Divides a large array into as many slices as there are ranks; assigns a small one to the rank
-// that owns the fewest elements.
+// Divides an array equally among the ranks; assigns one of fewer fragments than ranks to the rank
+// that owns the fewest elements. No slice has more than most_fragments fragments.
 void GradientSum::cut_into_slices() {
   const std::int64_t R = ranks_.size();
   std::vector<std::int64_t> load(R, 0);
@@ -150,8 +150,8 @@ void GradientSum::add(Tape& tape, const Tensor& loss, double seed) {
   ++micro_batch_;
 }
 
-// Adds a gradient to the sums. Copies one that two parameters share, or that the caller holds,
-// before it is written to.
+// Adds a gradient to the sums. Before writing to an array that two parameters share, or that the
+// caller holds, copies the array.
 void GradientSum::accept(std::size_t parameter, Array gradient) {
   const MicroBatchStep& step = plan_.steps[micro_batch_];
   const bool stays = ranks_.alone() && plan_.steps.size() == 1;
@@ -218,8 +218,8 @@ void GradientSum::give(std::size_t sum, std::size_t parameter) {
   }
 }
 
-// Sends this rank's sum of a slice to its owner. After the last one, receives the total in place of
-// the first sum.
+// Sends this rank's sum of a slice to the owner of the slice. With Kept::all, receives the total in
+// place of the first sum after the last sum was sent.
 void GradientSum::send_sum(std::size_t sum, Slice& slice) {
   const std::size_t i = &slice - slices_.data();
   if (sum == 0) slice.under_way = static_cast<int>(sums_.size());
@@ -236,7 +236,8 @@ void GradientSum::send_sum(std::size_t sum, Slice& slice) {
               });
 }
 
-// Adds the terms of a slice if all have arrived.
+// Adds the terms of a slice if all have arrived. With Kept::all, sends the total to the other
+// ranks.
 void GradientSum::add_up(Slice& slice) {
   for (const Slice::Term& term : slice.terms)
     if (!term.is_there) return;
@@ -266,8 +267,8 @@ void GradientSum::add_up(Slice& slice) {
       });
 }
 
-// Returns the ranks whose terms are missing; if there are none, the ranks that did not send a
-// total.
+// Returns the ranks whose terms are missing; if there are none, the other ranks that own slices,
+// because their totals may be missing.
 std::vector<int> GradientSum::missing() const {
   std::vector<int> ranks;
   const auto add = [&](int rank) {
@@ -302,7 +303,8 @@ Gradients GradientSum::finish() {
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     require(given_[i] || ranks_.alone(),
-            "GradientSum: parameter {} {} has no gradient; expected one from some micro-batch",
+            "GradientSum: parameter {} {} has no gradient; expected one from a micro-batch of "
+            "each rank",
             parameters_[i]->name, to_string(parameters_[i]->tensor.shape()));
     if (given_[i]) gradients.set(*parameters_[i], sums_[0][i]);
   }

@@ -57,13 +57,14 @@ class GradientSum final {
   // pass. Throws std::invalid_argument if there is none.
   void add(Tape& tape, const Tensor& loss, double seed);
 
-  // Returns the sum. Must be called by all ranks after each has added its micro-batches. One
-  // process omits a parameter without a gradient; several ranks throw std::invalid_argument that
-  // names it.
+  // Returns the sum; with Kept::own_shard only this rank's shard of the arrays is valid. Must be
+  // called by all ranks. Throws std::invalid_argument before add() was called for all micro-batches
+  // of this rank. One process omits a parameter without a gradient; with several ranks, a rank none
+  // of whose micro-batches has a gradient of a parameter throws std::invalid_argument.
   Gradients finish();
 
-  // Returns the norm of the sum that finish() returned, and the factor that clips it. Must be
-  // called by all ranks.
+  // Returns the norm of the sum that finish() returned, and the factor that clips the norm to
+  // `limit`; a limit of 0 only measures. Must be called by all ranks, once after each finish().
   Clip clip(double limit);
 
   // Returns this rank's shard of the trained parameters.
@@ -75,8 +76,8 @@ class GradientSum final {
   void exchange(const std::function<std::span<std::byte>(const ArrayPart&)>& place, To to,
                 std::string_view what);
 
-  // Return the total time from sending the first slice of each step to its complete sum, in
-  // seconds, and the part of it in which finish() waited.
+  // Return, in seconds, the total time from the first slice sent in each step to the end of
+  // finish(), and the part of this time in which finish() waited; 0 with one process.
   double seconds_under_way() const { return seconds_under_way_; }
   double seconds_waited() const { return seconds_waited_; }
 
@@ -108,10 +109,11 @@ class GradientSum final {
   std::vector<std::vector<Array>> stack_;  // incomplete sums
   std::vector<std::vector<Array>> sums_;   // sums to be sent; the total replaces the first
   std::size_t sum_ = 0;                    // index of the next sum in sums_
-  std::vector<bool> given_;             // per parameter: whether a micro-batch had a gradient of it
-  std::vector<double> squares_;         // sum of squares of each fragment of this rank's shard
+  std::vector<bool> given_;  // per parameter: whether this rank's micro-batches gave a gradient
+  // Sum of squares of each fragment; before clip() only of those of this rank's shard.
+  std::vector<double> squares_;
   std::atomic<std::int64_t> left_ = 0;  // number of incomplete slices
-  double first_left_s_ = 0;             // time at which the step's first gradient was sent
+  double first_left_s_ = 0;  // time in seconds at which the step's first gradient was sent
   double seconds_under_way_ = 0, seconds_waited_ = 0;
 };
 

@@ -53,8 +53,9 @@ OpenTransport* load_transport(const Launch& launch) {
   // Global, because MPI loads plug-ins of its own that use its symbols.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   const char* failure = library ? nullptr : dlerror();
-  expect_input(library != nullptr, "{}: cannot be loaded: {}; install Tapestry again", path,
-               failure ? failure : "");
+  expect_input(library != nullptr,
+               "{}: cannot be loaded: {}; install the MPI implementation {}, and Tapestry again",
+               path, failure ? failure : "", name);
   auto* open = reinterpret_cast<OpenTransport*>(dlsym(library, open_transport_name));
   expect_input(open != nullptr, "{}: not a plug-in of Tapestry; install Tapestry again", path);
   return open;

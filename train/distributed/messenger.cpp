@@ -154,8 +154,9 @@ bool Messenger::take_done() {
   return count > 0;
 }
 
-// Pauses between polls. While this process computes, polls rarely, to leave it the core; while it
-// waits, polls continuously, but pauses soon if other processes may need the core.
+// Pauses between polls: up to 1 ms while this process computes, to leave the core to the
+// computation. While this process waits, pauses only after 2 ms without a message, for 50 µs each,
+// because other processes may need the core.
 void Messenger::rest() {
   std::unique_lock lock(mutex_);
   if (!posted_.empty() || abort_status_ || (stopping_ && nothing_under_way())) return;

@@ -17,13 +17,15 @@
 
 namespace tapestry {
 
-// The thread that communicates with the other ranks. Only this thread calls the transport;
-// functions marked as running on it are called from posted work and from completion callbacks. If
-// one of these throws, nothing more is sent, and wait() throws the exception.
+// The thread that communicates with the other ranks. Only this thread calls the transport, except
+// for rank() and size(); functions marked as running on the thread are called from posted work and
+// from completion callbacks. If posted work or a callback throws, nothing more is sent, and wait()
+// throws the exception.
 class Messenger final {
  public:
   explicit Messenger(std::function<Transport*()> open);  // throws what `open` throws
-  ~Messenger();  // waits until all messages are complete and the other ranks are here
+  // Waits until all messages are complete and all ranks end, unless the thread failed.
+  ~Messenger();
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
 
@@ -31,7 +33,7 @@ class Messenger final {
   int size() const { return transport_->size(); }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
-  // These functions implement those of Ranks with the same names.
+  // Implement the functions of Ranks with the same names; at() implements at_step().
   void post(std::function<void()> work);
   void wait(const std::function<bool()>& ready, const std::string& what,
             std::function<std::vector<int>()> missing);
@@ -75,7 +77,7 @@ class Messenger final {
   bool waiting_ = false, stopping_ = false;
   std::optional<int> abort_status_;
   std::exception_ptr failure_;
-  std::string place_, waits_for_;
+  std::string place_ = "before the first step", waits_for_;
   std::function<std::vector<int>()> missing_;
   std::thread thread_;
 };

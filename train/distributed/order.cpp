@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::int64_t most_groups = 8;
 
-// Adds the merges of the groups [begin, end); group g begins with micro-batch parts * g / groups.
+// Adds the merges of the groups [begin, end); group g begins with micro-batch
+// micro_batches * g / groups.
 void add_merges(std::vector<int>& merges, std::int64_t groups, std::int64_t begin,
                 std::int64_t end) {
   const std::int64_t micro_batches = std::ssize(merges);

@@ -6,9 +6,10 @@
 namespace tapestry {
 
 // Returns the order in which the gradients of a step's micro-batches are summed. It depends only on
-// their number: at most 8 groups, in which the micro-batches are added one by one, and a balanced
-// binary tree over the groups' sums. The order is a program of a stack machine: after micro-batch m
-// is pushed, the top two sums are merged merges[m] times. At most 5 sums are stored at a time.
+// `micro_batches`: at most 8 groups, in which the micro-batches are added one by one, and a
+// balanced binary tree over the groups' sums. The order is a program of a stack machine: after
+// micro-batch m is pushed, the top two sums are merged merges[m] times. At most 5 sums are stored
+// at a time.
 std::vector<int> merges_of(std::int64_t micro_batches);
 
 // The micro-batches [first, last) of a rank. The numbers of micro-batches of ranks differ by at

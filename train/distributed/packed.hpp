@@ -10,8 +10,8 @@
 
 #include "autograd/check.hpp"
 
-// Conversion of values to bytes and back, for ranks with the same byte order. A type that is not
-// trivially copyable, a string, a vector or a map must name its fields:
+// Conversion of values to bytes and back, for ranks with the same byte order. Trivially copyable
+// types, strings, vectors and maps can be packed; any other type must name its fields:
 //   struct Seat {
 //     std::string cores;
 //     int usable = 1;
@@ -101,7 +101,7 @@ class Unpacker final {
 
   std::string_view next(std::size_t count) {
     require(count <= bytes_.size(),
-            "Unpacker: {} bytes requested, {} left; expected at least as many", count,
+            "Unpacker: {} bytes requested, {} left; expected at most those that are left", count,
             bytes_.size());
     const std::string_view taken = bytes_.substr(0, count);
     bytes_.remove_prefix(count);

@@ -12,10 +12,10 @@
 namespace tapestry {
 namespace {
 
-// The host and cores of a rank, as it sends them to the others.
+// The cores of a rank, which the rank sends to the others.
 struct Seat {
-  std::string cores;  // the processors to which it is bound, as one text
-  int usable = 1;     // number of these cores, or the limit of its control group
+  std::string cores;  // '1' for each processor that the rank may use, '0' for the others
+  int usable = 1;     // number of cores of these processors, at most the limit of its control group
   int machine = 1;    // number of cores of the machine
   static void fields(auto& visit, auto& self) { visit(self.cores, self.usable, self.machine); }
 };
@@ -30,7 +30,7 @@ bool share(const std::string& one, const std::string& other) {
 
 Placement place_threads(Ranks& ranks) {
   const std::vector<Seat> seats = ranks.gather(
-      Seat{allowed_processors(), usable_cores(), machine_cores()}, "the hosts of the ranks");
+      Seat{allowed_processors(), usable_cores(), machine_cores()}, "the cores of the ranks");
   const int R = ranks.size();
   std::vector<int> threads(R, 0);
   std::map<std::string, int> idle;  // number of cores of each host that no thread uses
@@ -51,7 +51,7 @@ Placement place_threads(Ranks& ranks) {
   for (const auto& [host, cores] : idle) unused += std::max(0, cores);
   if (unused >= R)
     placement.summary +=
-        fmt::format("; idle: {}, because mpirun binds the ranks to fewer; add --bind-to none",
+        fmt::format("; idle: {}; if mpirun binds the ranks to fewer cores, add --bind-to none",
                     counted(unused, "core"));
   return placement;
 }

@@ -6,10 +6,11 @@
 
 namespace tapestry {
 
-// The hosts of the ranks, and the number of threads of this rank.
+// The number of threads of this rank, and a summary of all ranks.
 struct Placement {
   int threads = 1;  // threads of this rank: its cores, divided among the ranks that share them
-  std::string summary{};  // one line to print, with options of mpirun that use more cores
+  // One line to print: the numbers of ranks, machines and threads, and how to use idle cores.
+  std::string summary{};
 };
 
 // Returns the placement of this rank. Starts no thread. Collective.

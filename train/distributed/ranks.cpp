@@ -63,8 +63,8 @@ Ranks Ranks::over(std::function<Transport*()> open) {
 }
 
 Ranks Ranks::imagined(int rank, int size) {
-  require(0 <= rank && rank < size, "Ranks: rank {} of {}; expected 0 or more and below the number",
-          rank, size);
+  require(0 <= rank && rank < size,
+          "Ranks: rank {} of {}; expected 0 or more and below the number of ranks", rank, size);
   Ranks ranks;
   ranks.rank_ = rank;
   ranks.size_ = size;
@@ -122,7 +122,7 @@ class Ranks::Messages final {
     if (!ranks.are_there()) std::ranges::fill(all_, own_);
   }
 
-  // Runs on the messages' thread, as do the functions below.
+  // Runs on the messages' thread, as do missing() and the private functions.
   void begin(std::shared_ptr<Messages> self) {
     self_ = std::move(self);
     if (ranks_.rank() == 0) {

@@ -23,17 +23,18 @@ int launched_rank();
 // The processes that train together: those started by mpirun or srun, or one alone. A separate
 // thread communicates with the others, so that messages are exchanged while this process computes.
 // Functions marked as collective must be called by all ranks in the same order. With one process
-// they return at once: no byte is packed, and nothing is copied.
+// they wait for nothing: no byte is packed, and nothing is copied.
 class Ranks final {
  public:
   Ranks();  // constructs the ranks of a single process
 
   // Returns the ranks that were launched together, or this process alone. May be called once per
-  // process. Throws InputError if the plug-in for the MPI implementation is missing.
+  // process. Throws InputError if the plug-in for the MPI implementation is missing or cannot be
+  // loaded.
   static Ranks launched();
 
-  // Returns ranks that a transport connects. `open` is called on the messages' thread; what it
-  // throws is thrown here.
+  // Returns ranks that a transport connects, after all ranks were heard from. `open` is called on
+  // the messages' thread; what it throws is thrown here.
   static Ranks over(std::function<Transport*()> open);
 
   // Returns one of several ranks of which the others do not exist, for a dry run: sends are
@@ -47,6 +48,7 @@ class Ranks final {
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool alone() const { return size_ == 1; }
+  // Returns false if the other ranks do not exist: after imagined() with several ranks.
   bool are_there() const { return alone() || messenger_; }
   std::string name(int rank) const;  // returns "rank 2 (host)"
   std::string host(int rank) const { return hosts_[rank]; }
@@ -69,14 +71,15 @@ class Ranks final {
   template <class T>
   std::vector<T> end_gather(Gathering<T> gathering, Late late = Late::missing);
 
-  // Replaces the bytes by those of rank 0. Collective.
+  // Replaces the bytes by those of rank 0, which must have the same number on all ranks.
+  // Collective.
   void broadcast(std::span<std::byte> bytes, std::string_view what) {
     if (!alone()) broadcast_to_all(bytes, what);
   }
 
   // Calls `work` on all ranks. If it throws on some ranks, the exception of the first of them is
-  // thrown on all: an InputError or a std::runtime_error, which names the rank unless it is 0.
-  // Collective.
+  // thrown on all: an InputError or a std::runtime_error, which names the rank unless it is 0. One
+  // process throws its own exception. Collective.
   template <class Work>
   void agree(std::string_view what, Work&& work) {
     if (alone())
@@ -90,7 +93,7 @@ class Ranks final {
   bool is_agreed() const { return agreed_; }
   void found_by_all() { agreed_ = true; }
 
-  // Ends all processes at once, because of an error of this one.
+  // Ends all processes within seconds, this one with `status`, because of an error of this one.
   [[noreturn]] void abort(int status);
 
   // Sets the step that the line of watch() shows.
@@ -100,7 +103,7 @@ class Ranks final {
 
   // Handles a rank that died. If `stop` is set and expected messages do not arrive, as when mpirun
   // ends all processes because one has died, passes a line with the missing ranks to `report` and
-  // ends this process.
+  // ends this process with status 1. `stop` must outlive the ranks.
   void watch(const std::atomic<bool>& stop, std::function<void(const std::string&)> report);
 
   // --- individual messages: call send and receive only on the messages' thread ---
@@ -110,13 +113,14 @@ class Ranks final {
   void send(int to, int tag, std::span<const std::byte> bytes, Done done);
   void receive(int from, int tag, std::span<std::byte> bytes, Done done);
 
-  // Waits until `ready`, which is called on the messages' thread, returns true. `missing` returns
-  // the ranks that have not sent what is expected. Throws the exception of a function that failed
-  // on that thread.
+  // Waits until `ready`, which is called on this thread whenever messages are complete, returns
+  // true. `missing` is called on the messages' thread and returns the ranks that have not sent what
+  // is expected; null: all ranks may be late. Throws the exception of a function that failed on the
+  // messages' thread.
   void wait(const std::function<bool()>& ready, const std::string& what,
             std::function<std::vector<int>()> missing);
 
-  static constexpr int first_free_tag = 4096;
+  static constexpr int first_free_tag = 4096;  // smallest tag for send() and receive()
 
   double bytes_sent() const;  // returns the number of bytes that this rank has sent
 

@@ -10,7 +10,8 @@ namespace tapestry {
 // Collective, after a step.
 void pass_parameters_on(GradientSum& sum, const std::vector<Parameter*>& parameters);
 
-// Returns the whole state of the optimizer on rank 0, and an empty state on the others. Collective.
+// Returns the whole state of the optimizer on rank 0, and an empty state on the other ranks.
+// Collective.
 OptimizerState gather_state(GradientSum& sum, const Optimizer& optimizer, const Ranks& ranks);
 
 }  // namespace tapestry

@@ -4,14 +4,15 @@
 
 #include "train/config/config.hpp"
 
-// Properties of this machine: peaks on all threads, measured at each call because clock frequencies
-// change, and clocks.
+// Measures the peaks of this machine on all threads, at each call because clock frequencies change,
+// and the time and memory of this process.
 namespace tapestry {
 
 // Returns the float32 GFLOP/s of multiply-adds in registers, which no matrix product can exceed.
 double measure_arithmetic_peak();
 
-// Returns the float32 GFLOP/s of a large matrix product, the most that the backend reaches.
+// Returns the GFLOP/s of a large float32 matrix product in the precision of this thread, the most
+// that the backend reaches.
 double measure_best_product();
 
 // Returns the GB/s, reads and writes counted, of changing a large array in place. A copy reaches
@@ -27,7 +28,8 @@ double process_age_s();
 // Returns the resident memory of this process in bytes; 0 if it is unknown.
 std::int64_t resident_bytes();
 
-// Sets the number of threads and the precision of matrix products of this process from the config.
+// Sets the number of threads, unless train.threads is 0, and the precision of this thread's matrix
+// products from the config.
 void use_machine_as(const Config& config);
 
 }  // namespace tapestry

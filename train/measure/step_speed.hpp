@@ -10,11 +10,11 @@
 namespace tapestry {
 
 struct TimingOptions {
-  int warm_up = 3;  // untimed steps before the timed ones, including the first step
-  // limits of the number of timed steps
+  int warm_up = 3;  // steps before those of the median; the first always runs, and gives first_s
+  // Limits of the number of timed steps; with most_steps = 0 only the first step is run.
   std::int64_t least_steps = 10, most_steps = std::numeric_limits<std::int64_t>::max();
   double least_s = 1;  // minimum total time of the timed steps, in seconds
-  // if the first step takes longer, no other step is run
+  // If the first step takes more seconds, no other step is run.
   double longest_first_s = std::numeric_limits<double>::infinity();
 };
 
@@ -24,25 +24,30 @@ struct StepTimes {
   double median_s = 0, mean_s = 0, fastest_s = 0, slowest_s = 0;  // times of the timed steps
   std::int64_t steps = 0;                                         // number of timed steps
 };
+// Times steps. Throws std::invalid_argument if the options allow that no step is timed
+// (least_steps = 0 and least_s = 0).
 StepTimes time_steps(const std::function<void()>& step, const TimingOptions& options = {});
 
 // The throughput of a step, and the peak of the machine measured before and after it.
 struct StepSpeed {
   StepTimes times{};
-  double units = 0;       // number of tokens, images and so on per step
-  std::string unit{};     // "tokens"
-  double flops = 0;       // FLOP per step of matrix products and attention; 0: unknown
-  double peak_bytes = 0;  // maximum resident memory: exact for the first step of a process
-  // seconds from the start of the process to the end of its first step; 0: not its first
+  double units = 0;    // number of tokens, images and so on per step
+  std::string unit{};  // "tokens"
+  double flops = 0;    // FLOP per step of matrix products and attention; 0: unknown
+  // Maximum resident memory in bytes, with what the process used before; 0: unknown.
+  double peak_bytes = 0;
+  // Seconds from the start of the process to the end of the first step that step_speed() ran; 0 in
+  // its later calls.
   double first_step_s = 0;
-  // float32 GFLOP/s: the peak before and after the timed steps, and the best matrix product.
+  // GFLOP/s: the float32 peak before and after the timed steps, and the best matrix product.
   double peak_before = 0, peak_after = 0, best_product = 0;
 
   double gflops() const { return flops / times.median_s / 1e9; }
   double peak() const { return std::max(peak_before, peak_after); }
 };
 
-// Times a step and measures the peaks. The caller sets `units`, `unit` and `flops`.
+// Times a step, after one step more than options.warm_up, and measures the peaks. The caller sets
+// `units`, `unit` and `flops`. Throws as time_steps() does.
 StepSpeed step_speed(const std::function<void()>& step, const TimingOptions& options = {});
 
 // Return the speed as lines for a terminal, and as one line of JSON with its line end.

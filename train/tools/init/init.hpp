@@ -13,22 +13,22 @@ namespace tapestry {
 struct FoundData {
   std::string path{}, task{};
   Recognized data{};
-  std::vector<std::string> others{};  // further kinds that they can be, for --task
+  std::vector<std::string> others{};  // other kinds as which the data can be read, for --task
 };
 
 // Returns what the registered tasks find at a path. `wanted` is the name of a kind of data or of a
-// task, or empty. Throws InputError if no task reads the data, or if several kinds are possible and
-// `wanted` does not choose one.
+// task, or empty. Throws InputError if the path cannot be read, if `wanted` is unknown, if no task
+// reads the data, or if several kinds are possible and `wanted` does not choose one.
 FoundData recognize_data(const std::string& path, const std::string& wanted);
 
-// A config for data, which is not written yet.
+// A config for data that is not yet written to a file.
 struct NewConfig {
   std::string toml{};
   TrainingPlan plan{};
   RunLength length{};
   double seconds = 0;                   // estimated time of the whole training
   double epochs = 0;                    // passes over the training examples
-  std::vector<std::string> problems{};  // of so few steps, or of the memory
+  std::vector<std::string> problems{};  // notes for the user: too few steps, or too little memory
 };
 
 struct NewConfigOptions {
@@ -37,14 +37,16 @@ struct NewConfigOptions {
   std::int64_t machine = 0;  // bytes of memory; 0: that of this machine
 };
 
-// Returns a config with as many steps as fit options.minutes at the measured speed. Throws
-// InputError if not one step fits, if the training does not fit into the memory, or if the speed
-// cannot be measured.
+// Returns a config with as many steps as fit options.minutes at the measured speed, but not more
+// than the data allow without overfitting. Throws InputError if not one step fits, if the training
+// does not fit into the memory, if the speed cannot be measured, or if the folder of options.out
+// has a file with the name of the base config.
 NewConfig make_config(const FoundData& found, const NewConfigOptions& options);
 
 // Throws InputError if `out` is not the name of a new *.toml file in an existing folder.
 void expect_new_config(const std::string& out);
 
+// Return lines for a terminal, and a JSON object without line ends. `out` is the config's path.
 std::string show(const FoundData& found);
 std::string show(const NewConfig& config);
 std::string json(const FoundData& found, const NewConfig& config, const std::string& out);

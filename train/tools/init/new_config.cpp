@@ -18,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using Settings = std::vector<ChosenSetting>;
 
-// Below few_steps a config gets a warning. It may have harmless_steps even if these are more epochs
-// than the most for its data.
+// A config of fewer than few_steps steps gets a warning. Any config may have harmless_steps steps,
+// even if these are more epochs than Recognized::most_epochs.
 constexpr std::int64_t few_steps = 100, harmless_steps = 300;
 
 std::string config_line(const std::string& setting, const std::string& comment) {
@@ -61,8 +61,8 @@ RunLength run_length_with(std::int64_t steps, std::int64_t evaluations) {
   return {.steps = steps, .evaluations = times, .checkpoints = 2 * times};
 }
 
-// Returns the most steps that fit the time, at most `most`: 0 if none does. Evaluates ten times, or
-// less often if this takes more than a fifth of the time.
+// Returns the most steps that fit into `seconds`, at most `most`, rounded down to two digits; 0 if
+// none fits. Evaluates ten times, or less often if this takes more than a fifth of the time.
 RunLength longest_run(const Throughput& throughput, double seconds, std::int64_t most) {
   for (std::int64_t evaluations = 10;; evaluations /= 2) {
     const double first = seconds_of({.steps = 1}, throughput);
@@ -76,16 +76,19 @@ RunLength longest_run(const Throughput& throughput, double seconds, std::int64_t
   }
 }
 
-// Adds the change with which the training fits into the memory. Throws InputError if there is none.
+// Adds the change with which the training fits into the memory, and a note. Throws InputError if
+// there is no such change.
 void make_it_fit(Settings& settings, NewConfig& made, const std::string& path) {
   expect_input(made.plan.smallest.has_value(),
-               "{}: a training on it needs {} of memory and the machine has {}; give less data",
+               "{}: a training on these data needs {} of memory, but the machine has {}; give less "
+               "data",
                path, bytes_text(made.plan.needs()), bytes_text(made.plan.machine));
   for (const std::string& change : made.plan.smallest->overrides) {
     const TomlSetting setting = parse_override(change, false);
     set_key(settings, {setting.name, *setting.value, "fits into the memory of the machine"});
   }
-  made.problems.push_back("it fits into the memory only as follows: " + made.plan.smallest->cost);
+  made.problems.push_back("the training fits into the memory only as follows: " +
+                          made.plan.smallest->cost);
 }
 
 }  // namespace
@@ -130,7 +133,7 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
     made.plan = plan_training(config_with, measuring);
   }
   expect_input(made.plan.throughput.has_value(),
-               "{}: the speed of a training cannot be measured: {}; correct this first", found.path,
+               "{}: the speed of a training cannot be measured: {}; correct this error", found.path,
                made.plan.unmeasured);
   const Config config = config_with({});
   const double steps_per_epoch =
@@ -141,7 +144,8 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
   made.seconds = seconds_of(made.length, *made.plan.throughput);
   made.epochs = static_cast<double>(made.length.steps) / steps_per_epoch;
   expect_input(made.length.steps > 0,
-               "--minutes {}: reading the data, one step and one evaluation take {}; give more",
+               "--minutes {}: reading the data, one step and one evaluation take {}; give more "
+               "minutes",
                options.minutes,
                duration_text(seconds_of({.steps = 1, .evaluations = 1, .checkpoints = 2},
                                         *made.plan.throughput)));

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using Fit = Recognized::Fit;
 
-// Returns what a file or folder looks like: "text that begins with \"a,b\"".
+// Returns a description of a file or folder: "text that begins with \"a,b\"".
 std::string appearance(const std::string& path) {
   if (is_pattern(path)) return "a pattern of files";
   if (fs::is_directory(path)) {
@@ -29,7 +29,7 @@ std::string appearance(const std::string& path) {
   std::string beginning(40, '\0');
   InputFile file(path);
   beginning.resize(file.read(beginning));
-  std::size_t end = 0;  // of the characters that are complete
+  std::size_t end = 0;  // end of the complete characters
   while (end < beginning.size()) {
     const CodePoint point = code_point_at(beginning, end);
     if (point.bytes == 0 || (point.value < ' ' && !std::isspace(static_cast<int>(point.value))))
@@ -53,7 +53,8 @@ void require_content(const std::string& path) {
   const fs::file_status status = fs::status(path, failed);
   expect_input(status.type() != fs::file_type::not_found,
                "{}: no such file or folder; check the path", path);
-  expect_input(status.type() != fs::file_type::none, "{}: cannot be read: {}; check the path", path,
+  expect_input(status.type() != fs::file_type::none,
+               "{}: cannot be read: {}; check the path and its permissions", path,
                failed.message());
   if (fs::is_directory(status))
     expect_input(!file_names(path).empty(),
@@ -64,7 +65,7 @@ void require_content(const std::string& path) {
 }
 
 // Returns why the data are not of a kind: "as text: 6 characters, expected at least 1000; give a
-// longer text". Replaces the advice, and then the rest, of a reason with more than `most` bytes.
+// longer text". A reason with more than `most` bytes loses its advice, and is cut to `most` bytes.
 std::string reason(const FoundData& found, std::size_t most) {
   std::string why = found.data.refusal;
   if (why.starts_with(found.path + ": ")) why.erase(0, found.path.size() + 2);
@@ -97,7 +98,7 @@ std::string request(const std::vector<FoundData>& all, const FoundData& possible
   const std::string &path = possible.path, &name = possible.data.name;
   const auto similar =
       std::ranges::find(all, Fit::similar, [](const FoundData& found) { return found.data.fit; });
-  const std::string advice = fmt::format("add --task {} to train on it as {}", name, name);
+  const std::string advice = fmt::format("add --task {} to train on these data as {}", name, name);
   return similar == all.end()
              ? fmt::format("{}: found {}; {}", path, appearance(path), advice)
              : fmt::format("{}: {}; or {}", path, reason(*similar, left_of(path + advice)), advice);
@@ -127,7 +128,7 @@ FoundData recognize_data(const std::string& path, const std::string& wanted) {
     if (found.data.fit >= Fit::on_request) readable.push_back(found.data.name);
     if (found.data.fit == best) equal.push_back("--task " + found.data.name);
   }
-  // Of equally similar kinds the last is the most special: names are texts.
+  // Of equally similar kinds the last is the most specific: a list of names is also a text.
   if (readable.empty()) throw InputError(refusal(all[equal.size() - 1], kinds));
   if (best == Fit::on_request && wanted.empty()) throw InputError(request(all, all.front()));
   expect_input(equal.size() == 1, "{}: {}, which can be read in several ways; add {}", path,

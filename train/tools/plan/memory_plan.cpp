@@ -21,7 +21,7 @@ constexpr std::int64_t first_batches = 4, compared_batches = 12, most_batches = 
 std::int64_t bytes_in_use() { return memory_use().bytes_in_use; }
 
 // Calls walk(number) for some of the batches, more if they differ, and returns the maximum total
-// size of arrays.
+// size of arrays in bytes.
 template <class DryTraining>
 std::int64_t peak_of_batches(std::int64_t batches, double seconds, DryTraining walk) {
   const double end_s = now_s() + seconds;

@@ -59,11 +59,12 @@ std::string show_change(const TrainingPlan& plan) {
   if (plan.fits()) return "";
   if (!plan.smallest)
     return fmt::format(
-        "  it does not fit with any number of micro-batches; use a smaller model or less data: "
+        "  the training does not fit with any number of micro-batches; use a smaller model or less "
+        "data: "
         "weights, gradients and optimizer state need {}, program and data {}\n",
         bytes_text(plan.memory.weights + plan.memory.gradients + plan.memory.optimizer),
         bytes_text(plan.overhead));
-  return fmt::format("  it fits with --set {}, which needs {}: {}\n",
+  return fmt::format("  the training fits with --set {}, which needs {}: {}\n",
                      fmt::join(plan.smallest->overrides, " --set "),
                      bytes_text(plan.smallest->memory.held + plan.overhead), plan.smallest->cost);
 }
@@ -87,9 +88,9 @@ std::string show_time(const TrainingPlan& plan) {
                        plan.memory.flops / 1e9 / throughput.step_s));
   text += line("evaluation", duration_text(throughput.evaluation_s));
   if (throughput.test_s > 0) text += line("test split", duration_text(throughput.test_s));
-  text +=
-      line("checkpoint", throughput.checkpoint_s > 0 ? duration_text(throughput.checkpoint_s)
-                                                     : "not measured: nothing can be written here");
+  text += line("checkpoint", throughput.checkpoint_s > 0
+                                 ? duration_text(throughput.checkpoint_s)
+                                 : "not measured: no test file can be written here");
   text += line("total", duration_text(seconds_of(run_length, throughput)),
                fmt::format("{}, {}, at most {}", counted(run_length.steps, "step"),
                            counted(run_length.evaluations, "evaluation"),
@@ -104,8 +105,8 @@ std::string show_disk(const TrainingPlan& plan) {
                           bytes_text(plan.disk_free)));
 }
 
-// Returns the memory of this process besides arrays: the program, data loaded since the memory was
-// planned, and each thread's buffers for panels of matrix products (2 to 3 MB were measured).
+// Returns the bytes of this process besides arrays: what is resident now, such as the program, and
+// each thread's buffers for panels of matrix products (2 to 3 MB were measured).
 std::int64_t overhead_of_process() {
   constexpr std::int64_t bytes_of_a_thread = 3 << 20;
   return std::max(resident_bytes() - memory_use().bytes_held, std::int64_t{0}) +
@@ -126,7 +127,8 @@ Change joined(Change first, const Change& second) {
   return first;
 }
 
-// Returns the numbers of micro-batches above the configured one that divide the batch, up to 128.
+// Returns the changes to more micro-batches than the configured number that divide the batch, up to
+// 128.
 std::vector<Change> more_micro_batches(const Config& config) {
   constexpr std::int64_t most = 128;
   std::vector<Change> all;
@@ -139,7 +141,8 @@ std::vector<Change> more_micro_batches(const Config& config) {
   return all;
 }
 
-// Returns changes of a step, those that cost the least time first.
+// Returns the changes to try that make a step need less memory, those that cost the least time
+// first.
 std::vector<Change> lighter_steps(const Config& config, int ranks) {
   const Change recomputed{
       {"train.checkpoint_activations=true"},
@@ -147,7 +150,7 @@ std::vector<Change> lighter_steps(const Config& config, int ranks) {
   Change sharded;
   if (ranks > 1 && !config[key::shard_optimizer])
     sharded = {{key::shard_optimizer.name + "=true"}, "more communication; bitwise identical"};
-  std::vector<Change> all = {sharded};
+  std::vector<Change> all;
   for (const Change& first : {sharded, joined(sharded, recomputed)}) {
     all.push_back(first);
     for (const Change& micro_batches : more_micro_batches(config))

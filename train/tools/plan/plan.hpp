@@ -11,7 +11,7 @@
 namespace tapestry {
 
 // A function that returns the config with these overrides applied last. Throws InputError for an
-// unknown key.
+// unknown key or a wrong value.
 using ConfigWith = std::function<Config(const std::vector<std::string>& overrides)>;
 
 // The number of parameters of a module; "blocks.*" stands for all blocks.
@@ -51,7 +51,8 @@ struct MemoryPlanOptions {
 // in `seconds`. Throws InputError as the training does.
 MemoryPlan plan_memory(const Config& config, const MemoryPlanOptions& options = {});
 
-// Returns the plan of the first or the last rank, whichever needs more memory.
+// Returns the plan of the first or the last rank, whichever needs more memory; options.rank is not
+// used. Throws as plan_memory() does.
 MemoryPlan plan_fullest(const Config& config, const MemoryPlanOptions& options);
 
 // A change of the config that reduces the memory of its training.
@@ -76,12 +77,12 @@ struct Throughput {
 
 struct ThroughputOptions {
   double seconds = 5;  // time for the steps, and again for the evaluations
-  // Size of a checkpoint; a part of this size is written and removed.
+  // Size of a checkpoint in bytes; up to 256 MiB are written to an unnamed file. 0: no measurement.
   std::int64_t checkpoint_bytes = 0;
 };
 
-// Trains a few steps, evaluates a few batches, and discards the results. If one step exceeds
-// `seconds`, measures only this step. Throws as the training does.
+// Trains a few steps, evaluates a few batches, writes a file, and discards the results. If the
+// first step takes longer than `seconds`, no other step is trained. Throws as the training does.
 Throughput measure_throughput(const Config& config, const ThroughputOptions& options);
 
 // The maximum work of a training: every evaluation improves the model, which is then saved.
@@ -89,6 +90,7 @@ struct RunLength {
   std::int64_t steps = 0, evaluations = 0, checkpoints = 0;
 };
 RunLength run_length_of(const Config& config);
+// Returns the estimated duration of a training in seconds.
 double seconds_of(const RunLength& run_length, const Throughput& throughput);
 
 // Estimated resources of a training.
@@ -98,10 +100,10 @@ struct TrainingPlan {
   std::int64_t machine = 0;   // bytes that the process can use
   RunLength run_length{};
   std::optional<Throughput> throughput{};  // null if not measured
-  std::string unmeasured{};                // why the measurement failed
+  std::string unmeasured{};                // why the measurement failed; empty if not attempted
   std::int64_t disk = 0;       // maximum bytes of the run's folder, while a checkpoint is written
-  std::int64_t disk_free = 0;  // free bytes
-  // the smallest change that makes the training fit, if it does not
+  std::int64_t disk_free = 0;  // free bytes in the current folder; 0: unknown
+  // The smallest change with which the training fits; null if the training fits, or never does.
   std::optional<Change> smallest{};
   int ranks = 1;
   std::string assumed{};  // one line about a missing text
@@ -116,13 +118,15 @@ struct PlanOptions {
   std::int64_t machine = 0;  // bytes of memory; 0: that of this machine
 };
 
-// Plans the memory from shapes alone, and measures the throughput if the training fits and has one
-// process. Throws InputError as the training does.
+// Returns the memory of a training from a dry run, and the measured throughput if the training fits
+// and has one process and its text exists. Throws InputError as the training does.
 TrainingPlan plan_training(const ConfigWith& config_with, const PlanOptions& options);
 
-// Sets `throughput` of a plan with one process, or `unmeasured` if it cannot be measured.
+// Sets `throughput` of a plan with one process, or `unmeasured` if the measurement fails. Throws
+// InputError as the training does.
 void measure(TrainingPlan& plan, const Config& config, double seconds);
 
+// Return the plan as lines for a terminal, and as a JSON object without line ends.
 std::string show(const TrainingPlan& plan);
 std::string json(const TrainingPlan& plan);
 

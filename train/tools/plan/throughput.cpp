@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::int64_t least_steps = 5;
 
-// Returns the seconds of all batches, estimated from the mean of as many as fit the time. The first
-// one is counted separately, because it creates buffers.
+// Returns the seconds of all batches, estimated from the mean of as many as fit into `seconds`, at
+// least two. The first one is counted separately, because it creates buffers.
 double measure_evaluation(Task& task, const Dataset& data, const Config& config, double seconds) {
   const std::int64_t batches = evaluation_batches(data, config);
   std::vector<double> times;
@@ -42,7 +42,7 @@ double measure_evaluation(Task& task, const Dataset& data, const Config& config,
 }
 
 // Returns the seconds to write `bytes` bytes, measured with a part of them in an unnamed file; 0 if
-// it cannot be created.
+// this file cannot be written.
 double measure_writing(std::int64_t bytes) try {
   constexpr std::int64_t most = 256 << 20, piece = 1 << 20;
   const std::int64_t written = std::min(most, bytes);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/counted.hpp"
 #include "autograd/tape.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/session.hpp"
@@ -41,7 +42,7 @@ class OpTable final : public Observer {
   std::map<std::pair<std::string, std::string>, std::size_t> places_;
 };
 
-// Returns the shape and the first numbers of a row: "(1, 8) 3 1 2 0 …".
+// Returns the shape and the first numbers of an array: "(1, 8) 3 1 2 0 …".
 std::string shown(const Array& array) {
   if (array.empty()) return "";
   const std::int64_t count = std::min(array.size(), most_shown_numbers);
@@ -56,7 +57,7 @@ std::string shown(const Array& array) {
   return text + (count < array.size() ? " …" : "");
 }
 
-// Returns the first tokens of a row as text; empty if it has no tokens.
+// Returns the first tokens of an example as text; empty if the inputs are not tokens.
 std::string text_of(const Array& inputs, const TokenDecoder& decode) {
   if (!decode || inputs.empty() || inputs.dtype() != DType::int32) return "";
   const std::int64_t count = std::min(inputs.size(), most_shown_numbers);
@@ -97,14 +98,14 @@ const Checkpoint* beginning_before(const Retraining& again, std::int64_t step) {
   return latest;
 }
 
-// Throws InputError if the training failed before the step.
+// Throws InputError if the training failed before it reached the step.
 void expect_reached(const Retraining& again, std::int64_t step) {
   const std::vector<Session>& sessions = again.sessions();
   if (sessions.empty() || !sessions.back().end) return;
   const Session::End& end = *sessions.back().end;
   expect_input(!end.how.starts_with("failed") || step <= end.step + 1,
-               "--step {0}: {1} failed in step {2}; expected a step up to {2}", step,
-               again.run().folder(), end.step + 1);
+               "--step {}: {} failed after {}; expected a step up to {}", step,
+               again.run().folder(), counted(end.step, "step"), end.step + 1);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ struct ValueRange {
   double magnitudes = 0;  // sum of |x| over the finite values
   std::int64_t finite = 0, nans = 0, infinities = 0;
 
-  void add(const Array& array);
+  void add(const Array& array);  // ignores arrays of int32
   std::int64_t count() const { return finite + nans + infinities; }
   double mean_magnitude() const {
     return finite > 0 ? magnitudes / static_cast<double>(finite) : 0;
@@ -38,8 +38,9 @@ struct ReplayedParameter {
 
 struct ReplayedExample {
   std::int64_t index = 0;  // index in the training data
-  std::string shown{};     // shape and first numbers: "(1, 8) 3 1 2 0 …"
-  std::string text{};      // text of the tokens, if the inputs are tokens
+  // Shape and first numbers: "(1, 8) 3 1 2 0 …"; empty after the first 16 examples.
+  std::string shown{};
+  std::string text{};  // text of these numbers, if they are tokens
 };
 
 // A step that was computed with an observer after the steps before it were trained again. No
@@ -49,14 +50,15 @@ struct Replay {
   std::int64_t from_step = 0, step = 0;
   Metrics values{};  // loss and the task's metrics
   double gradient_norm = 0, learning_rate = 0;
-  std::string fault{};  // NaN or infinity, and its cause; empty if the step is finite
+  std::string fault{};  // why the step is skipped, and the cause; empty if the step is not skipped
   std::vector<ReplayedExample> examples{};
   std::vector<ReplayedOp> ops{};  // in the order of their first calls
   std::vector<ReplayedParameter> parameters{};
 };
 
-// Trains from the run's last checkpoint before the step, or from its start. Throws InputError for a
-// step outside the run's config, and if the data differ.
+// Trains from the run's last checkpoint before the step, or from the start, and returns the step.
+// Throws InputError for a step outside the run's config or after the one in which the run failed,
+// if the data differ, and as the constructor of Retraining does.
 Replay replay(const Run& run, std::int64_t step, const std::vector<std::string>& overrides);
 
 }  // namespace tapestry

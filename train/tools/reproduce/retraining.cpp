@@ -70,7 +70,8 @@ Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides
 void Retraining::expect_trained_alike(const Checkpoint& checkpoint) const {
   const std::vector<std::string> differences = config_of(checkpoint).differences(config_);
   expect_input(differences.empty(),
-               "{}: {} was trained with a different config: {}; restore the config of the run",
+               "{}: {} was trained with a different config: {}; restore the config, or use a "
+               "checkpoint of this run",
                run_.config(), checkpoint.path, fmt::join(differences, ", "));
 }
 
@@ -79,8 +80,8 @@ Trainer& Retraining::begin(const Checkpoint* from) {
   std::error_code unseen;
   expect_input(
       from || weights.empty() || fs::exists(weights, unseen),
-      "{}: started from the weights of {}, which does not exist; give its present path with "
-      "--set {}=RUN",
+      "{}: started from the weights of {}, but no such file or folder exists; give the present "
+      "path with --set {}=RUN",
       run_.folder(), printable_beginning(weights), key::from.name);
   use_machine_as(config_);
   task_ = from ? make_task(*from, config_) : begin_task(config_);
@@ -94,8 +95,8 @@ Trainer& Retraining::begin(const Checkpoint* from) {
   return *trainer_;
 }
 
-// Sets the schedule of the session that did the next step: the last session that began at or before
-// it. A session begins at the last checkpoint of the sessions before it.
+// Sets the schedule of the session that trained the next step: the last session that began at or
+// before the current step. A session begins at the last checkpoint of the sessions before it.
 void Retraining::follow_session() {
   const auto did = std::find_if(schedules_.rbegin(), schedules_.rend(), [&](const auto& session) {
     return session.first <= trainer_->state().step;

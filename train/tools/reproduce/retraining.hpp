@@ -15,8 +15,8 @@ namespace tapestry {
 // process may train at the same time.
 class Retraining {
  public:
-  // Throws InputError if the folder is not a run, or if `overrides` change a setting on which its
-  // bits depend.
+  // Throws InputError if the folder is not a run, if `overrides` change a setting on which its bits
+  // depend, or if a checkpoint was trained with another config.
   Retraining(const Run& run, const std::vector<std::string>& overrides);
 
   const Run& run() const { return run_; }
@@ -26,19 +26,21 @@ class Retraining {
   }                                // the sessions recorded when this object was constructed
   Task& task() { return *task_; }  // valid after begin()
 
-  // Return best.safetensors and checkpoint.safetensors as read by the constructor, or null.
+  // Return best.safetensors and checkpoint.safetensors as read by the constructor; null if the file
+  // did not exist.
   const Checkpoint* best() const { return best_ ? &*best_ : nullptr; }
   const Checkpoint* last() const { return last_ ? &*last_ : nullptr; }
 
   // Throws InputError if the checkpoint was trained with another config.
   void expect_trained_alike(const Checkpoint& checkpoint) const;
 
-  // Returns a trainer that starts from a checkpoint, or from the first step if it is null. Throws
-  // InputError if the data are not those of the run. Must be called once.
+  // Returns a trainer that starts from a checkpoint, or from the first step if `from` is null.
+  // Throws InputError if the data are not those of the run, or if the weights from which the run
+  // started do not exist. Must be called once.
   Trainer& begin(const Checkpoint* from);
 
-  // Takes the trainer's next step, with the learning rate of the session that did it, as far as
-  // sessions.jsonl records it. Throws as Trainer::step() does.
+  // Takes the trainer's next step, with the learning rate of the session that trained this step, if
+  // sessions.jsonl records its settings. Throws as Trainer::step() does.
   MetricSums step();
   ComputedStep compute();  // computes the next step without moving parameters
 
@@ -50,7 +52,8 @@ class Retraining {
   std::optional<Checkpoint> best_, last_;
   std::vector<Session> sessions_;
   Config config_;
-  // Schedules, with the first step of their session; empty if the settings of sessions are unknown.
+  // Schedules, with the step at which their session began; empty if the settings of sessions are
+  // unknown.
   std::vector<std::pair<std::int64_t, Schedule>> schedules_;
   std::unique_ptr<Task> task_;
   std::atomic<bool> never_ = false;

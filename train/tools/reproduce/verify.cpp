@@ -184,9 +184,9 @@ class Comparison {
     for (const auto& [kind, tensors] : computed) all.insert(tensors.begin(), tensors.end());
     const std::size_t differing = differing_tensors(recorded, all).size();
     const bool is_cut = recorded.size() + differing == all.size() && evaluated_.front() == nullptr;
-    if (differing > 0 && is_cut)  // the process was killed while it wrote them
+    if (differing > 0 && is_cut)  // the process was killed while writing the checksums
       verdict_.not_compared.push_back(
-          fmt::format("{} of {} tensors of the evaluation of step {}: {} does not have them",
+          fmt::format("{} of {} tensors of the evaluation of step {}: {} lacks their checksums",
                       differing, all.size(), trainer_.state().step, again_.run().checksums()));
     else if (differing > 0)
       differs(fmt::format("{} of the {} tensors of {}", differing, all.size(),
@@ -267,7 +267,7 @@ class Comparison {
 };
 
 // Returns the checkpoint at a path, such as a copy that was made during the training. Throws
-// InputError if there is none, or if it was trained with another config.
+// InputError if the path does not exist, is no checkpoint, or was trained with another config.
 Checkpoint given_beginning(const Retraining& again, const std::string& path) {
   std::error_code unseen;
   expect_input(
@@ -279,8 +279,8 @@ Checkpoint given_beginning(const Retraining& again, const std::string& path) {
   return given;
 }
 
-// Returns the checkpoint from which to start; null for the first step. Throws InputError if it does
-// not exist.
+// Returns the checkpoint from which to start; null for the first step. Throws InputError if the
+// checkpoint does not exist.
 const Checkpoint* beginning(const Retraining& again, const std::string& from,
                             std::optional<Checkpoint>& given) {
   if (from == "start") return nullptr;
@@ -291,7 +291,8 @@ const Checkpoint* beginning(const Retraining& again, const std::string& from,
   return kept;
 }
 
-// Throws InputError if a record is not a file, or if a checkpoint has a step after the last one.
+// Throws InputError if a record exists that is not a file, or if a checkpoint is after the last
+// step.
 void expect_whole(const Retraining& again, const Checkpoint* from) {
   for (const std::string& path :
        {again.run().metrics(), again.run().sessions(), again.run().checksums()})
@@ -299,9 +300,8 @@ void expect_whole(const Retraining& again, const Checkpoint* from) {
   const std::int64_t steps = again.config()[key::steps];
   for (const Checkpoint* kept : {again.best(), again.last(), from})
     expect_input(!kept || (kept->state.step >= 0 && kept->state.step <= steps),
-                 "{}: is at step {}, after the last step, {} = {}; give the number of the "
-                 "training, or another "
-                 "checkpoint",
+                 "{0}: is at step {1}, after the last step, {2} = {3}; set {2} to the number of "
+                 "steps of the training",
                  kept ? kept->path : "", kept ? kept->state.step : 0, key::steps.name, steps);
 }
 
@@ -371,8 +371,8 @@ VerifyResult verify(const Run& run, const VerifyOptions& options) {
                steps == 0 ? "after" : fmt::format("of the {} after", counted(steps, "step")),
                before,
                steps > 0 || options.steps == 0 ? "give more --steps"
-               : from                          ? "--from start begins with the first step"
-                      : "the run has not yet written a line of metrics.jsonl");
+               : from ? "use --from start, which begins with the first step"
+                      : "verify after the run has written to metrics.jsonl");
   for (std::string& what : not_compared(recorded, comparison, result, last, options.all))
     result.not_compared.push_back(std::move(what));
   result.recorded_by = sessions_within(again.sessions(), result.first_step, result.last_step);

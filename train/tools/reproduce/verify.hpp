@@ -11,8 +11,9 @@ namespace tapestry {
 
 struct VerifyOptions {
   std::string from = "start";  // "start", "best", "checkpoint", or the path of a checkpoint
-  std::int64_t steps = -1;     // -1: up to the first recorded evaluation
-  bool all = false;            // compare all lines of metrics, and a checkpoint after the last step
+  // Number of steps; -1: up to the first recorded evaluation, or all recorded steps without one.
+  std::int64_t steps = -1;
+  bool all = false;  // compare all lines of metrics, all checkpoints and the test metrics
   std::vector<std::string> overrides{};
   std::function<void(std::int64_t step, std::int64_t last)> watch{};  // called after each step
 };
@@ -22,7 +23,7 @@ struct VerifyOptions {
 struct DifferingTensors {
   std::string path{};
   std::int64_t step = 0;
-  std::size_t all = 0;
+  std::size_t all = 0;  // number of tensors
   std::vector<std::string> names{};
 };
 
@@ -30,6 +31,7 @@ struct DifferingTensors {
 struct VerifyResult {
   std::string from{};                                            // "the start", or a checkpoint
   std::int64_t first_step = 0, last_step = 0, steps_of_run = 0;  // [first, last] were compared
+  // Numbers of compared lines of metrics, and of compared tensors of checkpoints.
   std::int64_t training_lines = 0, evaluations = 0, tests = 0, tensors = 0;
   std::int64_t recorded_steps = 0;  // number of steps of which lines or tensors were compared
   std::int64_t last_same = -1;      // last compared step without a difference; -1: none
@@ -48,17 +50,17 @@ struct VerifyResult {
   bool is_same() const { return differs_at < 0; }
 };
 
-// Return this process as a session, and the reasons to expect that it computes other bits than the
-// sessions that recorded.
+// Return this process as a session, and the reasons to expect that this process computes other bits
+// than the sessions that recorded the run.
 Session this_process();
 std::vector<std::string> other_makers(const std::vector<Session>& sessions,
                                       const VerifyResult& result, const Config& config);
 
 // Trains the steps of a run again, and compares metrics, checksums, and the tensors and state of
-// its checkpoints. After a difference it continues to the next evaluation or checkpoint, to name
-// the parameters that differ. Throws InputError if nothing is recorded, if a line of metrics.jsonl
-// is damaged or out of order, if the data differ, and if the checkpoint `from` does not exist or
-// was trained with another config.
+// its checkpoints. After a difference, trains on to the next evaluation or checkpoint, to name the
+// parameters that differ. Throws InputError if nothing is recorded, if a line of metrics.jsonl is
+// damaged or out of order, if the data differ, if the checkpoint `from` does not exist or was
+// trained with another config, and as the constructor of Retraining does.
 VerifyResult verify(const Run& run, const VerifyOptions& options);
 
 }  // namespace tapestry
