@@ -19,7 +19,7 @@ bool names(const std::vector<std::string>& targets, const std::string& target) {
   return std::ranges::count(targets, target) > 0;
 }
 
-// Throws InputError if both a packed map and one of its parts are targets.
+// Throws InputError if both a packed projection and one of its parts are targets.
 void expect_apart(const Config& config, const std::string& whole,
                   const std::vector<std::string>& parts) {
   const std::vector<std::string>& targets = config[key::adapter_targets];
@@ -40,17 +40,17 @@ void add_adapters(Module& model, const Config& config) {
   std::set<std::string> known;
   for (const AdapterTarget& target : all) known.insert(target.name);
   config.expect(!known.empty(), key::adapter_rank,
-                "adapters need a model with transformer blocks; set it to 0");
+                "adapters need a model with transformer blocks; set this key to 0");
   config.expect(!targets.empty(), key::adapter_targets, "expected one of {}",
                 fmt::join(known, ", "));
   for (const std::string& target : targets)
-    config.expect(known.contains(target), key::adapter_targets, "unknown target {}; expected {}",
-                  target, fmt::join(known, ", "));
+    config.expect(known.contains(target), key::adapter_targets,
+                  "unknown target {}; expected one of {}", target, fmt::join(known, ", "));
   expect_apart(config, "query_key_value", {"query", "key", "value"});
   expect_apart(config, "expand", {"gate", "up"});
   for (const AdapterTarget& target : all)
     config.expect(!names(targets, target.name) || config[key::adapter_rank] <= highest_rank(target),
-                  key::adapter_rank, "expected at most {}, the number of rows and columns of {}",
+                  key::adapter_rank, "expected at most {}, the sum of rows and columns of {}",
                   highest_rank(target), target.name);
   Random init(seed_of(config), Stream::adapters);
   const auto rank = static_cast<double>(config[key::adapter_rank]);
@@ -65,7 +65,8 @@ void add_adapters(Module& model, const Config& config) {
                   .targets = targets},
                  init);
   } catch (const OutOfMemory& error) {
-    config.fail(key::adapter_rank, fmt::format("{}; lower it", error.what()));
+    config.fail(key::adapter_rank,
+                fmt::format("{}; lower {}", error.what(), key::adapter_rank.name));
   }
 }
 
@@ -94,9 +95,10 @@ void fix_others(const std::vector<Parameter*>& parameters, const Config& config)
     const bool is_known = std::ranges::any_of(parameters, [&](const Parameter* parameter) {
       return parameter->role != Role::fixed && matches(pattern, parameter->name);
     });
-    config.expect(is_known, key::trainable,
-                  "expected names of parameters, but no parameter of the model matches {}{}",
-                  to_toml(Value(pattern)), did_you_mean(pattern, names_in(parameters), "\""));
+    config.expect(
+        is_known, key::trainable,
+        "expected names of parameters, but no trainable parameter of the model matches {}{}",
+        to_toml(Value(pattern)), did_you_mean(pattern, names_in(parameters), "\""));
   }
   for (Parameter* parameter : parameters)
     if (std::ranges::none_of(patterns, [&](const std::string& pattern) {

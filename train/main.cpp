@@ -90,7 +90,7 @@ Level chosen_level() {
     if (wanted.empty() ? !is_supported(level) || !is_built(level) : level.name != wanted) continue;
     if (!is_supported(level))
       throw std::invalid_argument(
-          asked + ": this processor does not have its instructions; expected one of " +
+          asked + ": this processor lacks the instructions of this level; expected one of " +
           names_of(levels, is_supported));
     if (!is_built(level))
       throw std::invalid_argument(asked + ": not built; expected one of " +
@@ -103,9 +103,9 @@ Level chosen_level() {
   const std::string supported = names_of(levels, is_supported);
   throw std::invalid_argument(
       supported == "none"
-          ? "this processor does not have SSE4.2, which the lowest level (x86-64-v2) needs"
+          ? "this processor lacks SSE4.2, which the lowest level (x86-64-v2) needs; use another one"
           : "no level of this processor (" + supported + ") is built (" +
-                names_of(levels, is_built) + "); build it on this machine, or all " +
+                names_of(levels, is_built) + "); build Tapestry on this machine, or all " +
                 "levels with cmake --preset package");
 }
 
@@ -114,7 +114,7 @@ Level chosen_level() {
 void take_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0)
-      // Returns the smallest unused number.
+      // open() returns the smallest unused number.
       open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 

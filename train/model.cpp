@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/ops/arithmetic.hpp"
@@ -28,7 +27,8 @@ Matrix matrix_of(const Tensor& tensor) {
           .values = {values.begin(), values.end()}};
 }
 
-// Returns N · columns numbers as (N, columns). Throws std::invalid_argument for another number.
+// Returns N · columns numbers as (N, columns). Throws std::invalid_argument if there are none, or
+// if the last row is incomplete.
 Array rows_of(const char* method, std::span<const float> numbers, std::int64_t columns,
               const std::string& what) {
   const std::int64_t n = std::ssize(numbers);
@@ -80,7 +80,7 @@ TrainedModel load_usable(const std::string& run) {
   std::vector<std::string> usable;
   for (const auto& [name, spec] : task_registry())
     if (spec.is_usable_in_programs) usable.push_back(name);
-  expect_input(spec_of(config).is_usable_in_programs, "{}: its task is {}; expected {}",
+  expect_input(spec_of(config).is_usable_in_programs, "{}: its task is {}; expected one of {}",
                checkpoint.path, config[key::task], fmt::join(usable, ", "));
   return load_trained(checkpoint, config, false);
 }
@@ -175,11 +175,10 @@ std::vector<std::int32_t> Model::generate(std::span<const std::int32_t> prompt,
 
 Matrix Model::logits(std::span<const std::int32_t> tokens) const {
   const auto [task, precision] = loaded_->language("logits");
-  const std::int64_t most = std::holds_alternative<Transformer>(task.network())
-                                ? task.context()
-                                : std::numeric_limits<std::int64_t>::max();
-  require(!tokens.empty() && std::ssize(tokens) <= most, "logits: {} tokens; expected 1 to {}",
-          tokens.size(), most);
+  require(!tokens.empty(), "logits: no tokens; expected at least one");
+  require(
+      !std::holds_alternative<Transformer>(task.network()) || std::ssize(tokens) <= task.context(),
+      "logits: {} tokens; expected at most {}, the model's context", tokens.size(), task.context());
   require_tokens("logits", tokens, task.vocabulary());
   const Array read = one_row({tokens.begin(), tokens.end()});
   return matrix_of(
@@ -193,7 +192,8 @@ std::string Model::translate(std::string_view sentence) const {
   const ParallelCorpus& corpus = task.corpus();
   const std::vector<std::int32_t> source = corpus.encode(sentence);
   require(!source.empty() && std::ssize(source) <= corpus.context,
-          "translate: {} tokens; expected 1 to {}", source.size(), corpus.context);
+          "translate: {} tokens; expected 1 to {}, the model's context", source.size(),
+          corpus.context);
   return corpus.decode(
       tapestry::translate(task.model(), one_row(source), {}, task.decoding()).front());
 }

@@ -42,8 +42,8 @@ struct GenerationOptions {
   std::vector<std::string> stop{};  // generation ends before any of these texts
 };
 
-// Functions that receive the generated text, in pieces of whole characters, or tokens while they
-// are generated, and return whether to continue.
+// Functions that receive a text in pieces of whole characters, or tokens, while these are
+// generated, and return whether to continue.
 using TakeText = std::function<bool(std::string_view piece)>;
 using TakeToken = std::function<bool(std::int32_t token)>;
 
@@ -76,23 +76,25 @@ class Model final {
   std::int64_t vocabulary() const;  // returns V, the number of tokens
   std::int64_t context() const;  // returns T, the context length; of a forecaster its input steps
 
-  // Returns the continuation of the prompt, which may be empty. Throws as tokenize() does,
-  // and std::invalid_argument for an option out of range.
+  // Returns the text that follows the prompt, which may be empty. Throws as tokenize() does, and
+  // std::invalid_argument for an option out of range.
   std::string generate(std::string_view prompt, const GenerationOptions& options = {},
                        const TakeText& take = {}) const;
-  // Returns the continuation of at least one token, without the end token. Ignores `stop`. Throws
-  // std::invalid_argument for an empty prompt.
+  // Returns the tokens that follow the prompt, without the end token. Ignores `stop`. Throws
+  // std::invalid_argument for an empty prompt, for tokens outside [0, V), and for an option out of
+  // range.
   std::vector<std::int32_t> generate(std::span<const std::int32_t> prompt,
                                      const GenerationOptions& options = {},
                                      const TakeToken& take = {}) const;
-  // Returns the logits (tokens, V) of the token after each of 1 to T tokens. Throws
-  // std::invalid_argument for other numbers of tokens.
+  // Returns the logits (tokens, V) of the token after each of 1 to T tokens; a recurrent network
+  // takes more than T as well. Throws std::invalid_argument for other numbers of tokens, and for
+  // tokens outside [0, V).
   Matrix logits(std::span<const std::int32_t> tokens) const;
 
   // --- translation ---
 
-  // Returns the translation. Throws std::invalid_argument for a sentence of more tokens than in
-  // training.
+  // Returns the translation. Throws std::runtime_error for a character without a token, and
+  // std::invalid_argument for an empty sentence, or one of more tokens than the model's context.
   std::string translate(std::string_view sentence) const;
 
   // --- vae, image-classification: images are N · channels · height · width numbers, each channel
@@ -103,10 +105,12 @@ class Model final {
   const std::vector<std::string>& class_names() const;  // returns the K names
 
   // Reads PNG or JPEG files, one per row, fitted to the size of the model's images: (files,
-  // channels · height · width). Throws std::runtime_error for a file that is no picture.
+  // channels · height · width). Throws std::runtime_error for a file that is no picture, and
+  // std::invalid_argument for no paths.
   Matrix read_pictures(std::span<const std::string> paths) const;
 
-  // Return codes, images and classes. Throw std::invalid_argument for parts of images or codes.
+  // Return codes, images and classes. Throw std::invalid_argument unless the numbers are those of
+  // one or more whole images or codes.
   Latents encode(std::span<const float> images) const;
   Matrix decode(std::span<const float> latents) const;      // maps N · Z numbers to N images
   Matrix reconstruct(std::span<const float> images) const;  // decodes the means of encode()

@@ -179,7 +179,7 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
     config.set(key::name, std::filesystem::path(path_or_name).stem().string());
   const std::string& name = config[key::name];
   config.expect(name.find('/') == std::string::npos && !name.starts_with("."), key::name,
-                "expected the name of a folder in runs/; give another folder with --out");
+                "expected the name of a folder in runs/, without '/' and a '.' at its beginning");
   if (const auto detect = spec_of(config).detect) detect(config);
   return config;
 }

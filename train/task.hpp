@@ -90,7 +90,7 @@ class Task {
   virtual void add_corpus_metrics(const GeneratedTexts&, Metrics&) const {}
   virtual Signatures signatures() const { return {}; }  // signatures of derived and corpus metrics
   virtual const char* unit() const { return "examples"; }  // unit of the throughput
-  virtual double units(const Batch& batch) const {
+  virtual double units(const Batch& batch) const {         // returns the number of units in a batch
     return static_cast<double>(batch.inputs.dim(0));
   }
 
@@ -141,7 +141,8 @@ using TypedOptions = std::vector<std::pair<std::string, std::string>>;
 template <class Shown>
 class Inspector {
  public:
-  // Constructs an inspector of a task that has none; `missing` is its message.
+  // Constructs the inspector of a task whose models cannot be shown in this way: show() throws the
+  // message `missing`.
   explicit Inspector(const char* missing) : missing_(missing) {}
   template <class OwnTask>
   Inspector(std::vector<KeyInfo> options, Shown (*show)(OwnTask&, const Options&))
@@ -155,8 +156,8 @@ class Inspector {
   explicit operator bool() const { return show_ != nullptr; }
   const std::vector<KeyInfo>& options() const { return options_; }
 
-  // Shows the model of `task`. Throws InputError if there is no such inspector, or if one of the
-  // options is unknown or out of its range.
+  // Shows the model of `task`. Throws InputError if the task has no such inspector, and for an
+  // option that is unknown, out of its range or unused.
   Shown show(Task& task, const TypedOptions& typed = {}) const {
     expect_input(show_ != nullptr, "{}", missing_);
     Options options(options_);
@@ -208,8 +209,7 @@ struct TaskSpec {
       "this run's model has nothing more to show; use a run of another task"};
   Inspector<onnx::Models> onnx{
       "this run's model cannot be exported to ONNX; --format safetensors exports the weights of "
-      "any "
-      "model"};
+      "any model"};
   bool is_usable_in_programs = false;  // model.hpp has methods for it
 };
 
@@ -242,9 +242,10 @@ MetricInfo metric_info(const std::string& task, const std::string& name);
 // Returns the metrics that every training has.
 const std::vector<MetricInfo>& common_metrics();
 
-// Returns the config with the keys of its task, for a path or the name of a shipped config, and
-// with what the task detects in the data. Its bases follow it, with `beneath`, if given, as the
-// last. Throws InputError if there is no such config, and for an invalid one.
+// Returns the config of a path or of the name of a shipped config, with what its task detects in
+// the data. Keys that neither the config nor its bases set have the values of `beneath`, if given.
+// Throws InputError if there is no such config, for an invalid one, and if `beneath` is of another
+// task.
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
                    const std::optional<ConfigDocument>& beneath = {});
 // Returns the config of a text, which can be based only on shipped configs. Throws InputError for
@@ -257,6 +258,8 @@ Config resolved_config(const ConfigDocument& document, const std::vector<std::st
 Config resolved_config(const std::string& text, const std::string& source,
                        const std::vector<std::string>& overrides);
 
+// Constructs the config's task, with adapters and fixed parameters (fine_tuning.hpp). Throws
+// InputError for keys or data that do not fit, and std::invalid_argument for damaged metadata.
 std::unique_ptr<Task> make_task(const TaskSetup& setup);
 
 }  // namespace tapestry

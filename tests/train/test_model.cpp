@@ -288,7 +288,7 @@ TEST_CASE_FIXTURE(RunFixture, "model: what cannot be is refused by name") {
   must_train("toy", "toy");
   check_says(message_of([&] { Model model(path("nowhere")); }), {"no such run"});
   check_says(message_of([&] { Model model(path("toy")); }),
-             {"its task is toy-sequence; expected forecast,", "vae"});
+             {"its task is toy-sequence; expected one of forecast,", "vae"});
   const std::string cut = write("cut.safetensors", read_bytes(best("words")).substr(0, 20000));
   check_says(message_of([&] { Model model(cut); }), {"the file is truncated"});
   Safetensors file = read_safetensors(best("words"));
@@ -312,8 +312,8 @@ TEST_CASE_FIXTURE(RunFixture, "model: what cannot be is refused by name") {
       {[&] { vae.encode(numbers); }, {"encode: 785 numbers; expected 784 for each of", "28 x 28"}},
       {[&] { vae.encode({}); }, {"encode: 0 numbers"}},
       {[&] { vae.decode(numbers); }, {"decode: 785 numbers; expected 2 for each of"}},
-      {[&] { words.logits(none); }, {"logits: 0 tokens; expected 1 to 8"}},
-      {[&] { words.logits(nine); }, {"logits: 9 tokens; expected 1 to 8"}},
+      {[&] { words.logits(none); }, {"logits: no tokens; expected at least one"}},
+      {[&] { words.logits(nine); }, {"logits: 9 tokens; expected at most 8"}},
       {[&] { words.logits(strange); }, {"logits: token 99; expected 0 to"}},
       {[&] { words.detokenize(strange); }, {"detokenize: token 99"}},
       {[&] { words.generate(strange); }, {"generate: token 99"}},

@@ -410,7 +410,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: what does not fit is named") {
       {without("xxh3." + first), {"not a checkpoint", "\"xxh3." + first + "\""}},
       {without("task.vocabulary"), {}},
       {metadata("format", "tapestry 2"), {"format \"tapestry 2\", expected \"tapestry 1\""}},
-      {metadata("step", "1x"), {"metadata step = \"1x\": expected a number"}},
+      {metadata("step", "1x"), {"metadata step = \"1x\": expected a whole number from 0 on"}},
       {metadata("step", ""), {"step"}},
       {metadata("step", "-1"), {"step"}},
       {metadata("position", "-1"), {"position"}},

@@ -20,7 +20,9 @@ namespace fs = std::filesystem;
 SystemCalls* chosen_calls = nullptr;
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
+  const bool is_unusable = errno == EISDIR || errno == ENOTDIR || errno == ENAMETOOLONG;
   const char* advice = errno == EFBIG ? "; raise the limit on the size of files (ulimit -f)"
+                       : is_unusable  ? "; give another name"
                                       : "; check the disk and permissions";
   throw FileError(fmt::format("{}: {}: {}{}", path, what, std::strerror(errno), advice));
 }
@@ -100,7 +102,7 @@ void File::write(std::string_view bytes) {
 }
 
 void File::truncate(std::int64_t bytes) {
-  if (system_calls().ftruncate(descriptor_, bytes) != 0) fail(path_, "cannot cut");
+  if (system_calls().ftruncate(descriptor_, bytes) != 0) fail(path_, "cannot truncate");
 }
 
 void File::sync() {
@@ -167,7 +169,11 @@ void remove_unfinished(const FilePlace& place) {
 
 bool make_folder(const std::string& path) {
   if (system_calls().mkdir(path.c_str()) == 0) return true;
-  if (errno == EEXIST && is_folder(path)) return false;
+  if (errno == EEXIST) {
+    if (is_folder(path)) return false;
+    throw FileError(
+        fmt::format("{}: cannot create the folder: a file has this name; give another name", path));
+  }
   fail(path, "cannot create the folder");
 }
 

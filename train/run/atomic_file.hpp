@@ -52,7 +52,8 @@ struct FilePlace {
   std::string path;  // path of the file in messages
 };
 
-// A file that is open for writing. All functions throw FileError if the system's call fails.
+// A file that is open for writing. All functions but the destructor throw FileError if the system's
+// call fails.
 class File {
  public:
   // `flags` are those of open(2). Errors name the file as `shown`, or else by its path.
@@ -80,19 +81,19 @@ inline constexpr const char* unfinished_ending = ".tmp";
 void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts);
 void write_file_atomically(const FilePlace& place, const std::vector<std::string_view>& parts);
 
-// Writes a file that is not held in memory in the same way: `write` writes its parts in order, and
-// its exceptions pass.
+// Writes a file in the same way without holding it in memory: `write` writes its parts in order.
+// Throws FileError, and whatever `write` throws.
 void stream_file_atomically(const std::string& path, const std::function<void(File&)>& write);
 
 // Removes the temporary file of a process that was killed while it wrote this file. Throws
-// FileError if it cannot.
+// FileError if that fails.
 void remove_unfinished(const FilePlace& place);
 
-// Makes a folder in an existing one. Returns false if it exists already. Throws FileError if it
-// cannot.
+// Creates a folder in an existing one. Returns false if it exists already. Throws FileError if that
+// fails.
 bool make_folder(const std::string& path);
 
-// Return the folder of a path, "." if it has none, and the file name.
+// Return the folder of a path, "." if the path names none, and the file name.
 std::string folder_of(const std::string& path);
 std::string file_name_of(const std::string& path);
 

@@ -23,7 +23,7 @@ constexpr const char* format = "tapestry 1";
 constexpr const char* optimizer_prefix = "optimizer.";
 constexpr const char* checksum_prefix = "xxh3.";  // prefix of a tensor's checksum
 constexpr const char* checksum_name = "xxh3";     // checksum of all other metadata
-constexpr std::size_t most_norms = 1000;          // largest number of norms in a checkpoint
+constexpr std::size_t most_norms = 1000;          // maximum number of norms in a checkpoint
 
 const std::string& metadata(const Checkpoint& checkpoint, const std::string& name) {
   const auto found = checkpoint.reader->metadata().find(name);
@@ -40,7 +40,7 @@ std::string metadata_or_none(const Checkpoint& checkpoint, const std::string& na
 }
 
 // Returns a number in the metadata, or `missing` if it is an optional field that the checkpoint
-// lacks. Throws InputError if it is no number.
+// lacks. Throws InputError if it is no number, or negative for an integer type.
 template <class Number>
 Number number(const Checkpoint& checkpoint, const std::string& name,
               std::optional<Number> missing = std::nullopt) {
@@ -50,12 +50,13 @@ Number number(const Checkpoint& checkpoint, const std::string& name,
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool counts = std::is_integral_v<Number>;
   expect_input(error == std::errc() && end == text.data() + text.size() && !(counts && value < 0),
-               "{}: metadata {} = \"{}\": expected a number; use another copy", checkpoint.path,
-               name, text);
+               "{}: metadata {} = \"{}\": expected {}; use another copy", checkpoint.path, name,
+               text, counts ? "a whole number from 0 on" : "a number");
   return value;
 }
 
-// Returns a list of numbers such as "0.5 1.25". Throws InputError for anything else.
+// Returns up to most_norms finite numbers from 0 on, such as "0.5 1.25"; none if the field is
+// missing. Throws InputError for anything else.
 std::vector<double> numbers(const Checkpoint& checkpoint, const std::string& name) {
   std::vector<double> values;
   std::istringstream text(metadata_or_none(checkpoint, name));
@@ -79,21 +80,21 @@ void expect_written(const Checkpoint& checkpoint, const std::string& name,
                name);
 }
 
-// Returns the tensor's entry. Throws InputError if it has another shape or dtype than the array.
+// Returns the tensor's entry. Throws InputError if there is none, or if it has another shape or
+// dtype than the array.
 const SafetensorsEntry& entry_of(const Checkpoint& checkpoint, const std::string& name,
                                  const Array& into) {
   const auto& entries = checkpoint.reader->entries();
   const auto entry = std::ranges::find(entries, name, &SafetensorsEntry::name);
   expect_input(
       entry != entries.end(),
-      "{}: tensor {} {} is missing: the file belongs to another model; give that of this model",
+      "{}: tensor {} {} is missing: the file belongs to another model; give one of this model",
       checkpoint.path, name, to_string(into.shape()));
   const DType dtype = checkpoint.reader->dtype_of(*entry);
-  expect_input(
-      entry->shape == into.shape() && dtype == into.dtype(),
-      "{}: tensor {} is {} {}; the config expects {} {}; give the checkpoint of this model",
-      checkpoint.path, name, to_string(dtype), to_string(entry->shape), to_string(into.dtype()),
-      to_string(into.shape()));
+  expect_input(entry->shape == into.shape() && dtype == into.dtype(),
+               "{}: tensor {} is {} {}; the config expects {} {}; give a checkpoint of this model",
+               checkpoint.path, name, to_string(dtype), to_string(entry->shape),
+               to_string(into.dtype()), to_string(into.shape()));
   return *entry;
 }
 
@@ -260,7 +261,7 @@ std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& conf
   } catch (const InitialValuesTooLarge&) {
     throw InputError(
         fmt::format("{}: contains {} bytes of parameters, but the config expects more than {}: the "
-                    "file belongs to another model; give that of this model",
+                    "file belongs to another model; give one of this model",
                     checkpoint.path, bytes, bytes + slack));
   } catch (const InputError&) {
     throw;
@@ -305,7 +306,7 @@ void expect_parameters(const Checkpoint& checkpoint, Module& model, Adapters ada
                  "{}: tensor {} is not in the model of the config{}", checkpoint.path, entry.name,
                  is_of_adapter(entry.name) ? ", which has no such model.lora; `tapestry export "
                                              "--merge` writes a model without adapters"
-                                           : "; give the checkpoint of this model");
+                                           : "; give a checkpoint of this model");
 }
 
 void restore_parameters(const Checkpoint& checkpoint, Module& model, Adapters adapters) {

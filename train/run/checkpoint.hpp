@@ -50,20 +50,21 @@ struct TrainingState {
 // The contents of a checkpoint, which is a safetensors file. Its tensors are the parameters by
 // their names, the optimizer's arrays as "optimizer.<slot>.<parameter>", and, if the parameters are
 // averages, the trained weights as "optimizer.weights.<parameter>". Its metadata are the state, the
-// resolved config, the task's metadata, the checksum of each tensor as "xxh3.<tensor>", and that of
-// all other metadata as "xxh3".
+// resolved config, the backends, the task's metadata, the checksum of each tensor as
+// "xxh3.<tensor>", and that of all other metadata as "xxh3".
 struct Checkpoint {
   std::string path{};
   std::shared_ptr<SafetensorsReader> reader{};
-  std::string config{};
+  std::string config{};  // the resolved config as TOML
   TrainingState state{};
-  std::map<std::string, std::string> metadata{};
-  std::string backends{};  // backends that computed it
+  std::map<std::string, std::string> metadata{};  // Task::metadata()
+  std::string backends{};                         // backends that computed it
 };
 
 // Returns the tensors of a checkpoint by their names: parameters and the optimizer's arrays.
 OptimizerState tensors_of(Module& model, const OptimizerState& optimizer);
 
+// Writes a checkpoint. Throws whatever `write` throws.
 void save_checkpoint(const WriteParts& write, Task& task, const OptimizerState& optimizer,
                      const Config& config, const TrainingState& state);
 
@@ -77,7 +78,8 @@ Checkpoint load_checkpoint_metadata(const std::string& path);
 // Returns the checksum of all metadata but "xxh3", which is this checksum.
 std::string metadata_checksum(std::map<std::string, std::string> metadata);
 
-// Returns the checksum of a tensor. Throws InputError if it differs from the recorded one.
+// Returns the checksum of a tensor. Throws InputError if it differs from the recorded one, or if
+// the tensor cannot be read.
 std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& entry);
 
 // Returns the recorded checksums of the parameters, without those of the optimizer's arrays. Throws
@@ -89,7 +91,8 @@ std::int64_t count_parameters(const Checkpoint& checkpoint);
 std::int64_t count_parameters(Module& model);
 
 // Returns the task that wrote a checkpoint. Its parameters have no values before they are restored.
-// Throws InputError if the metadata are damaged, or if the config describes a larger model.
+// Throws InputError if the metadata are damaged, if the config describes a model that is more than
+// 64 MiB larger, and as make_task() of a TaskSetup does.
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data = true);
 

@@ -39,7 +39,7 @@ namespace tensor {
 constexpr int dtype = 1, shape = 2, strings = 8, string_type = 7;
 }
 
-// Returns the CRC with the reflected polynomial 0x1EDC6F41 (RFC 3720, appendix B.4).
+// Returns the CRC-32C, whose polynomial is 0x1EDC6F41, reflected (RFC 3720, appendix B.4).
 std::uint32_t crc32c(std::string_view bytes) {
   static const auto table = [] {
     std::array<std::uint32_t, 256> remainders{};

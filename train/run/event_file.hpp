@@ -10,12 +10,13 @@ namespace tapestry {
 
 // A file of events for TensorBoard: a TFRecord file of Event messages
 // (tensorflow/core/util/event.proto, framework/summary.proto). Each call appends whole records with
-// one write, so that a reader rarely sees an incomplete record. Throws std::runtime_error as File
-// does.
+// one write, so that a reader rarely sees an incomplete record. All functions throw FileError as
+// File does.
 class EventFile {
  public:
   // Creates events.out.tfevents.<time>.tapestry in a run's folder, with the first unused time from
-  // now on. TensorBoard then drops the records of earlier files from `first_step` on.
+  // now on. TensorBoard then drops the records of earlier files from `first_step` on. Throws
+  // FolderLost as RunLock::expect_in_place() does.
   EventFile(RunLock& lock, std::int64_t first_step);
 
   void add_scalar(std::int64_t step, const std::string& tag, double value);

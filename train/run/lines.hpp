@@ -106,12 +106,13 @@ class LinesFile final {
   LinesFile(RunLock& lock, std::string path) : lock_(lock), path_(std::move(path)) {}
 
   // Opens the file and truncates it after the last line that `is_kept` accepts, or to no lines if
-  // the run begins (step 0). Does not remove damaged lines before it.
+  // the run begins (step 0). Does not remove damaged lines before it. Throws FolderLost as
+  // RunLock::expect_in_place() does, and FileError.
   using IsKept = std::function<bool(const std::string& line)>;
   void open(std::int64_t step, const IsKept& is_kept);
 
   void write(const std::string& lines) { file_->write(lines); }
-  void sync();  // returns when the lines are on disk
+  void sync();  // returns when the lines are on disk; throws as open() does
 
  private:
   RunLock& lock_;
@@ -119,9 +120,9 @@ class LinesFile final {
   std::optional<File> file_;
 };
 
-// The lines of metrics.jsonl in the order in which a training writes them, each once. Throws
-// InputError for a line out of this order. The line of the test split comes last and is stored
-// separately.
+// The lines of metrics.jsonl in the order in which a training writes them, each once. All functions
+// throw InputError for a line that is damaged or out of this order. The line of the test split
+// comes last and is stored separately.
 class RecordedMetrics {
  public:
   RecordedMetrics(const Run& run, std::int64_t steps_of_run)
@@ -129,7 +130,7 @@ class RecordedMetrics {
 
   // Returns the next line, or null if there is none.
   const JsonValue* front();
-  JsonValue take();
+  JsonValue take();  // returns and consumes the line of front(), which must not be null
   // Returns the lines of `step`. Steps must be requested in ascending order.
   std::vector<JsonValue> of(std::int64_t step);
 
@@ -145,12 +146,14 @@ class RecordedMetrics {
   std::optional<JsonValue> front_, test_;
 };
 
-// The lines of checksums.jsonl. Throws InputError if steps decrease or a step has a tensor twice.
+// The lines of checksums.jsonl. All functions throw InputError if a line is damaged, if steps
+// decrease, or if a step has a tensor twice.
 class RecordedChecksums {
  public:
   explicit RecordedChecksums(const Run& run) : reader_(run.checksums()) {}
 
-  const RecordedChecksum* front();
+  const RecordedChecksum* front();  // returns the next line, or null if there is none
+  // Returns the checksums of `step` by tensor. Steps must be requested in ascending order.
   Checksums of(std::int64_t step);
 
  private:

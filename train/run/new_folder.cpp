@@ -39,13 +39,13 @@ NewFolder::NewFolder(const std::string& path) : path_(named(path)), aside_(path_
   std::error_code unseen;
   const fs::file_status found = fs::symlink_status(path_, unseen);
   expect_input(!fs::exists(found) || (fs::is_directory(found) && fs::is_empty(path_, unseen)),
-               "{}: already exists; give the name of a new folder, or remove it", path_);
+               "{}: already exists; give the name of a new folder, or remove this one", path_);
   expect_input(fs::is_directory(folder_of(path_), unseen),
                "{}: the folder {} does not exist; create it first", path_, folder_of(path_));
-  expect_input(
-      make_folder(aside_),
-      "{}: already exists: another process may be writing {}; remove it if no such process runs",
-      aside_, path_);
+  expect_input(make_folder(aside_),
+               "{}: already exists: another process may be writing {}; if there is no such "
+               "process, remove {}",
+               aside_, path_, aside_);
 }
 
 NewFolder::~NewFolder() {
@@ -71,10 +71,11 @@ ScratchFolder::ScratchFolder(const std::string& name) {
   std::error_code unusable;
   path_ = (fs::temp_directory_path(unusable) / fmt::format("tapestry-{}-XXXXXX", name)).string();
   const char* asked = std::getenv("TMPDIR");
-  expect_input(!unusable && ::mkdtemp(path_.data()),
-               "TMPDIR={}: no temporary folder can be made there; name a folder that can be "
-               "written to",
-               asked ? asked : "/tmp");
+  expect_input(
+      !unusable && ::mkdtemp(path_.data()),
+      "TMPDIR={}: cannot create a temporary folder there; name a folder that can be written "
+      "to",
+      asked ? asked : "/tmp");
 }
 
 ScratchFolder::~ScratchFolder() {

@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-// Throws InputError if the path exists, also as a broken link, or if its folder does not.
+// Throws InputError if the path exists, also as a broken link, or if its folder does not exist.
 void expect_new_file(const std::string& path);
 
 // A folder that is created with all its files or not at all: they are written into PATH.tmp, which
@@ -14,14 +14,15 @@ void expect_new_file(const std::string& path);
 class NewFolder final {
  public:
   // Throws InputError if PATH exists and is not an empty folder, if PATH.tmp exists, or if the
-  // folder that contains them does not.
+  // folder that is to contain PATH does not exist.
   explicit NewFolder(const std::string& path);
-  ~NewFolder();  // removes PATH.tmp unless it was finished
+  ~NewFolder();  // removes PATH.tmp unless finish() was called
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
+  // Writes a file into PATH.tmp. Throws FileError if that fails.
   void write(const std::string& name, const std::vector<std::string_view>& parts);
-  void finish();
+  void finish();  // renames PATH.tmp to PATH; throws std::runtime_error if that fails
 
  private:
   std::string path_, aside_;

@@ -158,9 +158,12 @@ void expect_run(const Run& run, const std::vector<std::string>& files) {
   const std::string& folder = run.folder();
   std::error_code unseen;
   if (!fs::exists(folder, unseen)) throw no_such_run(folder);
+  const Run outer(fs::absolute(folder).parent_path().string());
   expect_input(!fs::is_regular_file(folder, unseen),
-               "{}: is a file; expected the folder of a run, such as {}", printable(folder),
-               printable(fs::absolute(folder).parent_path().string()));
+               "{}: is a file; expected the folder of a run{}", printable(folder),
+               has_any({outer.config(), outer.metrics(), outer.best(), outer.checkpoint()})
+                   ? ", such as " + printable(outer.folder())
+                   : "");
   const std::string inner = fs::is_directory(folder, unseen) ? run_within(folder) : "";
   std::vector<std::string> names;
   for (const std::string& file : files) names.push_back(file_name_of(file));
@@ -214,8 +217,8 @@ TrainedModel load_trained(const std::string& run, const std::vector<std::string>
         overrides, [](const std::string& text) { return text.starts_with("model."); });
     const std::string message = error.what();
     if (reshaping == overrides.end() || !message.starts_with(head.path + ": tensor ")) throw;
-    throw InputError(fmt::format("{}; --set {} changes the model that was trained: leave it out",
-                                 message, *reshaping));
+    throw InputError(fmt::format("{}; leave out --set {}, which changes the trained model",
+                                 message.substr(0, message.rfind("; ")), *reshaping));
   }
 }
 

@@ -53,14 +53,15 @@ bool is_trained_into(const Run& run);
 // Returns the error for a folder that does not exist.
 InputError no_such_run(const std::string& folder);
 
-// Throws InputError if the folder does not exist, or if it has none of these files.
+// Throws InputError if the folder does not exist, is a file, or has none of these files.
 void expect_run(const Run& run, const std::vector<std::string>& files);
 
 // Return the config of a run's last session (config.toml), and of a checkpoint. Throw InputError
 // for an invalid file or override.
 Config config_of(const Run& run, const std::vector<std::string>& overrides = {});
 Config config_of(const Checkpoint& checkpoint, const std::vector<std::string>& overrides = {});
-std::string config_text(const Run& run);  // returns config.toml, at most 1 MiB
+// Returns the text of config.toml. Throws InputError if the file cannot be read, or exceeds 1 MiB.
+std::string config_text(const Run& run);
 
 // The error for a checkpoint in a run's folder that the run did not record.
 class ForeignModel final : public InputError {

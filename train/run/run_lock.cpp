@@ -49,9 +49,10 @@ RunLock::RunLock(const Run& run, Folder folder) : RunLock(run) {
     open();
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       made_.clear();  // the other process uses them now
-      throw InputError(fmt::format(
-          "{}: another process is training into this folder; give another --out, or wait",
-          run_.folder()));
+      throw InputError(
+          fmt::format("{}: another process is training into this folder; wait for its end, or use "
+                      "another folder",
+                      run_.folder()));
     }
   } while (!is_at(descriptor_, run_.folder()));  // the other process removed its folder
   // Syncs an existing folder as well: the process that made it may have been killed before.
@@ -74,7 +75,7 @@ void RunLock::make() {
     at /= part;
     std::error_code failed;
     if (fs::is_directory(at, failed)) continue;
-    expect_input(!fs::exists(at, failed), "{}: {} is a file, not a folder; give another --out",
+    expect_input(!fs::exists(at, failed), "{}: {} is a file, not a folder; use another folder",
                  run_.folder(), at.string());
     if (make_folder(at)) made_.push_back(at);
     sync_folder(folder_of(at), at);

@@ -25,8 +25,8 @@ class RunLock {
   enum class Folder { make, find };
 
   // Locks the folder. Folder::make creates it and missing parents; with Folder::find a missing
-  // folder throws InputError. Throws InputError if another process holds the lock, and
-  // std::runtime_error if the folder cannot be created.
+  // folder throws InputError. Throws InputError if another process holds the lock or a part of the
+  // path is a file, and std::runtime_error if the folder cannot be created or opened.
   RunLock(const Run& run, Folder folder);
   ~RunLock();  // removes the folders that it created, if they are empty
   RunLock(const RunLock&) = delete;
@@ -47,10 +47,11 @@ class RunLock {
   // Returns whether place() was called for this file.
   bool has_placed(const std::string& path) const;
 
-  // Writes a file as write_file_atomically does. Throws as expect_in_place does.
+  // Writes a file as write_file_atomically does. Throws as write_file_atomically and
+  // expect_in_place do.
   void replace(const std::string& path, const std::vector<std::string_view>& parts);
 
-  // Removes the temporary files of a killed process.
+  // Removes the temporary files of a killed process. Throws FileError if that fails.
   void remove_unfinished();
 
   // Removes the files for which place() was called, if a new run is rejected.

@@ -231,7 +231,8 @@ SafetensorsReader::SafetensorsReader(const std::string& path) try : path_(path) 
   require_file(path);
   record_read(path);
   stream_.open(path, std::ios::binary | std::ios::ate);
-  expect_input(stream_.good(), "{}: cannot be opened: {}", path, std::strerror(errno));
+  expect_input(stream_.good(), "{}: cannot be opened: {}; check the path and its permissions", path,
+               std::strerror(errno));
   const auto file_bytes = static_cast<std::uint64_t>(stream_.tellg());
   stream_.seekg(0);
   std::uint64_t header_bytes = 0;
@@ -274,7 +275,9 @@ Array SafetensorsReader::read(const Entry& entry) {
 
 void SafetensorsReader::read(const Entry& entry, Array& array) try {
   require(array.shape() == entry.shape && array.dtype() == dtype_of(entry),
-          "safetensors: tensor {} into another shape or dtype; expected its own", entry.name);
+          "safetensors: tensor {} is {} {}, but the array is {} {}; expected equal dtype and shape",
+          entry.name, to_string(dtype_of(entry)), to_string(entry.shape), to_string(array.dtype()),
+          to_string(array.shape()));
   const StoredType& type = *find_type(entry.dtype);
   const std::size_t stored_bytes = entry.end - entry.begin;
   // 16-bit elements are read into the second half of the array, and widened from its beginning.

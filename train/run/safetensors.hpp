@@ -26,6 +26,7 @@ enum class StoredFloats { as_they_are, bfloat16 };  // bfloat16: round floats to
 // A function that writes a file that consists of the given parts in order.
 using WriteParts = std::function<void(const std::vector<std::string_view>& parts)>;
 
+// Writes a file with `write`, and throws whatever this function throws.
 void write_safetensors(const WriteParts& write, const Safetensors& file,
                        StoredFloats stored = StoredFloats::as_they_are);
 
@@ -56,8 +57,9 @@ class SafetensorsReader final {
   // InputError for other dtypes.
   Array read(const SafetensorsEntry& entry);
   // Reads into an array of the tensor's shape and of dtype_of(entry). Throws InputError likewise,
-  // and if the file was cut short.
+  // and if the file was truncated after it was opened.
   void read(const SafetensorsEntry& entry, Array& into);
+  // Returns the dtype of read(entry). Throws InputError for other dtypes.
   DType dtype_of(const SafetensorsEntry& entry) const;
 
  private:

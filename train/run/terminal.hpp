@@ -31,8 +31,8 @@ void erase_line();  // erases the current line of a terminal
 // Returns whether the standard output is a pipe whose reader has closed it, as `head` does.
 bool is_reader_gone();
 
-// Returns the number of columns of the terminal on the standard output; 0 if it is not a terminal,
-// or cannot erase a line.
+// Returns the number of columns of the terminal on the standard output, 80 if that is unknown; 0 if
+// the output is not a terminal, or one that cannot erase a line.
 std::int64_t live_columns();
 bool shows_blocks();  // returns whether the locale's environment variables select UTF-8
 

@@ -12,8 +12,8 @@ std::string version();  // adds the commit of the build, if known: "0.1.0 (commi
 // run call them "engines".
 std::string backends();
 
-std::string
-library_checksum();  // returns the checksum of the library's file, which differs between builds
+// Returns the checksum of the library's file, which differs between builds.
+std::string library_checksum();
 
 std::string machine();  // returns backends() and the number of threads
 
