@@ -113,7 +113,8 @@ TEST_CASE("dummy optimizer: one that registers no weight_decay is refused one, a
   check_says(refused("sliding", "0.1"),
              {"--set: optim.weight_decay = 0.1: is not used with optim.name = \"sliding\""});
   CHECK(refused("adam", "0.1") ==
-        "--set: optim.weight_decay = 0.1: is not used with optim.name = \"adam\"; leave it out, "
+        "--set: optim.weight_decay = 0.1: is not used with optim.name = \"adam\"; leave out this "
+        "key, "
         "or set optim.name = \"adamw\" or \"sgd\"");
 }
 

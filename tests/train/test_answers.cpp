@@ -87,7 +87,7 @@ TEST_CASE_FIXTURE(AnswerDesk,
       {"attention toy --out folder/", {"--out folder/: is a folder; give the name of a"}},
       {"attention toy --out .", {"--out .: is a folder; give the name of a file"}},
       {"tokenizer train seed.toml --out toy/best.safetensors",
-       {"--out toy/best.safetensors: is a file of a run; give another name"}},
+       {"--out toy/best.safetensors: is the name of a file of a run; give another name"}},
       {"tokenizer trian", {"unknown command tokenizer trian; did you mean tokenizer train?"}},
       {"train sort model.layers=1000 model.width=65536",
        {"the configured model is too large", "float32 (", "GB requested in addition to",
@@ -109,7 +109,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: what did not fit into memory ended with
       "--set train.steps=1 --set data.held_back=10 ";
   check_fails(run_within(4'000'000, *this, recall + "--set train.batch_size=4000"),
               {"--set: train.batch_size = 4000: step 1: float32 (", "GB requested",
-               "; lower it, or raise train.micro_batches"});
+               "; lower train.batch_size, or raise train.micro_batches"});
   CHECK(!has("run"));  // bug: a folder without a checkpoint was left
   check_fails(run_within(4'000'000, *this, "train sort --set model.width=16384"),
               {"the configured model is too large: float32 ("});

@@ -229,7 +229,7 @@ TEST_CASE_FIXTURE(ChatFixture,
   const std::string jinja =
       R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + )"
       R"(message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{{ '<|im_start|>assistant\n' }})";
-  check_says(encode("--conversations").err, {"the folder has no chat template"});
+  check_says(encode("--conversations").err, {"the folder of this file has no chat template"});
   write("tokenizer_config.json", Json{{"chat_template", jinja}}.dump());
   CHECK(encode("--conversations").out == finished.out);
   write("chat_template.jinja", "[INST]{{ messages }}");

@@ -148,7 +148,7 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: keys that fit nothing are refused in
   // Adapters go on at the scale that they were learned with.
   must_train("text", "scaled", from(*this, "model.lora.rank=2 train.steps=2"));
   check_fails(train("text", "refused", Words("--from {} model.lora.alpha=64", path("scaled"))),
-              {"model.lora.alpha = 64", "were trained with 16"});
+              {"model.lora.alpha = 64", "expected 16, with which the adapters"});
 
   // A run with adapters, of which a model without is wanted.
   must_train("text", "adapted", from(*this, "model.lora.rank=2 train.steps=2"));
@@ -246,7 +246,7 @@ TEST_CASE("fine-tuning: eval, sample and export apply an adapter") {
   const std::string out = adapter.path("out");
   check_fails(
       tapestry_run({"export", adapter.base(), "--adapter", adapter.adapter(), "--out", out}),
-      {"--merge adds them to the weights", "--format peft"});
+      {"--merge adds the adapters to the weights", "--format peft"});
   CHECK(tapestry_run({"export", adapter.base(), "--merge", "--out", out}).status == 2);
   for (const char* format : {"peft", "safetensors"}) {
     const Words merge = format == std::string("peft") ? "--merge" : "";
@@ -286,7 +286,7 @@ TEST_CASE_FIXTURE(RunFixture,
                 {"already exists"});
     check_fails(
         tapestry_run("export {} --format {} --out {}", base, format, path("base/samples.jsonl")),
-        {"the name of a file of runs"});
+        {"the name of a file of a run"});
     check_fails(tapestry_run("export {} --format {} --out {}", base, format, path("no/folder")),
                 {"does not exist"});
   }

@@ -73,7 +73,7 @@ TEST_CASE_FIXTURE(Station,
 
   const std::pair<Words, std::vector<std::string>> wrong[] = {
       {"attention run --index 2", {"--index 2: the series are 0 to 1"}},
-      {"sample run --out run/checkpoint.safetensors", {"is a file of a run"}},
+      {"sample run --out run/checkpoint.safetensors", {"is the name of a file of a run"}},
       {"train run/config.toml --out run --resume train.steps=5",
        {"train.steps = 5", "has already completed 6"}},
       {"sample run --prompt 2031", {"--prompt 2031", "2020-02-29 14:00:00"}},

@@ -52,7 +52,7 @@ TEST_CASE_FIXTURE(OutputDesk,
   check_refused({"report", "run", "--out", "story.txt"}, "story.txt");
   fs::create_hard_link(path("run/metrics.jsonl"), path("page.html"));
   check_refused({"report", "run", "--out", "page.html"}, "run/metrics.jsonl");
-  const std::string best = this->best("run"), of_a_run = "is a file of a run";
+  const std::string best = this->best("run"), of_a_run = "is the name of a file of a run";
   check_refused({"sample", "run", "--out", "run/best.safetensors"}, "run/best.safetensors",
                 of_a_run);
   check_refused({"report", "run", "--out", "run/metrics.jsonl"}, "run/metrics.jsonl", of_a_run);

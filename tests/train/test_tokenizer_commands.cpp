@@ -65,7 +65,8 @@ TEST_CASE_FIXTURE(TextFolder, "tokenizer: what is refused") {
   for (const char* name : {"train.de", "train.en", "val.de", "val.en", "test.de", "test.en"})
     write(name, "ein Satz\n");
   const Refusal rows[] = {
-      {"train story.txt --pieces gpt3", {"--pieces gpt3: expected gpt2, smollm2, llama3, qwen2"}},
+      {"train story.txt --pieces gpt3",
+       {"--pieces gpt3: expected one of gpt2, smollm2, llama3, qwen2"}},
       {"train story.txt --special word", {"special token 'word'", "<word>"}},
       {"train story.txt --vocabulary 258", {"--vocabulary: 258 tokens", "least 260"}},
       {{"encode", "none.txt", "--tokenizer", path}, {"none.txt", "No such file"}},

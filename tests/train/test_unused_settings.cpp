@@ -51,7 +51,8 @@ TEST_CASE("bug: a key that another's choice makes idle was ignored in silence") 
       {"translation", {"data.vocabulary=500"}, "is not used with data.kind = \"dates\""},
       {"translation",
        {"data.kind=text", "data.tokenizer=t.json", "data.vocabulary=500"},
-       "data.vocabulary = 500: is not used with data.tokenizer = \"t.json\"; leave it out, or set "
+       "data.vocabulary = 500: is not used with data.tokenizer = \"t.json\"; leave out this key, "
+       "or set "
        "data.tokenizer = \"\""},
       {"translation", {"data.kind=text", "data.examples=5"}, "data.examples = 5: is not used with"},
       {"forecast", {linear, "model.width=8"}, "is not used with model.kind = \"linear\""},
@@ -74,12 +75,12 @@ TEST_CASE("bug: a key that another's choice makes idle was ignored in silence") 
        "model.heads = 2: is not used with model.memory = \"query-key\""},
       {"recall",
        {"model.gamma=0.5"},
-       "is not used with model.memory = \"query-key\"; leave it out,"}};
+       "is not used with model.memory = \"query-key\"; leave out this key,"}};
   for (const Row& row : rows) {
     CAPTURE(row.says);
     const std::string message =
         message_of([&] { parse_config(fmt::format("task = \"{}\"", row.task), "text", row.sets); });
-    check_says(message, {"--set: ", row.says, "; leave it out, or set "});
+    check_says(message, {"--set: ", row.says, "; leave out this key, or set "});
   }
 }
 
@@ -120,7 +121,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   check_says(
       message_of(
           [] { parse_config(toy_task + "[optim]\nname = \"sgd\"\nbeta2 = 0.9", "text", {}); }),
-      {"text:4:1: optim.beta2 = 0.9: is not used with optim.name = \"sgd\"; leave it out, or "
+      {"text:4:1: optim.beta2 = 0.9: is not used with optim.name = \"sgd\"; leave out this key, or "
        "set optim.name = \"adam\" or \"adamw\""});
 
   write("adam.toml", toy_task + "optim.beta2 = 0.9\n");
@@ -179,7 +180,7 @@ TEST_CASE("bug: options that another one makes idle were ignored in silence") {
       {"sample vae --kind around --temperature 2", "--temperature 2.0: is not us"},
       {"sample vae --prompt a", "--prompt"},
       {"sample toy --top-k 3",
-       "--top-k: not an option for the task of this run; expected --count, --prompt"}};
+       "--top-k: not an option for the task of this run; expected one of --count, --prompt"}};
   for (const Row& row : rows) {
     CAPTURE(row.says);
     check_refused(tapestry_run(row.words, here), {row.says});

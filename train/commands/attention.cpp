@@ -15,7 +15,7 @@
 namespace tapestry {
 namespace {
 
-// Returns "1" of "decoder.1.cross_attention".
+// Returns the first number in a path: "1" of "decoder.1.cross_attention"; "" if there is none.
 std::string number_of(const std::string& path) {
   const std::size_t begin = std::min(path.find_first_of("0123456789"), path.size());
   return path.substr(begin, path.find_first_not_of("0123456789", begin) - begin);
@@ -55,8 +55,8 @@ class ShowAttention final : public Command {
     HeatMaps figure{.scale = {"0", "¼", "each map's max"}};
     for (const AttentionMap& attention : all)
       if (is_wanted(attention)) figure.rows.push_back(row_of(attention));
-    expect_input(!figure.rows.empty(), "--layer {}: expected a number from 0 to {}, or one of {}",
-                 layer_, all.size() - 1,
+    expect_input(!figure.rows.empty(),
+                 "--layer {}: expected the number of a layer with attention, or one of {}", layer_,
                  fmt::join(all | std::views::transform(&AttentionMap::path), ", "));
     write_figure(out_.empty() ? in_run(run_, "attention") : out_, figure);
     return 0;

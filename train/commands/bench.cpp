@@ -24,7 +24,7 @@ constexpr const char* developers_program =
     "moved to the developers' program tapestry-bench, which is built with the tests "
     "(tests/bench/README.md)";
 
-// These read no file.
+// The configs to measure if none is given, which read no file.
 constexpr std::array default_configs = {"sort", "clothes-vae", "waves", "graphs"};
 
 // A callback that counts the tokens or examples of steps.
@@ -40,7 +40,7 @@ class UnitCount final : public Callback {
   double units_ = 0, steps_ = 0;
 };
 
-// Returns the number of FLOP of the trainer's next step, as its kernels count them.
+// Runs the trainer's next step and returns its number of FLOP, as its kernels count them.
 double flops_of_step(Trainer& trainer) {
   profile::start();
   trainer.step();
@@ -49,7 +49,7 @@ double flops_of_step(Trainer& trainer) {
   return flops;
 }
 
-// Returns the measured times of training steps of a config. Writes no files.
+// Measures training steps of a config, and returns their times, units and FLOP. Writes no files.
 StepSpeed speed_of(const Config& config) {
   const std::unique_ptr<Task> task = begin_task(config);
   const std::atomic<bool> never = false;
@@ -88,7 +88,7 @@ class Bench final : public Command {
     }
     const int threads = num_threads();
     for (std::size_t i = 0; i < configs.size(); ++i) {
-      set_num_threads(threads);  // a config may not set them
+      set_num_threads(threads);  // for configs that do not set train.threads
       use_machine_as(configs[i]);
       const StepSpeed speed = speed_of(configs[i]);
       if (i == 0 && !json_) say("{}\n", machine());

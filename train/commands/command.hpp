@@ -41,7 +41,7 @@ class Arguments {
   void option(const std::string& name, const std::string& type,
               std::function<void(const std::string&)> set, const std::string& help,
               bool repeated = false);
-  // Declares an option of earlier versions, which fails with the message "NAME: it WHAT". The help
+  // Declares an option of earlier versions, which fails with the message "NAME: WHAT". The help
   // does not list it.
   void moved(const std::string& name, const std::string& what);
 
@@ -73,8 +73,8 @@ struct CommandType {
   std::function<std::unique_ptr<Command>()> make;
 };
 
-// Returns the commands by name. A name of two words, such as "tokenizer train", is a command of a
-// group.
+// Returns the commands by name. A name of two words, such as "tokenizer train", is that of a
+// command in a group.
 std::map<std::string, CommandType>& command_registry();
 
 template <class C>

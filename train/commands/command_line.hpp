@@ -16,7 +16,8 @@ struct CommandLine {
   std::unique_ptr<Command> command{};
   std::string text{};
 };
-// Throws InputError for an unknown command or option, and for an invalid value.
+// Parses a command line. Throws InputError for an unknown command or option, and for an invalid
+// value.
 CommandLine parse_command_line(int argc, char** argv);
 
 // An option or argument of a command, for the manual page.
@@ -28,6 +29,7 @@ struct CommandDescription {
   std::string help{};
   std::vector<OptionDescription> options{};  // "--help" is among them
 };
+// Returns the description of a command. Throws std::out_of_range if there is none of this name.
 CommandDescription describe_command(const std::string& name);
 }  // namespace tapestry
 

@@ -1,5 +1,5 @@
-# Completes tapestry's commands, options, shipped configs and files; all but the last it asks the
-# installed program, whatever path was typed: a key pressed runs nothing that lies about in a folder.
+# Completes tapestry's commands, options, shipped configs and files. Takes all but the files from the
+# installed program, even if another path was typed, so that the Tab key runs no program in a folder.
 _tapestry() {
   local command=${COMP_WORDS[1]} current=${COMP_WORDS[COMP_CWORD]} words=""
   if ((COMP_CWORD == 1)); then

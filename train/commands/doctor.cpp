@@ -137,7 +137,7 @@ class Doctor final : public Command {
   static void expect_folder(const std::string& path) try {
     make_folder(path);
     expect_input(::access(path.c_str(), W_OK) == 0,
-                 "--out {}: the folder is not writable; give another one", path);
+                 "--out {}: the folder is not writable; give another folder", path);
   } catch (const FileError& error) {
     throw InputError(fmt::format("--out {}", error.what()));
   }

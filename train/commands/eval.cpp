@@ -1,4 +1,3 @@
-
 #include "autograd/clock.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
@@ -30,7 +29,7 @@ class Eval final : public Command {
     const double start_s = now_s();
     const Dataset* test = test_ ? trained.task->test_data() : nullptr;
     expect_input(test || !test_,
-                 "--test: the data of this run have no test split; leave it out to use the "
+                 "--test: the data of this run have no test split; leave out --test to use the "
                  "validation split");
     const Dataset& data = test ? *test : trained.task->validation_data();
     const Metrics metrics = evaluate(*trained.task, data, trained.config);

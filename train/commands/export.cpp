@@ -94,11 +94,12 @@ class Export final : public Command {
       trained.config = resolved_config(trained.config.toml(), run_,
                                        {fmt::format("{}=0", key::adapter_rank.name)});
     }
-    expect_input(
-        !has_adapters(model) || format.keeps_adapters,
-        "--format {}: {} has adapters; --merge adds them to the weights{}", format.name,
-        printable(run_),
-        trained.config[key::task] == "language-model" ? ", --format peft writes only them" : "");
+    expect_input(!has_adapters(model) || format.keeps_adapters,
+                 "--format {}: {} has adapters; --merge adds the adapters to the weights{}",
+                 format.name, printable(run_),
+                 trained.config[key::task] == "language-model"
+                     ? ", --format peft writes only the adapters"
+                     : "");
     format.write(trained, out_, dtype_);
     return 0;
   }
@@ -118,7 +119,7 @@ class Export final : public Command {
     expect_input(!out_.empty(), "--out is required: the {} to write", format->place);
     for (const std::filesystem::path file : Run("").files())
       expect_input(std::filesystem::path(out_).filename() != file.filename(),
-                   "--out {}: is the name of a file of runs; give another name", printable(out_));
+                   "--out {}: is the name of a file of a run; give another name", printable(out_));
     return *format;
   }
 

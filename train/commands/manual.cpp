@@ -28,7 +28,7 @@ A training writes a folder, which is called a run. The folder contains
 The same seed gives the same bits on any number of threads. A training that was killed resumes with the same bits.
 .PP
 .I CONFIG
-is the path or the name of a config.
+is the path of a config, or the name of a shipped one.
 .I RUN
 is the folder of a run, or a checkpoint file.
 .B \-\-set

@@ -145,7 +145,7 @@ void expect_not_of_a_run(const std::string& out) {
     const std::string name = path.filename().string();
     expect_input(!name.ends_with(".safetensors") && !name.starts_with("events.out.tfevents") &&
                      std::ranges::count(of_runs, name) == 0,
-                 "--out {}: is a file of a run; give another name", out);
+                 "--out {}: is the name of a file of a run; give another name", out);
   }
 }
 

@@ -11,7 +11,8 @@
 namespace tapestry {
 
 // Writes a file as write_file_atomically() does, but writes to a device, a pipe or a link without
-// replacing it. Throws InputError if `path` is a folder, or a file that this process has read.
+// replacing it. Throws InputError if `path` is a folder, or a file that this process has read, and
+// FileError if the file cannot be written.
 void write_bytes(const std::string& path, const std::string& bytes);
 
 // Writes the file `out` if its name ends in .png or .svg, otherwise both `out`.png and `out`.svg. A
@@ -36,12 +37,12 @@ void show_as_it_comes(const std::function<void(const TextSink& write)>& stream);
 
 // Writes `converted` of each line of a file, plain or gzip, and its number from 1, as a line: to
 // the file `out`, or to the standard output if `out` is empty. Throws InputError as read_text()
-// does, and as write_bytes() does.
+// does, as write_bytes() does, and whatever `converted` throws.
 void write_each_line(
     const std::string& file, const std::string& out,
     const std::function<std::string(std::string_view line, int number)>& converted);
 
-// Throws InputError if --out names a checkpoint, a config or metrics of a run.
+// Throws InputError if --out has the name of a file that a run writes, or is a link to such a file.
 void expect_not_of_a_run(const std::string& out);
 
 // Throws InputError if --out names one of the files to be read, or a link to one.

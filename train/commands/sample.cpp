@@ -29,10 +29,11 @@ class ShowSamples final : public Command {
     use_machine_as(trained.config);
     expect_not_of_a_run(out_);
     Sample sample = spec_of(trained.config).samples.show(*trained.task, typed_);
-    expect_input(!json_ || out_.empty(), "--json: not used with --out; redirect the output");
+    expect_input(!json_ || out_.empty(),
+                 "--json: not used with --out; leave out --out, and redirect the output");
     if (!sample.file.empty()) {
       expect_input(out_.empty() && !json_,
-                   "--out, --json: not used with an option that names a file");
+                   "--out, --json: not used with an option that names a file; leave them out");
       expect_not_of_a_run(sample.file);
       write_bytes(sample.file, sample.text);
       say("{}\n", printable(sample.file));

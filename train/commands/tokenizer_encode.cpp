@@ -48,7 +48,7 @@ class EncodeText final : public Command {
     const BytePairTokenizer tokenizer = BytePairTokenizer::load(tokenizer_);
     if (conversations_) return encode_all_conversations(tokenizer);
     expect_input(chat_template_.empty(),
-                 "--chat-template: is used only with --conversations; add it");
+                 "--chat-template: is used only with --conversations; add --conversations");
     write_each_line(file_, out_, [&](std::string_view line, int number) {
       const std::string text = json_ ? string_of(line, number) : std::string(line);
       return fmt::format("[{}]", fmt::join(tokenizer.encode(text, options_), ","));
@@ -82,7 +82,8 @@ class EncodeText final : public Command {
   ChatTemplate template_of_conversations() const {
     if (!chat_template_.empty()) return read_chat_template(chat_template_);
     const std::optional<ChatTemplate> own = chat_template_beside(tokenizer_);
-    expect_input(own.has_value(), "{}: the folder has no chat template; give --chat-template",
+    expect_input(own.has_value(),
+                 "{}: the folder of this file has no chat template; give --chat-template",
                  tokenizer_);
     return *own;
   }

@@ -22,7 +22,8 @@ PiecePattern pattern_of(const std::string& name) {
   const auto found = std::ranges::find(patterns, name, [](const auto& each) { return each.first; });
   std::vector<std::string> names;
   for (const auto& [known, pattern] : patterns) names.push_back(known);
-  expect_input(found != patterns.end(), "--pieces {}: expected {}", name, fmt::join(names, ", "));
+  expect_input(found != patterns.end(), "--pieces {}: expected one of {}", name,
+               fmt::join(names, ", "));
   return found->second;
 }
 

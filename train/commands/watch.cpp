@@ -15,7 +15,8 @@ namespace tapestry {
 namespace {
 
 constexpr std::chrono::milliseconds between_looks(500);
-constexpr int looks_without_growth = 4;  // then it checks whether a process trains
+// Number of looks at unchanged metrics after which it is checked whether a process still trains.
+constexpr int looks_without_growth = 4;
 
 class Watch final : public Command {
  public:
@@ -74,7 +75,7 @@ class Watch final : public Command {
     if (looks_since_growth_ == 0 && live_columns() > 0) progress_->draw();
   }
 
-  // Prints how the run ended, and returns the exit status that corresponds to it.
+  // Prints how the run ended, and returns the exit status for this outcome.
   int say_outcome(const Run& run) const {
     const std::vector<Session> sessions = read_sessions(run);
     const std::string ended =

@@ -273,7 +273,7 @@ void Config::drop_unused_settings() {
     if (found.value == key.fallback) continue;
     for (const Condition* condition : conditions)
       if (entry(condition->key).layer <= found.layer)
-        fail(key, fmt::format("is not used with {} = {}; leave it out, or {}", condition->key,
+        fail(key, fmt::format("is not used with {} = {}; leave out this key, or {}", condition->key,
                               to_toml(value(condition->key)), condition->wish()));
     dropped_.push_back(fmt::format("{}: {} = {}: ignored; it {}", found.origin, key.name,
                                    to_toml(found.value), found.unused));

@@ -96,7 +96,7 @@ struct Choice : KeyInfo {
   }
 };
 
-// Throws std::logic_error after a switch over a Choice that has a case for each value.
+// Throws std::logic_error. Stands after a switch over a Choice that has a case for each value.
 [[noreturn]] void throw_unhandled(const KeyInfo& key);
 
 // Returns what is wrong with a value of the key's type, "expected …", or "".
@@ -129,11 +129,12 @@ class Config {
   const Value& value(const std::string& key) const { return entry(key).value; }
   // Returns whether the task declares the key and the other settings do not make it unused.
   bool has(const std::string& key) const;
+  // Sets a value without checking it; its origin stays.
   template <class T>
   void set(const Key<T>& key, T value) {
     entries_.at(key.name).value = std::move(value);
   }
-  // Sets a key to a value that was found in the data, if the config does not set the key.
+  // Sets a key to a value that was found in the data, if the key has its default.
   template <class T>
   void detect(const Key<T>& key, T value) {
     detect(key.name, Value(std::move(value)));
@@ -168,7 +169,8 @@ class Config {
   std::map<std::string, std::string> settings() const;
   // Returns the settings() that affect the result of a training.
   std::map<std::string, std::string> settings_that_count() const;
-  // Returns the dropped settings: "sort:20:1: optim.beta2 = 0.99: is not used with optim.name = …".
+  // Returns messages about the dropped settings: "sort:20:1: optim.beta2 = 0.99: ignored; it is not
+  // used with optim.name = …".
   const std::vector<std::string>& dropped() const { return dropped_; }
   // Returns the keys that must not differ when a run is resumed, but do: "model.width (128, now
   // 64)".

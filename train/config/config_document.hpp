@@ -57,14 +57,14 @@ const std::map<std::string, std::string>& shipped_configs();
 // Returns whether a shipped config has this name, now or in an earlier version.
 bool is_shipped(const std::string& name);
 
-// Reads CONFIG of the command line: a file, or else a shipped config. If there is neither, throws
-// InputError that names the most similar one.
+// Reads CONFIG of the command line: a file, or else a shipped config. Throws InputError for a
+// folder, and if there is neither; the message then names the most similar shipped config.
 ConfigDocument read_config(const std::string& path_or_name);
 
 // Returns the config, its base, its base's base and so on. A base is a path, relative to the folder
 // of the file that names it, or else the name of a shipped config. Its values hold where the config
 // sets none, except `name` and [expected], because a published result is of one exact config.
-// Throws InputError if a base does not exist, or if bases form a cycle.
+// Throws InputError if a base does not exist, if bases form a cycle, or if there are more than 16.
 std::vector<ConfigDocument> with_bases(ConfigDocument document);
 
 }  // namespace tapestry

@@ -81,7 +81,7 @@ const std::string& required_path(const Config& config, const std::string& missin
 
 void expect_no_path(const Config& config) {
   config.expect(config[data_path].empty(), data_path,
-                "the data of this config are synthetic; leave the key out");
+                "the data of this config are synthetic; leave out this key");
 }
 
 std::string of_optimizer(const std::string& setting) { return "optim." + setting; }

@@ -44,7 +44,10 @@ inline const Key<double> final_learning_rate{
     "learning rate at the last step of a linear or cosine schedule",
     {.low = 0, .high = 1e3, .used_if = {schedule.is(Decay::linear, Decay::cosine)}}};
 inline const Key<std::int64_t> warmup_steps{
-    "optim.warmup_steps", 0, "steps in which the learning rate rises linearly from 0", {.low = 0}};
+    "optim.warmup_steps",
+    0,
+    "steps in which the learning rate rises linearly to its peak",
+    {.low = 0}};
 inline const Key<double> clip_norm{"optim.clip_norm",
                                    0,
                                    "largest global norm of the gradient; 0: no clipping",
@@ -186,7 +189,7 @@ inline const Key<double> bad_step_factor{
 inline const Key<std::string> expected_metric{
     "expected.metric",
     "",
-    "metric of the best evaluation, or test_ metric, that is compared with expected.value",
+    "metric of the last evaluation, or test_ metric, that is compared with expected.value",
     {.does_not_affect_result = true}};
 inline const Key<double> expected_value{
     "expected.value", 0, "expected value of the metric", {.does_not_affect_result = true}};
@@ -224,7 +227,7 @@ class Optimizer;
 
 std::uint64_t seed_of(const Config& config);  // returns the value of key::seed
 
-// Return the optimizer with its settings, and the schedule of its learning rate.
+// Return the config's optimizer with its settings, and the schedule of its learning rate.
 std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
 Schedule make_schedule(const Config& config);
 
@@ -235,12 +238,12 @@ struct OptionKey {
   std::string advice{};
 };
 
-// Throws the current exception again, with the key, its value and origin before the fact, and the
-// advice after it.
+// Throws InputError with the key, its value and origin before the error's message, and the advice
+// after it. If `keys` lacks the error's option, throws the current exception again.
 [[noreturn]] void rethrow_with_key(const Config& config, const std::vector<OptionKey>& keys,
                                    const OptionError& error);
 
-// Returns what `read` returns. An OptionError of data/ is thrown again with the key of the option.
+// Returns what `read` returns. An OptionError of data/ is thrown as rethrow_with_key() does.
 template <class Read>
 auto with_keys(const Config& config, const std::vector<OptionKey>& keys, Read read) {
   try {

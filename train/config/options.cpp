@@ -41,8 +41,10 @@ void Options::set(const std::string& name, const std::string& text) {
   std::vector<std::string> names;
   for (const auto& [known, entry] : entries_) names.push_back("--" + known);
   const auto found = entries_.find(name);
-  expect_input(found != entries_.end(), "--{}: not an option for the task of this run; expected {}",
-               name, names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+  expect_input(found != entries_.end(), "--{}: not an option for the task of this run; {}", name,
+               names.empty() ? "leave out this option"
+                             : fmt::format("expected {}{}", names.size() > 1 ? "one of " : "",
+                                           fmt::join(names, ", ")));
   auto& [key, value, texts] = found->second;
   value = parse(name, text, key.fallback);
   texts.push_back(text);

@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-// Returns a number as TOML, which is read back as the same double and as a float.
+// Returns a number as TOML that is read back as the same double, and not as an integer.
 std::string number(double value) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
   std::string text = fmt::format("{}", value);
@@ -28,8 +28,8 @@ std::string position(const std::string& source, const toml::source_region& regio
 // library, which is recursive.
 void require_few_dots(std::string_view text, const std::string& source) {
   constexpr std::ptrdiff_t most = 1000;
-  expect_input(std::ranges::count(text, '.') <= most,
-               "{}: a key has more than {} dots; expected fewer", source, most);
+  expect_input(std::ranges::count(text, '.') <= most, "{}: more than {} dots; expected fewer",
+               source, most);
 }
 
 // Returns the list if all of its items are a T.

@@ -15,8 +15,8 @@ namespace {
 void expect_same_scale(const Config& before, const Config& config) {
   const bool continues = before[key::adapter_rank] > 0 && config[key::adapter_rank] > 0;
   config.expect(!continues || before[key::adapter_alpha] == config[key::adapter_alpha],
-                key::adapter_alpha, "the adapters of {} were trained with {}; leave it out",
-                config[key::from], before[key::adapter_alpha]);
+                key::adapter_alpha, "expected {}, with which the adapters of {} were trained",
+                before[key::adapter_alpha], config[key::from]);
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ void check_training_keys(const Config& config, int ranks) {
   config.expect(config[key::adapter_rank] == 0 || !config[key::from].empty(), key::adapter_rank,
                 "adapters need pretrained weights; add --from RUN");
   config.expect(config[key::early_stopping] == 0 || config[key::eval_every] > 0,
-                key::early_stopping, "needs evaluations: set train.eval_every");
+                key::early_stopping, "needs evaluations; set train.eval_every");
   const double factor = config[key::bad_step_factor];
   config.expect(factor == 0 || factor > 1, key::bad_step_factor,
                 "skips normal steps; expected more than 1, or 0 to disable the check");

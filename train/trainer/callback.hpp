@@ -34,15 +34,18 @@ class Callback {
   // after each of these.
   virtual void exchange_weights() {}
 
-  // Called before the evaluation of this step. The model may be inspected.
+  // Called before the evaluation of this step, but not before one that was interrupted and is done
+  // by the resumed training. The model may be inspected.
   virtual void before_evaluation(std::int64_t /*step*/) {}
   // Receives the metrics of a step or an evaluation.
   virtual void on_metrics(const MetricsLine&) {}
-  // Called before a checkpoint is written: records must be on disk before it.
+  // Called before a checkpoint is written, and after the metrics of the test split: records must be
+  // on disk when it returns.
   virtual void on_checkpoint() {}
   // Receives a message for the user.
   virtual void on_message(const std::string&) {}
-  // Called after the last step; an evaluation of the test split may follow.
+  // Called when the training ends, is stopped or ends early, but not after an exception. A
+  // checkpoint and an evaluation of the test split may follow.
   virtual void on_end() {}
 
   // Returns whether the training ends before its last step.

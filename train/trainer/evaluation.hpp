@@ -10,7 +10,7 @@ namespace tapestry {
 
 // Returns the averages over a whole data set and the metrics that the task derives from them. Each
 // example has its own random stream, which is the same at every call. Empty if `stop` became true
-// before the last batch.
+// before the end. Throws InputError if a batch does not fit into memory.
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop = nullptr);
 // Returns the same metrics on all ranks, which share the batches. Must be called by all ranks.

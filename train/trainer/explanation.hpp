@@ -13,11 +13,12 @@ namespace tapestry {
 // ranks, on which it returns the same text.
 std::string explain_step(const StepInputs& inputs, Ranks& ranks);
 
-// Returns the training examples of a micro-batch as text: "micro-batch 2 of 4 has the training
-// examples 3, 17, 20 and 45 more"
+// Returns the first training examples of a micro-batch as text: "micro-batch 2 of 4: training
+// examples 3, 17, …", without the number of the micro-batch if it is the only one.
 std::string examples_of_micro_batch(const StepInputs& inputs, std::size_t i);
 
-// Returns such a line for the evaluation of `data`, or "" if it is finite. Called by one process.
+// Returns a line on the first op that is not finite in the evaluation of `data`; "" if all ops are
+// finite. Called by one process.
 std::string explain_evaluation(Task& task, const Dataset& data, const Config& config);
 
 // Throws std::runtime_error that names the metric and the op if a metric of an evaluation of

@@ -58,9 +58,8 @@ class StepSums final {
 
   const GradientSum& gradients() const { return gradients_; }
   GradientSum& gradients() { return gradients_; }
-  bool keeps_own_shard() const {
-    return keeps_own_shard_;
-  }  // whether this rank has only its shard of gradients and optimizer state
+  // Returns whether this rank has only its shard of gradients and optimizer state.
+  bool keeps_own_shard() const { return keeps_own_shard_; }
 
  private:
   // The measurements of one micro-batch.

@@ -98,7 +98,7 @@ Metrics Trainer::train() {
   Metrics last;
   if (state_.evaluation_due) {
     last = evaluate_and_record();
-    saved_step_ = -1;  // a checkpoint does not store it
+    saved_step_ = -1;  // the checkpoint that was resumed does not have this evaluation
   }
   while (state_.step < steps && !is_stopped() && !is_ended()) {
     const MetricSums averages = step();
@@ -135,8 +135,9 @@ MetricSums Trainer::take_step() {
 }
 
 MetricSums Trainer::step() try { return take_step(); } catch (const OutOfMemory& error) {
-  config_.fail(key::batch_size, fmt::format("step {}: {}; lower it, or raise train.micro_batches",
-                                            state_.step + 1, error.what()));
+  config_.fail(key::batch_size,
+               fmt::format("step {}: {}; lower {}, or raise {}", state_.step + 1, error.what(),
+                           key::batch_size.name, key::micro_batches.name));
 } catch (const InputError&) {
   throw;
 } catch (const std::runtime_error& error) {
@@ -168,8 +169,8 @@ void Trainer::update(const ComputedStep& computed) {
   if (sums_.keeps_own_shard()) pass_parameters_on(sums_.gradients(), optimizer_->parameters());
 }
 
-// Returns whether the training was told to stop. A rank that is told tells the others with its next
-// step.
+// Returns whether the training was told to stop. A rank that is told so passes this on to the
+// others with its next step.
 bool Trainer::is_stopped() const { return ranks_.alone() ? stop_.load() : is_told_to_stop_; }
 
 bool Trainer::is_ended() const {
@@ -252,7 +253,8 @@ MetricsLine Trainer::evaluation_line() {
 }
 
 // Evaluates the validation split, whose time is excluded from the throughput, and saves the best
-// model. Returns the metrics; empty if stopped.
+// model. Returns the metrics; empty if stopped. Throws std::runtime_error if the loss is not
+// finite.
 Metrics Trainer::evaluate_and_record() try {
   const double before = now_s();
   const MetricsLine line = evaluation_line();
@@ -289,16 +291,16 @@ void Trainer::save_checkpoint_of_step() {
   saved_step_ = state_.step;
 }
 
-// Writes a checkpoint, unless a parameter is not finite: a step can overflow parameters after a
-// finite loss, and the checkpoint before is good.
+// Writes a checkpoint. Throws std::runtime_error without writing if a parameter is not finite: a
+// step can overflow parameters after a finite loss, and the checkpoint before is good.
 void Trainer::save(const std::string& path) {
   for (const Parameter* parameter : task_.model().parameters())
     if (!std::isfinite(sum_of_squares(parameter->value()))) {
       ranks_.found_by_all();
       throw failure(state_.step,
                     std::runtime_error(fmt::format(
-                        "parameter {} is not finite: the optimizer moved it too far; lower {}, or "
-                        "give {} a limit",
+                        "parameter {} is not finite: a step changed this parameter too much; lower "
+                        "{}, or set {} = 1.0",
                         parameter->name, key::learning_rate.name, key::clip_norm.name)));
     }
   const OptimizerState optimizer = optimizer_state();

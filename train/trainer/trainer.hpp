@@ -16,9 +16,9 @@ namespace tapestry {
 class Trainer {
  public:
   // Resumes from `checkpoint` if it is not null. Throws InputError, before anything is written, if
-  // it does not fit task and data. `lock` is that of the run's folder at rank 0; null: no
-  // checkpoint is written. `stop` ends the training after a step or within an evaluation. Must be
-  // called by all ranks, as train() must. All arguments must outlive the trainer.
+  // the checkpoint does not fit task and data. `lock` is that of the run's folder at rank 0; null:
+  // no checkpoint is written. `stop` ends the training after a step or within an evaluation. Must
+  // be called by all ranks, as train() must. All arguments must outlive the trainer.
   Trainer(Task& task, const Config& config, Run run, const Checkpoint* checkpoint,
           const std::atomic<bool>& stop, Ranks& ranks, RunLock* lock = nullptr);
   Trainer(const Trainer&) = delete;
@@ -32,7 +32,8 @@ class Trainer {
 
   // Trains to the last step, until a callback ends the training, or until stopped, and writes a
   // checkpoint. Returns the last evaluation, empty if stopped. Throws std::runtime_error if a loss
-  // is not finite; the last checkpoint is then kept.
+  // or a parameter is not finite, and InputError if memory runs out; the last checkpoint is then
+  // kept.
   Metrics train();
 
   // Records the evaluation of the best model on the test split, after train().
@@ -48,10 +49,10 @@ class Trainer {
   MetricsLine evaluation_line();  // evaluates the validation split; no values if stopped
   // Returns the arrays of a checkpoint without parameters at rank 0; must be called by all ranks.
   OptimizerState optimizer_state();
-  Checksums checksums();  // returns the checksums of a checkpoint's tensors at this point
-  double learning_rate() const {
-    return schedule_.at(state_.step);
-  }                                      // learning rate of the next step
+  // Returns the checksums of the tensors that a checkpoint has now; must be called by all ranks.
+  Checksums checksums();
+  // Returns the learning rate of the next step.
+  double learning_rate() const { return schedule_.at(state_.step); }
   std::int64_t optimizer_bytes() const;  // size of the optimizer state that this rank keeps
   const TrainingState& state() const { return state_; }
   const GradientSum& gradients() const { return sums_.gradients(); }

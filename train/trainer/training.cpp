@@ -62,7 +62,7 @@ std::optional<Checkpoint> open_run_on_all_ranks(const Run& run, const Config& co
   return checkpoint;
 }
 
-// Returns everything on which the bits of a training depend, with names for messages.
+// Returns everything on which the bits of a training depend, each with its name in messages.
 std::vector<std::pair<std::string, std::string>> what_decides(const Config& config,
                                                               const TrainingState& state) {
   return {{"version", version()},
@@ -110,7 +110,7 @@ std::string trained_share(Module& model) {
 }
 
 // Prints the first lines of a training: model, data, machine, and unusual settings.
-// `backends_before` computed the checkpoint that it resumes.
+// `backends_before` computed the checkpoint that is resumed; none: the training begins at step 0.
 void announce(const Config& config, const Run& run, Task& task, const TrainingState& state,
               const std::optional<std::string>& backends_before, const TrainingOptions& options) {
   if (options.resume && !backends_before)

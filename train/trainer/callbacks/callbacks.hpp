@@ -12,7 +12,8 @@
 
 // The callbacks of a training, in the order in which they are called, each with its own source.
 // Their arguments must outlive them. The first three change what a training computes, and every
-// Trainer has them; the others only observe, and train_into adds them at rank 0.
+// Trainer has them. train_into adds the others, all but the time limit at rank 0 only; they do not
+// change what a step computes.
 namespace tapestry {
 
 using Log = std::function<void(const std::string& message)>;
@@ -43,11 +44,12 @@ void remember_norm(double norm, const Config& config, TrainingState::SkippedStep
 std::unique_ptr<Callback> stop_early(const Config& config, TrainingState& state, Log log);
 
 // Returns the callback that sets `stop` after the process has run for `minutes` (train.time_limit;
-// 0: never). On every rank.
+// 0: never).
 std::unique_ptr<Callback> limit_time(double minutes, std::atomic<bool>& stop);
 
-// Returns the callback that measures the steps 6 to 25 of this process (--profile), writes
-// profile.txt and trace.json, and logs the table.
+// Returns the callback that measures the steps 6 to 25 of this process, or those of them that are
+// trained (--profile), writes profile.txt and trace.json, and logs the table. Without any, it logs
+// why it writes nothing.
 std::unique_ptr<Callback> profile_steps(RunLock& lock, const Ranks& ranks, const GradientSum& sum,
                                         Log log);
 
@@ -66,7 +68,7 @@ std::unique_ptr<Callback> record_samples(RunLock& lock, Task& task, const Config
 // not depend on them.
 class InspectionBudget {
  public:
-  bool allows_one() const;
+  bool allows_one() const;  // returns whether an inspection may begin now
   // Calls `inspect` and adds its time.
   template <class Inspect>
   void spend_on(const Inspect& inspect) {

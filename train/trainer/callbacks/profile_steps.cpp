@@ -120,7 +120,7 @@ class Profile final : public Callback {
                      printable(lock_.run().trace())));
     if (!ranks_.alone())
       log_(fmt::format(
-          "{}: {:.2f} MB sent a step; {:.2f} ms of messages, {:.2f} ms waited for them\n",
+          "{}: per step {:.2f} MB sent, {:.2f} ms of messages, {:.2f} ms of waiting for messages\n",
           ranks_.name(ranks_.rank()), ranks_.bytes_sent() / 1e6 / steps_,
           sum_.seconds_under_way() * 1e3 / steps_, sum_.seconds_waited() * 1e3 / steps_));
   }

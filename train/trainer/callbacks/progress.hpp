@@ -19,12 +19,12 @@ struct Status {
   std::int64_t memory_bytes = 0;  // resident memory; 0: unknown
 };
 
-// Returns one line of at most `columns` columns. Parts that do not fit are omitted, loss and step
-// last: "step 120/400  loss 2.5495  █▆▄▃▂▁  21355 tokens/s  0:12 left  312 MB"
+// Returns one line of at most `columns` columns. Parts that do not fit are omitted, except step and
+// loss, which are truncated: "step 120/400  loss 2.5495  █▆▄▃▂▁  21355 tokens/s  0:12 left  312 MB"
 std::string status_line(const Status& status, std::int64_t columns);
 
-// Returns the values as a curve of at most `columns` columns, of which each is the mean of equally
-// many values: "█▅▂▁".
+// Returns the values as a curve of at most `columns` columns, of which each is the mean of about
+// equally many values: "█▅▂▁". Empty if there are no values, or if a mean is not finite.
 std::string sparkline(std::span<const double> values, std::int64_t columns);
 
 struct ProgressOptions {
