@@ -14,6 +14,7 @@
 #include "tests/support/idx.hpp"
 #include "tests/support/process.hpp"
 #include "train/model.hpp"
+#include "train/task.hpp"
 
 // Folders of PNG and JPEG files.
 namespace tapestry {
@@ -340,6 +341,17 @@ TEST_CASE_FIXTURE(PictureFixture, "bug: latent of pictures without classes crash
       JsonValue::parse(must(tapestry_run({"sample", run, "--image", picture, "--json"})).out);
   CHECK(codes["images"][0]["code"].size() == 2);
   CHECK(codes["images"][0]["mse"] > 0);
+  check_fails(tapestry_run({"sample", run, "--image", picture, "--kind", "interpolation"}),
+              {"--image: found one picture", "give --image twice"});
+}
+
+TEST_CASE_FIXTURE(PictureFixture, "bug: init did not mention broken pictures of an autoencoder") {
+  write("all/hund/broken.png", "no picture");
+  const std::vector<Recognized> found = task_registry().at("vae").recognize(path("all"));
+  const std::vector<std::string>& problems = found.front().problems;
+  REQUIRE(problems.size() == 2);
+  check_says(problems[0], {"broken.png: expected a PNG or JPEG file"});
+  CHECK(problems[1] == "1 broken picture left out");
 }
 
 TEST_CASE_FIXTURE(PictureFixture, "pictures: transformer, convolutions and autoencoder in color") {

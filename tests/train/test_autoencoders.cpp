@@ -127,7 +127,7 @@ TEST_CASE_FIXTURE(Wardrobe, "clothes: what is wrong is one line, and nothing of 
        {"--index 10: the validation images are 0 to 9"}},
       {"sample clothes-vae --kind interpolation --index 9", {"--index 9", "two images"}},
       {"sample clothes-vae --spread nan", {"--spread nan: expected a number"}},
-      {"train clothes-vae data.class_names=a,,b", {"data.class_names", "a comma between"}},
+      {"train clothes-vae data.class_names=a,,b", {"data.class_names", "none empty"}},
       {"train clothes-vae data.class_names=a,a", {"data.class_names", "different names"}},
       {"train clothes-vae data.class_names=a,b", {"data.class_names", "10 names, found 2"}},
       {"train clothes-vae data.path=. data.class_names=a,b",

@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(ChatFixture, "chat: a full context forgets the oldest exchange
              {"tapestry: the context is full: the oldest exchange is removed\n"});
   check_fails(chat("run", "1\n" + std::string(200, 'z') + "\n", greedy),
               {"standard input: line 2: the message has ",
-               " tokens with its chat template; expected at most 96"});
+               " tokens with the chat template; expected at most 96"});
   must(chat("run", "1\n", "--temperature 100 --seed 3"));
 }
 
@@ -189,7 +189,7 @@ TEST_CASE_FIXTURE(ChatFixture,
       {"data.template", "the tokenizer has no chat template; set data.template to \"chatml\""});
   check_says(refused({"data.template={user"}), {"data.template", "a single '{'"});
   check_says(refused("data.tokenizer="),
-             {"data.tokenizer", "set the key to \"train\", or to a tokenizer.json"});
+             {"data.tokenizer", "set this key to \"train\", or to a tokenizer.json"});
   check_says(refused("model.attention=random-features"),
              {"data.packing", "random features cannot separate the conversations of a row"});
   check_says(refused("model.kind=recurrent"),
@@ -347,7 +347,7 @@ TEST_CASE_FIXTURE(ChatFixture, "chat: what cannot be talked with is refused in a
   must_train("text", "text", "train.steps=1");
   check_says(chat("text", "1\n").err, {"this run's model has no chat template; give --template"});
   check_says(chat("text", "1\n", "--template chatml").err,
-             {"this run's model is character-level, which has no chat template"});
+             {"this run's model is character-level and has no chat template"});
   must_train("talk", "run", "train.steps=1");
   check_says(chat("run", "\xff\n").err, {"standard input: line 1: ", "UTF-8"});
   check_says(chat("run", "1\n", "--template llama3").err,

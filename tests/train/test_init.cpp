@@ -5,6 +5,7 @@
 #include "tests/support/idx.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
+#include "train/task.hpp"
 
 // What tests/cli/init.txt cannot show: data that no shell writes, and the memory of a machine.
 namespace tapestry {
@@ -66,6 +67,14 @@ TEST_CASE_FIXTURE(CommandFolder,
     CHECK(refused.err.size() <= 240);
     check_says(refused.err, parts);
   }
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "bug: init counted the bytes of earlier files in a position") {
+  write("texts/a.txt", "abcdef\n");
+  write("texts/b.txt", "ab\x01\n");
+  const std::vector<Recognized> found =
+      task_registry().at("language-model").recognize(path("texts"));
+  check_says(found.front().refusal, {"b.txt: byte 2: control character 0x01"});
 }
 
 TEST_CASE_FIXTURE(CommandFolder,

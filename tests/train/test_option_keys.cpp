@@ -66,11 +66,11 @@ TEST_CASE_FIXTURE(
        {"data.kind=citations", "data.path=" + path()},
        {"data.training_nodes = 140 (default): ",
         "small.content: 8 nodes; expected at least the sum of 140",
-        "; lower it, data.validation_nodes or data.test_nodes"}},
+        "; lower this value, data.validation_nodes or data.test_nodes"}},
       {"graph",
        {"data.kind=csv", "data.path=" + path("tables"), "data.label_column=job"},
        {"--set: data.label_column = \"job\": ", "nodes.csv: line 1: no column is named job",
-        "; or give its name here"}},
+        "; to read another column, set this key to its name"}},
       {"graph",
        {"data.kind=csv", "data.path=" + path("tables"), "data.id_column=key"},
        {"--set: data.id_column = \"key\": ", "no column is named key; expected one of id, note",
@@ -87,11 +87,11 @@ TEST_CASE_FIXTURE(
       {"graph",
        {"data.kind=csv", "data.path=" + path("tables"), "data.categorical_columns=label"},
        {"--set: data.categorical_columns = [\"label\"]: ", "line 2: column note: expected a number",
-        "; or list the columns with texts here"}},
+        "; list all columns with texts here"}},
       {"graph",
        {"data.kind=csv", "data.path=" + path("tables"), "data.ignore_columns=notes"},
        {"--set: data.ignore_columns = [\"notes\"]: ", "no column is named notes",
-        "; or list the column here"}},
+        "; list the columns to leave out here"}},
       {"graph",
        {"data.kind=csv", "data.path=" + path("tables")},
        {"data.validation_fraction = 0.2 (default): ",
@@ -110,11 +110,11 @@ TEST_CASE_FIXTURE(
       {"translation",
        {"data.path=" + path(), "data.kind=text", "data.test=test"},
        {"--set: data.test = \"test\": ", "expected a file test*.de",
-        "; leave it empty if there is no test split"}},
+        "; leave this key empty if there is no test split"}},
       {"recall", {"data.pairs=20"}, {"--set: data.pairs = 20: pairs = 20: expected 1 to 16"}},
       {"toy-sequence",
        {"data.length=2", "data.alphabet=3"},
-       {"--set: data.length = 2: only 9 different inputs", "at least 64", "; raise it"}}};
+       {"--set: data.length = 2: only 9 different inputs", "at least 64", "; raise this value"}}};
   for (const Row& row : rows) {
     CAPTURE(row.parts.front());
     const Config config = parse_config("task = \"" + row.task + "\"", "test", row.sets);

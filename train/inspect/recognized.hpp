@@ -36,7 +36,7 @@ struct Recognized {
   std::string base{};                     // the shipped config that the new config is based on
   std::vector<ChosenSetting> settings{};  // keys that differ from it, without data.path
   double examples = 0;                    // number of training examples, without overlaps
-  double most_epochs = 0;                 // more passes over these would overfit
+  double most_epochs = 0;                 // maximum number of epochs, to prevent overfitting
 };
 
 // Returns what `fill` sets; if it throws InputError, a refusal with this message, whose fit is

@@ -23,7 +23,8 @@ using TextSink = std::function<void(std::string_view piece)>;
 // Output of a model: a text, or a figure with its values as CSV in `text`.
 struct Sample {
   std::string text{};
-  // Used instead of `text`: writes it while the model generates it. The task must outlive it.
+  // Used instead of `text`: writes the text while the model generates it. The task must outlive the
+  // sample.
   std::function<void(const TextSink& write)> stream{};
   std::optional<Figure> figure{};
   std::string name = "samples";  // default file name
@@ -31,7 +32,7 @@ struct Sample {
   JsonValue json{};              // the sample for programs; null: an object with `text`
 };
 
-// A function that returns the text of any number of token ids. The task must outlive it.
+// A function that returns the text of any number of token ids. The task must outlive the function.
 using TokenDecoder = std::function<std::string(std::span<const std::int32_t> tokens)>;
 
 // The result of a message of a chat.
@@ -40,9 +41,10 @@ struct Answer {
   bool is_cut = false;         // the answer ends because the context is full
 };
 
-// A function that answers the next message of a chat, whose earlier messages it stores, and passes
-// the answer to `sink` while it is generated and `continues` returns true. Throws InputError if the
-// message cannot be read; the chat is then unchanged. The task must outlive it.
+// A function that appends a message to a chat and passes the generated answer to `sink`, for as
+// long as `continues` returns true. It stores the earlier messages. Throws InputError if the
+// message is not UTF-8 or exceeds the model's context; the chat is then unchanged. The task must
+// outlive the function.
 using ChatSession = std::function<Answer(const std::string& message, const TextSink& sink,
                                          const std::function<bool()>& continues)>;
 
@@ -57,12 +59,12 @@ struct LatentCodes {
   std::vector<std::string> class_names{};
 };
 
-// Returns one line per image: its index in its split, the split, its class and z1, z2, …
+// Returns CSV with a line per image: its index in its split, the split, its class and z1, z2, …
 std::string latent_csv(const LatentCodes& latent);
 
 // Returns the codes in two or three dimensions, one cloud per class: along their principal
-// components if they have more than three dimensions. Shows at most `most` images, chosen at
-// random.
+// components if they have more than three dimensions, and over the class if they have one. Shows at
+// most `most` images, chosen at random.
 Scatter latent_scatter(const LatentCodes& latent, std::int64_t most = 5000);
 
 // Throws InputError if outputs of a model are not finite, as after a divergence.

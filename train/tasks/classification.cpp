@@ -149,12 +149,14 @@ TablePanel confusion_matrix(const ClassPredictions& predictions,
   const std::size_t V = class_names.size(), columns = V > most_columns ? 0 : V;
   std::vector<std::vector<double>> counts(V, std::vector<double>(V));
   for (const ClassPrediction& one : predictions) ++counts[one.target][one.predicted];
-  TablePanel panel{.title = "Confusion matrix",
-                   .caption = fmt::format("Targets and predictions of {} that the model "
-                                          "was not trained on. The color shows the share of a row.",
-                                          counted(std::ssize(predictions), "example")),
-                   .rows = {{"Target ↓ Prediction →"}},
-                   .shares = {{}}};
+  TablePanel panel{
+      .title = "Confusion matrix",
+      .caption = fmt::format("Targets and predictions of {} that the model "
+                             "was not trained on.{}",
+                             counted(std::ssize(predictions), "example"),
+                             columns > 0 ? " The color shows the share of a row." : ""),
+      .rows = {{"Target ↓ Prediction →"}},
+      .shares = {{}}};
   panel.rows[0].insert(panel.rows[0].end(), class_names.begin(), class_names.begin() + columns);
   panel.rows[0].emplace_back("accuracy");
   for (std::size_t target = 0; target < V; ++target) {

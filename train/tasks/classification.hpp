@@ -13,7 +13,8 @@ std::vector<std::int32_t> likeliest(const Array& logits);
 // the highest score.
 MetricSum accuracy(const Array& logits, const Array& targets);
 
-// Adds the counts from which derive_macro_f1 computes the metric.
+// Adds the counts from which derive_macro_f1 computes the metric, for targets (N), int32, of which
+// none is ignored_target.
 void add_f1_counts(MetricSums& averages, const Array& logits, const Array& targets);
 // Replaces these counts by macro_f1: the mean of 2 TP / (2 TP + FP + FN) over the classes that
 // occur among targets or predictions.
@@ -34,8 +35,8 @@ inline const Choice<ClassWeights> class_weights{
     {{"none", ClassWeights::none}, {"balanced", ClassWeights::balanced}}};
 }  // namespace key
 
-// Returns N / (V · n_c), the weight of each of V classes with n_c of N labels, whose mean over the
-// labels is 1; 0 for a class without labels.
+// Returns N / (V · n_c), the weight of each of V classes with n_c of N labels; 0 for a class
+// without labels. The mean of the weights over the labels is 1 if every class has labels.
 std::vector<double> balanced_weights(const std::vector<std::int32_t>& labels, std::int64_t V);
 
 // Returns the cross-entropy in nats, weighted by each target's class and summed over the targets
@@ -51,7 +52,7 @@ Loss classification_loss(const Tensor& logits, const Batch& batch,
 
 // The prediction of a classifier for one example of a split.
 struct ClassPrediction {
-  std::int64_t example = 0;
+  std::int64_t example = 0;  // index in the split; for the nodes of one graph: of the node
   std::int32_t predicted = 0, target = 0;
   double probability = 0;  // probability of the predicted class
   bool is_right() const { return predicted == target; }
@@ -62,7 +63,7 @@ using ClassPredictions = std::vector<ClassPrediction>;
 ClassPredictions class_predictions(const Array& logits, const Array& targets);
 
 // Returns the predictions for the first 10,000 examples of a split, which `logits_of` computes for
-// batches of `at_once`. Throws InputError if a logit is not finite.
+// batches of `at_once` examples. Throws InputError if a logit is not finite.
 ClassPredictions class_predictions(const Dataset& split, std::int64_t at_once,
                                    const std::function<Array(const Batch& batch)>& logits_of);
 

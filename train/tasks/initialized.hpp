@@ -8,9 +8,9 @@
 
 namespace tapestry {
 
-// Returns the model that `make(init)` constructs with initial values from the config's seed. A dry
-// run without values comes first, so that a model that does not fit the memory throws
-// ModelTooLarge at once, and not after minutes of random number generation.
+// Returns the model that `make(init)` constructs with initial values from the config's seed. Throws
+// ModelTooLarge if the model does not fit into memory. A dry run without values comes first, so
+// that this error does not follow minutes of random number generation.
 template <class Make>
 auto initialized(const Config& config, Make make) {
   try {
@@ -23,10 +23,12 @@ auto initialized(const Config& config, Make make) {
     Random init(seed_of(config), Stream::init);
     return make(init);
   } catch (const OutOfMemory& error) {
+    const char* size = config.has("model.width")      ? "model.width"
+                       : config.has("model.channels") ? "model.channels"
+                                                      : "model.context";
     throw ModelTooLarge(
-        fmt::format("the configured model is too large: {}; lower model.width, "
-                    "model.layers or another size",
-                    error.what()));
+        fmt::format("the configured model is too large: {}; lower {} or another size of the model",
+                    error.what(), size));
   }
 }
 

@@ -151,7 +151,7 @@ EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t
                                               std::int64_t context) {
   const std::int64_t own = config[decoder_layers];
   config.expect(!config[gate], gate,
-                "is not supported by an encoder or cross-attention; set it to false");
+                "is not supported by an encoder or cross-attention; set this key to false");
   return {.source_vocabulary = vocabulary,
           .target_vocabulary = vocabulary,
           .source_context = context,

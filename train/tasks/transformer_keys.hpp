@@ -17,7 +17,7 @@ namespace key {
 inline const Key<std::int64_t> layers{
     "model.layers",
     4,
-    "number of transformer blocks",
+    "number of transformer blocks, or of recurrent layers",
     {.low = 1,
      .high = 1000,
      .also_called = {"num_layers", "n_layer", "num_hidden_layers", "depth"}}};
@@ -174,8 +174,9 @@ transformer_keys();  // returns block_keys(), kinds of attention and tied_embedd
 // Returns transformer_keys(), and those of the shapes of heads and the kinds of rotation.
 std::vector<KeyInfo> decoder_only_keys();
 
-// Return the options of these keys. Throw InputError if the number of heads does not fit the width
-// or the shared heads, or if the width of a head is odd and positions are rotary.
+// Return the options of these keys. Throw InputError if the number of heads does not divide the
+// width or is not a multiple of the key and value heads, if the width of a head is odd and
+// positions are rotary, or if the low rotary frequency is not below the high one.
 TransformerBlockOptions block_options(const Config& config);
 TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
                                        std::int64_t context);
@@ -185,7 +186,8 @@ TransformerOptions transformer_options(const Config& config, std::int64_t vocabu
 EncoderDecoderOptions encoder_decoder_options(const Config& config, std::int64_t vocabulary,
                                               std::int64_t context);
 
-std::vector<KeyInfo> recurrent_keys();  // returns the keys that a recurrent network has as well
+// Returns the keys of a recurrent network, all of which a transformer has as well.
+std::vector<KeyInfo> recurrent_keys();
 RecurrentNetworkOptions recurrent_options(const Config& config, std::int64_t vocabulary);
 
 }  // namespace tapestry

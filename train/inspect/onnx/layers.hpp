@@ -10,7 +10,7 @@
 #include "train/inspect/onnx/ops.hpp"
 
 // forward(layer, x) adds the nodes that compute layer.forward(x) of an evaluation. Shapes are those
-// of layers/.
+// of layers/. Throws std::invalid_argument for adapters that are not merged.
 namespace tapestry::onnx {
 
 Value forward(const Linear& layer, const Value& x);

@@ -38,7 +38,7 @@ void write_shape(Type type, const auto& shape, Message& tensor) {
   tensor.add_enum(proto::tensor::type, static_cast<int>(type));
 }
 
-// Each writes the value of an attribute and returns its type.
+// Write the value of an attribute and return its type.
 int write(std::int64_t integer, Message& attribute) {
   attribute.add_int64(proto::attribute::integer, integer);
   return proto::attribute::is_integer;

@@ -18,16 +18,18 @@ std::string bytes_of(const Number* numbers, std::size_t count) {
 
 Value Graph::input(const Described& described) {
   require(names_.insert(described.name).second,
-          "onnx: two inputs are named {}; expected different names", described.name);
+          "onnx: the name {} is used twice; expected different names", described.name);
   inputs_.push_back(described);
   return {this, described.name};
 }
 
 void Graph::output(const Described& described, const Value& value) {
   const auto computes = std::ranges::find(nodes_, value.name, &Node::output);
-  require(computes != nodes_.end() && names_.insert(described.name).second,
-          "onnx: {} as the output {}; expected the result of a node, and a new name", value.name,
-          described.name);
+  require(computes != nodes_.end(),
+          "onnx: the output {} is {}, which no node computes; expected the result of a node",
+          described.name, value.name);
+  require(names_.insert(described.name).second,
+          "onnx: the name {} is used twice; expected different names", described.name);
   for (Node& node : nodes_) {
     std::ranges::replace(node.inputs, value.name, described.name);
     if (node.output == value.name) node.output = described.name;

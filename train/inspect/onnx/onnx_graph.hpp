@@ -71,6 +71,7 @@ class Graph final {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
+  // Adds an input of the graph. Throws std::invalid_argument for a used name.
   Value input(const Described& described);
   // Makes the output of a node an output of the graph, under the given name. Throws
   // std::invalid_argument for any other value or a used name.
@@ -80,13 +81,15 @@ class Graph final {
   void note(const std::string& name, const std::string& text) { notes_.emplace(name, text); }
 
   // Returns an initializer with the parameter's name that shares its memory. Throws
-  // std::invalid_argument unless the parameter is float32.
+  // std::invalid_argument unless the parameter is float32, and if a node or input has this name.
   Value parameter(const Parameter& parameter);
 
+  // Adds a node, unless an equal one exists, and returns its output.
   Value node(const std::string& op, const std::vector<Value>& inputs,
              const std::vector<Attribute>& attributes = {});
 
-  // Return a Constant node. `name` describes numbers that are too many to be part of a name.
+  // Return a Constant node; a double as float32. `name` describes numbers that are too many to be
+  // part of a name.
   Value constant(double number);
   Value constant(std::int64_t number);
   Value integers(const std::vector<std::int64_t>& numbers);       // (count) int64

@@ -122,7 +122,8 @@ NodeGraph citations(const Config& config) {
                         .validation = config[validation_nodes],
                         .test = config[test_nodes]};
   return with_keys(
-      config, {{"training", training_nodes, "lower it, data.validation_nodes or data.test_nodes"}},
+      config,
+      {{"training", training_nodes, "lower this value, data.validation_nodes or data.test_nodes"}},
       [&] { return load_node_graph(path, split); });
 }
 
@@ -158,18 +159,20 @@ NodeTableOptions table_options(const Config& config) {
           .test_share = config[test_part]};
 }
 
-// Returns what `read` returns, which reads tables. Errors of an option name its key.
+// Returns what `read` returns, which reads tables. Throws InputError that names the key of an
+// option that does not fit the tables.
 template <class Read>
 auto with_table_keys(const Config& config, Read read) {
-  return with_keys(config,
-                   {{"id_column", id_column, "give the name of a column"},
-                    {"label_column", label_column, "or give its name here"},
-                    {"split_column", split_column, "or give another column, or \"none\""},
-                    {"class_names", key::class_names, "correct the label, or list the class here"},
-                    {"categorical", categorical_columns, "or list the columns with texts here"},
-                    {"ignored", ignore_columns, "or list the column here"},
-                    {"share", validation_part, "or change this value"}},
-                   read);
+  return with_keys(
+      config,
+      {{"id_column", id_column, "give the name of a column"},
+       {"label_column", label_column, "to read another column, set this key to its name"},
+       {"split_column", split_column, "or give another column, or \"none\""},
+       {"class_names", key::class_names, "correct the label, or list the class here"},
+       {"categorical", categorical_columns, "list all columns with texts here"},
+       {"ignored", ignore_columns, "list the columns to leave out here"},
+       {"share", validation_part, "or change this value"}},
+      read);
 }
 
 constexpr const char* kept_columns = "columns";  // name of the metadata
@@ -217,7 +220,7 @@ std::string features_text(const NodeTables& tables) {
   return fmt::format("{} ({})", tables.graph.inputs(), fmt::join(parts, "; "));
 }
 
-// Returns what a user may not expect, such as columns that are not used.
+// Returns messages about missing cells, edges that were left out, and columns that are not used.
 std::vector<std::string> exceptions(const NodeTables& tables) {
   std::vector<std::string> all;
   if (tables.missing_cells > 0)
@@ -238,7 +241,7 @@ std::int64_t unlabeled(const NodeGraph& graph) {
   return std::ranges::count(graph.labels, ignored_target);
 }
 
-// Returns the number of edges as the user counts them.
+// Returns the number of edges. The two directions of an undirected edge count once.
 std::int64_t edges_of(const NodeGraph& graph, bool are_directed) {
   return graph.graph.edges() / (are_directed ? 1 : 2);
 }
@@ -351,7 +354,7 @@ void recognize_tables(Recognized& found, const std::string& path) {
   const std::int64_t labels = graph.graph.nodes() - unlabeled(graph);
   if (std::ssize(graph.classes) > labels / 5)
     found.problems.push_back(fmt::format(
-        "column {} has {} for {}; a class needs several labels", options.label_column,
+        "column {} has {} for {}; a class needs several labels", printable(options.label_column),
         counted(std::ssize(graph.classes), "class", "classes"), counted(labels, "label")));
   found.fit = Recognized::Fit::certain;
   found.base = "cora";

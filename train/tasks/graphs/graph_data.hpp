@@ -45,10 +45,12 @@ std::vector<KeyInfo> graph_data_keys();
 // that names file and line, or the key.
 GraphData load_graphs(const Config& config, const std::map<std::string, std::string>& trained);
 
-// Detects the columns of nodes.csv, as TaskSpec::detect does.
+// Detects the columns of nodes.csv, as TaskSpec::detect does. Throws InputError if the table cannot
+// be read.
 void detect_graphs(Config& config);
 
-// Returns what is found at a path, as TaskSpec::recognize does.
+// Returns what is found at a path, as TaskSpec::recognize does. Throws InputError if the folder has
+// a nodes.csv, but its tables cannot be read.
 std::vector<Recognized> recognize_graphs(const std::string& path);
 
 }  // namespace tapestry

@@ -16,8 +16,9 @@
 namespace tapestry {
 namespace {
 
-const Key<std::string> prompt =
-    prompt_option("a graph's edges, or the name of a node (default: validation examples)");
+const Key<std::string> prompt = prompt_option(
+    "a graph's edges, or the name of a node (default: nodes of the test split, or of the "
+    "validation split if there is none, or validation graphs)");
 const Key<std::int64_t> count = count_option("40 nodes or 10 graphs", {prompt.is("")});
 const Key<std::string> csv_file{
     "csv", "", "CSV file to write: the prediction of each node of a graph and its probability"};
@@ -44,7 +45,7 @@ std::vector<std::string> splits_of(const NodeGraph& whole) {
   return splits;
 }
 
-// Returns a table with a row for each node.
+// Returns CSV with a row for each node. Throws InputError if a logit is not finite.
 std::string predictions_csv(GraphTask& task) {
   const NodeGraph& whole = *task.data().whole;
   const Array logits = node_logits(task);
@@ -62,8 +63,9 @@ std::string predictions_csv(GraphTask& task) {
   return text;
 }
 
-// Returns a line such as "9  Mr. Hi  right" for each node that was not trained on, or for the named
-// node. Throws InputError if no node has the name.
+// Returns a line such as "9  Mr. Hi  right" for the first --count nodes of the test split, or of
+// the validation split if there is none, or for the node of --prompt. Throws InputError if no node
+// has this name.
 std::string sample_nodes(GraphTask& task, const Options& options) {
   const NodeGraph& whole = *task.data().whole;
   const std::vector<std::int32_t> predicted = likeliest(node_logits(task));
@@ -90,8 +92,8 @@ std::int32_t classify(const GraphNetwork& model, const Adjacency& graph) {
   return likeliest(logits).front();
 }
 
-// Returns a line for each graph: its edges, "0-1 1-2 0-2", and its prediction. Throws InputError
-// for a prompt that is not a graph.
+// Returns the edges, "0-1 1-2 0-2", and the prediction of each graph. Throws InputError for a
+// prompt that is not a graph.
 std::string sample_graphs(GraphTask& task, const Options& options) {
   const std::vector<std::string>& classes = task.data().classes;
   if (!options[prompt].empty()) {
@@ -111,11 +113,14 @@ std::string sample_graphs(GraphTask& task, const Options& options) {
 
 Sample sample(GraphTask& task, const Options& options) {
   if (options.is_set(csv_file)) {
-    expect_input(task.data().whole != nullptr,
-                 "--csv: this run classifies whole graphs, not nodes");
+    expect_input(
+        task.data().whole != nullptr,
+        "--csv: this run classifies whole graphs; expected one that classifies nodes; leave "
+        "out --csv");
     for (const KeyInfo* other :
          {static_cast<const KeyInfo*>(&prompt), static_cast<const KeyInfo*>(&count)})
-      expect_input(!options.is_set(*other), "--{}: not used with --csv; leave it out", other->name);
+      expect_input(!options.is_set(*other), "--{0}: not used with --csv; leave out --{0}",
+                   other->name);
     return {.text = predictions_csv(task), .file = options[csv_file]};
   }
   return {.text = task.data().whole ? sample_nodes(task, options) : sample_graphs(task, options)};
@@ -124,9 +129,9 @@ Sample sample(GraphTask& task, const Options& options) {
 constexpr std::int64_t most_shown_nodes = 3000, most_edges = 50'000;
 constexpr std::size_t most_graphs = 12;
 
-// Adds the first edges between chosen nodes, each once, by the indices of these nodes among the
-// chosen ones. If there are weights (E) of the graph's edges, adds the larger weight of both
-// directions.
+// Adds the edges between different chosen nodes, each once and at most 50,000, by the indices of
+// these nodes among the chosen ones. If there are weights (E) of the graph's edges, adds the larger
+// weight of both directions.
 void add_edges(PlacedGraph& placed, const Adjacency& graph,
                const std::vector<std::int32_t>& number_of, std::span<const float> weights) {
   std::map<Edge, float> kept;
@@ -144,7 +149,7 @@ void add_edges(PlacedGraph& placed, const Adjacency& graph,
   }
 }
 
-// Returns the nodes with the most neighbors, in ascending order.
+// Returns up to 3,000 nodes, those with the most neighbors, in ascending order.
 std::vector<std::int64_t> shown_nodes(const Adjacency& graph) {
   std::vector<std::int64_t> nodes(graph.nodes());
   std::iota(nodes.begin(), nodes.end(), 0);
@@ -204,10 +209,10 @@ PlacedGraph placed_graph(GraphTask& task, std::int64_t index) {
   PlacedGraph placed{
       .truth_class = classes[label],
       .predicted_class = classes[likeliest(task.model().forward(graph, x, ends).value()).front()]};
-  placed.title = fmt::format("held-back graph {}: {}", index, placed.predicted_class);
+  placed.title = fmt::format("validation graph {}: {}", index, placed.predicted_class);
   placed.title += placed.predicted_class == placed.truth_class
                       ? ", right"
-                      : ", wrong: it is " + placed.truth_class;
+                      : ", wrong: target " + placed.truth_class;
   std::vector<std::int32_t> number_of(N);
   std::iota(number_of.begin(), number_of.end(), 0);
   add_edges(placed, graph, number_of, attention_of(task.model(), graph, x));
@@ -235,8 +240,9 @@ TablePanel confident_errors(const ClassPredictions& errors_first, const NodeGrap
 
 Inspector<Sample> graph_samples() { return {{prompt, count, csv_file}, &sample}; }
 
-// Returns panels of nodes, or of graphs with the most confident errors first, and the confusion
-// matrix of the test split, or of the validation split if there is none.
+// Returns panels of the nodes and the most confident errors, or of graphs with these errors first,
+// and the confusion matrix of the test split, or of the validation split if there is none. Throws
+// InputError if a logit is not finite.
 ReportPanels graph_panels(GraphTask& task) {
   const GraphData& data = task.data();
   ClassPredictions all =

@@ -101,10 +101,10 @@ GraphTask::GraphTask(const TaskSetup& setup)
       first_weights_.push_back(parameter);
   const auto trained = setup.metadata.find("classes");
   const std::string found = metadata().at("classes");
-  expect_input(trained == setup.metadata.end() || trained->second == found,
-               "{}: has the classes {}, but this model was trained on {}; give its data",
-               setup.config[key::data_path], found,
-               trained == setup.metadata.end() ? "" : trained->second);
+  expect_input(
+      trained == setup.metadata.end() || trained->second == found,
+      "{}: has the classes {}, but this model was trained on {}; give the data of this model",
+      setup.config[key::data_path], found, trained == setup.metadata.end() ? "" : trained->second);
 }
 
 std::map<std::string, std::string> GraphTask::metadata() const {

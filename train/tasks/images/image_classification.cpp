@@ -118,11 +118,14 @@ ConvolutionalClassifierOptions convolutional_options(const Config& config,
                 "expected an odd number, because model.blocks is not 0");
   for (const std::int64_t channels : options.channels)
     config.expect(options.groups == 0 || channels % options.groups == 0, norm_groups,
-                  "does not divide {} channels; give a divisor of all", channels);
+                  "does not divide {} channels; give a divisor of the channels of every stage",
+                  channels);
   const Planes last = features_of(options);
-  config.expect(last.height >= 1 && last.width >= 1, stages,
-                "nothing is left of images of {1} × {2} pixels after {0}; give fewer",
-                counted(std::ssize(options.channels), "stage"), H, W);
+  config.expect(
+      last.height >= 1 && last.width >= 1, stages,
+      "nothing is left of images of {1} × {2} pixels after {0}; give fewer stages, or lower "
+      "model.kernel",
+      counted(std::ssize(options.channels), "stage"), H, W);
   return options;
 }
 
@@ -153,7 +156,7 @@ std::string image_classifier_description(const Config& config,
 
 std::vector<Recognized> recognize_classes(const std::string& path) {
   return {recognized_as("image-classification", "a folder of images", [&](Recognized& found) {
-    recognize_images(found, path);
+    recognize_images(found, path, true);
     expect_input(found.facts["classes"].integer() >= 2,
                  "{}: {} class, expected at least two; add --task vae, which needs no classes",
                  path, found.facts["classes"].integer());

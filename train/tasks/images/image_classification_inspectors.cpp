@@ -19,12 +19,13 @@ const Key<std::int64_t> count = count_option(10);
 const Key<std::string> classified_image =
     image_option("PNG or JPEG file to classify, instead of validation images");
 
-// Returns "image 3: trousers 0.98  right" for each image from --index on.
+// Returns "image 3: trousers 0.98  right" for each validation image from --index on, or the
+// probabilities of the classes for each file of --image.
 Sample sample(ImageClassification& task, const Options& options) {
   const bool own = options.is_set(classified_image);
   for (const KeyInfo* other :
        {&static_cast<const KeyInfo&>(index_of_first), &static_cast<const KeyInfo&>(count)})
-    expect_input(!own || !options.is_set(*other), "--{}: is not used with --image; leave it out",
+    expect_input(!own || !options.is_set(*other), "--{0}: not used with --image; leave out --{0}",
                  other->name);
   if (own) {
     std::vector<std::string> paths = options.texts(classified_image);
@@ -52,8 +53,8 @@ Array weights_of_patches(const VisionTransformer& model, const Tensor& weights) 
   return reshape(read_out, {H, model.options.height / side, model.options.width / side}).value();
 }
 
-// Returns the attention of each head of each layer to the patches of an image. Throws InputError
-// for a convolutional network.
+// Returns the attention of each head of each layer to the patches of the validation image --index.
+// Throws InputError for a convolutional network, or if there is no such image.
 AttentionMaps attention(ImageClassification& task, const Options& options) {
   const auto* model = std::get_if<VisionTransformer>(&task.network());
   expect_input(model,
@@ -112,6 +113,7 @@ Inspector<AttentionMaps> image_classification_attention() { return {{index_of_fi
 
 // Returns panels of the confusion matrix of the test split, or of the validation split if there is
 // none, and of the most confident errors and some other images, with a transformer's attention.
+// Throws InputError if a logit is not finite.
 ReportPanels image_classification_panels(ImageClassification& task) {
   const auto* transformer = std::get_if<VisionTransformer>(&task.network());
   const ImageDataset* test = task.data().test();

@@ -1,7 +1,5 @@
 #include "train/tasks/images/image_data.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -13,14 +11,15 @@
 #include "data/images/images.hpp"
 #include "data/images/picture_file.hpp"
 #include "data/input_file.hpp"
+#include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 
 namespace tapestry {
 namespace {
 
-// Returns the names of the classes: those of the config, or of a folder of pictures; else, as in
-// runs of earlier versions, those of the synthetic images, or digits. Throws InputError unless all
-// differ.
+// Returns the names of the classes: those of the config, or of a folder of pictures; else those of
+// the synthetic images or, with data.path, "0" to "9". Throws InputError unless all names differ,
+// and for an empty name or one with a quote, comma or line break.
 std::vector<std::string> class_names_of(const Config& config,
                                         const std::optional<PictureFolder>& folder) {
   std::vector<std::string> names = config[key::class_names];
@@ -31,17 +30,17 @@ std::vector<std::string> class_names_of(const Config& config,
     config.expect(!name.empty() && name.find_first_of("\",\n\r") == std::string::npos &&
                       std::ranges::count(names, name) == 1,
                   key::class_names,
-                  "expected different names without quotes, with a comma between them");
+                  "expected different names, none empty, without quotes, commas and line breaks");
   return names;
 }
 
 // Reads the images of data.path. The validation split is a part of the published training images.
-// Throws InputError for keys that only folders of pictures use.
+// Throws InputError as load_images() does, and for keys that only folders of pictures use.
 ImageTaskSplits read(const Config& config, const ImageOptions& options) {
-  constexpr const char* unused = "is used only for folders of pictures; leave it out";
-  config.expect(config[key::image_size] == 0, key::image_size, "{}", unused);
-  config.expect(config[key::color] != ColorMode::rgb, key::color, "{}", unused);
-  config.expect(!config[key::skip_broken], key::skip_broken, "{}", unused);
+  constexpr const char* unused = "is used only for folders of pictures; set this key to";
+  config.expect(config[key::image_size] == 0, key::image_size, "{} 0", unused);
+  config.expect(config[key::color] != ColorMode::rgb, key::color, "{} \"auto\"", unused);
+  config.expect(!config[key::skip_broken], key::skip_broken, "{} false", unused);
   return with_keys(
       config,
       {{"height", key::data_path, "give images of the size this model was trained on"},
@@ -56,7 +55,9 @@ ImageTaskSplits read(const Config& config, const ImageOptions& options) {
 }
 
 ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
-  config.expect(options.classes == garment_classes, key::class_names, "expected {} names, found {}",
+  config.expect(options.classes == garment_classes, key::class_names,
+                "expected {} names, found {}; name the classes of the synthetic images, or set "
+                "data.path",
                 garment_classes, options.classes);
   const auto part = [&](const Key<std::int64_t>& images, SyntheticSplit split) {
     return make_clothes(config[images], seed_of(config), split);
@@ -67,12 +68,13 @@ ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
   const auto [channels, height, width] = drawn.train.image_size();
   expect_input(options.height == 0 || (height == options.height && width == options.width),
                "the synthetic clothes have {} x {} pixels, but this model was trained on {} x {}; "
-               "give its images with --set data.path=FOLDER",
+               "give the images of this model with --set data.path=FOLDER",
                height, width, options.height, options.width);
   return drawn;
 }
 
-// Returns the pictures of data.path; nothing if the images are none of a folder of pictures.
+// Returns the pictures of data.path; nothing unless it is a folder of pictures. Throws InputError
+// as list_pictures() does.
 std::optional<PictureFolder> picture_folder(const Config& config) {
   const std::string& path = config[key::data_path];
   if (path.empty() || !is_picture_folder(path)) return std::nullopt;
@@ -119,29 +121,35 @@ void detect_images(Config& config) {
 
 namespace {
 
-// Sets what all images have in common. `counts`: training images of each class. `divided`: whether
-// the validation split is a part of them.
-void set_training(Recognized& found, const std::vector<std::int64_t>& counts,
-                  const std::vector<std::string>& names, bool divided) {
+// Sets the number of examples and of epochs and, if `divided`, that a part of the training images
+// is for validation. `counts`: training images of each class.
+void set_training(Recognized& found, const std::vector<std::int64_t>& counts, bool divided) {
   const std::int64_t N = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   const double share = std::get<double>(key::image_validation_fraction.fallback);
   const std::int64_t validated =
       divided ? std::max<std::int64_t>(1, std::llround(share * static_cast<double>(N))) : 0;
   if (divided)
     found.facts["split"] = fmt::format("{} of the training images are for validation", validated);
+  found.examples = static_cast<double>(N - validated);
+  found.most_epochs = 60;
+}
+
+// Adds a problem if a class has no training images, or fewer than a tenth of those of another
+// class. `counts`: training images of each class.
+void check_classes(Recognized& found, const std::vector<std::int64_t>& counts,
+                   const std::vector<std::string>& names) {
   const auto [fewest, most] = std::ranges::minmax_element(counts);
   if (*fewest == 0 || *most > 10 * *fewest)
     found.problems.push_back(
         fmt::format("class {} has {}, class {} has {}", names[fewest - counts.begin()],
                     counted(*fewest, "training image"), names[most - counts.begin()],
                     counted(*most, "training image")));
-  found.examples = static_cast<double>(N - validated);
-  found.most_epochs = 60;
 }
 
-// Adds the largest common size of the pictures, up to 64 pixels, and what is wrong with them. Reads
-// 20,000 pictures at most. Throws InputError if none can be read.
-void recognize_pictures(Recognized& found, const std::string& path) {
+// Adds the size that nine in ten of the pictures reach on their shorter side, up to 64 pixels, and
+// what is wrong with the pictures and, if `has_classes`, with their classes. Reads 20,000 pictures
+// at most. Throws InputError if none can be read.
+void recognize_pictures(Recognized& found, const std::string& path, bool has_classes) {
   const PictureFolder folder = list_pictures(path);
   const std::int64_t N = std::ssize(folder.train), looked_at = std::min<std::int64_t>(N, 20'000);
   std::int64_t broken = 0;
@@ -171,7 +179,8 @@ void recognize_pictures(Recognized& found, const std::string& path) {
                  {"sizes", std::ssize(sizes)},
                  {"height", side},
                  {"width", side}};
-  set_training(found, counts, folder.classes, folder.validation.empty());
+  set_training(found, counts, folder.validation.empty());
+  if (has_classes) check_classes(found, counts, folder.classes);
   const bool fits =
       sizes.size() > 1 || side != sizes.begin()->first || side != sizes.begin()->second;
   if (fits)
@@ -193,10 +202,10 @@ bool has_idx_name(const std::string& path) {
 
 }  // namespace
 
-void recognize_images(Recognized& found, const std::string& path) {
+void recognize_images(Recognized& found, const std::string& path, bool has_classes) {
   const bool has_pictures = is_picture_folder(path);
   if (has_pictures || has_idx_name(path)) found.fit = Recognized::Fit::similar;
-  if (has_pictures) return recognize_pictures(found, path);
+  if (has_pictures) return recognize_pictures(found, path, has_classes);
   constexpr std::int32_t most_classes = 256;  // a label is one byte
   const ImageSplits images = load_images(path, {.classes = most_classes});
   std::vector<std::int64_t> counts(count_classes(path));
@@ -208,7 +217,8 @@ void recognize_images(Recognized& found, const std::string& path) {
                  {"classes", std::ssize(counts)}};
   std::vector<std::string> names(counts.size());
   for (std::size_t label = 0; label < names.size(); ++label) names[label] = fmt::to_string(label);
-  set_training(found, counts, names, true);
+  set_training(found, counts, true);
+  if (has_classes) check_classes(found, counts, names);
 }
 
 onnx::Described onnx_images(const ImageSize& size, const std::string& range) {
@@ -282,7 +292,7 @@ std::string ImageData::remark() const {
       "images: {} for training, {} for validation, {} for test; {} x {} {} pixels; {}: {}",
       train.size(), validation.size(), test ? test->size() : 0, size_.height, size_.width,
       size_.channels == 1 ? "gray" : "color", counted(std::ssize(class_names_), "class", "classes"),
-      fmt::join(class_names_, ", "));
+      printable(list_briefly(class_names_)));
   if (skipped > 0) text += fmt::format("; {} left out", counted(skipped, "broken file"));
   if (folder_ && folder_->ignored > 0)
     text += fmt::format("; {} ignored", counted(folder_->ignored, "other file"));

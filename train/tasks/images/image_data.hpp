@@ -66,12 +66,14 @@ inline const Key<bool> skip_broken{"data.skip_broken",
 std::vector<KeyInfo> image_keys();
 
 // Detects the classes of images and, for pictures of a folder, whether they have colors, as
-// TaskSpec::detect does. Leaves what a missing path determines.
+// TaskSpec::detect does. Detects nothing if data.path is empty or missing. Throws InputError if a
+// folder cannot be listed, or if IDX labels are damaged.
 void detect_images(Config& config);
 
-// Sets the facts of the images at a path, and the keys that read them, as classes and splits.
-// Throws InputError if they are not images.
-void recognize_images(Recognized& found, const std::string& path);
+// Sets the facts about the images at a path, the keys with which a task reads them, the number of
+// training examples, and what is wrong with the images; and with their classes, if `has_classes`.
+// Throws InputError if there are no images, or if none can be read.
+void recognize_images(Recognized& found, const std::string& path, bool has_classes);
 
 // Returns the description of images (batch, height, width), or (batch, 3, height, width) in color,
 // in an ONNX graph.
@@ -89,16 +91,18 @@ class ImageData {
  public:
   using Metadata = std::map<std::string, std::string>;
 
-  // Throws InputError if the images of a trained model had another size or other classes.
+  // Reads the images unless only a trained model is needed. Throws InputError as splits() does, or
+  // for unusable names of classes.
   explicit ImageData(const TaskSetup& setup);
 
-  // Reads or generates the images at the first call; a trained model does not need them. Throws
-  // InputError as load_images() and read_pictures() do.
+  // Reads or generates the images at the first call. Throws InputError as load_images(),
+  // list_pictures() and read_pictures() do, for images of another size than those of the training,
+  // and if data.shift is not below their size.
   const ImageTaskSplits& splits();
   const ImageSize& size() const { return size_; }
   const std::vector<std::string>& class_names() const { return class_names_; }
   Metadata metadata() const;
-  // Returns what was found at data.path, on one line; "" for synthetic images.
+  // Returns what was found at data.path, on one line; "" for synthetic images and before splits().
   std::string remark() const;
   const ImageDataset* test() { return splits().test ? &*splits().test : nullptr; }
 

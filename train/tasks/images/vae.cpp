@@ -83,10 +83,9 @@ std::string description(const Config& config, const std::map<std::string, std::s
 
 std::vector<Recognized> recognize_for_vae(const std::string& path) {
   return {recognized_as("vae", "a folder of images", [&](Recognized& found) {
-    recognize_images(found, path);
+    recognize_images(found, path, false);
     found.fit = Recognized::Fit::possible;  // images with classes are meant to be classified
     found.base = "clothes-vae";
-    found.problems.clear();  // those of classes
   })};
 }
 

@@ -23,9 +23,9 @@ class VaeTask final : public Task {
   bool variational() const { return model_.options.sigma != Sigma::none; }
 
  private:
-  // Returns the weight of the reconstruction. With w the config's weight, m pixels and n
-  // dimensions, training minimizes n times w · (mean error over m) + β · (mean KL over n); as sums,
-  // w n/m · recon + β · kl.
+  // Returns the weight of the reconstruction. With w the config's weight, m values of an image and
+  // n latent dimensions, training minimizes n times w · (mean error over m) + β · (mean KL over n);
+  // as sums, w n/m · recon + β · kl. The weight is 1 if w is 0.
   double weight_of_reconstruction() const;
   // Returns β, which rises during its warm-up in training. An evaluation uses its final value at
   // any step, because evaluations choose the best model.

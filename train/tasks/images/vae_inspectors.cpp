@@ -40,7 +40,7 @@ const Key<double> spread{"spread",
                          "standard deviation of the noise that is added to a code (default: 0.5)",
                          {.low = 0, .high = 100, .used_if = {kind.is(Kind::around)}}};
 
-// Returns images (N, F) as a grid of N pictures with `columns` per row.
+// Returns images (…, F) as a grid of pictures with `columns` per row.
 PictureGrid grid(const Tensor& images, const VaeOptions& size, std::int64_t columns) {
   const Array pixels = images.value().to(DType::float32);
   const std::int64_t N = pixels.size() / size.values();
@@ -55,7 +55,7 @@ Array equal_steps(std::int64_t steps) {
   return Array::of(shares, {steps, 1});
 }
 
-// Returns how many images are computed together; fewer if they are large.
+// Returns how many images are computed together: as many as have 2^18 values, at least one.
 std::int64_t at_once(const Vae& model) {
   return std::max<std::int64_t>(1, (std::int64_t{1} << 18) / model.options.values());
 }
@@ -108,7 +108,7 @@ class Pictures {
     return grid(concat({reshape(x, {N, 1, F}), reshape(again, {N, 1, F})}, 1), model_.options, 8);
   }
 
-  // Returns an image, its reconstruction, and the images of z + ε.
+  // Returns the first image, its reconstruction, and the images of z + ε.
   PictureGrid around() {
     const std::int64_t images = count_or(62);
     const Tensor x = slice(images_from_index(1), 0, 0, 1), z = model_.encode(x).mean;
@@ -122,7 +122,12 @@ class Pictures {
     constexpr std::int64_t steps = 8;
     const Tensor x = images_from_index(2 * count_or(8));
     const std::int64_t pairs = x.dim(0) / 2, F = x.dim(1), Z = model_.options.latent;
-    expect_input(pairs > 0, "--index {}: expected two images from there on; give a lower index",
+    expect_input(pairs > 0 || !options_.is_set(decoded_image),
+                 "--image: found one picture; --kind interpolation expects at least two; give "
+                 "--image twice");
+    expect_input(pairs > 0,
+                 "--index {}: there is one validation image from this index on; "
+                 "expected at least two images",
                  options_[first_image]);
     const Tensor ends = slice(x, 0, 0, 2 * pairs);
     const Tensor codes = reshape(model_.encode(ends).mean, {pairs, 2, Z});
@@ -146,7 +151,7 @@ class Pictures {
                     [&](const Tensor& some) { return model_.expected_image(some); });
   }
 
-  // Returns the given pictures, or validation images (wanted, F).
+  // Returns the pictures of --image, or up to `wanted` validation images from --index on: (N, F).
   Tensor images_from_index(std::int64_t wanted) {
     if (options_.is_set(decoded_image)) return data_.pictures(options_.texts(decoded_image));
     return data_.validation(options_[first_image], wanted).inputs;
@@ -218,7 +223,8 @@ Sample sample_images(VaeTask& task, const Options& options) {
   return sample;
 }
 
-// Maximum number of images on a page, as points and as pictures beside their reconstructions.
+// Maximum number of images on a page, as points and as pictures beside their reconstructions; of
+// numbers of all points; and of pixels of all pictures.
 constexpr std::int64_t most_points = 2000, most_pictures = 48;
 constexpr std::int64_t most_numbers = 100'000, most_shown_pixels = 200'000;
 // Maximum number of pixels encoded together.
@@ -323,7 +329,8 @@ LatentCodes vae_latent_codes(VaeTask& task) {
   return codes;
 }
 
-// Returns panels of the images of the test split, or of the validation split if there is none.
+// Returns a panel of the images of the test split, or of the validation split if there is none.
+// Throws InputError if a code is not finite.
 ReportPanels vae_panels(VaeTask& task) {
   const Vae& model = task.model();
   const ImageDataset* test = task.data().test();

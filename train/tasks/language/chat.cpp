@@ -18,7 +18,7 @@ namespace {
 const BytePairTokenizer& byte_pairs_of(const LanguageModel& task) {
   const auto* tokenizer = task.tokenizer().byte_pairs();
   expect_input(tokenizer,
-               "this run's model is character-level, which has no chat template; give a model with "
+               "this run's model is character-level and has no chat template; give a model with "
                "byte pairs");
   return *tokenizer;
 }
@@ -60,13 +60,13 @@ struct ChatOptions {
 // A chat session with a trained model: its messages and its decoding state.
 class Chat final {
  public:
-  // Throws InputError if the template does not fit the tokenizer. The task must outlive the
-  // session.
+  // Throws InputError for a character-level model, for a template that does not fit the tokenizer,
+  // and for a system message if the template has none. The task must outlive the session.
   Chat(const LanguageModel& task, const ChatTemplate& chat_template, ChatOptions options);
 
   // Generates the answer and passes its text to `sink`, for as long as `continues` returns true. If
-  // the context is full, the oldest exchange is removed. Throws InputError if the message is not
-  // UTF-8 or exceeds the context on its own; the session is then unchanged.
+  // the context is full, the oldest exchanges are removed until the rest fits. Throws InputError if
+  // the message is not UTF-8 or exceeds the context on its own; the session is then unchanged.
   Answer answer(const std::string& message, const TextSink& sink,
                 const std::function<bool()>& continues);
 
@@ -86,8 +86,8 @@ class Chat final {
   ChatOptions options_;
   ChatEncoder encoder_;
   std::int64_t context_;  // maximum number of tokens; unlimited for a recurrent network
-  std::vector<Exchange> exchanges_{};  // those that are still in the context
-  std::uint64_t said_ = 0;
+  std::vector<Exchange> exchanges_{};     // those that are still in the context
+  std::uint64_t said_ = 0;                // number of answers
   std::optional<DecodingState> state_{};  // null before the first answer
   std::vector<std::int32_t> read_{};      // tokens that `state_` has read
 };
@@ -134,10 +134,11 @@ void Chat::ask(const std::string& message, Answer& answer) {
   exchanges_.push_back({message});
   try {
     const std::int64_t count = std::ssize(make_room(answer));
-    expect_input(count <= context_,
-                 "the message has {} tokens with its chat template; expected at most {}, the "
-                 "context of the model",
-                 count, context_);
+    expect_input(
+        count <= context_,
+        "the message has {} tokens with {}; expected at most {}, the context of the model", count,
+        options_.system.empty() ? "the chat template" : "the chat template and the system message",
+        context_);
   } catch (...) {
     exchanges_ = before;
     throw;

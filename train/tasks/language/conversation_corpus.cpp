@@ -29,8 +29,8 @@ std::vector<ConversationList> load_lists(const Config& config) {
   return lists;
 }
 
-// Divides the conversations, of which whole ones are validated: at least one, and not all. Throws
-// InputError for a single one.
+// Divides the conversations into splits, each of at least one conversation. Throws InputError for
+// fewer than two conversations.
 ConversationSplits split_conversations(const Config& config) {
   std::vector<ConversationList> lists = load_lists(config);
   std::int64_t count = 0;
@@ -78,13 +78,13 @@ ChatTemplate chosen_template(const TaskSetup& setup) {
 }
 
 // Returns the corpus with a tokenizer, which is trained on the training split `lists` if the config
-// asks for it. Throws InputError for a model that reads characters.
+// asks for it. Throws InputError for a model that reads characters, and if data.tokenizer is empty.
 Corpus with_tokenizer(const Config& config, Corpus corpus, const ChatTemplate& chat_template,
                       const std::vector<ConversationList>& lists) {
   config.expect(!corpus.has_characters, key::corpus_kind,
                 "the model is character-level; conversations need a model with byte pairs");
   config.expect(corpus.tokenizer || !config[key::tokenizer].empty(), key::tokenizer,
-                "conversations need byte pairs; set the key to \"train\", or to a tokenizer.json");
+                "conversations need byte pairs; set this key to \"train\", or to a tokenizer.json");
   if (corpus.tokenizer) return corpus;
   std::vector<std::string> texts;
   if (config[key::tokenizer] == train_tokenizer)
@@ -117,7 +117,7 @@ std::unique_ptr<ConversationDataset> make_conversations(const Config& config,
   }
   config.expect(
       !all.empty(), key::context,
-      "no conversation of the {} split has an answer within this context; raise the value", split);
+      "no conversation of the {} split has an answer within this context; raise this value", split);
   return std::make_unique<ConversationDataset>(
       std::move(all), ConversationOptions{.context = context, .packing = config[key::packing]});
 }

@@ -82,7 +82,7 @@ BytePairTokenizer chosen_tokenizer(const Config& config, std::span<const std::st
                                    const std::vector<std::string>& special) {
   if (config[key::tokenizer] != train_tokenizer)
     return BytePairTokenizer::load(config[key::tokenizer]);
-  return with_keys(config, {{"vocabulary", key::trained_vocabulary, "raise it"}}, [&] {
+  return with_keys(config, {{"vocabulary", key::trained_vocabulary, "raise this value"}}, [&] {
     return BytePairTokenizer::train(
         texts, {.vocabulary = config[key::trained_vocabulary], .special_tokens = special});
   });

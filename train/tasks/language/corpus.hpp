@@ -91,7 +91,7 @@ std::optional<std::string> assumed_text(const Config& config);
 
 // Returns the corpus, with the tokenizer of the checkpoint, or else that of the config or the data.
 // Throws InputError for a file that is missing or invalid, a text that is too short, a name that is
-// too long, shards of another tokenizer, or conversations without a chat template.
+// too long, a tokenizer that does not fit the data, or conversations without a chat template.
 Corpus read_corpus(const TaskSetup& setup);
 
 // --- functions of read_corpus (corpus.cpp) and of the readers of texts (text_corpus.cpp) and
@@ -101,12 +101,15 @@ Corpus read_corpus(const TaskSetup& setup);
 Corpus by_characters(CharVocabulary symbols);
 
 // Returns a corpus with a byte-pair tokenizer and without data. `json` is the unchanged text of the
-// tokenizer.json that it was loaded from; none: the text that the tokenizer writes.
+// tokenizer.json that the tokenizer was loaded from; none: the text that the tokenizer writes.
+// Throws InputError if the tokenizer has no token data.end_of_text.
 Corpus by_byte_pairs(const Config& config, BytePairTokenizer tokenizer,
                      std::optional<std::string> json = {});
+// Returns the tokenizer of a corpus, which must have byte pairs.
 const BytePairTokenizer& byte_pairs_of(const Corpus& corpus);
 
-// Sets the chat template, which a checkpoint stores.
+// Sets the chat template, which a checkpoint stores, and the token that ends an answer. Throws
+// InputError if the template does not fit the tokenizer.
 void set_template(Corpus& corpus, const ChatTemplate& chat_template);
 
 // Returns the tokenizer that data.tokenizer names, or trains one on the texts. Throws InputError as
@@ -114,7 +117,8 @@ void set_template(Corpus& corpus, const ChatTemplate& chat_template);
 BytePairTokenizer chosen_tokenizer(const Config& config, std::span<const std::string> texts,
                                    const std::vector<std::string>& special = {"<|endoftext|>"});
 
-// Returns data.path. Throws InputError if it is empty.
+// Returns data.path. Throws InputError if it is empty, or if it does not exist and is not a
+// pattern.
 const std::string& text_path(const Config& config);
 
 // Returns how many of n are used for training: all but the fraction data.validation_fraction.

@@ -16,11 +16,12 @@ AttentionMaps attention_of(const Transformer& model, const std::vector<std::int3
                            const std::vector<std::string>& labels);
 
 // Returns the attention, and the next-token probabilities after each token. `label` returns the
-// label of a token.
+// label of a token. Throws InputError if a probability is not finite.
 ReadExample read_by(const Transformer& model, const std::vector<std::int32_t>& tokens,
                     const std::function<std::string(std::int32_t token)>& label);
 
-// Returns how many tokens of each example can be shown on a page with `examples` examples.
+// Returns how many tokens of each example are shown on a page with `examples` examples: at least 1,
+// at most 64, and no more than the context.
 std::int64_t readable_tokens(const Transformer& model, std::int64_t examples);
 
 // Returns the ONNX graph of a network that reads tokens and predicts the next one.

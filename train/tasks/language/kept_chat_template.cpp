@@ -29,7 +29,7 @@ std::string text_of(const Json& settings, const char* name) {
 }
 
 // Returns the template in tokenizer_config.json: a text, or the one of a list that is named
-// "default"; empty if there is none. Throws InputError for a list without it.
+// "default"; empty if there is none. Throws InputError for a list without this name.
 std::string template_in(const Json& settings) {
   const Json given = settings.value("chat_template", Json());
   if (given.is_string()) return given.get<std::string>();
@@ -37,7 +37,7 @@ std::string template_in(const Json& settings) {
   for (const Json& each : given)
     if (each.is_object() && text_of(each, "name") == "default") return text_of(each, "template");
   throw InputError(
-      fmt::format("{}: chat_template: expected a template named \"default\" in the list; add it",
+      fmt::format("{}: chat_template: expected a template named \"default\" in the list; add one",
                   settings_file));
 }
 

@@ -79,7 +79,7 @@ Sample sample_together(const TextGenerator& writer, const std::string& path, std
   return sample;
 }
 
-// Returns generated texts, or names with one per line.
+// Returns generated texts with "---" between them, names with one per line, or lines of JSON.
 Sample sample(LanguageModel& task, const Options& options) {
   const TextGenerator writer = writer_of(task, options);
   const bool names = task.writes_names();
@@ -170,7 +170,8 @@ Inspector<Sample> language_model_samples() {
 
 Inspector<AttentionMaps> language_model_attention() { return {{prompt}, &attention}; }
 
-// Returns panels of texts of the validation split and the model's predictions after each token.
+// Returns a panel of texts of the validation split and the model's predictions after each token;
+// nothing for a recurrent network. Throws InputError if a probability is not finite.
 ReportPanels language_model_panels(LanguageModel& task) {
   const auto* network = std::get_if<Transformer>(&task.network());
   if (!network) return {};

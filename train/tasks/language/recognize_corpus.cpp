@@ -22,6 +22,7 @@ class TextStatistics {
   explicit TextStatistics(const std::string& path) {
     for (const std::string& file : text_files(path)) {
       ++files;
+      before_file_ = bytes;
       read_plain_text(file, [&](std::string_view part) { add(part, file); });
       if (position_ > 0) end_line();  // the last line lacks its end
     }
@@ -39,7 +40,8 @@ class TextStatistics {
       const char32_t value = point.value;
       expect_input(value >= ' ' || value == '\t' || value == '\n' || value == '\r' || value == '\f',
                    "{}: byte {}: control character {:#04x}; expected a text", file,
-                   bytes + static_cast<std::int64_t>(at), static_cast<unsigned>(value));
+                   bytes - before_file_ + static_cast<std::int64_t>(at),
+                   static_cast<unsigned>(value));
       at += point.bytes;
       ++characters;
       if (!seen_[value]) ++symbols;
@@ -60,7 +62,8 @@ class TextStatistics {
     bytes += std::ssize(part);
     expect_input(
         bytes <= most_text_bytes,
-        "{}: the text has more than 1 GiB; convert it to token shards with `tapestry tokens`",
+        "{}: the text has more than 1 GiB up to here; convert the text to token shards with "
+        "`tapestry tokens`",
         file);
   }
 
@@ -74,6 +77,7 @@ class TextStatistics {
   }
 
   std::vector<bool> seen_ = std::vector<bool>(0x110000);
+  std::int64_t before_file_ = 0;  // bytes of the earlier files
   std::int64_t position_ = 0, length_ = 0, words_ = 0;
   char32_t last_ = 0, last_mark_ = 0;
 };
@@ -103,7 +107,7 @@ bool looks_like_data(const TextStatistics& text, const std::string& path) {
          text.beginning.starts_with('[') || text.beginning.starts_with("__label__");
 }
 
-// Adds a small model, of 0.1 M parameters.
+// Adds the settings of a small model, with 0.1 M parameters.
 void set_small_model(Recognized& found, const std::string& reason) {
   const auto set = [&](const char* key, Value value, const std::string& comment = "") {
     found.settings.push_back({key, std::move(value), comment});
@@ -168,11 +172,11 @@ void recognize_names(Recognized& found, const TextStatistics& text, const std::s
                text.files);
   const bool is_short_list = text.lines > 1 && text.lines < 10 && text.longest_line <= 32;
   if (is_short_list && !looks_like_data(text, path)) found.fit = Fit::similar;
-  expect_input(!is_short_list, "has {} lines, expected at least 10; give more names", text.lines);
+  expect_input(!is_short_list, "has {} names, expected at least 10; give more names", text.lines);
   found.fit = fit_of_names(text);
   expect_input(found.fit != Fit::refused,
                "has {} lines, {} of them empty, the longest of {} characters, expected at least 10 "
-               "short lines, none empty",
+               "lines of at most 48, none empty",
                text.lines + text.empty_lines, text.empty_lines, text.longest_line);
   if (looks_like_data(text, path)) found.fit = Fit::on_request;
   const NameList list = load_names(path);
@@ -185,8 +189,8 @@ void recognize_names(Recognized& found, const TextStatistics& text, const std::s
                  {"longest name", text.longest_line},
                  {"split", fmt::format("{} random names are for validation", held_back)}};
   if (distinct < names)
-    found.problems.push_back(
-        fmt::format("{} names occur more than once; some may be in both splits", names - distinct));
+    found.problems.push_back(fmt::format(
+        "{} names repeat an earlier one; some may be in both splits", names - distinct));
   found.base = "names";
   found.examples = static_cast<double>(names - held_back);
   found.most_epochs = 30;
@@ -233,7 +237,7 @@ void recognize_conversations(Recognized& found, const TextStatistics& text,
   if (bytes < 500'000) set_small_model(found, "a small model for less than 500000 bytes");
 }
 
-// Returns the tokens of shards.
+// Returns what the shards of tokens in a folder contain.
 Recognized recognize_shards(const std::string& path) {
   return recognized_as("text", "text", [&](Recognized& found) {
     found.fit = Fit::similar;
@@ -257,7 +261,7 @@ std::vector<Recognized> recognize_corpora(const std::string& path) {
   std::vector<Recognized> all;
   const auto add = [&](const char* name, const char* kind, const auto& recognize) {
     all.push_back(recognized_as(name, kind, [&](Recognized& found) {
-      if (!text && !all.empty()) throw InputError(all.front().refusal);  // was read in vain
+      if (!text && !all.empty()) throw InputError(all.front().refusal);  // not text
       if (!text && is_named_as_text(path)) found.fit = Fit::similar;
       if (!text) text.emplace(path);
       recognize(found, *text, path);

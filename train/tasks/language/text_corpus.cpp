@@ -108,20 +108,21 @@ Corpus read_shards(const Config& config, const Corpus& known) {
   Corpus corpus = by_byte_pairs(config, std::move(tokenizer), shards->tokenizer_json());
   expect_input(
       corpus.tokenizer->size() == shards->vocabulary(),
-      "{}: the tokenizer has {} tokens, but the shards in its folder have {}; create them again",
+      "{}: {} tokens, but the shards in the same folder have a vocabulary of {}; create the shards "
+      "again",
       path, corpus.tokenizer->size(), shards->vocabulary());
   if (known.tokenizer) {
     const BytePairTokenizer* models = known.tokenizer->byte_pairs();
-    config.expect(
-        models && models->to_json() == own, key::data_path,
-        "the shards have another tokenizer than the model; create them with the model's tokenizer");
+    config.expect(models && models->to_json() == own, key::data_path,
+                  "the shards have another tokenizer than the model; create shards with the "
+                  "model's tokenizer");
   } else if (const std::string& wanted = config[key::tokenizer]; !wanted.empty()) {
     config.expect(wanted != train_tokenizer, key::tokenizer,
                   "{} contains shards, which have a tokenizer; leave out this key",
                   shards->folder());
     config.expect(
         BytePairTokenizer::load(wanted).to_json() == own, key::tokenizer,
-        "{} contains shards of another tokenizer; leave out this key, or create them again",
+        "{} contains shards of another tokenizer; leave out this key, or create the shards again",
         shards->folder());
   }
   constexpr std::int64_t soon_compared = std::int64_t{1}

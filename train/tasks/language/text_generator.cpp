@@ -71,8 +71,8 @@ std::vector<std::string> TextGenerator::continued(const std::vector<std::string>
   return continuations;
 }
 
-// Returns the tokens of the beginning of a text. A name begins with a line end. Without a prompt, a
-// text begins with the end-of-text token, or, if there is none, with the first character.
+// A name begins with a line end. If there are no tokens, the text begins with the end-of-text token
+// or, if there is none, with token 0.
 std::vector<std::int32_t> TextGenerator::first_tokens(const std::string& begin) const {
   const auto before = task_.tokenizer().before_text();
   std::vector<std::int32_t> first(before.begin(), before.end());

@@ -40,18 +40,18 @@ SamplingOptions chosen(const Options& options, const LanguageModel& task);
 
 }  // namespace sampling
 
-// Returns a decoding state of the task's model without texts. The task must outlive it.
+// Returns a decoding state of the task's model without texts. The task must outlive the state.
 DecodingState begin_decoding(const LanguageModel& task);
 
 struct WritingOptions {
   SamplingOptions sampling{};
   std::uint64_t seed = 1;
-  std::int64_t tokens = 0;  // maximum number; 0: 500, or for a name the size of the context
+  std::int64_t tokens = 0;  // maximum number; 0: 500, or for a name the length of the context
   std::vector<std::string> stops{};  // a text ends before any of these; "" has no effect
 };
 
-// A generator of texts with a trained model, which must outlive it. Equal seeds and indices of
-// texts give equal texts.
+// A generator of texts with the model of a task, which must outlive the generator. Equal seeds and
+// indices of texts give equal texts.
 class TextGenerator final {
  public:
   // Functions that receive generated text, and return whether the text continues.
@@ -67,7 +67,7 @@ class TextGenerator final {
   // characters.
   void write(const std::vector<std::int32_t>& first, std::int64_t i, const TakeText& take) const;
 
-  // Generates the text as tokens, without the end-of-text token, and ignores stop texts.
+  // Generates the text as tokens, without a token that ends a text, and ignores stop texts.
   void write_tokens(const std::vector<std::int32_t>& first, std::int64_t i,
                     const TakeToken& take) const;
 

@@ -56,7 +56,8 @@ ToySequences sequences(const Config& config, Split split) {
       .examples = config[split == Split::train ? training_sequences : validation_sequences],
       .seed = seed_of(config),
       .split = split};
-  return with_keys(config, {{"length", length, "raise it"}}, [&] { return ToySequences(options); });
+  return with_keys(config, {{"length", length, "raise this value"}},
+                   [&] { return ToySequences(options); });
 }
 
 // Returns the number of rows in which every target has the largest logit; greedy decoding from the
@@ -116,7 +117,7 @@ Sample sample_answers(ToySequence& task, const Options& options) {
   return {.text = text};
 }
 
-// Returns the attention to the prompt and its right answer.
+// Returns the attention to the prompt, or to the first validation sequence, and its right answer.
 AttentionMaps answer_attention(ToySequence& task, const Options& options) {
   const ToySequences& data = task.validation_data();
   std::string text = question(options[toy_prompt].empty() ? data.prompt(0) : options[toy_prompt]);

@@ -125,11 +125,12 @@ ParallelText load(const Config& config, const Key<std::string>& split,
 BytePairTokenizer load_tokenizer(const std::string& path) {
   BytePairTokenizer tokenizer = BytePairTokenizer::load(path);
   for (std::size_t token = 0; token < special_tokens.size(); ++token)
-    expect_input(tokenizer.find(special_tokens[token]) == static_cast<std::int32_t>(token) &&
-                     tokenizer.model().special[token],
-                 "data.tokenizer = \"{}\": a translation needs the special tokens {} as tokens 0 "
-                 "to 3; create one with `tapestry tokenizer train`, or leave out data.tokenizer",
-                 path, fmt::join(special_tokens, ", "));
+    expect_input(
+        tokenizer.find(special_tokens[token]) == static_cast<std::int32_t>(token) &&
+            tokenizer.model().special[token],
+        "data.tokenizer = \"{}\": a translation needs the special tokens {} as tokens 0 "
+        "to 3; create a tokenizer with `tapestry tokenizer train`, or leave out data.tokenizer",
+        path, fmt::join(special_tokens, ", "));
   return tokenizer;
 }
 
@@ -185,7 +186,7 @@ ParallelCorpus sentences(const TaskSetup& setup) {
   corpus.validation = evaluation_split(config, validation_split, *tokenizer);
   if (!config[test_split].empty())
     corpus.test = evaluation_split(config, test_split, *tokenizer,
-                                   "leave it empty if there is no test split");
+                                   "leave this key empty if there is no test split");
   return corpus;
 }
 
@@ -231,7 +232,8 @@ TaskSpec translation_spec() {
                   {"bleu", "from 0 to 100", higher,
                    "the BLEU score: the agreement of n-grams with the reference translations, from "
                    "0 to 100"},
-                  {"cut_sources", "sentences", neither, "the number of pairs that were truncated"}},
+                  {"cut_sources", "sentences", neither,
+                   "the number of sources that were truncated"}},
       .samples = translation_samples(),
       .token_decoder = translation_decoder,
       .attention = translation_attention(),

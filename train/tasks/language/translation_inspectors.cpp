@@ -64,8 +64,8 @@ Sample sample_translations(Translation& task, const Options& options) {
   return {.text = text};
 }
 
-// Returns the attention for the prompt and the model's own translation. As in every task, a query
-// is a token that is read.
+// Returns the attention for the prompt, or for the first validation sentence, and the model's own
+// translation. As in every task, a query is a token that is read.
 AttentionMaps attention_of_translation(Translation& task, const Options& options) {
   const ParallelCorpus& corpus = task.corpus();
   const Tokens source = source_tokens(corpus, options);
@@ -184,7 +184,7 @@ std::shared_ptr<Graph> decoder_graph(const EncoderDecoder& model) {
   return graph;
 }
 
-// Returns the texts of all tokens, for models without a tokenizer.
+// Returns the texts of all tokens as a JSON list, for models without a tokenizer.
 std::string token_texts(const ParallelCorpus& corpus) {
   JsonValue texts = special_tokens;
   for (std::int32_t token = special_tokens.size(); token < corpus.vocabulary; ++token)
@@ -202,7 +202,7 @@ Inspector<AttentionMaps> translation_attention() {
   return {{translation_prompt}, &attention_of_translation};
 }
 
-// Returns panels of pairs of the test split, or of the validation split if there is none.
+// Returns a panel of pairs of the test split, or of the validation split if there is none.
 ReportPanels translation_panels(Translation& task) {
   const ParallelCorpus& corpus = task.corpus();
   const Dataset& pairs = corpus.test ? *corpus.test : *corpus.validation;

@@ -169,8 +169,9 @@ AttentionMaps attention(RecallTask& task, const Options& options) {
       options[prompt].empty() ? data.symbols(0) : data.encode(options[prompt]);
   const std::vector<std::string> words = data.words(symbols);
   const Array weights = task.model().weights(one_example(symbols));  // (1, H, T)
-  expect_input(!weights.empty(),
-               "this run's memory has no attention; give a run with model.memory = \"multi-head\"");
+  expect_input(
+      !weights.empty(),
+      "this run's memory has no attention to draw; give a run with model.memory = \"multi-head\"");
   return {{.path = "memory",
            .weights = weights.reshaped({weights.dim(1), 1, weights.dim(2)}),
            .queries = {words.back()},

@@ -13,14 +13,15 @@
 namespace tapestry {
 namespace {
 
-// The windows of all series, R = B · M, in float64. Values are differences to a window's last one.
+// The windows of all series, R = B · M, in float64. `seen` and `targets` are differences to the
+// last value of the window.
 struct Windows {
   Tensor last;     // (R, 1)
   Tensor seen;     // (R, T)
   Tensor targets;  // (R, horizon)
 };
 
-// (B, T, M) -> (B · M, T) float64.
+// Returns each series as a row: (B, T, M) -> (B · M, T) float64.
 Tensor series_in_rows(const Array& values) {
   return reshape(permute(Tensor(values.to(DType::float64)), {0, 2, 1}),
                  {values.dim(0) * values.dim(2), values.dim(1)});
@@ -33,7 +34,7 @@ Windows windows_of(const SeriesDataset& data, std::span<const std::int64_t> exam
   return {.last = last, .seen = inputs - last, .targets = series_in_rows(batch.targets) - last};
 }
 
-// Calls take(windows) for every n-th window of the data, many at once.
+// Calls take(windows) for windows that are `every` examples apart, with many at once.
 void for_each_windows(const SeriesDataset& data, std::int64_t every, const auto& take) {
   constexpr std::int64_t most_values = 1 << 20;
   const std::int64_t first[] = {0};

@@ -78,8 +78,9 @@ LineCharts forecast_figure(const ForecastView& view, std::int64_t count) {
   return figure;
 }
 
-// Returns the first row to forecast: the row whose time the prompt names; by default the last row
-// that is followed by a whole horizon. Throws InputError for a time without a whole context before.
+// Returns the first row to forecast: the row whose time the prompt names, or the one after the last
+// row for "end"; by default the first row of the last horizon. Throws InputError if the table has
+// fewer rows than a context, and for a time without a whole context before.
 std::int64_t first_row(const SeriesTable& table, const ForecasterOptions& window,
                        const std::string& named) {
   const std::int64_t T = window.context, H = window.horizon;
@@ -142,7 +143,8 @@ Array own_units(const Array& scaled, const SeriesScale& scale, std::int64_t coun
   return slice(scale.undo(scaled), -1, 0, count).value();
 }
 
-// Returns examples evenly spaced over the test split, or over its first rows if it is long.
+// Returns the indices of at most 100 examples, evenly spaced over the first 20,000 of the test
+// split, or over all if there are fewer.
 std::vector<std::int64_t> examples_of(const SeriesDataset& test, std::int64_t horizon) {
   const std::int64_t last = std::min(test.size(), most_rows) - 1;
   const std::int64_t apart =
@@ -191,7 +193,8 @@ Inspector<Sample> forecast_samples() { return {{prompt, count}, &sample}; }
 
 Inspector<AttentionMaps> forecast_attention() { return {{prompt, index_of_series}, &attention}; }
 
-// Returns forecasts of windows from the whole test split, and their errors beside baselines.
+// Returns panels of forecasts of some windows of the test split, and of the errors over the whole
+// split beside those of baselines.
 ReportPanels forecast_panels(Forecast& task) {
   SeriesData& data = task.data();
   const SeriesDataset& test = data.splits().test;
