@@ -213,7 +213,7 @@ TEST_CASE("bug: doctor: a small model that learns a batch in part does not ignor
                                           "data.held_back=200", "data.least_nodes=12"}));
   CHECK(!result.fault);
   REQUIRE(result.warnings.size() == 1);
-  check_says(result.warnings[0], {"falls from", "the model may be too small"});
+  check_says(result.warnings[0], {"goes from", "the model may be too small"});
 }
 
 TEST_CASE("bug: doctor: a training that memory does not hold is told so before anything") {

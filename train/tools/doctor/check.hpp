@@ -34,15 +34,17 @@ struct DoctorCheck {
 // Returns all checks in order: a fault that one finds may affect those after it.
 const std::vector<DoctorCheck>& doctor_checks();
 
-// The exception of a check that a signal interrupted, after it has removed its files.
+// The exception of a check that a signal interrupted, after the check has removed its files.
 struct Interrupted {};
 
-// The training to examine, or the result of the check `plan` if it does not fit `machine` bytes of
-// memory, or those of this machine.
+// The training to examine, or null and the result of the check `plan` if the training does not fit
+// into the memory.
 struct Admitted {
   std::unique_ptr<TrainingUnderTest> under_test{};
   CheckResult refused{};
 };
+// Returns the training if it fits into `machine` bytes of memory; 0: that of this machine. Throws
+// InputError as the training does.
 Admitted admit(const ConfigWith& config_with, std::int64_t machine = 0);
 
 // Runs a check. An exception of the model or its data is a fault, too. InputError, Interrupted and
@@ -69,7 +71,8 @@ CheckResult check_resume(TrainingUnderTest& under_test);
 // --- helpers of the checks ---
 
 // Returns the fault of a validation or test split in which at least two classes resemble other
-// classes of the training data. For tasks whose examples have one label each.
+// classes of the training data; none if there is no such split, or if examples do not have
+// one label each.
 std::optional<Fault> exchanged_labels(TrainingUnderTest& under_test);
 
 // Returns the hashes of all windows of `length` adjacent tokens (Karp and Rabin 1987, "Efficient

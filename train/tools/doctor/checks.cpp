@@ -53,10 +53,11 @@ CheckResult compare_with_machine(const TrainingPlan& plan) {
         fmt::format("the training needs {} of memory; {} are available", bytes_text(plan.needs()),
                     bytes_text(plan.machine)),
         "the model, its batch or its context is too large for this machine",
-        plan.smallest ? fmt::format("--set {}: {}", fmt::join(plan.smallest->overrides, " --set "),
-                                    plan.smallest->cost)
-                      : "no change that keeps the results makes it fit; use a smaller model or "
-                        "batch"};
+        plan.smallest
+            ? fmt::format("--set {}: {}", fmt::join(plan.smallest->overrides, " --set "),
+                          plan.smallest->cost)
+            : "no change that keeps the results makes the training fit; use a smaller model or "
+              "batch"};
   else if (plan.disk > plan.disk_free)
     result.fault =
         Fault{fmt::format("the run's folder needs {} of disk; {} are free", bytes_text(plan.disk),

@@ -23,8 +23,8 @@ void count(const Array& tokens, Counts& into) {
     if (token != ignored_target) ++into[token];
 }
 
-// Updates the minimum and the maximum at each place of an example, if all examples have the same
-// size.
+// Updates the minimum and the maximum at each place of an example. Ignores examples of another size
+// than the first.
 void widen(std::span<const float> values, std::vector<float>& low, std::vector<float>& high) {
   if (low.empty()) {
     low.assign(values.begin(), values.end());
@@ -96,7 +96,6 @@ std::vector<std::int64_t> evenly(std::int64_t size, std::int64_t most) {
   return numbers;
 }
 
-// Returns whether all examples were visited: until `visit` returns false, or 5 seconds have passed.
 // Reads distant examples first, because adjacent windows of a text have mostly the same tokens.
 bool read_through(const Dataset& data, const std::function<bool(const Batch&)>& visit) {
   constexpr double most_s = 5;
@@ -115,8 +114,7 @@ bool has_token_targets(const Batch& batch) {
          batch.inputs.rank() == 2 && batch.inputs.shape() == batch.targets.shape();
 }
 
-// Returns the share of targets that are the next input. Ignores the last target of a row, and the
-// last before ignored ones, which are no inputs.
+// Ignores the last target of a row, and the last one before ignored targets, which are no inputs.
 double share_of_next_tokens(const Batch& batch) {
   const std::int64_t T = batch.inputs.dim(1);
   const auto inputs = batch.inputs.values<std::int32_t>();

@@ -14,16 +14,16 @@ namespace tapestry {
 // The number of occurrences of each token or label.
 using Counts = std::unordered_map<std::int32_t, std::int64_t>;
 
-// Statistics of a split, from examples that are read one by one.
+// Statistics of a split, from all of its examples, or from evenly spaced ones.
 struct DatasetStatistics {
-  std::int64_t size = 0;  // number of examples of the split
-  std::vector<std::uint64_t>
-      fingerprints{};          // hashes of the examples that were read, all or evenly spaced ones
-  bool labels = false;         // whether an example has one target, an integer
-  Counts inputs{}, targets{};  // counts of integers, without ignored targets
-  std::vector<float> low{}, high{};  // minimum and maximum of each input of a floating example
+  std::int64_t size = 0;                      // number of examples of the split
+  std::vector<std::uint64_t> fingerprints{};  // hashes of the examples that were read
+  bool labels = false;                        // whether targets have one axis, as labels have
+  Counts inputs{}, targets{};                 // counts of integers, without ignored targets
+  // Minimum and maximum of each input and target of an example; empty for integers.
+  std::vector<float> low{}, high{};
   std::vector<float> low_target{}, high_target{};
-  // Place of the first number that is not finite: "input 3 of example 7"
+  // The first number that is not finite: "input 3 of example 7 is nan"
   std::optional<std::string> not_finite{};
 
   bool whole() const { return std::ssize(fingerprints) == size; }
@@ -31,16 +31,18 @@ struct DatasetStatistics {
   std::string coverage() const;
 };
 
+// Reads at most 100,000 examples, and examples with 10 million numbers. The split must not be
+// empty.
 DatasetStatistics dataset_statistics(const Dataset& data);
 
 // Returns at most `most` evenly spaced indices of examples.
 std::vector<std::int64_t> evenly(std::int64_t size, std::int64_t most);
 
-// Calls `visit` with single examples until it returns false, for a few seconds at most. Returns
-// whether all were read.
+// Calls `visit` with single examples until `visit` returns false, for 5 seconds at most. Returns
+// false if the time ended first.
 bool read_through(const Dataset& data, const std::function<bool(const Batch&)>& visit);
 
-// Returns a hash of all inputs and targets of a batch.
+// Returns a hash of the inputs, source tokens, edges and targets of a batch.
 std::uint64_t fingerprint(const Batch& batch);
 
 // Returns whether inputs and targets are (B, T) tokens.

@@ -49,7 +49,7 @@ Tokens read_node(const Batch& one, const GraphPart& part) {
 }
 
 Tokens read_graph(const Adjacency& graph) {
-  constexpr std::int64_t degrees = 1024;  // maximum degree; higher ones count as this one
+  constexpr std::int64_t degrees = 1024;  // number of degrees; higher ones count as the last
   const auto degree = [&](std::int64_t v) {
     return static_cast<std::int32_t>(std::min(std::ssize(row(graph.incoming(), v)), degrees - 1));
   };
@@ -69,8 +69,8 @@ void center(Array& matrix) {
   xt::filtration(values, xt::abs(values) < 1e-12 * std::abs(mean)) = 0;
 }
 
-// Replaces the inner products of n rows by exp(-d²), where d is their distance relative to the mean
-// distance.
+// Replaces the inner products of n rows by exp(-d²), where d is the distance of two rows relative
+// to the root mean square of all distances.
 void to_gaussian(Array& products) {
   auto values = xtensor_view<double, 2>(products);
   const xt::xtensor<double, 1> lengths = xt::diagonal(values);

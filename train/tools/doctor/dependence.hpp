@@ -15,15 +15,17 @@ Array graph_reading(const Batch& one, const GraphPart& part);
 // Returns the inputs of a batch of one example: its inputs, source or graph.
 Array reading_of(const Batch& one);
 
-// Returns one row for each of n examples, (n, D), float32: their numbers, or the counts of their
-// tokens modulo 1024.
+// Returns one row for each of n >= 1 examples, (n, D), float32: their first numbers, as many as the
+// shortest example has, or the counts of their tokens modulo 1024.
 Array rows_of(const std::vector<Array>& examples);
 
-// Subtracts the mean of each column and divides by its deviation; limits values to ±5.
+// Subtracts the mean of each column and divides by the column's deviation; limits values to ±5.
+// Constant columns become 0.
 void standardize(Array& rows);
 
 // Returns the similarities of n examples, (n, n), float64: the inner products of their token
-// counts, or a Gaussian kernel of their standardized numbers, whose width is their mean distance.
+// counts, or a Gaussian kernel of their standardized numbers, whose width is the root mean square
+// of their distances.
 Array similarities(const std::vector<Array>& examples);
 
 // The strength of the dependence of targets on inputs: the Hilbert-Schmidt independence criterion
@@ -37,11 +39,12 @@ struct Dependence {
   double variety = 0;  // how much the targets differ from each other
 
   Dependence& operator+=(const Dependence& other);  // adds the dependence of other examples
-  double deviations() const;  // returns the z-score of `given` with respect to random pairs
+  // Returns the z-score of `given` with respect to random pairs; 0 if these do not differ.
+  double deviations() const;
 };
 
-// Returns the dependence. `inputs` and `targets` are similarities of the same examples, which are
-// centered in place.
+// Returns the dependence. `inputs` and `targets` are similarities (n, n) of the same examples; both
+// are centered in place. `seed` is that of the random pairs.
 Dependence dependence(Array inputs, Array targets, std::uint64_t seed);
 
 }  // namespace tapestry

@@ -104,7 +104,7 @@ std::optional<Fault> exchanged_in(const std::string& name, const ClassMeans& spl
                       100 * other->second.share, split.at(one.like).examples, one.like,
                       other->second.like),
           "labels were exchanged, or the splits were numbered by different lists",
-          "compare examples of both splits; if the classes are so by nature: --skip targets"};
+          "compare examples of both splits; if the data are correct: --skip targets"};
   return std::nullopt;
 }
 

@@ -22,10 +22,10 @@ Array without_content(const Array& array) {
 std::optional<Fault> out_of_range(const char* what, const Counts& counts, std::int64_t rows) {
   for (const auto& [token, count] : counts)
     if (rows > 0 && (token < 0 || token >= rows))
-      return Fault{fmt::format("{} {} occurs {} times; the model knows 0 to {}", what, token, count,
-                               rows - 1),
+      return Fault{fmt::format("{} {} occurs {}; the model knows 0 to {}", what, token,
+                               counted(count, "time"), rows - 1),
                    "the data were numbered by another list, or from 1 on",
-                   "number them from 0 on, or give the model enough classes"};
+                   "number them from 0 on, or give the model more tokens or classes"};
   return std::nullopt;
 }
 
@@ -35,8 +35,8 @@ std::int64_t all_of(const Counts& counts) {
   return sum;
 }
 
-// The targets of a split that do not occur in training. `complete`: all of the training split was
-// read.
+// The number of targets of a split that do not occur in training. `complete`: enough of the
+// training split was read to be sure.
 struct Unseen {
   std::int64_t count;
   bool complete;
@@ -100,12 +100,11 @@ void examine_labels(TrainingUnderTest& under_test, CheckResult& result) {
     if (!result.fault) compare_labels(split, under_test, result);
   if (result.fault) return;
   if (double(commonest->second) >= balanced * double(rarest->second))
-    result.warnings.push_back(
-        fmt::format("label {} is {:.0f} times as frequent as label {} (expected less than {:.0f} "
-                    "times): always "
-                    "predicting it is right for {:.0f} % of the examples",
-                    commonest->first, ratio(commonest->second, rarest->second), rarest->first,
-                    balanced, 100 * ratio(commonest->second, all_of(training.targets))));
+    result.warnings.push_back(fmt::format(
+        "label {0} is {1:.0f} times as frequent as label {2} (expected less than {3:.0f} "
+        "times): always predicting {0} is right for {4:.0f} % of the examples",
+        commonest->first, ratio(commonest->second, rarest->second), rarest->first, balanced,
+        100 * ratio(commonest->second, all_of(training.targets))));
 }
 
 void compare_tokens(const EvaluationSplit& split, TrainingUnderTest& under_test,

@@ -87,10 +87,10 @@ std::optional<Fault> forward_fault(const Flow& flow) {
                  "a number overflows, or is divided by 0",
                  "--set train.check_finite=true names the op"};
   if (flow.dead && *flow.dead > most_dead)
-    return Fault{fmt::format("{:.0f} % of the units of {} have the same output for every example",
+    return Fault{fmt::format("{:.0f} % of the units of {} are dead or saturated for every example",
                              100 * *flow.dead, flow.dead_where),
-                 "weights or biases before it saturate the activation, where its gradient is 0",
-                 "make the initial weights before it smaller, and initialize biases with 0"};
+                 "weights or biases before this op saturate it, so that its gradient is 0",
+                 "make the initial weights before this op smaller, and initialize biases with 0"};
   return std::nullopt;
 }
 
@@ -126,8 +126,7 @@ std::optional<Fault> gradient_fault(const Layer& layer) {
   return std::nullopt;
 }
 
-// Returns the fault of gradients, relative to the weights, that differ too much between two layers,
-// or are 0.
+// Returns the fault of gradients, relative to the weights, that differ too much between two layers.
 std::optional<Fault> balance_fault(const Layer& least, const Layer& most) {
   if (least.relative() * largest_ratio > most.relative()) return std::nullopt;
   return Fault{fmt::format("the gradient of {} is {:.0e} times its weights, that of {} {:.0e}",
@@ -150,14 +149,15 @@ std::optional<Fault> unused_parameter(const std::vector<Parameter*>& parameters,
   for (const Parameter* parameter : parameters)
     if (parameter->role != Role::fixed && !gradients.find(*parameter))
       return Fault{fmt::format("no gradient reaches {}", parameter->name),
-                   "the loss does not depend on it", "use its output, or remove it from the model"};
+                   "the loss does not depend on this parameter",
+                   "use this parameter, or remove it from the model"};
   return std::nullopt;
 }
 
 }  // namespace
 
 // Checks outputs, then gradients after two steps, when weights that are initialized with 0, as
-// those of adapters, are no longer 0. The relative gradients of these are not compared.
+// those of adapters, are no longer 0. The relative gradients of such weights are not compared.
 CheckResult check_layers(TrainingUnderTest& under_test) {
   under_test.reset();
   const Examples examples = under_test.training_examples(
@@ -170,10 +170,10 @@ CheckResult check_layers(TrainingUnderTest& under_test) {
   CheckResult result{.fault = forward_fault(flow)};
   if (result.fault) return result;
   if (flow.largest > largest_output)
-    result.warnings.push_back(
-        fmt::format("the outputs of {} have a root mean square of {:.1e}: the initial weights are "
-                    "too large, or a sum is not averaged",
-                    flow.largest_where, flow.largest));
+    result.warnings.push_back(fmt::format(
+        "the outputs of {} have a root mean square of {:.1e} (expected at most {:.0e}): "
+        "the initial weights are too large, or a sum is not averaged",
+        flow.largest_where, flow.largest, largest_output));
   const std::vector<Parameter*> parameters = under_test.parameters();
   TrialTraining training(under_test, examples);
   result.fault = unused_parameter(parameters, training.gradients());

@@ -28,7 +28,7 @@ constexpr std::int64_t quiet_steps = 8;  // first steps, whose rates are too low
 struct Sweep {
   std::vector<double> rates{}, losses{}, smoothed{};
   double spacing = 0;       // distance between rates, in powers of ten
-  double rises = HUGE_VAL;  // the lowest rate from which the smoothed loss rises
+  double rises = HUGE_VAL;  // the lowest rate from which the loss rises, or is not finite
   double fastest = 0;       // the rate at the steepest fall; 0: the loss fell by noise only
   double first() const { return smoothed[quiet_steps - 1]; }
   double highest_at_first() const {
@@ -43,8 +43,8 @@ double spacing_of(const TrainingUnderTest& under_test) {
   return std::log10(highest_rate / lowest_rate) / std::floor(steps);
 }
 
-// Returns the largest distance of a batch's loss from the smoothed loss in the `quiet_steps` steps
-// up to `step`.
+// Returns the largest distance of a batch's loss from the smoothed loss in `step` and the
+// `quiet_steps` steps before.
 double noise_before(const Sweep& sweep, std::int64_t step) {
   double noise = 0;
   for (std::int64_t i = std::max<std::int64_t>(0, step - quiet_steps); i <= step; ++i)
@@ -68,8 +68,8 @@ void read_off(Sweep& sweep) {
     if (sweep.smoothed[i] > low + std::max(lost * gained, 2 * noise)) sweep.rises = sweep.rates[i];
 }
 
-// Trains with a rising rate and returns its losses. The smoothed loss is an exponential moving
-// average with bias correction.
+// Trains with a rising rate, until the loss rises clearly, and returns the losses. The smoothed
+// loss is an exponential moving average with bias correction.
 Sweep sweep(TrainingUnderTest& under_test) {
   TrialTraining training(under_test);
   Sweep found{.spacing = spacing_of(under_test)};
@@ -120,8 +120,8 @@ Outcome outcome_of(TrainingUnderTest& under_test, double rate,
   return outcome;
 }
 
-// Returns whether the loss at a rate exceeds the loss at a hundredth of it by more than the noise
-// and by so much that the weights are worse than the initial ones.
+// Returns whether the loss at a rate exceeds the loss at a hundredth of this rate by more than the
+// noise and more than a tenth, so that the weights are worse than the initial ones.
 bool is_worse(const Outcome& at_rate, const Outcome& below) {
   const double least = (above_first - 1) * std::abs(below.loss);
   return !(at_rate.loss <= below.loss + std::max({at_rate.noise, below.noise, least}));
@@ -180,8 +180,9 @@ Fault fault_of(double rate, const WrongRate& wrong) {
 
 }  // namespace
 
-// Compares a few steps at the configured rate with a few at a hundredth of it, which learn almost
-// nothing if the configured rate is good, and learn more than it if it is far too high.
+// Runs the range test. Then compares a few steps at the configured rate with a few at a hundredth
+// of this rate, which learn almost nothing if the configured rate is good, and learn more if it is
+// far too high.
 CheckResult check_learning_rate(TrainingUnderTest& under_test) {
   under_test.reset();
   const double peak = under_test.config()[key::learning_rate];

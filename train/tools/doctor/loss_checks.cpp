@@ -44,9 +44,11 @@ Threshold threshold_of(const Comparison& seen, double first) {
   const double floor = seen.floor(), uniform = seen.uniform();
   const double range = seen.constant_by_place() - floor;
   if (range > least_range * (std::min(first, uniform) - floor))
-    return {floor + range / 2, "half of what a model reaches that ignores its inputs",
+    return {floor + range / 2,
+            "halfway from the lowest loss to that of a model that ignores its inputs",
             floor + range};
-  return {floor + (uniform - floor) / 10, "a tenth of a uniform prediction"};
+  return {floor + (uniform - floor) / 10,
+          "a tenth of the way from the lowest loss to that of a uniform prediction"};
 }
 
 double error_of(TrainingUnderTest& under_test, const Examples& examples) {
@@ -106,8 +108,9 @@ bool are_close(const Array& one, const Array& other) {
   return true;
 }
 
-// Returns a sentence on two examples whose inputs and targets differ, but not the outputs of the
-// model; "" if there are none.
+// Returns "examples 3 and 5", two whose inputs and targets differ, but not the outputs of the
+// model;
+// "" if there are none.
 std::string indistinguishable(TrainingUnderTest& under_test, const Examples& examples) {
   std::vector<ExampleReading> all;
   for (const std::int64_t number : examples.numbers) all.push_back(read_alone(under_test, number));
@@ -172,11 +175,10 @@ CheckResult check_first_loss(TrainingUnderTest& under_test) {
           fmt::format("initial loss {:.4g}{} (uniform prediction: {:.4g}; {}: {:.4g})", error, unit,
                       uniform, of_classes ? "unigram entropy" : "best constant", constant)};
   if (is_untrained && error > high * uniform)
-    result.warnings.push_back(
-        fmt::format("{:.0f} times the loss of a uniform prediction (expected less than {:.0f} "
-                    "times): the initial "
-                    "weights are large",
-                    error / uniform, high));
+    result.warnings.push_back(fmt::format(
+        "{:.3g} times the loss of a uniform prediction (expected at most {:.0f} times): "
+        "the initial weights are large",
+        error / uniform, high));
   if (is_untrained && of_classes && error < far_below * constant &&
       constant * counted_targets(seen) > least_evidence)
     result.fault = Fault{
@@ -219,7 +221,7 @@ CheckResult check_one_batch(TrainingUnderTest& under_test) {
   const Attempt& used = attempts[tried - 1];
   under_test.reset();
   const auto text = [&](const Overfitting& of) {
-    return fmt::format("the loss of one batch of {} falls from {:.4g} to {:.4g} in {} steps",
+    return fmt::format("the loss of one batch of {} goes from {:.4g} to {:.4g} in {} steps",
                        examples.numbers.size(), of.first, of.last, of.steps);
   };
   CheckResult result{
@@ -240,7 +242,7 @@ CheckResult check_one_batch(TrainingUnderTest& under_test) {
       result.fault = not_overfitted(found, alike);
   } else if (tried > 1) {
     result.warnings.push_back(
-        fmt::format("with {} at learning rate {:.0e}, but not with {} at {:.1e}", used.optimizer,
+        fmt::format("only with {} at learning rate {:.0e}, not with {} at {:.1e}", used.optimizer,
                     used.rate, optimizer, configured));
   }
   return result;

@@ -16,10 +16,10 @@ struct Comparison {
   Kind kind = Kind::unknown;
   Array outputs{};  // logits (…, V), or numbers
   Array targets{};  // classes (…) int32, or numbers of the outputs' shape
-  // Number of rows of the first embedding: the tokens that the model knows.
+  // Number of rows of the first embedding: the tokens that the model knows; 0 without an embedding.
   std::int64_t embedded = 0;
 
-  // Return mean losses per target, in nats or in squares of the targets' unit.
+  // Return mean losses per target, in nats or in squares of the targets' unit; 0 for Kind::unknown.
   double error() const;    // of the outputs
   double uniform() const;  // of a uniform prediction, log V or log 2; or of outputs of 0
   double floor() const;    // of the best possible outputs
@@ -50,16 +50,17 @@ class Activations final : public Observer {
 };
 
 struct ComparedPart {
-  std::int64_t places = 0, last = 0;  // 0: all places
+  std::int64_t places = 0, last = 0;  // places = 0: all are compared
 };
 // Returns the first op whose outputs in two passes differ by more than rounding in float64,
-// "softmax in blocks.0.attention"; none if they do not differ, or if other ops ran. Examples that
-// only the second pass has, and places above `last` of an axis of length `places`, are not
-// compared.
+// "softmax in blocks.0.attention"; none if they do not differ, or if the numbers of ops differ.
+// Examples that only the second pass has, and places above `last` of an axis of length `places`,
+// are not compared.
 std::optional<std::string> first_difference(const Activations& one, const Activations& other,
                                             const ComparedPart& part = {});
 
-// Returns |a - b| / max(1, |a|, |b|).
+// Returns |a - b| / max(1, |a|, |b|). If a number is not finite, returns NaN if both are the same,
+// else infinity.
 double relative_difference(double a, double b);
 inline constexpr double rounding_in_float64 = 1e-10;
 

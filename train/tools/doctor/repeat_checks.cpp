@@ -35,7 +35,8 @@ std::string difference(const Checksums& one, const Checksums& other) {
 }
 
 // Trains from the first step, or from a checkpoint, and writes no files. Returns the checksums of
-// the parameters and the optimizer state after it, and the position in the training data.
+// the parameters and the optimizer state, and the position in the training data, after the last
+// step. Throws Interrupted after a signal.
 Checksums take_steps(TrainingUnderTest& under_test, std::int64_t steps,
                      const Checkpoint* checkpoint = nullptr) {
   const std::unique_ptr<Task> task =
@@ -108,7 +109,8 @@ CheckResult check_resume(TrainingUnderTest& under_test) {
                           half, half),
               "a step depends on something that is in no checkpoint: a counter, a random number, a "
               "running mean",
-              "derive it from the seed and the step, which a checkpoint holds"}};
+              "derive everything that a step uses from the seed and the step, which a checkpoint "
+              "holds"}};
 }
 
 }  // namespace tapestry

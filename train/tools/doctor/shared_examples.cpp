@@ -152,7 +152,7 @@ void report(const Shared& shared, const std::string& split, CheckResult& result)
   if (log_chance(static_cast<double>(shared.parted), repeated,
                  shared.expected / std::max(1.0, repeated)) < least_log_chance)
     result.fault = Fault{found, "the splits overlap: " + by_chance,
-                         "remove them from one of the splits: the model memorizes them"};
+                         "remove these examples from one of the splits: the model memorizes them"};
   else if (share > most_shared)
     result.fault = Fault{
         found, "duplicates of examples are in both splits, or the data have few different examples",

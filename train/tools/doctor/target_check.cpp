@@ -21,7 +21,7 @@ namespace {
 struct TokenPlaces {
   double same = 0, second_next = 0, own_row = 0, other_row = 0;
 };
-// Returns the fractions of a row's targets that equal the input at the same place, the input two
+// Returns the fractions of targets that equal the input at the same place, the input two
 // places later, any input of the row, and any input of the next row of the batch.
 TokenPlaces places_of_targets(const Batch& batch) {
   const std::int64_t T = batch.inputs.dim(1);
@@ -48,7 +48,7 @@ TokenPlaces places_of_targets(const Batch& batch) {
   return found;
 }
 
-// Returns the fault if some targets are not the next tokens, or if all are other tokens of their
+// Returns the fault if some targets are not the next tokens, or if most are other tokens of their
 // row. Other targets are assumed to be no next tokens by design.
 std::optional<Fault> misplaced(const Batch& batch, double next) {
   constexpr double all_but_rounding = 0.999;
@@ -73,8 +73,8 @@ std::uint64_t hash_of(std::span<const std::int32_t> tokens) {
   return sum.value();
 }
 
-// Returns the fault of rows whose targets are the next tokens of other rows. Rows that repeat each
-// other are ignored.
+// Returns the fault of rows whose targets are the next tokens of other rows; none if more than a
+// tenth of the rows are repeated.
 std::optional<Fault> of_other_rows(const Dataset& data) {
   constexpr std::int64_t most_rows = 20'000, most_compared = 100;
   std::unordered_map<std::uint64_t, std::int64_t> row_of_inputs;
@@ -204,12 +204,11 @@ std::optional<Fault> unrelated(const Dependence& near, const Dependence& far, st
                  "the targets were shuffled, or are paired with the wrong inputs", advice};
   const bool varies_nearby = near.variety > far.variety / 2;
   if (near.deviations() < std::min(least_deviations, far.deviations() / 2) && varies_nearby)
-    return Fault{
-        fmt::format("the inputs of {} examples fit the targets of their neighbors as well "
-                    "as their own (z-score {:.1f}, expected at least {:.0f}): they share only "
-                    "the order of the file",
-                    count, near.deviations(), least_deviations),
-        "the targets are paired with inputs some rows away", advice};
+    return Fault{fmt::format("the inputs of {} examples fit the targets of their neighbors as well "
+                             "as their own (z-score {:.1f}, expected at least {:.0f}): inputs and "
+                             "targets share only the order of the file",
+                             count, near.deviations(), least_deviations),
+                 "the targets are paired with inputs some rows away", advice};
   return std::nullopt;
 }
 

@@ -34,8 +34,8 @@ TrainingUnderTest::TrainingUnderTest(ConfigWith config_with, std::optional<Train
     first_values_.push_back(parameter->value().clone());
 }
 
-// Measures the time of the forward and backward pass of one example: the second one, when buffers
-// exist.
+// Measures the time of the forward and backward pass of one example: of a second pass, when buffers
+// exist, unless the first is slow.
 void TrainingUnderTest::measure_step() {
   const Examples one = training_examples(1);
   const auto pass = [&] {
@@ -50,7 +50,7 @@ void TrainingUnderTest::measure_step() {
   }
 }
 
-// Shortens the context as far as the task allows.
+// Shortens the context if a step is slow, unless the task refuses the shorter one.
 void TrainingUnderTest::shorten_context() {
   const std::int64_t context = config_.has(context_key.name) ? config_[context_key] : 0;
   if (context <= shortest_context || step_s_ <= longest_example_s) return;

@@ -37,9 +37,10 @@ class TrainingUnderTest {
 
   const ConfigWith& config_with() const { return config_with_; }  // the config as given
   const Config& config() const { return config_; }                // the config that is examined
-  // Returns a text on the keys that differ; may be empty.
+  // Returns the settings that differ, such as "model.context = 64"; empty if none do.
   const std::string& remark() const { return remark_; }
-  double step_s() const { return step_s_; }  // estimated time of a step of config()
+  // Returns the estimated seconds of a step of config(); 0 if a step throws.
+  double step_s() const { return step_s_; }
   const std::optional<TrainingPlan>& plan() const { return plan_; }
 
   Task& task() { return *task_; }
@@ -126,7 +127,7 @@ void convert_for_gradcheck(Module& model);
 // at each call. The task must outlive it.
 std::function<Tensor()> objective_in_float64(Task& task, const Config& config);
 
-// Converts floating inputs to float64.
+// Returns the batch with float32 inputs converted to float64.
 Batch in_float64(Batch batch);
 
 }  // namespace tapestry

@@ -62,7 +62,7 @@ Fault sentinel_fault(const Outlier& outlier, const std::string& where) {
                   "{:.6g} and {:.6g}",
                   outlier.value, counted(outlier.count, "time"), where, outlier.low, outlier.high),
       "the value marks a missing one, or is a measurement error",
-      "replace it or leave out those rows; if it is correct: --skip values"};
+      "replace the value or leave out its rows; if the value is correct: --skip values"};
 }
 
 // Returns the fault of a value that stands for a missing one. Reads each row of a table once,
@@ -98,7 +98,7 @@ std::optional<Fault> not_finite(const std::string& split, const DatasetStatistic
   if (!found.not_finite) return std::nullopt;
   return Fault{fmt::format("{} split: {}", split, *found.not_finite),
                "a value is missing, or was divided by 0",
-               "replace it or leave out that example: its loss is not finite"};
+               "replace the value or leave out the example: its loss is not finite"};
 }
 
 // Returns the fault of one of the first examples that differs when it is read again.
@@ -109,14 +109,14 @@ std::optional<Fault> changing_example(const Dataset& data) {
       return Fault{
           fmt::format("training example {} differs when it is read again", i),
           "the data set is random or modified when it is read, so training is not reproducible",
-          "derive its randomness from the seed and the example's index"};
+          "derive all randomness from the seed and the example's index"};
   return std::nullopt;
 }
 
 // The places of an example that have the same value in all examples.
 struct Constants {
   std::int64_t count = 0, first = 0;
-  float value = 0;  // values of the first example
+  float value = 0;  // value at the first place
 };
 Constants constants_of(const std::vector<float>& low, const std::vector<float>& high) {
   Constants found;
@@ -133,14 +133,14 @@ Fault constant_fault(const char* what, const Constants& constants, const Array& 
                       "column {} of {}: {:.4g}",
                       constants.count, one.size(), what, constants.first % columns + 1, columns,
                       constants.value),
-          "they were read from the wrong place, or scaled to 0",
+          "these numbers were read from the wrong place, or scaled to 0",
           "print the values of an example, and correct the code that reads them"};
 }
 
 }  // namespace
 
 // Checks the values. A few constant inputs are usual, such as the margins of images; more than half
-// are a fault.
+// are a fault, and so is one constant target.
 CheckResult check_values(TrainingUnderTest& under_test) {
   const DatasetStatistics& training = under_test.training_statistics();
   if (const auto fault = sentinel(under_test)) return {.fault = fault};
