@@ -60,8 +60,8 @@ struct Loss {
 // The mode of a forward pass.
 struct Pass {
   bool training = false;
-  std::int64_t step = 0;
-  Random* noise = nullptr;  // noise of dropout and sampling
+  std::int64_t step = 0;    // number of training steps before this one
+  Random* noise = nullptr;  // noise of dropout and sampling; null in an evaluation
   // Noise of each example in an evaluation, so that no metric depends on the division into batches.
   std::span<Random> noise_of_examples{};
 };

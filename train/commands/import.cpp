@@ -42,7 +42,7 @@ class Import final : public Command {
     }
     const std::string word = shell_word(run.folder());
     say("{}: {}, {} parameters; tapestry sample {} continues a text, tapestry train CONFIG --from "
-        "{} trains it on\n",
+        "{} fine-tunes the model\n",
         printable(run.folder()), model.architecture, count_parameters(model.task->model()), word,
         word);
     return 0;

@@ -96,10 +96,11 @@ void write_table_and_figure(const std::string& out, const std::string& csv, cons
 void expect_text_file(const std::string& out) {
   const std::string ending = fs::path(out).extension().string();
   for (const char* of_pictures : {".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif"})
-    expect_input(ending != of_pictures,
-                 "--out {}: the samples of this run are text, not a picture; expected a name that "
-                 "ends in .txt",
-                 out);
+    expect_input(
+        ending != of_pictures,
+        "--out {}: the samples of this run are text, not a picture; expected the name of a "
+        "text file, such as samples.txt",
+        out);
 }
 
 std::string in_run(const std::string& run, const std::string& name) {

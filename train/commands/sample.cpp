@@ -58,8 +58,10 @@ class ShowSamples final : public Command {
 
  private:
   static void print_json(const Sample& sample) {
-    expect_input(!sample.json.is_null() || !sample.figure,
-                 "--json: these samples are a picture; give --image FILE or leave --json out");
+    expect_input(
+        !sample.json.is_null() || !sample.figure,
+        "--json: these samples are a figure; leave out --json{}",
+        sample.text.empty() ? ", or give --image FILE" : "; --out NAME.csv writes the numbers");
     const JsonValue text{{"text", sample.text}};
     say("{}\n", (sample.json.is_null() ? text : sample.json).dump());
   }
