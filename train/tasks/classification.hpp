@@ -81,7 +81,7 @@ struct ShownInputs {
   std::vector<std::string> texts;  // one per row of the logits
 };
 // Returns the probabilities of the classes of each input: as text, "cat.png: cat 0.98, dog 0.02"
-// with at most three classes, and all of them as JSON.
+// with at most three classes, and of all classes as JSON.
 Sample class_probabilities(const Array& logits, const std::vector<std::string>& class_names,
                            const ShownInputs& inputs);
 

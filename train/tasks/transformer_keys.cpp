@@ -14,14 +14,15 @@ const Key<bool> checkpoint_activations{
     "save memory: keep only the blocks' inputs and compute the rest again in the backward pass",
     {.does_not_affect_result = true}};
 
-// Returns the number of heads. Throws InputError if it does not divide the width and the heads have
-// no width of their own.
+// Returns the number of heads. Throws InputError if this number does not divide the width and the
+// heads have no width of their own.
 std::int64_t heads_of(const Config& config, std::int64_t own_width) {
   if (own_width == 0) config.expect_divides(heads, width);
   return config[heads];
 }
 
-// Returns the kind of positions. Throws InputError if it is rotary and the width of a head is odd.
+// Returns the kind of positions. Throws InputError if positions are rotary and a head's width is
+// odd.
 Positions positions_of(const Config& config, std::int64_t own_width) {
   const std::int64_t C = config[width], H = config[heads];
   const bool turns = config[positions] == Positions::rotary;
@@ -32,7 +33,8 @@ Positions positions_of(const Config& config, std::int64_t own_width) {
   return config[positions];
 }
 
-// Returns the number of key and value heads. Throws InputError if it does not divide the heads.
+// Returns the number of key and value heads; 0: that of the heads. Throws InputError if the number
+// does not divide the number of heads.
 std::int64_t key_value_heads_of(const Config& config) {
   if (config[key_value_heads] > 0) config.expect_divides(key_value_heads, heads);
   return config[key_value_heads];

@@ -80,7 +80,7 @@ class Graph final {
   // Adds metadata to the file, such as classes or tokens. The first entry of a name is kept.
   void note(const std::string& name, const std::string& text) { notes_.emplace(name, text); }
 
-  // Returns an initializer with the parameter's name that shares its memory. Throws
+  // Returns an initializer with the name and the memory of the parameter. Throws
   // std::invalid_argument unless the parameter is float32, and if a node or input has this name.
   Value parameter(const Parameter& parameter);
 

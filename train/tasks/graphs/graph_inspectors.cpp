@@ -162,8 +162,8 @@ std::vector<std::int64_t> shown_nodes(const Adjacency& graph) {
   return nodes;
 }
 
-// Returns the weights (E) of the first layer, averaged over its heads, if it is an attention layer;
-// otherwise nothing.
+// Returns the weights (E) of the first layer, averaged over its heads; nothing unless the layer is
+// an attention layer.
 std::vector<float> attention_of(const GraphNetwork& model, const Adjacency& graph,
                                 const NodeFeatures& x) {
   const Tensor weights = model.layers.front()->weights(graph, x);  // (E, H), or empty

@@ -33,8 +33,9 @@ const Key<std::int64_t> seed = seed_option({kind.is(Kind::prior, Kind::around)})
 const Key<std::int64_t> first_image =
     index_option("index of the validation image to start from",
                  {kind.is(Kind::reconstructions, Kind::around, Kind::interpolation)});
-const Key<std::string> decoded_image =
-    image_option("PNG or JPEG file that replaces the validation images");
+const Key<std::string> decoded_image = image_option(
+    "PNG or JPEG file that replaces the validation images, shown as a reconstruction "
+    "unless --kind is given");
 const Key<double> spread{"spread",
                          0.5,
                          "standard deviation of the noise that is added to a code (default: 0.5)",

@@ -89,11 +89,12 @@ CorpusKind checked_kind(const Config& config) {
   const bool packs = kind == CorpusKind::conversations && config[key::packing];
   config.expect(
       !packs || config[model_kind] == Network::transformer, key::packing,
-      "a recurrent network cannot separate the conversations of a row; set the key to false");
-  config.expect(!packs || config[model_kind] != Network::transformer ||
-                    config[key::attention] == AttentionKind::softmax,
-                key::packing,
-                "random features cannot separate the conversations of a row; set the key to false");
+      "a recurrent network cannot separate the conversations of a row; set this key to false");
+  config.expect(
+      !packs || config[model_kind] != Network::transformer ||
+          config[key::attention] == AttentionKind::softmax,
+      key::packing,
+      "random features cannot separate the conversations of a row; set this key to false");
   return kind;
 }
 

@@ -62,7 +62,7 @@ class LanguageModel final : public Task {
   Network network_;
 };
 
-// Returns the task as a language model, or null if it is another task.
+// Returns the task as a language model, or null for another task.
 inline const LanguageModel* language_model_of(const Task& task) {
   return task_as<const LanguageModel>(task);
 }

@@ -33,7 +33,7 @@ inline const Key<double> min_p{"min-p",
 inline const Key<double> repetition_penalty{
     "repetition-penalty",
     1,
-    "divides the logits of earlier tokens; default 1: no change",
+    "divides positive and multiplies negative logits of earlier tokens; default 1: no change",
     {.low = 0.01, .high = 100}};
 
 SamplingOptions chosen(const Options& options, const LanguageModel& task);

@@ -120,8 +120,8 @@ ParallelText load(const Config& config, const Key<std::string>& split,
   });
 }
 
-// Returns the tokenizer of a file. Throws InputError if it lacks the special tokens of sentence
-// pairs.
+// Returns the tokenizer of a file. Throws InputError if the tokenizer lacks the special tokens of
+// sentence pairs, and as BytePairTokenizer::load() does.
 BytePairTokenizer load_tokenizer(const std::string& path) {
   BytePairTokenizer tokenizer = BytePairTokenizer::load(path);
   for (std::size_t token = 0; token < special_tokens.size(); ++token)

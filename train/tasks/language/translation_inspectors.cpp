@@ -51,7 +51,8 @@ Sample sample_translations(Translation& task, const Options& options) {
     return {.text = corpus.decode(
                         translated(task, prompt_tokens(corpus, options[translation_prompt]))) +
                     "\n"};
-  expect_input(corpus.validation != nullptr, "--prompt is required: a sentence to translate");
+  expect_input(corpus.validation != nullptr,
+               "--prompt: expected a sentence to translate, found none; give one");
   std::string text;
   for (std::int64_t i = 0; i < std::min(options[translation_count], corpus.validation->size());
        ++i) {

@@ -14,7 +14,8 @@ namespace {
 
 const Key<std::string> prompt = prompt_option(
     "the time to forecast from, or \"end\" (default: the last window with known values)");
-const Key<std::int64_t> count = count_option(8);
+const Key<std::int64_t> count{
+    "count", 8, "number of series in the figure, at most 100", {.low = 1, .high = 100000}};
 const Key<std::int64_t> index_of_series = index_option("index of the series");
 
 // A forecast of the M series from row `first` on, with the rows before it.
