@@ -11,8 +11,8 @@ namespace {
 
 Array ints(std::int64_t count) { return Array::zeros({count}, DType::int32); }
 
-// Returns the rows of all nodes, from edges that are sorted by the node `row` at one of their ends;
-// `end` is the other one.
+// Returns the rows of all nodes, from `order`, the numbers of the edges sorted by the node `row` at
+// one end of each; `end` is the other end.
 SparseRows adjacency(std::int64_t nodes, const std::vector<Edge>& list,
                      const std::vector<std::int32_t>& order, std::int32_t Edge::*row,
                      std::int32_t Edge::*end) {
@@ -41,8 +41,9 @@ Adjacency::Adjacency(std::int64_t sources, std::int64_t nodes, std::vector<Edge>
           edges.size(), most - 1);
   for (const auto& [from, to] : edges)
     require(from >= 0 && from < sources && to >= 0 && to < nodes,
-            "graph: an edge from node {} to node {}; expected sources 0 to {} and targets 0 to {}",
-            from, to, sources - 1, nodes - 1);
+            "graph: an edge from node {} to node {}; expected a source in [0, {}) and a target in "
+            "[0, {})",
+            from, to, sources, nodes);
   std::ranges::sort(edges, {}, [](const Edge& edge) { return std::pair(edge.to, edge.from); });
   edges.erase(std::ranges::unique(edges).begin(), edges.end());
   std::vector<std::int32_t> order(edges.size());

@@ -27,7 +27,8 @@ struct SparseRows {
 class Adjacency {
  public:
   Adjacency() : Adjacency(0, {}) {}
-  // Throws std::invalid_argument if an edge has a node outside [0, sources) or [0, nodes).
+  // Throws std::invalid_argument if an edge has a node outside [0, sources) or [0, nodes), and for
+  // 2^31 - 1 or more nodes, sources or edges.
   Adjacency(std::int64_t nodes, std::vector<Edge> edges)
       : Adjacency(nodes, nodes, std::move(edges)) {}
   Adjacency(std::int64_t sources, std::int64_t nodes, std::vector<Edge> edges);
@@ -61,7 +62,8 @@ struct SparseMatrix {
   Array values;       // (E, 1)
 };
 
-// Returns the entries of a floating matrix (N, F). Throws std::invalid_argument for another rank.
+// Returns the entries of a floating matrix (N, F). Throws std::invalid_argument for another rank or
+// int32.
 SparseMatrix sparse_matrix(const Array& dense);
 
 }  // namespace tapestry

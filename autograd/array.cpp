@@ -44,8 +44,8 @@ bool broadcasts(const Shape& a, const Shape& b) {
 }
 
 Shape broadcast(const char* op, const Shape& a, const Shape& b) {
-  require(broadcasts(a, b),
-          "{}: shapes {} and {} do not broadcast: their extents have to be equal or 1", op, a, b);
+  require(broadcasts(a, b), "{}: shapes {} and {} do not broadcast; expected equal extents or 1",
+          op, a, b);
   Shape result = a.rank() >= b.rank() ? a : b;
   const Shape& shorter = a.rank() >= b.rank() ? b : a;
   for (int axis = -1; axis >= -shorter.rank(); --axis)
@@ -192,8 +192,8 @@ Array Array::select(const std::vector<std::int64_t>& rows) const {
   Array selected(shape, dtype_);
   const std::size_t row = bytes() / std::max<std::int64_t>(1, dim(0));
   for (const std::int64_t i : rows)
-    require(i >= 0 && i < dim(0), "select: row {} of shape {}; expected 0 to {}", i, shape_,
-            dim(0) - 1);
+    require(i >= 0 && i < dim(0), "select: row {} of shape {}; expected 0 or more and below {}", i,
+            shape_, dim(0));
   std::byte* to = selected.mutable_raw();
   parallel_for(std::ssize(rows), rows_a_piece(row), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)

@@ -45,7 +45,8 @@ class Shape {
 std::string to_string(const Shape& shape);  // returns "(2, 3)"; fmt prints shapes in the same way
 
 // Returns the shape that both broadcast to by NumPy's rule: axes are aligned from the last, and an
-// extent of 1 is stretched. Throws std::invalid_argument that names `op` and both shapes.
+// extent of 1 is stretched. Throws std::invalid_argument, which names `op` and both shapes, if
+// there is none.
 Shape broadcast(const char* op, const Shape& a, const Shape& b);
 // Returns whether the shapes broadcast to each other.
 bool broadcasts(const Shape& a, const Shape& b);
@@ -66,7 +67,8 @@ template <>
 inline constexpr DType dtype_of<std::int32_t> = DType::int32;
 
 // A shared handle to a row-major, contiguous array. Copying it copies the handle, not the elements.
-// The memory comes from a pool and returns to it with the last handle.
+// The memory comes from a pool, to which the last handle returns it. Functions that make an array
+// throw OutOfMemory if there is no memory.
 class Array {
  public:
   Array() = default;                                                 // empty: no memory

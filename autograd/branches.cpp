@@ -47,7 +47,7 @@ Array Branches::settle(const Array& taken) {
   }
   require(next_ < noted_.size() && noted_[next_].shape() == taken.shape() &&
               noted_[next_].dtype() == taken.dtype(),
-          "gradcheck: a piecewise op with result {} was not part of the function's first call; "
+          "gradcheck: a piecewise op with branches {} was not part of the function's first call; "
           "expected the same ops in each call",
           taken);
   const Array& noted = noted_[next_++];

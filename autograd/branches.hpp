@@ -15,15 +15,17 @@ class Branches {
   // Runs f and records the branches of its ops.
   explicit Branches(const std::function<Tensor()>& f);
 
-  // Returns f() with the recorded branches. Throws std::invalid_argument if f calls other ops.
+  // Returns f() with the recorded branches. Throws std::invalid_argument if f calls other piecewise
+  // ops than the first time.
   Tensor hold(const std::function<Tensor()>& f);
 
   std::int64_t held() const { return held_; }  // number of elements kept in their branch so far
 
   // Returns the object that records or holds branches on this thread, or null. Used by ops.
   static Branches* current();
-  // Returns the recorded branches if `taken` differs from them, otherwise an empty array. Throws
-  // std::invalid_argument for an op that was not recorded. Used by ops.
+  // Records `taken` and returns an empty array, or, in hold(), returns the recorded branches if
+  // `taken` differs from them, otherwise an empty array. Throws std::invalid_argument for an op
+  // that was not recorded. Used by ops.
   Array settle(const Array& taken);
 
  private:

@@ -27,7 +27,8 @@ constexpr std::align_val_t alignment{64};
 // Recycled blocks would hide overruns and use after free from the address sanitizer.
 constexpr bool recycle = !TAPESTRY_ADDRESS_SANITIZER;
 
-// Returns the memory limit of a control group in bytes: unlimited for "max" and a missing file.
+// Returns the memory limit of a control group in bytes: the largest number for "max" and a missing
+// file.
 std::int64_t granted_by(const std::filesystem::path& group) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const char* name : {"memory.max", "memory.limit_in_bytes"})
@@ -39,7 +40,7 @@ std::int64_t granted_by(const std::filesystem::path& group) {
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
 // Returns the size rounded up to one of the eight sizes between two powers of two, so that similar
-// sizes share blocks and waste less than 1/8.
+// sizes share blocks and waste less than 1/8; below 512 bytes, to a multiple of 64 bytes.
 std::size_t size_class(std::size_t bytes) {
   std::size_t step = 64;
   while (step * 16 <= bytes) step *= 2;
@@ -50,7 +51,7 @@ struct Block {
   std::byte* memory = nullptr;
   std::size_t size = 0;  // at least the requested size
 };
-// Blocks that are used or idle. One changes its list without an allocation, because destructors
+// Blocks that are used or idle. A block changes its list without an allocation, because destructors
 // release blocks, also while memory has run out.
 using Blocks = std::list<Block>;
 
@@ -275,15 +276,18 @@ class Pool {
     static const std::size_t limit = machine.memory + machine.swap;
     memory_.thin_out(bytes, Chunks::most_carved, Chunks::unmap);
     const std::size_t held = memory_.held();
+    const bool exceeds_machine = bytes > limit - std::min(limit, held);
     try {
-      if (bytes > limit - std::min(limit, held)) throw std::bad_alloc();
+      if (exceeds_machine) throw std::bad_alloc();
       std::byte* memory = recycle ? chunks_.carve(bytes) : new (alignment) std::byte[bytes];
       ++use_.system_allocations;
       return memory;
     } catch (const std::bad_alloc&) {
-      throw OutOfMemory(fmt::format(
-          "out of memory: {:.3g} GB requested in addition to {:.3g} GB; the machine has {:.3g} GB",
-          gigabytes(bytes), gigabytes(held), gigabytes(limit)));
+      throw OutOfMemory(
+          fmt::format("out of memory: {:.3g} GB requested in addition to {:.3g} GB; the machine "
+                      "has {:.3g} GB{}",
+                      gigabytes(bytes), gigabytes(held), gigabytes(limit),
+                      exceeds_machine ? "" : ", but the address space is limited (ulimit -v)"));
     }
   }
 

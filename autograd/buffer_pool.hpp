@@ -10,7 +10,7 @@
 namespace tapestry {
 
 // The error for a request that the system cannot serve. Its message states the requested memory,
-// and either the memory already held and the machine's total, or that no address space is left.
+// and the memory already held and the machine's total, or that no address space is left.
 class OutOfMemory final : public std::bad_alloc {
  public:
   explicit OutOfMemory(std::string message) : message_(std::move(message)) {}
@@ -31,7 +31,7 @@ std::shared_ptr<std::byte[]> allocate(std::size_t bytes);
 // Throws OutOfMemory likewise.
 std::shared_ptr<std::byte[]> allocate_workspace(std::size_t bytes);
 
-// The memory of the pool: the number of arrays, and sizes in bytes.
+// The memory of the pool: the number of requested blocks, and sizes in bytes.
 struct MemoryUse {
   std::int64_t system_allocations;  // number of blocks ever requested from the system
   std::int64_t bytes_in_use;        // held by arrays now
@@ -41,7 +41,8 @@ struct MemoryUse {
 MemoryUse memory_use();
 void reset_peak_memory();
 
-// The machine's memory, in bytes, or what the process's control groups grant if that is less.
+// The machine's memory and swap in bytes; `memory` is what the process's control groups grant if
+// that is less.
 struct MachineMemory {
   std::int64_t memory, swap;
 };
@@ -52,11 +53,12 @@ MachineMemory machine_memory(const std::filesystem::path& root = "/");
 void forget_reserved_memory();
 
 // Makes one request throw OutOfMemory, after `count` others; -1: none. Returns the number of
-// requests that were left before the one set earlier. For tests.
+// requests that were left before the one set earlier; -1 if none was set or it has failed. For
+// tests.
 std::int64_t fail_request_after(std::int64_t count);
 
 // A guard that hides the idle blocks of the pool while it is in scope, so that the pool grows as in
-// a new process: idle blocks are neither reused nor counted as held.
+// a new process: these blocks are neither reused nor counted as held.
 class IdleSetAside {
  public:
   IdleSetAside();

@@ -8,7 +8,7 @@
 namespace tapestry {
 
 // Returns the bits of the IEEE 754 half-precision number nearest to `value`, ties to even. Numbers
-// that are too large become infinities.
+// that are too large become infinities, and NaN stays NaN.
 inline std::uint16_t float16_bits(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000);
@@ -36,7 +36,6 @@ inline float float_of_float16(std::uint16_t bits) {
 }
 
 // A bfloat16 number: the upper half of the bits of a float32.
-
 enum class BFloat16 : std::uint16_t {};
 
 // Returns the bits of a float32 rounded to the nearest bfloat16, ties to even. NaN stays NaN.
@@ -46,8 +45,10 @@ inline std::uint32_t round_to_bfloat16(float x) {
   return (x != x ? bits | 0x400000 : rounded) & 0xffff0000;
 }
 
+// Store x rounded to bfloat16: in 16 bits, or as a float32.
 inline void store_rounded(float x, BFloat16& to) { to = BFloat16(round_to_bfloat16(x) >> 16); }
-inline float to_float(BFloat16 x) { return std::bit_cast<float>(std::uint32_t(x) << 16); }
 inline void store_rounded(float x, float& to) { to = std::bit_cast<float>(round_to_bfloat16(x)); }
+
+inline float to_float(BFloat16 x) { return std::bit_cast<float>(std::uint32_t(x) << 16); }
 
 }  // namespace tapestry

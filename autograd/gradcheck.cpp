@@ -69,8 +69,8 @@ double relative_error(double by_tape, double by_difference, double size) {
   return std::isnan(error) ? HUGE_VAL : error;
 }
 
-// Returns the smallest error of several steps: long steps suffer from curvature, short ones from
-// rounding, and a wrong gradient has errors at all steps.
+// Returns the smallest error of several steps, or the first within the tolerance: long steps suffer
+// from curvature, short ones from rounding, and a wrong gradient has errors at all steps.
 double least_error(const GradcheckOptions& options, const std::function<double(double)>& error_at) {
   double least = HUGE_VAL;
   for (double step = options.step; step > options.step / 500 && !(least <= options.tolerance);

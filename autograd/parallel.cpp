@@ -82,8 +82,8 @@ class Pool {
 #endif
   }
 
-  // Runs the team without checks of the thread sanitizer, which does not know how threads of OpenMP
-  // wait for each other.
+  // Runs the workers until the pool is destroyed. For the thread sanitizer, which does not know how
+  // threads of OpenMP wait for each other, they are threads of the standard library.
   void run_team(int workers) {
 #if TAPESTRY_THREAD_SANITIZER
     std::vector<std::jthread> team;
@@ -107,7 +107,8 @@ class Pool {
     }
   }
 
-  // Returns the number of the next open loop after `seen` that has a range for this thread.
+  // Waits for the next open loop after `seen` that has a range for this thread, or for the end of
+  // the pool, and returns the number of the loop.
   std::uint64_t wait_for_loop(int thread, std::uint64_t seen) {
     Worker& self = workers_[thread];
     for (int spins = 0;;) {

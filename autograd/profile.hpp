@@ -31,7 +31,8 @@ std::vector<Event> stop();
 bool is_on();
 bool keeps_loops();
 
-// Ends an event, which began at the last mark of this thread. `scope` may be null.
+// Ends an event, which began at the last mark or at start(). Does nothing unless recording. `scope`
+// may be null.
 void mark(Phase phase, const char* name, const std::string* scope, double bytes);
 
 // Adds floating-point operations to the event that the next mark ends. For kernels.

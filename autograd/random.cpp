@@ -27,8 +27,8 @@ std::array<double, 2> normal_pair(double u, double v) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-// Computes the rounds on counters whose words are in the low halves of 64-bit lanes; high halves
-// are ignored.
+// Computes the ten rounds on counters whose words are in the low halves of 64-bit lanes; high
+// halves are ignored.
 template <class Lanes>
 std::array<Lanes, 4> philox(std::array<Lanes, 4> x, std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {

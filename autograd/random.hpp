@@ -19,7 +19,8 @@ class Random {
  public:
   Random(std::uint64_t seed, Stream stream, std::uint64_t step = 0);
 
-  // Returns a generator whose fill functions do nothing, for models that are only measured.
+  // Returns a generator whose fill_uniform() and fill_normal() do nothing, for models that are only
+  // measured.
   static Random blank();
 
   std::uint32_t bits();
@@ -44,8 +45,8 @@ class Random {
   // Fill a floating array, with the same numbers for any number of threads.
   void fill_uniform(Array& array, double low, double high);
   void fill_normal(Array& array, double mean, double standard_deviation);
-  // Writes from · m to `to`, where each element of m is 0 with this probability, a multiple of
-  // 2^-32, else `value`. Both have one shape and floating dtype, and may be one array.
+  // Writes from · m to `to`, where each element of m is 0 with this probability, rounded down to a
+  // multiple of 2^-32, else `value`. Both have one shape and floating dtype, and may be one array.
   void mask(const Array& from, Array& to, double probability, double value);
 
  private:

@@ -46,6 +46,7 @@ struct EntryRange {
 
 std::string describe(const Array& array) {
   if (array.dtype() == DType::int32) return fmt::format("{} int32", to_string(array.shape()));
+  if (array.size() == 0) return fmt::format("{} without elements", to_string(array.shape()));
   const EntryRange range(array);
   if (range.low > range.high) return fmt::format("{} of NaN alone", to_string(array.shape()));
   return fmt::format("{} in [{:.4g}, {:.4g}]{}", to_string(array.shape()), range.low, range.high,
@@ -91,8 +92,8 @@ const std::string& name_of(const std::string* scope) {
   return scope ? *scope : of_loss;
 }
 
-// Copies a gradient that is shared, because it must not be changed: `add` passes one array to two
-// inputs.
+// Copies a gradient that other handles share, because they must not see it change: `add` passes one
+// array to two inputs.
 void make_unique(Array& array) {
   if (!array.unique()) array = array.clone();
 }
@@ -166,7 +167,7 @@ void InputGradients::accumulate(std::size_t input,
 namespace {
 
 // Returns the gradient of a loss with which backward() starts. Throws std::invalid_argument unless
-// it is a scalar.
+// the loss has one element.
 Array seed_of(const Tensor& loss, double seed) {
   require(loss.size() == 1, "backward: the loss has shape {}; expected one element", loss.shape());
   return Array::full(loss.shape(), seed, loss.dtype());

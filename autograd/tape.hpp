@@ -43,12 +43,12 @@ class InputGradients {
 
   bool wanted(std::size_t input) const { return inputs_[input].id != 0; }  // false: a constant
 
-  // Adds to the gradient of an input. A gradient of the shape that the input was broadcast to is
-  // summed to the input's own shape here, and nowhere else.
+  // Adds to the gradient of an input, unless it is a constant. A gradient of the shape that the
+  // input was broadcast to is summed to the input's own shape here, and nowhere else.
   void add(std::size_t input, const Array& gradient);
 
-  // Adds to a gradient in place: kernel(into, accumulate) writes to `into`, or adds if
-  // `accumulate`.
+  // Adds to the gradient of an input in place, unless the input is a constant:
+  // kernel(into, accumulate) writes to `into`, or adds if `accumulate`.
   void accumulate(std::size_t input,
                   const std::function<void(Array& into, bool accumulate)>& kernel);
 
@@ -117,11 +117,11 @@ Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pu
 // for errors, observers and profiles.
 class Scope final : Restore<const std::string*> {
  public:
-  explicit Scope(const std::string& path);  // must outlive the object
+  explicit Scope(const std::string& path);  // `path` must outlive the guard
 };
 
-// The error for the first op with a result that is not finite; its message names the op, the scope
-// and the inputs.
+// The error for the first op with an output or a gradient that is not finite. Its message has the
+// op, the scope, and the shape and range of that array and of the input with the largest magnitude.
 class NonFiniteError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

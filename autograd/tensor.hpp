@@ -21,7 +21,7 @@ class Tensor {
   int rank() const { return value_.rank(); }
   std::int64_t size() const { return value_.size(); }
   DType dtype() const { return value_.dtype(); }
-  // Returns the value of the only element. Throws std::invalid_argument if there are several.
+  // Returns the value of the only element. Throws std::invalid_argument unless there is one.
   double item() const;
 
   std::uint64_t id() const { return id_; }
@@ -42,6 +42,8 @@ struct Parameter {
 
   operator const Tensor&() const { return tensor; }
   Array value() const { return tensor.value(); }  // shares memory: writing it changes the parameter
+  // Convert the values, or make the parameter fixed. Gradients from before belong to the old
+  // tensor.
   void convert(DType dtype) { tensor = leaf(tensor.value().to(dtype), role); }
   void fix() { tensor = leaf(tensor.value(), role = Role::fixed); }
 

@@ -5,9 +5,9 @@
 
 namespace tapestry {
 
-// A std::variant of numbers, texts and lists whose copy may throw. When a copy of libstdc++'s own
-// throws, as when memory runs out, it destroys an alternative that was not constructed: it takes
-// for granted that a variant of such types always has a value.
+// A std::variant of numbers, texts and lists whose copy may throw. When the copy of a plain
+// std::variant throws, as when memory runs out, libstdc++ destroys an alternative that was not
+// constructed: it assumes that a variant of such types always has a value.
 template <class... Types>
 class Variant final : public std::variant<Types...> {
   using Base = std::variant<Types...>;

@@ -32,7 +32,7 @@ using XtensorView = std::conditional_t<
     xt::xarray_adaptor<XtensorBuffer<T>, xt::layout_type::row_major, xt::svector<std::size_t, 4>>,
     xt::xtensor_adaptor<XtensorBuffer<T>, rank, xt::layout_type::row_major>>;
 
-// Returns a view of the array's memory, which it keeps alive; a rank known to the compiler is
+// Returns a view of the array's memory, which the view keeps alive; a rank known to the compiler is
 // faster. Throws std::invalid_argument for another dtype or rank, or an empty array.
 template <class T, std::size_t rank = any_rank>
 XtensorView<const T, rank> xtensor_view(const Array& array);
@@ -56,7 +56,7 @@ inline constexpr bool is_array_element =
 
 template <class T, std::size_t rank>
 XtensorView<T, rank> xtensor_view_of(const Array& array, T* values) {
-  require(!array.empty(), "xtensor_view: the array is empty; expected one with a shape");
+  require(!array.empty(), "xtensor_view: the array is empty; expected one made with a shape");
   typename XtensorView<T, rank>::shape_type shape;
   if constexpr (rank == any_rank)
     shape.resize(array.rank());

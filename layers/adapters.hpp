@@ -25,7 +25,7 @@ struct AdapterOptions {
 };
 
 // Adds an adapter, which changes nothing yet, to each target. Throws std::invalid_argument for a
-// target that no block has, and for two targets of the same rows.
+// target that no block has, and for two targets that share rows.
 void add_adapters(Module& model, const AdapterOptions& options, Random& init);
 
 // Returns whether the adapter changes any of these rows of its weight.

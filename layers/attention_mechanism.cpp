@@ -68,7 +68,7 @@ class SoftmaxMechanism final : public AttentionMechanism {
     require(x.rank() == 3 && x.dim(0) == extent[0] && cache.length() + x.dim(1) <= extent[1] &&
                 qkv.shared_columns == extent[2] && x.dtype() == seen.dtype,
             "multi-head attention: x {} after {} tokens does not fit a cache of {} {}; expected "
-            "(B, capacity, G · D)",
+            "a cache (B, capacity, G · D) with space for x",
             x.value(), cache.length(), seen.dtype, extent);
     cache.add(qkv);
     return scaled_dot_product_attention(qkv.query(), seen.keys, seen.values,
@@ -90,7 +90,8 @@ class SoftmaxMechanism final : public AttentionMechanism {
   }
 };
 
-// Sets biases from 1 to 5, so that heads start to forget after 1 / (1 - σ(bias)) = 4 to 150 steps.
+// Sets biases from 1 to 5, or 3 for one head, so that heads start to forget after 1 / (1 - σ(bias))
+// = 4 to 150 steps.
 void start_remembering(Linear& gate) {
   const std::int64_t H = gate.weight.tensor.dim(0);
   Array bias = gate.bias.value();

@@ -19,7 +19,7 @@ class NodeFeatures {
   NodeFeatures(const Tensor& x, const std::optional<Adjacency>& entries)
       : x_(x), entries_(entries) {}
 
-  Tensor times(const Linear& map) const;  // returns (N, C), without the bias
+  Tensor times(const Linear& map) const;  // returns (N, C), for a map without bias
   NodeFeatures dropped(const Dropout& dropout, Random* noise) const;  // drops stored entries
   DType dtype() const { return x_.dtype(); }
 

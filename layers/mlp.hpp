@@ -8,7 +8,8 @@ enum class Activation { none, relu, gelu, gelu_tanh, silu };
 Tensor activate(Activation activation, const Tensor& x);
 
 // Returns activation(a) ⊙ b, where a and b are the halves of each row: x (..., 2F) -> (..., F)
-// (Shazeer 2020, arXiv 2002.05202, eqs. 5 and 6). Throws std::invalid_argument for odd rows.
+// (Shazeer 2020, arXiv 2002.05202, eqs. 5 and 6). Throws std::invalid_argument for rows of odd
+// length.
 Tensor activate_gated(Activation activation, const Tensor& x);
 
 struct FeedForwardOptions {

@@ -32,7 +32,8 @@ class FieldVisitor final {
 };
 
 // A layer or model: named fields (parameters and modules), a constructor that draws the initial
-// values, and `forward`. Parameters are float32 until convert().
+// values, and `forward`, which throws std::invalid_argument for shapes and dtypes that do not fit.
+// Parameters are float32 until convert().
 class Module {
  public:
   Module() = default;
@@ -48,7 +49,8 @@ class Module {
 
   void convert(DType dtype);  // converts all parameters
 
-  // Returns the dotted path from the module whose parameters() was called, for errors.
+  // Returns the dotted path from the module whose parameters() was called, or "model" for that
+  // module, for errors and profiles.
   const std::string& path() const { return path_; }
 
  private:
@@ -57,9 +59,9 @@ class Module {
 
 // --- initial values of parameters, float32 ---
 
-// A guard that limits the total size of the initial values of this thread; beyond it they throw
-// InitialValuesTooLarge, so that a model that is larger than its checkpoint is rejected before it
-// fills the memory.
+// A guard that limits the total size of the initial values of this thread. Beyond the limit,
+// initial_normal() and initial_uniform() throw InitialValuesTooLarge, so that a model that is
+// larger than its checkpoint is rejected before it fills the memory.
 class InitialValuesLimit final : Restore<std::int64_t> {
  public:
   explicit InitialValuesLimit(std::int64_t bytes);

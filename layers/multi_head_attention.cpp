@@ -157,7 +157,7 @@ CrossAttention::CrossAttention(std::int64_t width, std::int64_t source_width, Ra
       mechanism(make_attention_mechanism(width, init, options)) {
   require(!options.random_features || !options.random_features->gate,
           "multi-head attention: cross-attention does not support the gate of random features; "
-          "unset it");
+          "unset gate");
   require(columns_of(options) == width && shared_columns_of(options) == width &&
               !options.query_key_norm,
           "multi-head attention: cross-attention does not support key_value_heads, head_width and "

@@ -31,7 +31,8 @@ class SelfAttention final : public Module {
   std::unique_ptr<AttentionMechanism> mechanism;
 
   // Throws std::invalid_argument unless the heads divide the width or head_width is set,
-  // key_value_heads divides the heads, and the head width is even for rotary positions.
+  // key_value_heads divides the heads, or equals them for random features, and the head width is
+  // even for rotary positions.
   SelfAttention(std::int64_t width, Random& init, const MultiHeadOptions& wanted);
 
   // Returns the queries, keys and values of x, whose first tokens have the positions `firsts`: one
@@ -43,8 +44,8 @@ class SelfAttention final : public Module {
   // Returns (B, T, C). `noise`, here and below, is for the dropout of adapters; null: evaluation.
   Tensor forward(const Tensor& x, const AttentionOptions& call = {}, Random* noise = nullptr) const;
 
-  // Return an empty cache, and the attention of tokens that follow those in the cache, to which
-  // they are appended. Throws std::invalid_argument for a cache that does not fit x.
+  // Return an empty cache, and the attention of tokens x that follow those in the cache, to which x
+  // is appended. Throws std::invalid_argument for a cache that does not fit x.
   std::unique_ptr<AttentionCache> make_cache(std::int64_t batch, std::int64_t capacity) const;
   Tensor forward(const Tensor& x, AttentionCache& cache, const AttentionOptions& call = {}) const;
 
@@ -66,7 +67,8 @@ class CrossAttention final : public Module {
   Linear key_value;  // (2C, C')
   std::unique_ptr<AttentionMechanism> mechanism;
 
-  // Throws std::invalid_argument for options that cross-attention does not support.
+  // Throws std::invalid_argument unless the heads divide the width, and for options that
+  // cross-attention does not support.
   CrossAttention(std::int64_t width, std::int64_t source_width, Random& init,
                  const MultiHeadOptions& wanted);
 

@@ -40,8 +40,8 @@ class GroupNorm final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
-// A layer that sets elements of x (...) to 0 at `rate`, see dropout(). Returns x if `noise` is null
-// (evaluation).
+// A layer that sets each element of x (...) to 0 with probability `rate`, see dropout(). Returns x
+// if `noise` is null (evaluation).
 class Dropout final : public Module {
  public:
   double rate;

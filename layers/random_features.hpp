@@ -28,7 +28,8 @@ struct Features {
 //   §2.2 and 3).
 // positive: e^(x·y/√d) by F = D features √(1/D) e^(w·x' - |x'|²/2), x' = x d^(-1/4), w ~ N(0, I) in
 //   orthogonal groups of d (Choromanski et al. 2020, arXiv 2009.14794, lemma 1 and §2.4). Each
-//   token's features are scaled so that the largest is √(1/D); the log scale undoes it.
+//   token's features are scaled so that the largest is √(1/D); the log scale reverses the scaling.
+// The constructor throws std::invalid_argument for less than one feature.
 class RandomFeatures final : public Module {
  public:
   RandomFeaturesOptions options;

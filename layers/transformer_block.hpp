@@ -55,7 +55,7 @@ AttentionCaches make_caches(const std::vector<TransformerBlock>& blocks, std::in
                             std::int64_t tokens);
 
 // A stack of transformer blocks without causal mask: x (B, T, C) -> (B, T, C). With pre-norm, the
-// module that owns it must normalize the result.
+// module that owns the encoder must normalize the result.
 class Encoder final : public Module {
  public:
   std::vector<TransformerBlock> blocks;

@@ -10,7 +10,7 @@
 namespace tapestry {
 
 struct Clip {
-  double norm;   // √Σ g² over all parameters
+  double norm;   // √Σ g² over all gradients
   double scale;  // factor that reduces the norm to the limit, at most 1
 };
 

@@ -17,7 +17,7 @@ Optimizer::Optimizer(std::vector<Parameter*> parameters, const WeightDecay& deca
 
 void Optimizer::keep_to(std::vector<ArrayPart> share) {
   require(slots_.empty() && steps_ == 0,
-          "optimizer: keep_to() was called after the first step; call it before");
+          "optimizer: keep_to() was called after step() or state(); call keep_to() first");
   for (const ArrayPart& part : share)
     require(part.array < parameters_.size() && part.begin >= 0 && part.begin < part.end &&
                 part.end <= parameters_[part.array]->tensor.size(),
@@ -27,7 +27,8 @@ void Optimizer::keep_to(std::vector<ArrayPart> share) {
   share_ = std::move(share);
 }
 
-// Allocates the slots at the first step, because slot_names() belongs to the subclass.
+// Allocates the slots at the first step or call of state(), because slot_names() belongs to the
+// subclass.
 void Optimizer::make_slots() const {
   if (!slots_.empty()) return;
   for (const ArrayPart& part : share_) {

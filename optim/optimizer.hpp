@@ -37,8 +37,8 @@ class Optimizer {
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
   // Restricts updates and state to these parts of the parameters, in ascending order; the index
-  // does not count fixed parameters. Throws std::invalid_argument after the first step, and for a
-  // part that is empty or outside its parameter.
+  // does not count fixed parameters. Throws std::invalid_argument after the first step or call of
+  // state(), and for a part that is empty or outside its parameter.
   void keep_to(std::vector<ArrayPart> share);
 
   // An array of the optimizer state, which checkpoints save: zeros before the first step.
@@ -99,6 +99,7 @@ OptimizerState whole_state(const Optimizer& optimizer);
 using OptimizerValue = std::variant<bool, std::int64_t, double>;
 using OptimizerValues = std::map<std::string, OptimizerValue>;  // keyed by the name of the setting
 
+// A range of numbers with its ends; infinity: no limit.
 struct AllowedRange {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();

@@ -42,9 +42,9 @@ struct AttentionGradients {
   HeadsView dy;          // input
   HeadsView dq, dk, dv;  // outputs
 };
-// Computes and overwrites the gradients (ibid., algorithm 4). With fewer than 64 heads in total,
-// the keys of each head are divided into up to four chunks for the threads; each chunk but one
-// takes memory of the size of dq.
+// Computes and overwrites the gradients (ibid., algorithm 4). With at most 32 heads of keys in all
+// examples, the keys of each head are divided into up to four chunks for the threads; each chunk
+// but one takes memory of the size of dq.
 void attention_backward(const AttentionShape& shape, const AttentionViews& views,
                         const Array& highs, const Array& weights,
                         const AttentionGradients& gradients);
@@ -55,17 +55,18 @@ using FeaturesView = HeadsView;
 
 struct LinearAttentionShape {
   DType dtype = DType::float32;
-  std::int64_t B = 0, H = 0, T = 0, S = 0, F = 0, D = 0;  // queries, keys, features, head width
-  bool causal = false;                                    // keys up to t for query t, T = S
-  double floor = 0;                                       // see LinearAttentionOptions
+  // Batch, heads, queries, keys, features, head width.
+  std::int64_t B = 0, H = 0, T = 0, S = 0, F = 0, D = 0;
+  bool causal = false;   // query t attends to the keys up to t, T = S
+  double floor = 0;      // see LinearAttentionOptions
   Array key_padding;     // (B, S) int32, nonzero masks the key; or empty
   Array key_log_scales;  // (B, H, S); or empty
   Array gate;            // (B, S, H) logits; or empty
-  Array floored{};       // (B, H, T), nonzero to use the floor in any case; or empty
+  Array floored{};       // (B, H, T), whether a query uses the floor: nonzero or 0; or empty
 };
 
 // The sums of all keys and values so far, which is all that later queries need. Its size does not
-// depend on their number.
+// depend on the number of keys.
 struct LinearAttentionState {
   LinearAttentionState(std::int64_t batch, std::int64_t heads, std::int64_t features,
                        std::int64_t head_width, DType dtype);

@@ -66,8 +66,8 @@ struct Keys {
 };
 
 // Returns whether keys and values must be packed. Products read rows of whole aligned registers.
-// Packing also pays if several tiles of queries read the copies; for a few queries, aligned rows
-// are read without copies.
+// Packing also pays if more than 16 queries read the copies; for fewer, aligned rows are read
+// without copies.
 template <class T>
 bool needs_packing(std::int64_t queries, std::int64_t D, const Rows<T>& v) {
   const bool aligned = D % simd_width<T> == 0 && v.time % simd_width<T> == 0 &&

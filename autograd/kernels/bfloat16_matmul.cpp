@@ -160,8 +160,8 @@ void multiply_block(const Block& block, const BFloat16* a, const BFloat16* b, fl
   stream.wait();
 }
 
-// The division of C along its longer side into 1, 2 or 4 pieces, each large enough to wake a
-// thread, which depends on its size only. Each piece packs the whole other operand.
+// The division of C along its longer side into at most 4 pieces, each large enough to wake a
+// thread. It depends on the size of the product only. Each piece packs the whole other operand.
 struct Cut {
   bool rows;
   std::int64_t extent, piece, pieces = 1;

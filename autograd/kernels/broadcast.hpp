@@ -11,7 +11,8 @@ namespace tapestry {
 void add_in_place(Array& into, const Array& array);
 void add_on_this_thread(Array& into, const Array& array);  // adds on the calling thread only
 
-// Returns the array repeated along stretched axes. Throws std::invalid_argument if it does not fit.
+// Returns the array repeated along stretched axes. Throws std::invalid_argument unless the array
+// broadcasts to the shape.
 Array broadcast_to(const Array& array, const Shape& shape);
 
 // Returns the sums over the stretched axes, the adjoint of broadcast_to. If there are none, the

@@ -17,7 +17,8 @@ struct DirectConvolution {
 void direct_features(const DirectConvolution& g, const Array& images, const Array& weight,
                      const Array& bias, Array& features);
 
-// Adds the gradient of the weight to sums (sums, O, C K K), each of the next `length` images.
+// Writes the gradient of the weight as partial sums (sums, O, C K K), each of the next `length`
+// images.
 void direct_weight(const DirectConvolution& g, const Array& images, const Array& features,
                    std::int64_t length, Array& sums);
 

@@ -15,7 +15,7 @@ inline constexpr int vector_registers = 16;
 inline std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
 // An operand of a product: element (row, p) is data[row * row_stride + p * depth_stride], where p
-// is the index of the sum.
+// is the index of a term of the sum.
 template <class T>
 struct Operand {
   const T* data;

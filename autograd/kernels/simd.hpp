@@ -125,7 +125,7 @@ void map(std::int64_t n, const T* const (&in)[inputs], T* out, F f) {
   });
 }
 
-// Returns fold(… fold(fold(start, x[0]), x[1]) …) for each lane, where x[i] are the i-th elements
+// Returns fold(… fold(fold(start, x[0]), x[1]) …) for each lane, where x[i] are the i-th registers
 // of all inputs. `padding` fills the free lanes of the last elements and must not change the fold.
 template <class T, std::size_t inputs, class Fold>
 Simd<T> fold_span(std::int64_t n, const T* const (&in)[inputs], Simd<T> start, T padding,

@@ -32,6 +32,7 @@ inline Strides broadcast_strides(const Shape& own, const Shape& shape) {
   return strides;
 }
 
+// A walk over the elements of `shape` in row-major order, with the strides of each array.
 template <std::size_t arrays>
 struct Walk {
   Shape shape;

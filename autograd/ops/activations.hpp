@@ -9,8 +9,8 @@ namespace tapestry {
 // or float64.
 
 Tensor exp(const Tensor& x);
-Tensor log(const Tensor& x);   // is -inf at 0, NaN below
-Tensor sqrt(const Tensor& x);  // is NaN below 0
+Tensor log(const Tensor& x);   // returns -inf at 0, NaN below
+Tensor sqrt(const Tensor& x);  // returns NaN below 0
 Tensor sin(const Tensor& x);
 Tensor cos(const Tensor& x);
 Tensor tanh(const Tensor& x);
@@ -21,8 +21,9 @@ Tensor gelu_tanh(const Tensor& x);  // returns the tanh approximation of gelu, i
 Tensor silu(const Tensor& x);       // returns x σ(x), ibid. §4
 
 // Returns silu(a) ⊙ b, where a and b are the halves of each row: x (..., 2F) -> (..., F) (SwiGLU;
-// Shazeer 2020, arXiv 2002.05202, eq. 6). Throws std::invalid_argument for rows of odd length.
-// Fused for a measured gain: the composition copies both halves and their gradients.
+// Shazeer 2020, arXiv 2002.05202, eq. 6). Throws std::invalid_argument for a scalar and for
+// rows of odd length. Fused for a measured gain: the composition copies both halves and their
+// gradients.
 Tensor swiglu(const Tensor& x);
 
 // Sets each element of x (...) to 0 with probability `rate`, and divides the others by 1 - rate

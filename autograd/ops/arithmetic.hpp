@@ -3,7 +3,7 @@
 #include "autograd/tensor.hpp"
 
 // Arithmetic with NumPy broadcasting: a (...), b (...) -> the shape that both broadcast to. Throws
-// std::invalid_argument for shapes that do not broadcast, and for dtypes that differ.
+// std::invalid_argument for shapes that do not broadcast, and for dtypes that differ or are int32.
 namespace tapestry {
 
 Tensor add(const Tensor& a, const Tensor& b);

@@ -74,8 +74,7 @@ void check_documents(const char* op, const AttentionOptions& options, const Shap
   const std::int64_t T = queries[1];
   require(starts.dtype() == DType::int32 && starts.shape() == queries && options.causal && S == T,
           "{}: document_starts {} with queries {} and {} keys; expected int32 of the queries' "
-          "shape, as "
-          "many keys, and causal attention",
+          "shape, as many keys, and causal attention",
           op, starts, queries, S);
   if (is_dry_run()) return;
   const auto values = starts.values<std::int32_t>();
@@ -111,10 +110,11 @@ AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Pl
     fits &= place.heads == shared && width_of(place) == D && input.dim(0) == B &&
             input.dim(-2) == k.dim(-2);
   }
-  require(fits,
-          "{}: shapes {} do not fit {} heads of queries and {} of keys and values; expected equal "
-          "batches and head widths",
-          op, shapes(inputs), H, shared);
+  require(
+      fits,
+      "{}: shapes {} do not fit {} heads of queries and {} of keys and values; expected equal "
+      "batches and head widths, as many values as keys, and key heads that divide the query heads",
+      op, shapes(inputs), H, shared);
   const std::int64_t S = options.keys < 0 ? k.dim(-2) : options.keys;
   require(S <= k.dim(-2), "{}: keys = {} with shapes {}; expected at most {}", op, S,
           shapes(inputs), k.dim(-2));

@@ -12,10 +12,11 @@ struct AttentionOptions {
   Array key_padding{};     // (B, S) int32, nonzero masks the key for all queries; or empty
   Array mask{};            // added to the scores; broadcasts to (B, H, T, S); or empty
   std::int64_t keys = -1;  // attends to the first `keys` of the S keys; -1: to all
-  // (B, T) int32: query t attends to no key before document_starts[b, t], which must not decrease
-  // in a row; or empty. Needs causal and T = S.
+  // (B, T) int32: query t attends to no key before document_starts[b, t], which must be at most t
+  // and not decrease in a row; or empty. Needs causal and T = S.
   Array document_starts{};
-  Array key_counts{};  // (B) int32: `keys` for each example, without gradient; or empty
+  // (B) int32: `keys` for each example, without gradient; or empty. Excludes key_padding and mask.
+  Array key_counts{};
 };
 
 // Returns softmax(q kᵀ / √D + mask) v (Vaswani et al. 2017, arXiv 1706.03762, eq. 1):

@@ -58,7 +58,7 @@ struct Blocks {
                                       std::max<std::int64_t>(1, g.B));
     per_image = (g.h + rows - 1) / rows;
   }
-  // returns the number of groups of images
+  // Returns the number of groups of images.
   std::int64_t groups() const { return (g.B + images - 1) / images; }
   std::int64_t count() const { return groups() * per_image; }
   Block operator[](std::int64_t index) const {
@@ -330,8 +330,8 @@ Array images_of(const Array& features, const Array& weight, const Array& bias, c
   return images;
 }
 
-// Returns the weight (O, C, K, K) as the sum of partial sums, each of `length` blocks, whose number
-// is limited to save memory.
+// Returns the weight (O, C, K, K) as the sum of partial sums, each of `length` images or blocks.
+// The number of sums is limited to save memory.
 Array weight_of(const Array& images, const Array& features, const Geometry& g) {
   constexpr std::int64_t fewest_lanes = 4;
   // Images that one sum may add, with at most longest_run terms; 0: not directly.
@@ -446,8 +446,8 @@ Tensor transposed_convolution2d(const Tensor& x, const Tensor& weight,
   const std::int64_t K = weight.dim(2), h = x.dim(2), w = x.dim(3);
   const Geometry g{.B = x.dim(0),
                    .C = weight.dim(1),
-                   .H = height > 0 ? height : (h - 1) * stride + K - 2 * padding,
-                   .W = width > 0 ? width : (w - 1) * stride + K - 2 * padding,
+                   .H = height != 0 ? height : (h - 1) * stride + K - 2 * padding,
+                   .W = width != 0 ? width : (w - 1) * stride + K - 2 * padding,
                    .O = x.dim(1),
                    .h = h,
                    .w = w,
@@ -455,8 +455,7 @@ Tensor transposed_convolution2d(const Tensor& x, const Tensor& weight,
                    .stride = stride,
                    .padding = padding,
                    .dtype = x.dtype()};
-  require(height >= 0 && width >= 0 && g.H >= 1 && g.W >= 1 &&
-              positions_along(g.H, K, stride, padding) == h &&
+  require(g.H >= 1 && g.W >= 1 && positions_along(g.H, K, stride, padding) == h &&
               positions_along(g.W, K, stride, padding) == w,
           "transposed_convolution2d: x {} with weight {}, stride {} and padding {} cannot become "
           "images of {} × {}; expected a size that convolution2d maps to x",

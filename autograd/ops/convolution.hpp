@@ -18,9 +18,9 @@ struct ConvolutionOptions {
 //   y[b, o, i, j] = Σ_(c, p, q) weight[o, c, p, q] x[b, c, i stride + p - padding,
 //                                                       j stride + q - padding],
 // plus bias[o] (O) unless it is empty; x is 0 outside the image (Dumoulin & Visin 2016, arXiv
-// 1603.07285, §2). Throws std::invalid_argument for shapes that do not fit, and if H' or W' is 0.
-// Small convolutions of stride 1 are computed directly, others by blocks of positions, as products
-// with the patches under them, which stay in the cache.
+// 1603.07285, §2). Throws std::invalid_argument for shapes and options that do not fit, and if H'
+// or W' is 0. Small convolutions of stride 1 are computed directly, others by blocks of positions,
+// as products with the patches of a block, which stay in the cache.
 Tensor convolution2d(const Tensor& x, const Tensor& weight, const ConvolutionOptions& options = {},
                      const Tensor& bias = {});
 
@@ -33,7 +33,7 @@ struct TransposedConvolutionOptions {
 
 // Returns the transpose of convolution2d as a linear map, which is its gradient with respect to the
 // image (ibid., §4): x (B, O, H', W') with weight (O, C, K, K) -> (B, C, height, width), plus bias
-// (C) unless it is empty. Throws std::invalid_argument for sizes that do not fit.
+// (C) unless it is empty. Throws std::invalid_argument for sizes and options that do not fit.
 Tensor transposed_convolution2d(const Tensor& x, const Tensor& weight,
                                 const TransposedConvolutionOptions& options = {},
                                 const Tensor& bias = {});

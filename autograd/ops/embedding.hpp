@@ -5,7 +5,7 @@
 namespace tapestry {
 
 // Returns the rows of the table for all tokens: table (V, C), tokens (...) int32 -> (..., C).
-// Throws std::invalid_argument for a token outside [0, V).
+// Throws std::invalid_argument for another rank or dtype, and for a token outside [0, V).
 Tensor embedding(const Tensor& table, const Array& tokens);
 
 }  // namespace tapestry

@@ -82,7 +82,7 @@ Tensor cross_entropy(const Tensor& logits, const Array& targets,
                      const CrossEntropyOptions& options) {
   check_floating("cross_entropy", logits);
   Shape rows = logits.shape();
-  require(rows.rank() >= 2, "cross_entropy: logits {}; expected (N, V) or (B, T, V)", rows);
+  require(rows.rank() >= 2, "cross_entropy: logits {}; expected (..., N, V)", rows);
   rows = Shape(rows.begin(), rows.end() - 1);
   require(logits.dim(-1) > 0, "cross_entropy: logits {}; expected at least one class",
           logits.shape());

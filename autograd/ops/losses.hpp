@@ -10,14 +10,15 @@ struct CrossEntropyOptions {
   bool mean = true;                // false: the sum over the targets that are not ignored
 };
 
-// Returns the cross-entropy in nats, a scalar: logits (N, V) or (B, T, V), targets (N) or (B, T)
-// int32. Throws std::invalid_argument for other shapes, and for targets outside [0, V) other than
-// ignore_index. Fused for stability: log-softmax and the choice of the target in one pass.
+// Returns the cross-entropy in nats, a scalar, 0 if all targets are ignored: logits (..., N, V),
+// targets (..., N) int32. Throws std::invalid_argument for other shapes, and for targets outside
+// [0, V) other than ignore_index. Fused for stability: log-softmax and the choice of the target in
+// one pass.
 Tensor cross_entropy(const Tensor& logits, const Array& targets,
                      const CrossEntropyOptions& options = {});
 
 // Element-wise losses of equal shapes (...), which sum() or mean() reduces. They throw
-// std::invalid_argument for shapes that differ.
+// std::invalid_argument for shapes or dtypes that differ.
 
 // Returns -[t log σ(x) + (1 - t) log(1 - σ(x))] in nats for targets t in [0, 1]. Fused for
 // stability.

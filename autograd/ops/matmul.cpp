@@ -146,10 +146,10 @@ void check_change(const Tensor& y, const Tensor& x, const LowRankChange& change)
   const bool fits = change.a.rank() == 2 && change.b.rank() == 2 && change.a.dim(1) == x.dim(-1) &&
                     change.a.dim(0) == change.b.dim(1) && change.first_row >= 0 &&
                     change.first_row + change.b.dim(0) <= y.dim(-1);
-  require(
-      fits,
-      "add_low_rank: y {} and x {} with a {} and b {} at row {}; expected a (r, I) and b (R, r)",
-      y.shape(), x.shape(), change.a.shape(), change.b.shape(), change.first_row);
+  require(fits,
+          "add_low_rank: y {} and x {} with a {} and b {} at row {}; expected a (r, I) and b "
+          "(R, r), and row + R at most the columns of y",
+          y.shape(), x.shape(), change.a.shape(), change.b.shape(), change.first_row);
 }
 
 // The position of a change: its ranks among those of all changes, and its rows of the weight.
@@ -210,7 +210,8 @@ Tensor add_low_rank(Tensor y, const Tensor& x, const std::vector<LowRankChange>&
                     double scale) {
   check_same_dtype("add_low_rank", y, x);
   require(!changes.empty() && y.rank() >= 1 && x.rank() == y.rank(),
-          "add_low_rank: {} changes of y {} with x {}; expected at least one, and as many axes",
+          "add_low_rank: {} changes of y {} with x {}; expected at least one, and equal ranks of y "
+          "and x",
           changes.size(), y.shape(), x.shape());
   for (const LowRankChange& change : changes) check_change(y, x, change);
   const std::vector<ChangePosition> places = places_of(changes);

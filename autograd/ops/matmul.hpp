@@ -12,7 +12,8 @@ struct MatmulOptions {
 };
 
 // Returns the matrix product a (..., M, K) · b (..., K, N) -> (..., M, N). Leading axes broadcast.
-// Throws std::invalid_argument if the inner dimensions differ or the leading axes do not broadcast.
+// Throws std::invalid_argument for fewer than two axes or dtypes that differ, and if the inner
+// dimensions differ or the leading axes do not broadcast.
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 
 // Returns x · weightᵀ + bias: x (..., I), weight (O, I), bias (O) or empty -> (..., O). Throws

@@ -18,7 +18,7 @@ struct GroupNormOptions {
 // Returns weight x̂ + bias for each channel, where x̂ is x (B, C, H, W) normalized by the mean and
 // the variance over each group of C / groups channels of an image: weight (C), bias (C) -> (B, C,
 // H, W) (Wu & He 2018, arXiv 1803.08494, §3.1; biased variance). Throws std::invalid_argument for
-// other shapes. A composition of layer_norm.
+// other shapes, and unless the groups divide the channels. A composition of layer_norm.
 Tensor group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const GroupNormOptions& options = {});
 
@@ -31,8 +31,9 @@ struct RmsNormOptions {
 
 // Returns weight x / √(mean(x²) + epsilon) over each group of D columns: x (..., C), weight (D) ->
 // (..., C) (Zhang & Sennrich 2019, arXiv 1910.07467, eq. 4; for queries and keys of heads: Henry et
-// al. 2020, arXiv 2010.04245). Throws std::invalid_argument unless D divides the columns. Fused for
-// a measured gain: the composition reads and writes the memory six times.
+// al. 2020, arXiv 2010.04245). Throws std::invalid_argument for other shapes, for columns outside
+// of x, and unless D divides their number. Fused for a measured gain: the composition reads and
+// writes the memory six times.
 Tensor rms_norm(const Tensor& x, const Tensor& weight, const RmsNormOptions& options = {});
 
 }  // namespace tapestry

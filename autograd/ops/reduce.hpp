@@ -12,8 +12,9 @@ namespace tapestry {
 enum class Keep { no, yes };
 
 Tensor sum(const Tensor& x, const std::vector<int>& axes = {}, Keep keep = Keep::no);
+// Returns NaN for an empty axis.
 Tensor mean(const Tensor& x, const std::vector<int>& axes = {}, Keep keep = Keep::no);
-// Divides the gradient among equal maxima. Returns -inf for an empty axis; undefined with NaN.
+// Returns -inf for an empty axis, and divides the gradient among equal maxima; undefined with NaN.
 Tensor max(const Tensor& x, const std::vector<int>& axes = {}, Keep keep = Keep::no);
 
 }  // namespace tapestry

@@ -39,8 +39,8 @@ void check(const RotaryForm& form) {
         form.scaling->factor, form.scaling->low_frequency, form.scaling->high_frequency);
 }
 
-// Returns the positions in the table of angles: T from each first one on, or all up to the highest.
-// Throws std::invalid_argument for a negative one.
+// Returns the positions in the table of angles: T from each of `firsts` on, or all from 0 to the
+// highest of `positions`. Throws std::invalid_argument if one of these is negative.
 std::vector<std::int64_t> listed_positions(const RotaryOptions& options, std::int64_t T) {
   std::vector<std::int64_t> listed;
   if (options.positions.empty()) {

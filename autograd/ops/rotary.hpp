@@ -39,8 +39,8 @@ struct RotaryOptions {
 
 // Applies rotary position embeddings: x (..., T, C) -> (..., T, C), where pair k of each head's
 // columns is rotated by position · base^(-2k/D) radians (Su et al. 2021, arXiv 2104.09864, eq. 34).
-// Throws std::invalid_argument unless D is even and divides the columns. Fused: the composition
-// copies x six times.
+// Throws std::invalid_argument unless D is even and divides the columns, and for options that do
+// not fit. Fused: the composition copies x six times.
 Tensor rotary(const Tensor& x, const RotaryOptions& options = {});
 
 }  // namespace tapestry

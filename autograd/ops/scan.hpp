@@ -7,8 +7,8 @@
 namespace tapestry {
 
 // Returns h_t = g_t ⊙ h_(t-1) + x_t with h_0 = 0: gate g, x (B, T, C) -> h (B, T, C). The gate may
-// have any shape that broadcasts to x. Throws std::invalid_argument for other shapes. Fused for a
-// measured gain: in a composition the gradient of each step's slice is as long as the sequence.
+// have any shape that broadcasts to x. Fused for a measured gain: in a composition the gradient of
+// each step's slice is as long as the sequence.
 Tensor linear_recurrence(const Tensor& gate, const Tensor& x);
 
 // Returns h_t = tanh(x_t + W h_(t-1)), a simple recurrent network (Elman 1990, "Finding Structure

@@ -178,9 +178,11 @@ struct Windows {
 Tensor unfold(const Tensor& x, const UnfoldOptions& options) {
   check_floating("unfold", x);
   const auto [K, stride] = options;
-  require(x.rank() == 3 && K >= 1 && stride >= 1,
-          "unfold: x {} with width {} and stride {}; expected (B, T, C), at least 1 and 1",
-          x.shape(), K, stride);
+  require(
+      x.rank() == 3 && K >= 1 && stride >= 1,
+      "unfold: x {} with width {} and stride {}; expected x (B, T, C), and a width and a stride "
+      "of at least 1",
+      x.shape(), K, stride);
   const std::int64_t T = x.dim(1);
   const Windows windows{.B = x.dim(0),
                         .T = T,

@@ -21,8 +21,8 @@ Tensor permute(const Tensor& x, const std::vector<int>& axes);
 // std::invalid_argument for other ranges.
 Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end);
 
-// Returns the tensors joined along one axis. Throws std::invalid_argument if their other axes
-// differ.
+// Returns the tensors joined along one axis. Throws std::invalid_argument if there are none, or if
+// their other axes or dtypes differ.
 Tensor concat(const std::vector<Tensor>& parts, int axis);
 
 struct UnfoldOptions {

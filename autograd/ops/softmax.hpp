@@ -7,6 +7,6 @@
 namespace tapestry {
 
 Tensor softmax(const Tensor& x);      // x (..., n) -> e^x / Σ e^x (..., n); 0 for a row of -inf
-Tensor log_softmax(const Tensor& x);  // x (..., n) -> x - log Σ e^x (..., n)
+Tensor log_softmax(const Tensor& x);  // x (..., n) -> x - log Σ e^x (..., n); NaN for a row of -inf
 
 }  // namespace tapestry

@@ -24,9 +24,9 @@ Convolution2dOptions convolution_options(const Options& options, std::size_t sta
 const Options& checked(const Options& options) {
   const Planes last = features_of(options);
   require(last.height >= 1 && last.width >= 1,
-          "convolutional classifier: images of {} × {} are too small for {} stages; use fewer, or "
-          "larger images",
-          options.height, options.width, options.channels.size());
+          "convolutional classifier: images of {} × {} are too small for {} stages with kernel {}; "
+          "use fewer stages, a smaller kernel, or larger images",
+          options.height, options.width, options.channels.size(), options.kernel);
   return options;
 }
 

@@ -10,7 +10,7 @@
 namespace tapestry {
 namespace {
 
-// Returns 1/√C: that of Glorot for a square matrix, and unit variance after scaling by √C.
+// Returns the standard deviation 1/√C: Glorot's for a square matrix, and 1 after scaling by √C.
 double embedding_deviation(const TransformerBlockOptions& block) {
   return 1 / std::sqrt(static_cast<double>(block.width));
 }

@@ -7,7 +7,8 @@ namespace tapestry {
 
 struct EncoderDecoderOptions {
   std::int64_t source_vocabulary = 0, target_vocabulary = 0;
-  std::int64_t source_context = 64, target_context = 64;  // number of learned positions
+  // Number of learned positions; target_context is also the capacity of caches.
+  std::int64_t source_context = 64, target_context = 64;
   std::int64_t encoder_layers = 3, decoder_layers = 3;
   TransformerBlockOptions block{.attention = {.positions = Positions::sinusoidal}};
   // Use one embedding table for both languages, which share a vocabulary.

@@ -21,8 +21,9 @@ struct GraphNetworkOptions {
 
 // A stack of graph convolutions or graph attention, with dropout before each. To classify nodes,
 // the last layer computes their logits (N, classes), with one head and without activation. To
-// classify graphs, a linear map of the pooled nodes computes the logits (G, classes). Throws
-// std::invalid_argument for less than one layer.
+// classify graphs, a linear map of the pooled nodes computes the logits (G, classes). The
+// constructor throws std::invalid_argument for less than one layer, and for heads that do not
+// divide the width.
 class GraphNetwork final : public Module {
  public:
   std::vector<std::unique_ptr<GraphLayer>> layers;

@@ -27,7 +27,7 @@ Array weights_of(const Tensor& q, const Tensor& k, std::int64_t heads) {
 
 // Returns σ⁻¹(γ). Throws std::invalid_argument unless 0 < γ < 1.
 double logit(double gamma) {
-  require_value(gamma > 0 && gamma < 1, "memory", "gamma", gamma, "a number between 0 and 1");
+  require_value(gamma > 0 && gamma < 1, "memory", "gamma", gamma, "a number above 0 and below 1");
   return std::log(gamma / (1 - gamma));
 }
 

@@ -42,6 +42,7 @@ class CompositeSum final : public Memory {
 };
 
 // Σ γ^(n-i) W x_i with 0 < γ < 1: weights decay with age. A learned γ has a value for each column.
+// The constructor throws std::invalid_argument for another γ.
 class ExponentialForgetting final : public Memory {
  public:
   Linear value;
@@ -73,7 +74,8 @@ class RecurrentMemory final : public Memory {
 };
 
 // h_n = σ(W_g x_n + b_g) ⊙ h_(n-1) + W x_n + b: each element decides how much is forgotten (the
-// forget gate of Gers et al. 2000, "Learning to Forget"). All gates start at γ.
+// forget gate of Gers et al. 2000, "Learning to Forget"). All gates start at γ. The constructor
+// throws std::invalid_argument unless 0 < γ < 1.
 class ForgettingGate final : public Memory {
  public:
   Linear gate, value;

@@ -12,7 +12,7 @@ namespace tapestry {
 // Structure in Time"). Initial values are those of PyTorch's RNN.
 class Recurrent final : public Module {
  public:
-  Linear input;   // (H, C), with bias
+  Linear input;   // (H, C), with bias unless the constructor's `bias` is false
   Linear hidden;  // (H, H), without bias
 
   Recurrent(std::int64_t width, std::int64_t state_width, Random& init, bool bias = true);
@@ -27,7 +27,7 @@ struct RecurrentNetworkOptions {
   std::int64_t vocabulary = 0;
   std::int64_t layers = 1, width = 256;
   double dropout = 0;
-  bool bias = true;              // in all linear maps
+  bool bias = true;              // of the layers' input maps and of the head
   bool tied_embeddings = false;  // the head uses the token embedding
 };
 

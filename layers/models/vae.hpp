@@ -16,8 +16,9 @@ struct VaeOptions {
   std::int64_t channels_in = 1, height = 28, width = 28;
   // Channels of the convolutions before the encoder; empty: none.
   std::vector<std::int64_t> channels{};
-  std::vector<std::int64_t> hidden{400};  // widths of the encoder; the decoder mirrors them
-  std::int64_t latent = 20;               // Z
+  // Widths of the encoder, at least one; the decoder mirrors them.
+  std::vector<std::int64_t> hidden{400};
+  std::int64_t latent = 20;  // Z
   // shared: one learned log σ for all images and dimensions; none: a plain autoencoder, z = μ.
   Sigma sigma = Sigma::per_dimension;
   Likelihood likelihood = Likelihood::bernoulli;

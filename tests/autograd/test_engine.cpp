@@ -253,6 +253,11 @@ TEST_CASE("check_finite: names the first bad op, its scope and its inputs' range
   CHECK(scoped([&] { log(x * 0.0); }).find("(3,) in [-inf, -inf]") != std::string::npos);
   CHECK(scoped([&] { exp(log(x) * 0.0 + x); }).starts_with("the output of log"));
   CHECK(non_finite([&] { exp(x); }) == "finite");
+  CHECK(non_finite([] {
+          mean(Tensor(Array::zeros({0, 3})), {0});
+        }) ==
+        "the output of mean in the loss is not finite: (3,) of NaN alone; "
+        "from (0, 3) without elements");
 }
 
 TEST_CASE("check_finite: an inner scope ends with its block") {

@@ -53,11 +53,11 @@ TEST_CASE("Adjacency: a misuse is std::invalid_argument that says what is wrong"
     return Array::of(Ints{values...}, {sizeof...(values)});
   };
   const std::pair<std::string, std::function<void()>> rows[] = {
-      {"graph: an edge from node 0 to node 3; expected sources 0 to 2 and targets 0 to 2",
+      {"graph: an edge from node 0 to node 3; expected a source in [0, 3) and a target in [0, 3)",
        [] {
          Adjacency(3, {{0, 3}});
        }},
-      {"graph: an edge from node -1 to node 0; expected sources 0 to 2 and targets 0 to 2",
+      {"graph: an edge from node -1 to node 0; expected a source in [0, 3) and a target in [0, 3)",
        [] {
          Adjacency(3, {{-1, 0}});
        }},

@@ -372,7 +372,7 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
        [&] {
          CompositeSum(4, r).forward(Array::zeros({2, 0, 4}));
        }},
-      {"memory: gamma = 1; expected a number between 0 and 1",
+      {"memory: gamma = 1; expected a number above 0 and below 1",
        [&] { ExponentialForgetting(4, r, {.gamma = 1}); }},
       {"multi-head attention: 3 heads do not divide width 4", [&] { MultiHeadMemory(4, 3, r); }},
       {"vision transformer: patches of 5 × 5 do not tile images of 28 × 28",
