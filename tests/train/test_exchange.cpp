@@ -160,7 +160,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "exchange: wrong folders are refused by file,
   check_says(of_config("gpt2", {{"scale_attn_by_inverse_layer_idx", true}}),
              {"scale_attn_by_inverse_layer_idx: expected false", "found true"});
   check_says(of_config("gpt2", {{"n_embd", "wide"}}),
-             {"n_embd: expected a whole number from 1 on"});
+             {"n_embd: expected a whole number from 1 to 2^40"});
   check_says(of_config("gpt2", {{"n_embd", nullptr}}), {"n_embd", "nothing"});
   check_says(of_config("gpt2", {{"new_trick", 7}}), {"new_trick = 7: unknown field"});
   check_says(of_config("gpt2", {{"activation_function", "tanh"}}), {"activation_function", "gelu"});

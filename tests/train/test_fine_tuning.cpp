@@ -330,7 +330,7 @@ TEST_CASE("fine-tuning: wrong adapters are refused by file, field or tensor") {
     return adapter.message();
   };
   check_says(of_field("peft_type", "IA3"), {"adapter_config.json: peft_type: expected \"LORA\""});
-  check_says(of_field("r", 0), {"r: expected a whole number from 1 on, found 0"});
+  check_says(of_field("r", 0), {"r: expected a whole number from 1 to 2^40, found 0"});
   check_says(of_field("r", 3), {"lora_A.weight has shape (2, 16)",
                                 "adapter_config.json ask for (3, 16)", "base model"});
   check_says(of_field("r", 40), {"model.lora.rank = 40: expected at most"});
@@ -369,7 +369,7 @@ TEST_CASE("fine-tuning: wrong adapters are refused by file, field or tensor") {
   check_fails(tapestry_run({"sample", adapter.base(), "--adapter", of_another.adapter()}),
               {"belongs to no projection", "the model that it was trained for"});
   check_says(tapestry_run({"eval", adapter.base(), "--adapter", adapter.base()}).err,
-             {"holds no adapter_config.json and adapter_model.safetensors"});
+             {"lacks adapter_config.json or adapter_model.safetensors"});
   check_fails(tapestry_run("import " + adapter.adapter()), {"contains an adapter; add --base RUN"});
 }
 

@@ -254,11 +254,11 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   const Finished exported = tapestry_run(
       {"export", run_of(*this, "qwen3"), "--format", "gguf", "--dtype", "q8_0", "--out", out});
   CHECK(exported.err == "");
-  check_says(
-      exported.out,
-      {out + ": Qwen3ForCausalLM, in q8_0\n",
-       "in float16, because their rows are no whole blocks of 32: token_embd.weight, ",
-       "the tokenizer composes characters (NFC), llama.cpp does not: give it composed texts"});
+  check_says(exported.out,
+             {out + ": Qwen3ForCausalLM, in q8_0\n",
+              "in float16, because their rows are no whole blocks of 32: token_embd.weight, ",
+              "the tokenizer composes characters (NFC), llama.cpp does not: give llama.cpp "
+              "composed texts"});
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "gguf: a model of characters goes out, and comes in again") {
@@ -335,7 +335,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
     return message;
   };
   CHECK(refusal("model.activation=gelu") ==
-        "--set: model.activation = \"gelu\": llama.cpp computes a gpt2 without this; expected "
+        "--set: model.activation = \"gelu\": llama.cpp does not support this for gpt2; expected "
         "\"gelu_tanh\"; --format huggingface writes the model unchanged");
   check_says(refusal(as_llama + "model.activation=gelu"),
              {"model.activation = \"gelu\"", "a llama", "expected \"silu\""});
@@ -416,56 +416,54 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
   };
   const std::string text;
   says(TinyLlama().set("general.architecture", std::string("gemma")),
-       "general.architecture: expected one of gpt2, llama, qwen2, qwen3, found \"gemma\"; correct "
-       "the field, or use another model");
+       "general.architecture: expected one of gpt2, llama, qwen2, qwen3, found \"gemma\"; use "
+       "another file");
   says(TinyLlama().set("general.type", std::string("adapter")),
-       "general.type: expected \"model\", the only supported value, found \"adapter\"; correct the "
-       "field, or use another model");
+       "general.type: expected \"model\", the only supported value, found \"adapter\"; use another "
+       "file");
   says(TinyLlama().set("llama.attention.sliding_window", std::uint32_t{4}),
        "llama.attention.sliding_window = 4: unknown field, which may change what the model "
        "computes; "
-       "expected only fields that Tapestry knows; use another model");
+       "expected only fields that Tapestry knows; use another file");
   says(TinyLlama().set("llama.expert_count", std::uint32_t{8}),
-       "llama.expert_count: expected 0, the only supported value, found 8; correct the field, or "
-       "use another model");
+       "llama.expert_count: expected 0, the only supported value, found 8; use another file");
   says(TinyLlama().set("llama.rope.scaling.type", std::string("yarn")),
        "llama.rope.scaling.type: expected \"none\", the only supported value, found \"yarn\"; "
-       "correct the field, or use another model");
+       "use another file");
   says(TinyLlama().set("llama.rope.dimension_count", std::uint32_t{4}),
-       "llama.rope.dimension_count: expected 2, the only supported value, found 4; correct the "
-       "field, or use another model");
+       "llama.rope.dimension_count: expected 2, the only supported value, found 4; use another "
+       "file");
   says(TinyLlama().set("llama.block_count", -1.0F),
-       "llama.block_count: expected a whole number from 1 on, found -1.0; correct the field, or "
-       "use another model");
+       "llama.block_count: expected a whole number from 1 to 2^40, found -1.0; use another file");
   says(TinyLlama().set("split.count", std::uint32_t{3}),
-       "split.count: expected 1 or 0, found 3; correct the field, or use another model");
+       "split.count: expected 1 or 0, found 3; use another file");
   says(TinyLlama().set("tokenizer.ggml.model", std::string("llama")),
        "tokenizer.ggml.model: expected \"gpt2\" (byte pairs) or \"rwkv\" (characters; "
-       "SentencePiece is not supported), found \"llama\"; correct the field, or use another model");
+       "SentencePiece is not supported), found \"llama\"; use another file");
   says(TinyLlama().set("tokenizer.ggml.tokens", std::vector<std::string>{"a", "bc", "d"}),
        "tokenizer.ggml.tokens: vocabulary: symbol 1 is not one UTF-8 character; the list is "
        "damaged, copy or create it again; expected single characters, as Tapestry writes them; use "
        "another file");
   says(TinyLlama().set("tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 1}),
-       "tokenizer.ggml.token_type: expected 3 numbers, one for each token, found [1,1]; correct "
-       "the field, or use another model");
+       "tokenizer.ggml.token_type: expected 3 numbers, one for each token, found [1,1]; use "
+       "another file");
   says(TinyLlama().set("tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 9, 1}),
        "tokenizer.ggml.token_type: expected numbers from 1 to 5, of which number 1 is 9, found "
-       "[1,9,1]; correct the field, or use another model");
+       "[1,9,1]; use another file");
   says(TinyLlama().set("tokenizer.ggml.token_type", std::vector<std::int32_t>{5, 5, 5}),
        "tokenizer.ggml.tokens: expected at least one used token, found "
-       "[\"a\",\"\\\\n\",\"\\u00e9\"]; correct the field, or use another model");
+       "[\"a\",\"\\\\n\",\"\\u00e9\"]; use another file");
   says(TinyLlama().set("llama.embedding_length", std::uint32_t{8}),
        "tensor token_embd.weight has shape (3, 4), but its fields ask for (3, 8); check the files "
        "and --set");
-  says(
-      TinyLlama().set("llama.embedding_length", std::uint32_t{60000}),
-      "describes a model with more weights than the 124 of tiny.gguf; give the files of one model");
+  says(TinyLlama().set("llama.embedding_length", std::uint32_t{60000}),
+       "describes a model with more weights than the 124 of tiny.gguf; check the files and --set");
 
   TinyLlama missing;
   missing.tensors.erase("blk.0.ffn_up.weight");
   says(missing,
-       "tensor blk.0.ffn_up.weight (3, 4) is missing, but its fields ask for it; check the files "
+       "tensor blk.0.ffn_up.weight (3, 4) is missing, but its fields ask for this tensor; check "
+       "the files "
        "and --set");
   TinyLlama more;
   more.tensors["blk.1.attn_q.weight"] = {4, 4};
@@ -476,7 +474,7 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
   turned.tensors["rope_freqs.weight"] = {1};
   says(turned,
        "tensor rope_freqs.weight: expected the factors of Llama 3's scaling, as Llama 3.1 to 3.3 "
-       "or the fields tapestry.rotary_* have it; found others; use another model");
+       "or the fields tapestry.rotary_* describe them, found others; use another file");
   turned.tensors["rope_freqs.weight"] = {2};
   says(turned,
        "tensor rope_freqs.weight has shape (2,), but its fields ask for (1,); check the files and "
@@ -484,8 +482,8 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
   TinyLlama headless;
   headless.fields.erase("llama.attention.head_count");
   says(headless,
-       "llama.attention.head_count: expected a whole number from 1 on, found nothing; correct the "
-       "field, or use another model");
+       "llama.attention.head_count: expected a whole number from 1 to 2^40, found nothing; use "
+       "another file");
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder,
@@ -511,23 +509,23 @@ TEST_CASE("gguf: wrong tokens of byte pairs are refused by field") {
   };
   says(made().set("tokenizer.ggml.pre", std::string("tekken")),
        ": tokenizer.ggml.pre: expected one of gpt-2, smollm, llama-bpe, llama3, smaug-bpe, qwen2, "
-       "found \"tekken\"; correct the field, or use another model");
+       "found \"tekken\"; use another file");
   says(made().set("tokenizer.ggml.eos_token_id", std::uint32_t{4}),
-       ": tokenizer.ggml.eos_token_id: expected a token below 4, found 4; correct the field, or "
-       "use another model");
+       ": tokenizer.ggml.eos_token_id: expected the number of a token, below 4, found 4; use "
+       "another file");
   says(made().set("tokenizer.ggml.add_bos_token", true),
-       ": tokenizer.ggml.add_bos_token: expected false, or the number of the token to add, found "
-       "true; correct the field, or use another model");
+       ": tokenizer.ggml.add_bos_token: expected false, or a field with the number of the token to "
+       "add, found "
+       "true; use another file");
   says(made().set("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b", "a", "<end>"}),
        ": tokenizer.ggml.tokens: expected different tokens, found "
-       "[\"a\",\"b\",\"a\",\"<end>\"]; correct the field, or use another model");
+       "[\"a\",\"b\",\"a\",\"<end>\"]; use another file");
   says(made().set("tokenizer.ggml.merges", std::vector<std::string>{"b a"}),
        " (tokens as a tokenizer.json): model.merges[0]: expected two tokens of model.vocab "
        "whose concatenation is a token, found \"b a\"; use byte-level BPE, as in GPT-2, "
        "SmolLM2, Llama 3 and Qwen2");
   says(made().set("tokenizer.ggml.merges", true),
-       ": tokenizer.ggml.merges: expected a list, found true; correct the field, or use another "
-       "model");
+       ": tokenizer.ggml.merges: expected a list, found true; use another file");
 
   const TemporaryFolder folder;
   const ImportedModel model = import_gguf(made().write(folder), {});

@@ -187,10 +187,12 @@ TEST_CASE_FIXTURE(TemporaryFolder,
     return message;
   };
   CHECK(refusal(GgufType::f16, 65520) ==
-        "tensor x, as F16: 65520 is too large for float16, which goes up to 65504; export with "
+        "tensor x, as F16: the number 65520 is too large for float16, which goes up to 65504; "
+        "export with "
         "--dtype float32");
   CHECK(refusal(GgufType::q8_0, 1e7F) ==
-        "tensor x, as Q8_0: 78740.16 is too large for float16, which goes up to 65504; export with "
+        "tensor x, as Q8_0: the scale 78740.16 is too large for float16, which goes up to 65504; "
+        "export with "
         "--dtype float32");
   CHECK(refusal(GgufType::f32, NAN) ==
         "tensor x, as F32: holds numbers that are not finite; expected finite ones, use another "
@@ -262,9 +264,10 @@ TEST_CASE("gguf: damaged places of tensors are refused by name") {
   says(one_tensor({4}, 0, 32),
        "byte 24: tensor x: its data begin at byte 32; expected 0, where the tensor before it "
        "ends");
-  says(one_tensor({1000}), "byte 24: tensor x is larger than the file: the file is truncated");
+  says(one_tensor({1000}),
+       "byte 24: tensor x ends after the end of the file: the file is truncated");
   says(one_tensor({4}).aligned().u32(1),
-       "the file has 68 bytes, but its tensors end at byte 80: it is truncated");
+       "the file has 68 bytes, but its tensors end at byte 80: the file is truncated");
   says(one_tensor({4}).aligned().u64(1).u64(2).aligned().u32(1),
        "the file has 100 bytes, expected 96, the end of its tensors");
   says(GgufBytes{}

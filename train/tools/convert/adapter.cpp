@@ -128,7 +128,7 @@ JsonValue adapter_config(const Config& config, const std::vector<MapChange>& cha
           {"modules_to_save", nullptr}};
 }
 
-// Returns the value of a field. Throws InputError if the key that it sets does not allow it.
+// Returns the value of a field. Throws InputError if the value is outside of the limits of `key`.
 template <class T>
 T suited(const Fields& fields, const char* name, T value, const Key<T>& key) {
   if (!range_error(key, Value(value)).empty())
@@ -136,8 +136,9 @@ T suited(const Fields& fields, const char* name, T value, const Key<T>& key) {
   return value;
 }
 
-// Returns the targets whose tensors the file has. No tensor belongs to a part of a map. Throws
-// InputError if there are none, or if a tensor belongs to no target.
+// Returns the targets whose tensors the file has; targets that are only a part of a published map
+// have no tensors. Throws InputError if the file has no tensors, or if a tensor belongs to no
+// target.
 std::vector<std::string> targets_in(const PublishedWeights& weights, Module& model,
                                     const Config& config) {
   std::set<std::string> names, targets;
@@ -235,7 +236,7 @@ TrainedModel load_trained_with(const std::string& adapter, const std::string& ru
   std::error_code unseen;
   const auto in = [&](const char* name) { return (fs::path(adapter) / name).string(); };
   expect_input(fs::exists(in(config_name), unseen) && fs::exists(in(weights_name), unseen),
-               "{}: holds no {} and {}; give a folder as peft saves an adapter", printable(adapter),
+               "{}: lacks {} or {}; give a folder as peft saves an adapter", printable(adapter),
                config_name, weights_name);
   const PublishedAdapter published = read_adapter_config(
       parse_json(read_file(in(config_name), max_kept_bytes), in(config_name)), in(config_name));

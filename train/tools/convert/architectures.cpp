@@ -42,7 +42,7 @@ void expect_each(const Config& config, const std::string& reason, const char* ad
 
 void expect_published(const Config& config, std::initializer_list<Expected> all) {
   expect_each(config, "no supported Hugging Face architecture has this",
-              "--format safetensors writes the weights of any model", all);
+              "use another model, or export with --format safetensors", all);
 }
 
 void expect_gpt2(const Config& config) {
@@ -173,7 +173,7 @@ void expect_llama_cpp(const Config& config) {
              is_qwen3 = architecture == Architecture::qwen3;
   expect_each(
       config,
-      fmt::format("llama.cpp computes a {} without this", names_of(architecture).model_type),
+      fmt::format("llama.cpp does not support this for {}", names_of(architecture).model_type),
       "--format huggingface writes the model unchanged",
       {{!is_gpt2 || config[key::activation] == Activation::gelu_tanh, key::activation,
         "\"gelu_tanh\""},

@@ -22,8 +22,8 @@ struct ArchitectureNames {
 };
 const ArchitectureNames& names_of(Architecture architecture);
 
-// Returns the architecture with this name, of either kind. Throws InputError that names the field
-// if there is none.
+// Returns the architecture whose name of this kind is `name`. Throws InputError that names the
+// field if there is none.
 Architecture architecture_named(const std::string& name, const char* ArchitectureNames::*kind,
                                 const Fields& fields, const char* field);
 
@@ -54,13 +54,14 @@ inline constexpr NumberNames number_names[] = {
 std::vector<std::pair<std::string, Value>> settings_of(const PublishedConfig& published);
 
 // Returns the description of a config's model. Throws InputError that names the key if no
-// architecture has this value.
+// architecture supports the key's value.
 PublishedConfig published_config(const Config& config, std::int64_t vocabulary);
 
 // Returns the architecture of a config. Throws InputError as published_config does.
 Architecture architecture_of(const Config& config);
 
-// Throws InputError that names the key if llama.cpp computes this config differently.
+// Throws InputError that names the key if llama.cpp computes this config differently, and as
+// published_config does.
 void expect_llama_cpp(const Config& config);
 
 // Returns config[key::key_value_heads], or the number of heads if that is 0.

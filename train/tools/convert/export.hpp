@@ -41,11 +41,12 @@ GgufExport export_gguf(const TrainedModel& trained, const std::string& path, Ggu
 
 // Writes a model as ONNX of opset 17, without cached keys. One graph is written into the new file
 // `out`; several are written into a new folder `out`, each into a file with its name:
-// "encoder.onnx". Returns the files. Throws InputError if the run's task has no ONNX form.
+// "encoder.onnx". Returns the paths of the files. Throws InputError if the run's task has no ONNX
+// form, if `out` exists already, or if it ends in .onnx and several graphs are written.
 std::vector<std::string> export_onnx(const TrainedModel& trained, const std::string& out);
 
 // Returns the tokens that end a text. The first is the most important one: after a training on
-// conversations, the token that ends an answer.
+// conversations, the token that ends an answer. Returns an empty list if there are none.
 std::vector<std::int32_t> end_tokens(const LanguageModel& task);
 
 // Returns the task as a language model with a transformer. Otherwise throws InputError, which

@@ -27,9 +27,9 @@ const Json* Fields::find(const std::string& name) {
 
 void Fields::fail(const std::string& name, const std::string& expected) const {
   const auto found = object_.find(name);
-  throw InputError(fmt::format(
-      "{}: {}{}: expected {}, found {}; correct the field, or use another model", path_, at_,
-      printable(name), expected, found == object_.end() ? "nothing" : brief(*found)));
+  throw InputError(fmt::format("{}: {}{}: expected {}, found {}; use another file", path_, at_,
+                               printable(name), expected,
+                               found == object_.end() ? "nothing" : brief(*found)));
 }
 
 std::optional<std::int64_t> Fields::optional_count(const std::string& name, std::int64_t least) {
@@ -37,13 +37,13 @@ std::optional<std::int64_t> Fields::optional_count(const std::string& name, std:
   const Json* found = find(name);
   if (!found || found->is_null()) return std::nullopt;
   if (!found->is_number_unsigned() || *found < least || *found > most)
-    fail(name, fmt::format("a whole number from {} on", least));
+    fail(name, fmt::format("a whole number from {} to 2^40", least));
   return found->get<std::int64_t>();
 }
 
 std::int64_t Fields::count(const std::string& name) {
   const std::optional<std::int64_t> found = optional_count(name);
-  if (!found) fail(name, "a whole number from 1 on");
+  if (!found) fail(name, "a whole number from 1 to 2^40");
   return *found;
 }
 
@@ -105,7 +105,7 @@ void Fields::expect_all_known() const {
   for (const auto& [name, value] : object_.items())
     expect_input(known_.contains(name),
                  "{}: {}{} = {}: unknown field, which may change what the model computes; expected "
-                 "only fields that Tapestry knows; use another model",
+                 "only fields that Tapestry knows; use another file",
                  path_, at_, printable(name), brief(value));
 }
 

@@ -18,16 +18,18 @@ class Fields final {
   // `at` precedes the names in messages: "rope_scaling.".
   Fields(const JsonValue& object, std::string path, std::string at = "");
 
-  // Return a whole number of at least `least`; nothing if it is missing or null.
+  // Return a whole number from `least` to 2^40; count() from 1. If the field is missing or null,
+  // optional_count() returns nothing, and count() throws.
   std::int64_t count(const std::string& name);
   std::optional<std::int64_t> optional_count(const std::string& name, std::int64_t least = 1);
 
-  // Return the value of a field, or `otherwise` if it is missing.
+  // Return the value of a field, or `otherwise` if it is missing; without `otherwise` a missing
+  // field is an error.
   double number(const std::string& name, std::optional<double> otherwise = {});
   bool flag(const std::string& name, bool otherwise);
   std::string text(const std::string& name, const std::string& otherwise);
 
-  // Return null if the field is missing or null.
+  // Return null if the field is missing or null; list() throws then.
   const JsonValue* object(const std::string& name);
   const JsonValue* optional_list(const std::string& name);
   const JsonValue& list(const std::string& name);
@@ -37,8 +39,9 @@ class Fields final {
 
   // Marks fields that do not change the model as read.
   void ignore(std::initializer_list<const char*> names);
-  void expect_all_known() const;
+  void expect_all_known() const;  // throws InputError for the first unread field
 
+  // Throws InputError that says what was expected of the field, and what was found.
   [[noreturn]] void fail(const std::string& name, const std::string& expected) const;
 
  private:

@@ -17,8 +17,8 @@
 namespace tapestry {
 
 // The storage type of a tensor in a GGUF file. q8_0 stores 32 numbers as a block: a scale in
-// float16, which is the largest magnitude divided by 127, and 32 integers of a byte that it
-// multiplies.
+// float16, which is the largest magnitude divided by 127, and 32 integers of a byte, by which the
+// scale is multiplied.
 enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8 };
 inline constexpr std::int64_t gguf_block = 32, gguf_scale_bytes = sizeof(std::uint16_t),
                               gguf_block_bytes = gguf_scale_bytes + gguf_block;
@@ -32,7 +32,8 @@ std::int64_t gguf_bytes(GgufType type, std::int64_t numbers);
 // for float16, or in q8_0 for 127 times the largest float16.
 std::string gguf_stored(std::span<const float> numbers, GgufType type);
 
-// Converts stored numbers to float32: `bytes` are gguf_bytes() of as many numbers as `numbers` has.
+// Converts stored numbers to float32. Throws std::invalid_argument unless `bytes` has the size
+// gguf_bytes() of numbers.size().
 void read_gguf_numbers(std::string_view bytes, GgufType type, std::span<float> numbers);
 
 struct GgufField {
@@ -74,8 +75,8 @@ inline std::uint64_t gguf_aligned(std::uint64_t offset, std::uint64_t alignment 
 }
 
 // Writes a file with stream_file_atomically(). `values` is called for each tensor in order and
-// returns float32 of its shape. Throws InputError that names the tensor if its type cannot hold its
-// numbers, and FileError if the file cannot be written.
+// returns float32 of its shape. Throws InputError that names the tensor if a number is not finite
+// or too large for the type, and FileError if the file cannot be written.
 void write_gguf(const std::string& path, const std::vector<GgufField>& fields,
                 const std::vector<GgufTensor>& tensors,
                 const std::function<Array(std::size_t tensor)>& values);
@@ -83,8 +84,8 @@ void write_gguf(const std::string& path, const std::vector<GgufField>& fields,
 // A reader of a file. The constructor reads and checks the header, and throws InputError that names
 // the file and the byte, field or tensor: for another version, counts and lengths that exceed the
 // file, repeated names, strings that are not UTF-8, types other than GgufType's, tensors that are
-// not contiguous, and a header above 32 MiB. In addition to the data it takes at most 40 bytes of
-// memory per byte of the header.
+// not contiguous, and a header above 32 MiB. In addition to the data, the reader takes at most 40
+// bytes of memory per byte of the header.
 class GgufReader final {
  public:
   explicit GgufReader(const std::string& path);
@@ -95,7 +96,8 @@ class GgufReader final {
   const JsonValue& fields() const { return fields_; }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
 
-  Array read(std::size_t tensor);  // returns float32
+  // Returns the numbers as float32. Throws InputError if the file cannot be read.
+  Array read(std::size_t tensor);
 
  private:
   std::string path_;

@@ -36,7 +36,7 @@ Array rotary_factors(std::int64_t D, const RotaryForm& form) {
 }
 
 // Returns the scaling with these factors: from the fields or, in a file of another program, with
-// the numbers of Llama 3.1 to 3.3. Throws InputError if it is a different one.
+// the numbers of Llama 3.1 to 3.3. Throws InputError if the factors are different ones.
 RotaryScaling read_scaling(Fields& fields, const PublishedTensor& tensor, std::int64_t D,
                            const RotaryForm& unscaled) {
   const Array factors = read_finite(tensor);
@@ -55,7 +55,7 @@ RotaryScaling read_scaling(Fields& fields, const PublishedTensor& tensor, std::i
   expect_input(in_order && std::ranges::equal(factors.values<float>(),
                                               rotary_factors(D, form).values<float>(), are_close),
                "{}: tensor {}: expected the factors of Llama 3's scaling, as Llama 3.1 to 3.3 or "
-               "the fields tapestry.rotary_* have it; found others; use another model",
+               "the fields tapestry.rotary_* describe them, found others; use another file",
                tensor.path, tensor.name);
   return scaling;
 }

@@ -75,7 +75,8 @@ class HeaderReader final {
     return read;
   }
 
-  // Throws InputError if the file is too small for `count` items of at least `least_bytes` bytes.
+  // Throws InputError if the file, or the largest header, is too small for `count` items of at
+  // least `least_bytes` bytes.
   void expect_room(std::uint64_t count, std::uint64_t least_bytes, const char* what) const {
     if (count > (end_ - at_) / least_bytes)
       fail(at_, fmt::format("{}: {}, but only {} bytes are left: {}", what, count, end_ - at_,
@@ -208,8 +209,8 @@ std::uint64_t alignment_of(const Json& fields, const std::string& path) {
   return alignment;
 }
 
-// Reads a tensor's description. Throws InputError for an unsupported one, and unless its data begin
-// where those of the tensor before it end.
+// Reads a tensor's description. Throws InputError for an unsupported tensor, and unless its data
+// begin where those of the previous tensor end.
 GgufTensor read_description(HeaderReader& header, std::uint64_t expected_offset) {
   const std::uint64_t begin = header.at();
   GgufTensor tensor{.name = header.text("a tensor's name")};
@@ -281,7 +282,8 @@ void read_gguf_numbers(std::string_view bytes, GgufType type, std::span<float> n
 GgufReader::GgufReader(const std::string& path) try : path_(path) {
   require_file(path);
   stream_.open(path, std::ios::binary | std::ios::ate);
-  expect_input(stream_.good(), "{}: cannot be opened: {}", path, std::strerror(errno));
+  expect_input(stream_.good(), "{}: cannot be opened: {}; check the path and its permissions", path,
+               std::strerror(errno));
   const auto file_bytes = static_cast<std::uint64_t>(stream_.tellg());
   stream_.seekg(0);
   HeaderReader header(stream_, path_, file_bytes);
@@ -314,14 +316,14 @@ GgufReader::GgufReader(const std::string& path) try : path_(path) {
     data_bytes = offset + gguf_bytes(tensor.type, tensor.shape.elements());
     offset = gguf_aligned(data_bytes, alignment);
     expect_input(data_bytes <= file_bytes,
-                 "{}: byte {}: tensor {} is larger than the file: the file is truncated", path, at,
-                 tensor.name);
+                 "{}: byte {}: tensor {} ends after the end of the file: the file is truncated",
+                 path, at, tensor.name);
   }
   const std::uint64_t data_begin = gguf_aligned(header.at(), alignment);
   for (std::uint64_t& begin : begins_) begin += data_begin;
   expect_input(tensors_.empty() || data_begin + data_bytes <= file_bytes,
-               "{}: the file has {} bytes, but its tensors end at byte {}: it is truncated", path,
-               file_bytes, data_begin + data_bytes);
+               "{}: the file has {} bytes, but its tensors end at byte {}: the file is truncated",
+               path, file_bytes, data_begin + data_bytes);
   expect_input(file_bytes <= data_begin + offset,
                "{}: the file has {} bytes, expected {}, the end of its tensors", path, file_bytes,
                data_begin + offset);

@@ -17,7 +17,7 @@ namespace {
 using namespace gguf;
 using Json = JsonValue;
 
-// Returns the bytes of a token in the escaped form of RWKV's token lists.
+// Returns the bytes of a token that is in the escaped form of RWKV's token lists.
 std::string unescaped(std::string_view text) {
   std::string bytes;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -107,7 +107,7 @@ class TokenReader final {
   std::optional<std::uint32_t> token(const char* field, std::int64_t rows) {
     const std::optional<std::int64_t> number = fields_.optional_count(field, 0);
     if (!number) return std::nullopt;
-    if (*number >= rows) fields_.fail(field, fmt::format("a token below {}", rows));
+    if (*number >= rows) fields_.fail(field, fmt::format("the number of a token, below {}", rows));
     return static_cast<std::uint32_t>(*number);
   }
 
@@ -166,7 +166,7 @@ class TokenReader final {
                                   std::optional<std::uint32_t> token) {
     if (!fields_.flag(flag, usually)) return {};
     if (!token || *token >= names_.size())
-      fields_.fail(flag, "false, or the number of the token to add");
+      fields_.fail(flag, "false, or a field with the number of the token to add");
     return {static_cast<std::int32_t>(*token)};
   }
 

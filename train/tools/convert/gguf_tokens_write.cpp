@@ -90,7 +90,7 @@ std::optional<std::int64_t> kept_number(const LanguageModel& task, const char* n
 }
 
 // Returns a token that occurs in no text. If no field names an end token, llama.cpp uses token 11.
-// Throws InputError if there is none.
+// Throws InputError if there is no such token.
 std::int32_t harmless_end(const TokenList& list) {
   const auto found = std::ranges::find_if(
       list.kinds, [](std::int32_t kind) { return kind == control || kind == unused; });
@@ -145,7 +145,8 @@ GgufTokens of_byte_pairs(const LanguageModel& task, const BytePairTokenizer& tok
   tokens.fields.push_back({composes_field, model.pieces.compose});
   if (model.pieces.compose)
     tokens.notes.emplace_back(
-        "the tokenizer composes characters (NFC), llama.cpp does not: give it composed texts");
+        "the tokenizer composes characters (NFC), llama.cpp does not: give llama.cpp composed "
+        "texts");
   if (ends.size() > 2)
     tokens.notes.push_back(fmt::format("texts end at the tokens {}: the file names the first two",
                                        fmt::join(ends, ", ")));
@@ -196,8 +197,8 @@ GgufTokens of_characters(const CharVocabulary& vocabulary, std::int64_t rows) {
   if (std::ranges::any_of(vocabulary.symbols(),
                           [](const std::string& symbol) { return symbol.size() > 1; }))
     tokens.notes.emplace_back(
-        "give llama.cpp only texts of characters that the model knows: with others its tokenizer "
-        "may not finish");
+        "give llama.cpp only texts of characters that the model knows: with other "
+        "characters its tokenizer may not finish");
   return tokens;
 }
 

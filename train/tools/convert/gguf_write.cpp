@@ -16,11 +16,12 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "GGUF files are little-endian");
 
-std::uint16_t finite_float16(float number) {
+std::uint16_t finite_float16(float number, const char* what) {
   const std::uint16_t bits = float16_bits(number);
   expect_input(std::isfinite(float_of_float16(bits)),
-               "{} is too large for float16, which goes up to 65504; export with --dtype float32",
-               number);
+               "the {} {} is too large for float16, which goes up to 65504; export with --dtype "
+               "float32",
+               what, number);
   return bits;
 }
 
@@ -30,7 +31,7 @@ void store_block(std::span<const float> numbers, char* to) {
   float largest = 0;
   for (const float number : numbers) largest = std::max(largest, std::fabs(number));
   const float scale = largest / 127, inverse = scale == 0 ? 0 : 1 / scale;
-  const std::uint16_t bits = finite_float16(scale);
+  const std::uint16_t bits = finite_float16(scale, "scale");
   std::memcpy(to, &bits, gguf_scale_bytes);
   for (std::int64_t i = 0; i < gguf_block; ++i)
     to[gguf_scale_bytes + i] = static_cast<char>(std::lround(numbers[i] * inverse));
@@ -134,7 +135,7 @@ std::string gguf_stored(std::span<const float> numbers, GgufType type) {
     std::memcpy(bytes.data(), numbers.data(), bytes.size());
   } else if (type == GgufType::f16) {
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::uint16_t bits = finite_float16(numbers[i]);
+      const std::uint16_t bits = finite_float16(numbers[i], "number");
       std::memcpy(bytes.data() + i * sizeof(bits), &bits, sizeof(bits));
     }
   } else {

@@ -19,7 +19,7 @@ Activation read_activation(Fields& fields, const std::string& field, const char*
   const std::string name = fields.text(field, otherwise);
   for (const auto& [theirs, ours] : activation_names)
     if (name == theirs) return ours;
-  fields.fail(field, "silu, gelu, gelu_new, gelu_pytorch_tanh or relu");
+  fields.fail(field, "silu, swish, gelu, gelu_new, gelu_fast, gelu_pytorch_tanh or relu");
 }
 
 const char* activation_name(Activation activation) {
@@ -29,7 +29,7 @@ const char* activation_name(Activation activation) {
 }
 
 // Marks fields of any config.json that do not change what the model computes as read. Throws
-// InputError for other values of fields that do.
+// InputError for unsupported values of fields that do.
 void ignore_common(Fields& fields) {
   // These describe storage and use of the model.
   fields.ignore({"architectures", "transformers_version", "torch_dtype", "dtype", "use_cache",

@@ -40,7 +40,7 @@ std::string read_required(const std::string& folder, const std::string& name,
 // --- weights ---
 
 // Returns the file name of each tensor, from the index's weight_map. Throws InputError if there is
-// none, or if a name is not that of a file in the folder.
+// no weight_map, or if a name has a folder.
 std::map<std::string, std::string> read_index(const std::string& path) {
   const Json index = parse_json(read_file(path, max_index_bytes), path);
   const Json map = index.is_object() ? index.value("weight_map", Json()) : Json();
@@ -51,10 +51,10 @@ std::map<std::string, std::string> read_index(const std::string& path) {
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : map.items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
-    expect_input(
-        !name.empty() && name != ".." && fs::path(name).filename() == name,
-        "{}: weight_map: {}: expected the name of a file in this folder, found {}; correct it",
-        path, printable(tensor), brief(file));
+    expect_input(!name.empty() && name != ".." && fs::path(name).filename() == name,
+                 "{}: weight_map: {}: expected the name of a file in this folder, found {}; copy "
+                 "the file again",
+                 path, printable(tensor), brief(file));
     files[tensor] = name;
   }
   return files;
@@ -66,8 +66,9 @@ PublishedWeights read_sharded_weights(const std::string& folder) {
   std::set<std::string> names;
   for (const auto& [tensor, file] : files) names.insert(file);
   for (const std::string& name : names) {
-    expect_input(fs::exists(in(folder, name)), "{}: {} is missing, which {} names; copy it as well",
-                 folder, printable(name), index_name);
+    expect_input(fs::exists(in(folder, name)),
+                 "{}: {}, which {} names, is missing; copy this file as well", folder,
+                 printable(name), index_name);
     add_safetensors(in(folder, name), weights);
   }
   for (const auto& [tensor, file] : files) {

@@ -36,14 +36,14 @@ std::unique_ptr<Task> build_task(const PublishedModel& published, const Config& 
     return make_task({config, published.tokens.metadata, false});
   } catch (const InitialValuesTooLarge&) {
     throw InputError(fmt::format(
-        "{}: describes a model with more weights than the {} of {}; give the files of one model",
+        "{}: describes a model with more weights than the {} of {}; check the files and --set",
         published.config_path, numbers, published.weights.path));
   }
 }
 
 // Throws InputError for a tensor that no parameter uses, unless it has no effect: constants, and
 // the head if it equals the embedding table to which the config ties it. The config of a GGUF file
-// ties them only if they are equal.
+// ties head and table only if both are equal.
 void check_unused(const PublishedTensor& tensor, const std::string& name,
                   const PublishedModel& published, const Config& config) {
   const TensorNames names = {published.format, published.config.architecture};
@@ -102,7 +102,8 @@ void keep_special_tokens(const JsonValue& config, const EndTokens& ends, Metadat
   for (const JsonValue& id : numbers)  // a model may have rows without a token
     expect_input(
         id.is_number_unsigned() && id <= std::numeric_limits<std::int32_t>::max(),
-        "{}: eos_token_id: expected the number of a token, or a list of them, found {}; correct it",
+        "{}: eos_token_id: expected the number of a token, or a list of numbers, found {}; use "
+        "another file",
         ends.path, brief(ends.ids));
   metadata[stop_tokens_name] = numbers.dump();
 }
@@ -119,8 +120,8 @@ JsonValue kept_special_tokens(const Metadata& metadata) {
 const PublishedTensor& PublishedWeights::find(const std::string& name, const Shape& shape) const {
   const auto found = tensors.find(name);
   expect_input(found != tensors.end(),
-               "{}: tensor {} {} is missing, but {} it; check the files and --set", path, name,
-               to_string(shape), request);
+               "{}: tensor {} {} is missing, but {} this tensor; check the files and --set", path,
+               name, to_string(shape), request);
   const PublishedTensor& tensor = found->second;
   expect_input(tensor.shape == shape,
                "{}: tensor {} has shape {}, but {} {}; check the files and --set", tensor.path,
@@ -141,10 +142,10 @@ void add_safetensors(const std::string& path, PublishedWeights& weights) {
     const bool is_new =
         weights.tensors.emplace(entry.name, PublishedTensor{path, entry.name, entry.shape, read})
             .second;
-    expect_input(
-        is_new,
-        "{}: tensor {} is in another file of the index too; expected it once, copy the files again",
-        path, printable(entry.name));
+    expect_input(is_new,
+                 "{}: tensor {} is in another file of the index too; expected one file; copy the "
+                 "files again",
+                 path, printable(entry.name));
   }
 }
 

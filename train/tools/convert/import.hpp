@@ -29,8 +29,8 @@ ImportedModel import_published(const std::string& folder,
 ImportedModel import_gguf(const std::string& path, const std::vector<std::string>& overrides);
 
 // Returns load_trained() of a run, with the adapter of a folder of peft added unless `adapter` is
-// empty. Throws InputError that names the field or tensor if the adapter is of an unsupported kind
-// or of another model.
+// empty. Throws InputError as load_trained() does, if the run has adapters already, and, with the
+// name of the field or tensor, if the adapter is of an unsupported kind or of another model.
 TrainedModel load_trained_with(const std::string& adapter, const std::string& run,
                                const std::vector<std::string>& overrides, bool needs_data);
 
@@ -47,7 +47,8 @@ struct PublishedTensor {
   std::string path;  // path of the file
   std::string name;  // name in that file
   Shape shape;
-  std::function<Array()> read;  // returns float32; throws InputError if it holds integers
+  // Returns float32. Throws InputError if the tensor holds integers or cannot be read.
+  std::function<Array()> read;
 };
 
 // The tensors of a model of another program, by name.

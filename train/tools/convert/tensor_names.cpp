@@ -94,7 +94,7 @@ FoundModules find_modules(const TensorNames& names, std::string_view module) {
     }
     return found;
   }
-  throw InputError(fmt::format("{} has no module {}; leave out the --set that adds it",
+  throw InputError(fmt::format("{} has no module {}; leave out the --set that adds this module",
                                names_of(names.architecture).class_name, module));
 }
 

@@ -35,7 +35,8 @@ struct TensorPlace {
 std::vector<TensorPlace> places_of(const TensorNames& names, const Config& config,
                                    const std::string& parameter, const Shape& shape);
 
-// Returns the tensor name of a parameter that is not divided: "head.weight".
+// Returns the name of the tensor with all rows of a parameter such as "head.weight". Throws
+// InputError if the architecture has no such parameter.
 std::string tensor_name(const TensorNames& names, const std::string& parameter);
 
 // The factors of Llama 3's scaling of rotary positions in GGUF files.
@@ -44,8 +45,8 @@ inline constexpr const char* rotary_factors_name = "rope_freqs.weight";
 // Returns whether the tensor holds constants that the config determines.
 bool is_constant(const TensorNames& names, const Config& config, const std::string& tensor);
 
-// Return the rows as float32 in the other program's order, and copy its rows to ours. The latter
-// throws std::invalid_argument unless they have place.shape().
+// Return our rows as float32 in the other program's order, and copy `theirs` into `ours`. The
+// latter throws std::invalid_argument unless `theirs` has place.shape().
 Array to_published(const TensorPlace& place, const Array& ours);
 void from_published(const TensorPlace& place, const Array& theirs, Array ours);
 
