@@ -93,14 +93,14 @@ TEST_CASE_FIXTURE(RunFixture,
 TEST_CASE("bug: an empty picture was called a success") {
   const InsteadOf gnuplot("gnuplot", "exit 0\n");
   CHECK_THROWS_WITH(render(LineCharts{{{"a", {{"b", 0, {1, 2}}}}}, "c"}, Format::svg),
-                    "gnuplot could not draw the picture; check its installation");
+                    "gnuplot could not draw the figure; check the installation of gnuplot");
 }
 
 TEST_CASE_FIXTURE(RunFixture, "bug: a table was written beside a picture that could not be drawn") {
   must_train("toy", "run", "train.steps=2 train.eval_every=0");
   const InsteadOf gnuplot("gnuplot", "exit 1\n");
   check_fails(tapestry_run("attention {} --prompt 020> --out {}", path("run"), path("map.png")),
-              {"gnuplot could not draw the picture"}, 1);
+              {"gnuplot could not draw the figure"}, 1);
   for (const char* name : {"map.csv", "map.png", "map.svg"}) CHECK(!has(name));
 }
 

@@ -148,7 +148,8 @@ bool DecodingState::has_room(std::int64_t row, std::int64_t tokens) const {
   return memory_.caches.front()->lengths()[row] + tokens <= transformer_->options.context;
 }
 
-// Reads the last tokens of these texts, each separately, as new last rows.
+// Reads the last tokens of these texts, each separately, as new last rows. Returns the logits of
+// each row.
 std::vector<Array> DecodingState::read_ends(std::span<const std::int64_t> rows,
                                             std::int64_t most_tokens) {
   std::vector<Memory> read;

@@ -32,9 +32,9 @@ struct SamplingOptions {
 // (arXiv 1904.09751), for min_p Nguyen et al. 2024 (arXiv 2407.01082).
 std::int32_t choose_token(const Array& logits, const SamplingOptions& options, Random& random);
 
-// A sampler for the tokens of one text. The logit of a token that occurs in the text is divided by
-// the repetition penalty if it is positive (Keskar et al. 2019, arXiv 1909.05858), and multiplied
-// by it if it is negative (as in Hugging Face's transformers).
+// A sampler for the tokens of one text. Of the tokens that occur in the text, positive logits are
+// divided by the repetition penalty (Keskar et al. 2019, arXiv 1909.05858), and negative logits are
+// multiplied by the penalty (as in Hugging Face's transformers).
 class TokenChooser final {
  public:
   explicit TokenChooser(const SamplingOptions& options) : options_(options) {}
@@ -50,20 +50,21 @@ class TokenChooser final {
 };
 
 // The decoding state of a model for B texts, one per row. A transformer stores the keys and values
-// of the tokens that it has read; when its context is full, it reads the second half again. A
-// recurrent network stores its states. The model must outlive this object.
+// of the tokens that it has read; when the context is full, the last half of it is read again, as a
+// new beginning. A recurrent network stores its states. The model must outlive this object.
 class DecodingState final {
  public:
   // Constructs a state with no rows. Implicit, so that a model can be passed to generate().
   DecodingState(const Transformer& model);
   DecodingState(const RecurrentNetwork& model);
 
-  // Appends a row for each prompt. Returns the logits (V), float32, of the token that follows each.
-  // Throws std::invalid_argument for an empty prompt.
+  // Appends a row for each prompt, of which a transformer reads at most the last tokens that fit
+  // the context. Returns the logits (V), float32, of the token that follows each. Throws
+  // std::invalid_argument for an empty prompt.
   std::vector<Array> begin(const std::vector<std::vector<std::int32_t>>& prompts);
   // Appends tokens (B, T), int32, to the texts. Returns the logits (V), float32, of the token that
   // follows in each row. With up to 16 rows, the logits of a row have the same bits as without the
-  // others.
+  // others. Throws std::invalid_argument unless there is one row per text.
   std::vector<Array> read(const Array& tokens);
   // Keeps only these rows, all different, in this order.
   void keep(const std::vector<std::int64_t>& rows);
@@ -110,7 +111,8 @@ std::vector<std::vector<std::int32_t>> generate(DecodingState state, std::vector
                                                 const SamplingOptions& options,
                                                 const KeepsGoing& continues = {});
 
-// Returns `tokens` tokens generated after one prompt. Throws std::invalid_argument if it is empty.
+// Returns `tokens` tokens generated after one prompt. Throws std::invalid_argument for an empty
+// prompt.
 std::vector<std::int32_t> generate(DecodingState state, const std::vector<std::int32_t>& prompt,
                                    std::int64_t tokens, const SamplingOptions& options,
                                    const Random& random);

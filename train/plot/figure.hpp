@@ -20,7 +20,7 @@ struct HeatMap {
 };
 struct HeatMaps {
   std::vector<std::vector<HeatMap>> rows{};            // rows of maps, top to bottom
-  std::vector<std::string> scale = {"0", "0.5", "1"};  // labels of the colors, evenly spaced
+  std::vector<std::string> scale = {"0", "0.5", "1"};  // 2 or more evenly spaced labels of colors
 };
 
 // A line over an axis with even spacing, such as steps.
@@ -62,8 +62,8 @@ using Figure = std::variant<HeatMaps, LineCharts, Scatter, PictureGrid>;
 
 // Returns positions (N, 2), float32 in [0, 1], of a graph's nodes, in which joined nodes are near
 // each other: springs along the edges, and a repulsion between nodes nearer than two ideal
-// distances (Fruchterman & Reingold 1991). Deterministic. The time is quadratic in the number of
-// nodes: 3000 take seconds.
+// distances (Fruchterman & Reingold 1991). The result is deterministic. The time is quadratic in
+// the number of nodes: 3000 take seconds.
 Array lay_out(std::int64_t nodes, std::span<const Edge> edges);
 
 }  // namespace tapestry

@@ -15,7 +15,7 @@
 namespace tapestry {
 namespace {
 
-// A guard that sets an environment variable.
+// A guard that sets an environment variable, and restores the earlier value at the end.
 class EnvironmentVariable {
  public:
   EnvironmentVariable(const char* name, const char* value) : name_(name) {
@@ -52,7 +52,7 @@ void require_address_space() {
   if (space == MAP_FAILED)
     throw std::runtime_error(
         fmt::format("OpenBLAS, which computes principal components, needs {} MB of address space, "
-                    "which are not available: raise the limit (ulimit -v)",
+                    "which is not available; raise the limit (ulimit -v)",
                     needed / 1000000));
   munmap(space, needed);
 }

@@ -15,8 +15,9 @@ struct PrincipalComponents {
   Array factor;                   // (Z, Z), axes · standard deviation: ε · factor ~ N(0, Σ)
 };
 
-// Returns the components of x (N, Z), floating. The largest entry of each axis is positive. Throws
-// std::invalid_argument for another rank and for N = 0, and as linear_algebra() does.
+// Returns the components of x (N, Z), floating. The entry of the largest magnitude of each axis is
+// positive. Throws std::invalid_argument for another rank and for N = 0, and as linear_algebra()
+// does.
 PrincipalComponents principal_components(const Array& x);
 
 // Returns x minus the mean along the first `count` axes: (N, Z) -> (N, count) float32.

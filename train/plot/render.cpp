@@ -20,8 +20,9 @@
 namespace tapestry {
 namespace {
 
-// Returns the text in gnuplot's single quotes, in which only a quote has to be escaped (doubled at
-// the beginning it ends the text). Line breaks, tabs and a single space are shown as symbols.
+// Returns the text in gnuplot's single quotes, in which only quotes have to be escaped: they are
+// doubled, but at the beginning, where two quotes end the text, replaced by ’. Line breaks, tabs
+// and a single space are shown as symbols.
 std::string quoted(const std::string& text) {
   if (text == " ") return "'␣'";
   std::string shown;
@@ -32,7 +33,7 @@ std::string quoted(const std::string& text) {
   return safe + "'";
 }
 
-// Returns the command set xtics ('a' 0, 'b' 1, …).
+// Returns the command set xtics ('a' 0, 'b' 1, …), or unset xtics without labels.
 std::string tics(const char* axis, const std::vector<std::string>& labels) {
   if (labels.empty()) return fmt::format("unset {}", axis);
   std::vector<std::string> places;
@@ -147,7 +148,7 @@ std::int64_t extent_of_labels(const std::vector<std::string>& labels) {
   return 16 + label * static_cast<std::int64_t>(std::min<std::size_t>(longest, 16));
 }
 
-// Returns by how much the centered title is wider than the map, on either side.
+// Returns by how many pixels the centered title extends beyond the map on either side.
 std::int64_t overhang_of(const HeatMap& map) {
   return std::max<std::int64_t>(0, (label * std::ssize(map.title) - extent_along(map, 1)) / 2);
 }
@@ -294,7 +295,8 @@ Drawing drawing_of(const LineCharts& figure) {
 
 Drawing drawing_of(const Scatter& scatter) {
   const std::size_t dimensions = scatter.axes.size();
-  require(dimensions == 2 || dimensions == 3, "scatter plot: {} axes; expected 2 or 3", dimensions);
+  require(dimensions == 2 || dimensions == 3, "render: a scatter plot of {} axes; expected 2 or 3",
+          dimensions);
   std::string script = fmt::format(
       "set title {}\nset xlabel {} offset 0,-0.5\nset ylabel {} offset 0,-0.5\nset key outside "
       "right top\n"
@@ -334,10 +336,11 @@ std::string draw_by_gnuplot(const Figure& figure, Format format) {
   const int status = run_gnuplot(script, picture);
   if (status == 127)
     throw std::runtime_error(
-        "pictures are drawn by gnuplot, which is not installed: apt install gnuplot-nox");
+        "figures are drawn by gnuplot, which is not installed; run apt install gnuplot-nox");
   std::string bytes = picture.read();
   if (status != 0 || bytes.empty())
-    throw std::runtime_error("gnuplot could not draw the picture; check its installation");
+    throw std::runtime_error(
+        "gnuplot could not draw the figure; check the installation of gnuplot");
   return bytes;
 }
 
@@ -355,7 +358,8 @@ PixelBytes joined(const PictureGrid& pictures) {
   const int rank = images.rank();
   const std::int64_t C = rank == 4 ? images.dim(1) : 1;
   require((rank == 3 || rank == 4) && (C == 1 || C == 3) && columns >= 1,
-          "to_png: {} in {} columns; expected images (N, H, W) or (N, C, H, W)",
+          "to_png: {} in {} columns; expected images (N, H, W) or (N, C, H, W), C 1 or 3, in at "
+          "least 1 column",
           to_string(images.shape()), columns);
   const std::int64_t N = images.dim(0), h = images.dim(rank - 2), w = images.dim(rank - 1);
   const std::int64_t H = enlarged * h, W = enlarged * w, rows = (N + columns - 1) / columns;
