@@ -18,7 +18,7 @@ constexpr std::size_t max_order = 4;
 bool is_digit(char character) { return character >= '0' && character <= '9'; }
 bool is_stop(char character) { return character == '.' || character == ','; }
 
-// Returns whether it is ASCII punctuation other than ' , - and .
+// Returns whether the character is ASCII punctuation other than ' , - and .
 bool is_symbol(char character) {
   constexpr std::string_view symbols = "!\"#$%&()*+/:;<=>?@[\\]^_`{|}~";
   return symbols.find(character) != std::string_view::npos;
@@ -57,7 +57,7 @@ std::string space_symbols(const std::string& text) {
   return result;
 }
 
-// Returns whether Python's str.split() treats it as white space, as it does U+001C–U+001F.
+// Returns whether Python's str.split() treats the character as white space, as U+001C–U+001F.
 bool splits_words(char32_t character) {
   return kind_of(character) == CharacterKind::space || (character >= 0x1C && character <= 0x1F);
 }
@@ -77,7 +77,7 @@ std::vector<std::string> split_words(std::string_view text) {
   return words;
 }
 
-// Returns the text as Python's str.rstrip() does. Throws std::invalid_argument unless it is UTF-8.
+// Returns what Python's str.rstrip() does. Throws std::invalid_argument for text that is not UTF-8.
 std::string_view without_trailing_space(std::string_view text) {
   std::size_t kept = 0;
   for (std::size_t offset = 0; offset < text.size();) {

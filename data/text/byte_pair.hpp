@@ -67,7 +67,8 @@ class BytePairTokenizer final : public Tokenizer {
   // frequent pairs it merges the one with the smaller left token, then the smaller right token, as
   // the trainer of Hugging Face's tokenizers does. Does not merge across pieces. The vocabulary of
   // a short text may stay smaller. Throws InputError for a special token that can be a piece of
-  // text and for text that is not UTF-8, and OptionError of "vocabulary" if it is too small.
+  // text or occurs twice, and for text that is not UTF-8; OptionError of "vocabulary" if that is
+  // too small; std::invalid_argument for a least_count below 1.
   static BytePairTokenizer train(std::span<const std::string> texts,
                                  const BytePairOptions& options = {});
 
@@ -78,8 +79,8 @@ class BytePairTokenizer final : public Tokenizer {
                                           const BytePairOptions& options = {});
 
   // Return the tokenizer of a tokenizer.json of Hugging Face with byte-level BPE;
-  // data/text/README.md lists the supported fields. Throw InputError that names file and field, and
-  // for more than 64 MiB.
+  // data/text/README.md lists the supported fields. Throw InputError that names file and field;
+  // load() also for a file of more than 64 MiB.
   static BytePairTokenizer load(const std::string& path);
   static BytePairTokenizer from_json(std::string_view json, const std::string& path);
   std::string to_json() const;  // returns tokenizer.json without fields that have no effect

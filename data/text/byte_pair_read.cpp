@@ -202,8 +202,8 @@ class Reader final {
     return name;
   }
 
-  // Stores the added tokens. Those that are not in the vocabulary must have the ids after it, in
-  // order.
+  // Stores the added tokens. Those that are not in the vocabulary must have the ids after those of
+  // the vocabulary, in order.
   void place_added(const Json& added, const Json& vocabulary) {
     const std::size_t listed = vocabulary.size();
     std::size_t next = listed;
@@ -213,7 +213,7 @@ class Reader final {
       const auto name = added[i]["content"].get<std::string>();
       if (vocabulary.contains(name)) {
         if (vocabulary[name] != id)
-          fail(field + ".id", "its id of " + vocabulary_field + ", " + brief(vocabulary[name]), id);
+          fail(field + ".id", "the id in " + vocabulary_field + ", " + brief(vocabulary[name]), id);
       } else if (id != next++) {
         fail(field + ".id",
              fmt::format("{}, the next one after {} and the added tokens before", next - 1,

@@ -139,7 +139,7 @@ class Learner final {
   using Place = WordTokens::Place;
   struct Use {
     std::int64_t count = 0;
-    std::int64_t grown_in = -1;  // the merge that it was last found in
+    std::int64_t grown_in = -1;  // the merge in which the pair was last found
     // Positions of the left token: all at which the pair is, and some at which it was before a
     // merge.
     std::vector<Place> places{};
@@ -255,7 +255,7 @@ class Learner final {
   std::unordered_set<std::uint64_t> merged_;
   std::priority_queue<Candidate> candidates_;
   std::int64_t merges_done_ = 0;
-  std::vector<Pair> grown_;  // in the current merge
+  std::vector<Pair> grown_;  // pairs found in the current merge
 };
 
 // Frees the counts of words before pairs are counted, which takes the most memory.

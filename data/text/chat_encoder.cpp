@@ -74,7 +74,7 @@ class ChatEncoder::Writer {
   }
 
  private:
-  // Adds special tokens and the text between them. The learned part ends with the first of them.
+  // Adds special tokens and the text between them. The first of these tokens ends what is learned.
   void write_template(std::string_view text) {
     std::size_t from = 0;
     while (const auto match = by_.special_.find(text, from)) {
@@ -131,8 +131,8 @@ ChatEncoder::ChatEncoder(const BytePairTokenizer& tokenizer, ChatTemplate chat_t
   for (const std::string& name : special_names(template_)) {
     const auto match = special_.find(name, 0);
     expect_input(match && match->begin == 0 && match->end == name.size(),
-                 "the tokenizer has no special token {}, which the chat template writes; change "
-                 "one of the two",
+                 "the tokenizer has no special token {}, which the chat template writes; use "
+                 "another template or tokenizer",
                  name);
   }
   const auto end = special_.find(template_.turn(Speaker::assistant).after, 0);

@@ -15,11 +15,11 @@ struct ChatPiece {
   enum class Kind { of_template, content, answer, answer_end };
   Kind kind;
   std::string text;
-  const Message* message = nullptr;  // the message of content, answer and answer_end
+  const Message* message = nullptr;  // of content, answer and answer_end; null: default_system
 };
 
-// Returns the pieces of a conversation in order, including the default system message. They refer
-// to the messages. Throws InputError if these do not fit the template.
+// Returns the pieces of a conversation in order, including the default system message. The pieces
+// point to `messages`. Throws InputError if there are no messages, or they do not fit the template.
 std::vector<ChatPiece> pieces_of(const ChatTemplate& chat_template,
                                  const std::vector<Message>& messages);
 
@@ -34,17 +34,17 @@ struct EncodedConversation {
 // with the end-of-text token if there is none.
 class ChatEncoder final {
  public:
-  // The tokenizer must outlive the encoder. Throws InputError if it lacks a token of the template,
-  // or if neither has a token that ends an answer.
+  // The tokenizer must outlive the encoder. Throws InputError if the tokenizer lacks a token of the
+  // template, or if no token ends an answer: the template has none, nor is `end_of_text` given.
   ChatEncoder(const BytePairTokenizer& tokenizer, ChatTemplate chat_template,
               std::optional<std::int32_t> end_of_text);
 
-  // Marks as learned the answers of messages with is_learned, and the tokens that end them. Throws
-  // InputError if the messages do not fit the template.
+  // Returns the tokens. The answers of messages with is_learned, and the tokens that end these
+  // answers, are learned. Throws InputError as pieces_of() does.
   EncodedConversation encode(const std::vector<Message>& messages) const;
 
   // Returns the tokens of the messages and of the template before the next answer. Throws
-  // InputError likewise.
+  // InputError as pieces_of() does.
   std::vector<std::int32_t> encode_question(const std::vector<Message>& messages) const;
 
   const ChatTemplate& chat_template() const { return template_; }

@@ -76,7 +76,7 @@ std::int64_t uses(const std::vector<TemplatePart>& parts, std::string_view field
       parts, [&](const TemplatePart& part) { return part.is_field && part.text == field; });
 }
 
-// Returns the template of a text with {role} and {content}. Throws InputError for other fields.
+// Returns the template of a text with the fields {role} and {content}, and no others.
 ChatTemplate of_messages(const std::vector<TemplatePart>& parts) {
   ChatTemplate made;
   for (const Speaker speaker : all_speakers) {
@@ -96,7 +96,8 @@ std::string first_space(const std::string& text) {
   return text.substr(0, std::min(text.size(), text.find_first_not_of(" \t\r\n")));
 }
 
-// Returns the template of a text with {user} and {assistant}. Throws InputError for other fields.
+// Returns the template of a text with {user} and {assistant}. Throws InputError for other fields or
+// another order.
 ChatTemplate of_exchanges(const std::vector<TemplatePart>& parts) {
   const bool takes_system = uses(parts, "system") > 0;
   const std::size_t user = takes_system ? 3 : 1;  // texts have even indices

@@ -18,7 +18,7 @@ struct ChatTurn {
 
 // The format in which a conversation is written as one text, which a model reads and continues.
 struct ChatTemplate {
-  std::string name{};               // "chatml", "llama3", or the text that it was read from
+  std::string name{};               // "chatml", "llama3", or the text that describes the template
   std::string start{};              // precedes all messages
   std::array<ChatTurn, 3> turns{};  // indexed by Speaker
   std::string default_system{};     // system message of conversations without one; empty: none
@@ -49,9 +49,9 @@ std::string to_jinja(const ChatTemplate& chat_template, const TemplateTokens& to
 std::optional<ChatTemplate> chat_template_from_jinja(std::string_view jinja);
 
 // Returns the template of a text in Jinja that to_jinja() wrote, or that is ChatML's or Llama 3's
-// in a published tokenizer, with its default system message. It may have tool calls, which
+// in a published tokenizer, with its default system message. The text may have tool calls, which
 // conversations here do not have. `bos_token` is the text of the tokenizer's token, or empty.
-// Throws InputError with the difference from both, or if the text is not UTF-8.
+// Throws InputError with the difference from both, or if the text is not UTF-8 or above 256 KiB.
 ChatTemplate recognized_chat_template(std::string_view jinja, std::string_view bos_token = "");
 
 // Return the parts of a text, and of a template, that look like names of special tokens, such as

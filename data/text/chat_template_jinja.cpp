@@ -8,7 +8,7 @@
 #include "data/text/printable.hpp"
 
 // Templates are written in Jinja in one form: it sets variables for the texts first, and the rest
-// is the same for all templates, so that it can be read back without being executed.
+// is the same for all templates, so that templates can be read back without being executed.
 namespace tapestry {
 namespace {
 
@@ -301,7 +301,8 @@ ChatTemplate recognized_chat_template(std::string_view jinja, std::string_view b
   expect_input(has(text, family.question), "an answer does not begin as in ChatML or Llama 3");
   const bool names_start = has(text, "bos_token");
   expect_input(!names_start || (is_llama3 && (bos_token.empty() || family.made.start == bos_token)),
-               "the template writes bos_token, \"{}\"; expected Llama 3's",
+               "the template writes bos_token, \"{}\"; expected <|begin_of_text|>, in Llama 3's "
+               "template only",
                printable(bos_token.substr(0, 60)));
   if (!names_start && !has(text, "<|begin_of_text|>")) family.made.start = "";
   family.made.trims = has(text, "| trim") || has(text, "|trim");

@@ -58,7 +58,7 @@ ConversationDataset::ConversationDataset(std::vector<EncodedConversation> conver
     require(length(i) >= 1 && length(i) <= options.context &&
                 conversations_[i].learned.size() == conversations_[i].tokens.size(),
             "ConversationDataset: a conversation of {} tokens with {} flags and a context of {}; "
-            "expected one flag per token, and a context of at least 1",
+            "expected one flag per token, and 2 to context + 1 tokens",
             conversations_[i].tokens.size(), conversations_[i].learned.size(), options.context);
   if (packing_)
     pack(options.context);

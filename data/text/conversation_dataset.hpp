@@ -35,8 +35,8 @@ struct ConversationOptions {
 // Johnson 1974, "Fast algorithms for bin packing").
 class ConversationDataset final : public Dataset {
  public:
-  // Takes at least one conversation, each of 2 to `context` + 1 tokens, else throws
-  // std::invalid_argument.
+  // Takes at least one conversation, each of 2 to `context` + 1 tokens and as many flags, else
+  // throws std::invalid_argument.
   ConversationDataset(std::vector<EncodedConversation> conversations,
                       const ConversationOptions& options);
 

@@ -33,9 +33,9 @@ struct ConversationList {
 //   "prompt" and "completion": texts of a user and of the assistant, or lists of such messages, of
 //   which only those of the completion are learned.
 // A message of "weight" 0 is not learned. Other fields are ignored. Throws InputError with file,
-// line and field for text that is not UTF-8 or not JSON, a line above 16 MiB, another role, a tool
-// call, content that is not a text, a system message that is not the first, no message of the
-// assistant, and a file above 1 GiB.
+// line and field for text that is not UTF-8 or not JSON, a line above 16 MiB, another role or
+// weight, a tool call, content that is not a text, a system message that is not the first, no
+// message of the assistant, a file above 1 GiB, and a file without conversations.
 ConversationList load_conversations(const std::string& path);
 
 }  // namespace tapestry

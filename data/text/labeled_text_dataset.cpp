@@ -29,7 +29,8 @@ LabeledTextDataset::LabeledTextDataset(std::vector<Tokens> texts, std::vector<st
   require(!texts_.empty() && texts_.size() == labels_.size(),
           "LabeledTextDataset: {} texts and {} labels; expected at least one, and as many of both",
           texts_.size(), labels_.size());
-  for (const Tokens& text : texts_) require(!text.empty(), "LabeledTextDataset: a text is empty");
+  for (const Tokens& text : texts_)
+    require(!text.empty(), "LabeledTextDataset: a text has no tokens; expected at least one");
 }
 
 Batch LabeledTextDataset::batch(std::span<const std::int64_t> examples) const {

@@ -15,7 +15,7 @@ class LabeledTextDataset final : public Dataset {
  public:
   using Tokens = std::vector<std::int32_t>;
 
-  // Takes at least one text, none empty, and a label for each.
+  // Takes at least one text, none empty, and a label for each, else throws std::invalid_argument.
   LabeledTextDataset(std::vector<Tokens> texts, std::vector<std::int32_t> labels,
                      std::int32_t padding);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes unicode_tables.hpp beside it, from Debian's package unicode-data.
+"""Writes unicode_tables.hpp beside this script, from Debian's package unicode-data.
 
     apt-get install -y unicode-data && data/text/make_unicode_tables.py
 
@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def lines_of(name):
-    """The fields of each line, without comments."""
+    """Yields the fields of each line, without comments."""
     for line in (SOURCE / name).read_text(encoding="utf-8").splitlines():
         fields = [field.strip() for field in line.split("#")[0].split(";")]
         if fields != [""]:
@@ -28,7 +28,7 @@ def span_of(text):
 
 
 def characters():
-    """(code point, fields) of UnicodeData.txt; of ranges each code point."""
+    """Yields (code point, fields) of UnicodeData.txt; of ranges each code point."""
     begin = 0
     for fields in lines_of("UnicodeData.txt"):
         code = int(fields[0], 16)
@@ -40,7 +40,7 @@ def characters():
 
 
 def runs(values):
-    """[first, last, value] of neighboring code points with the same value."""
+    """Returns [first, last, value] of neighboring code points with the same value."""
     found = []
     for code, value in sorted(values.items()):
         if found and found[-1][1] == code - 1 and found[-1][2] == value:
@@ -51,7 +51,7 @@ def runs(values):
 
 
 def stepped_runs(offsets):
-    """[first, last, step, offset]: every step-th code point, one or two, has the offset."""
+    """Returns [first, last, step, offset]: every step-th code point, step 1 or 2, has the offset."""
     found = []
     for code, offset in sorted(offsets.items()):
         if found and found[-1][3] == offset:
@@ -64,13 +64,13 @@ def stepped_runs(offsets):
 
 
 def literal_of(code, fields):
-    """The character as a literal has it: escaped if it combines with others or is written leftwards."""
+    """Returns the character in a literal: escaped if it combines or is written right to left."""
     is_plain = code < 0x7F or (fields[2] in ("Lu", "Ll", "Lo", "Sm") and fields[4] in ("L", "ON"))
     return chr(code) if is_plain else f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
 
 
 def cut(literals, columns=80):
-    """(index of the first, text) of each part of a list of literals that fits in the columns."""
+    """Returns (index of the first, text) of each part of a list of literals that fits in columns."""
     width = 0
     parts = []
     for index, each in enumerate(literals):

@@ -46,7 +46,7 @@ NameList load_names(const std::string& path, bool distinct) {
     list.longest = std::max(list.longest, length);
   });
   expect_input(std::ssize(list.names) >= least_names,
-               "{}: expected at least {}{} words, found {}; give a file of one word per line", path,
+               "{}: expected at least {}{} words, found {}; give more words, one per line", path,
                least_names, distinct ? " distinct" : "", list.names.size());
   return list;
 }
@@ -61,7 +61,7 @@ CharVocabulary name_vocabulary(const NameList& list) {
 
 NameSplits split_names(const NameList& list, const CharVocabulary& vocabulary,
                        const NameOptions& options) {
-  expect_option(options.held_back >= 1, "held_back", "{} names for testing, expected at least 1",
+  expect_option(options.held_back >= 1, "held_back", "{} names for testing; expected at least 1",
                 options.held_back);
   const std::int64_t size = std::ssize(list.names);
   const std::int64_t held_back = std::min(options.held_back, size / 10);

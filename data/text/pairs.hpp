@@ -18,10 +18,10 @@ struct ParallelText {
   std::vector<std::string> targets{};
 };
 
-// Reads two files, plain or gzip, with one sentence per line. Removes a byte order mark and
-// carriage returns, and keeps white space. Throws InputError with file and line for text that is
-// not UTF-8, a line of white space only, different numbers of lines, empty files, and files above 1
-// GiB.
+// Reads two files, plain or gzip, with one sentence per line. Removes a byte order mark and a
+// carriage return at the end of a line, and keeps white space. Throws InputError with file and line
+// for text that is not UTF-8, a line of white space only, different numbers of lines, empty files,
+// and files above 1 GiB.
 ParallelText load_parallel_text(const std::string& source_path, const std::string& target_path);
 
 // The split and the languages to read.
@@ -35,10 +35,10 @@ struct ParallelFiles {
 inline constexpr const char* parallel_files =
     "a folder with one file of sentences per split and language";
 
-// Reads two texts in the format of their path. In a folder these are the two files named
-// <split>.<language>, or the only ones named <split>*.<language>, such as test_2016_flickr.de,
-// plain or .gz. Throws OptionError of "split" if there are none or several, and InputError if a
-// translation is missing, and as above.
+// Reads the two files of a folder that are named <split>.<language>, or the only ones named
+// <split>*.<language>, such as test_2016_flickr.de, plain or .gz. Throws OptionError of "split" if
+// there are none or several for the source, and InputError if the file of the target is missing,
+// and as above.
 ParallelText load_parallel_text(const std::string& path, const ParallelFiles& files);
 
 // A sentence and its translation in tokens, without <bos>, <eos> and <pad>.
@@ -83,8 +83,8 @@ struct PairOptions {
 // are those of pair_batch().
 class PairDataset final : public Dataset {
  public:
-  // Takes at least one pair. Throws OptionError for one that is longer than the context, if these
-  // are refused.
+  // Throws OptionError of "context" for a pair that is longer than the context, if these are
+  // refused; std::invalid_argument without pairs, for an empty source and a context below 2.
   PairDataset(std::vector<TokenPair> pairs, const PairOptions& options);
 
   std::int64_t size() const override { return std::ssize(pairs_); }

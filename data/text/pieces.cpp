@@ -79,7 +79,8 @@ class Scanner final {
     return next == "re" || next == "ve" || next == "ll" ? 3 : 0;
   }
 
-  // Returns the end of white space, whose last character belongs to the next piece.
+  // Returns the end of a piece of white space: the last of several characters before other text
+  // belongs to the next piece.
   std::size_t spaces(const Run& run) {
     return at(run.end).bytes == 0 || run.last == 0 ? run.end : run.last;
   }

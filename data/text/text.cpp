@@ -101,7 +101,7 @@ using Json = JsonValue;
 
 constexpr const char* model_type = "WordLevel";
 
-// Returns the symbols in the order of their numbers; empty if these are not 0, 1, 2, …
+// Returns the symbols in the order of their numbers; empty if a number is not below their count.
 std::vector<std::string> symbols_of(const JsonValue& vocabulary) {
   std::vector<std::string> symbols(vocabulary.size());
   for (const auto& [symbol, number] : vocabulary.items()) {
@@ -142,19 +142,21 @@ std::optional<CharVocabulary> vocabulary_of_characters(std::string_view json,
   if (!model.is_object() || model.value("type", Json()) != model_type) return std::nullopt;
   const Json vocabulary = model.value("vocab", Json());
   expect_input(vocabulary.is_object(),
-               "{}: the vocab of its model: expected an object; copy or create the file again",
-               path);
+               "{}: model.vocab: expected an object, found {}; copy or create the file again", path,
+               brief(vocabulary));
   std::optional<CharVocabulary> characters;
   try {
     characters.emplace(symbols_of(vocabulary));
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", path, error.what()));
+  } catch (const InputError&) {
+    throw InputError(fmt::format(
+        "{}: model.vocab: expected single characters, numbered from 0 on, as tapestry export "
+        "writes them, or byte-level BPE; give another tokenizer.json",
+        path));
   }
-  expect_input(
-      characters->size() > 0 && Json::parse(character_tokenizer_json(*characters)) == root,
-      "{}: the WordLevel model has tokens of several characters; expected single characters, as "
-      "tapestry export writes them, or byte-level BPE; give another tokenizer.json",
-      path);
+  expect_input(characters->size() > 0 && Json::parse(character_tokenizer_json(*characters)) == root,
+               "{}: the WordLevel model is not as tapestry export writes one; expected single "
+               "characters and no other settings, or byte-level BPE; give another tokenizer.json",
+               path);
   return characters;
 }
 

@@ -47,7 +47,7 @@ class CharVocabulary final : public Tokenizer {
 std::string character_tokenizer_json(const CharVocabulary& vocabulary);
 
 // Returns the vocabulary of such a tokenizer.json; nothing if its model is not "WordLevel". Throws
-// InputError if it is, but does not divide words into characters.
+// InputError for other WordLevel models, and as parse_json() does.
 std::optional<CharVocabulary> vocabulary_of_characters(std::string_view json,
                                                        const std::string& path);
 
@@ -87,7 +87,7 @@ void read_plain_text(const std::string& path,
 // The windows of T tokens that are the examples of a text of n tokens.
 enum class Windows {
   overlapping,  // example i starts at token i: n - T examples, sampled at random in training
-  consecutive,  // example i starts at token i T: each of the n - 1 targets occurs once
+  consecutive,  // example i starts at token i · T: each of the n - 1 targets occurs once
 };
 
 struct TextRange {
@@ -105,7 +105,8 @@ struct TextRange {
 class TextDataset final : public Dataset {
  public:
   // Throws OptionError if the range is too short: of "context" below T + 1 tokens of overlapping
-  // windows, of "end" below 2 tokens of consecutive ones.
+  // windows, of "end" below 2 tokens of consecutive ones. Throws std::invalid_argument for a range
+  // outside of the tokens, and for a context below 1.
   TextDataset(std::shared_ptr<const TokenStream> tokens, TextRange range);
 
   std::int64_t size() const override;

@@ -29,8 +29,9 @@ std::optional<std::int32_t> end_of_text_of(const BytePairTokenizer& tokenizer,
   };
   if (!name.empty()) {
     const auto named = added(name);
-    expect_option(named.has_value(), "end_of_text",
-                  "the tokenizer has no added token {}; give the name of one that it has", name);
+    expect_option(
+        named.has_value(), "end_of_text",
+        "the tokenizer has no special token {}; give the name of one that the tokenizer has", name);
     return named;
   }
   for (const char* usual : {"<|endoftext|>", "<eos>", "<|end_of_text|>", "</s>"})

@@ -12,9 +12,9 @@
 
 namespace tapestry {
 
-// Returns the token that ends a document: the added token of this name, or for "" the first of
-// <|endoftext|>, <eos>, <|end_of_text|> and </s> that the tokenizer has; nothing if it has none of
-// these. Throws OptionError of "end_of_text" if there is no added token of the name.
+// Returns the token that ends a document: the special token of this name, or for "" the first of
+// <|endoftext|>, <eos>, <|end_of_text|> and </s> that the tokenizer has; nothing if there is none
+// of these. Throws OptionError of "end_of_text" if there is no special token of the name.
 std::optional<std::int32_t> end_of_text_of(const BytePairTokenizer& tokenizer,
                                            const std::string& name = "");
 
@@ -27,9 +27,9 @@ enum class Documents {
 
 struct TextEncoderOptions {
   Documents documents = Documents::whole;
-  std::optional<std::int32_t> end_of_text{};  // added after each document
-  std::string separator = {};                 // used by Documents::separated
-  std::size_t part_bytes = std::size_t{1} << 18;
+  std::optional<std::int32_t> end_of_text{};      // added after each document
+  std::string separator = {};                     // used by Documents::separated
+  std::size_t part_bytes = std::size_t{1} << 18;  // least size of a part, 8 or more
 };
 
 // An encoder of texts of any size in parts, on all threads. A document is cut at
@@ -40,7 +40,8 @@ class TextEncoder final {
   using Take = std::function<void(std::span<const std::int32_t> tokens)>;
 
   // Passes the tokens to `take` in order, on the calling thread. The tokenizer must outlive the
-  // encoder. Throws std::invalid_argument for options that do not fit.
+  // encoder. Throws std::invalid_argument for separated documents without a separator, whole ones
+  // with one, and parts of less than 8 bytes.
   TextEncoder(const BytePairTokenizer& tokenizer, TextEncoderOptions options, Take take);
 
   void add(std::string_view part);  // adds a part of a text, of whole characters

@@ -96,8 +96,8 @@ class ShardFile final {
  public:
   explicit ShardFile(const std::string& path)
       : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    expect_input(descriptor_ >= 0, "{}: cannot be opened: {}; check the path", path,
-                 std::strerror(errno));
+    expect_input(descriptor_ >= 0, "{}: cannot be opened: {}; check the path and its permissions",
+                 path, std::strerror(errno));
   }
   ~ShardFile() { ::close(descriptor_); }
   ShardFile(const ShardFile&) = delete;
@@ -288,9 +288,9 @@ void TokenShards::read(const Shard& shard, std::int64_t begin, std::span<std::in
   const auto most = static_cast<std::int64_t>(shard.header.vocabulary);
   const auto wrong =
       std::ranges::find_if(into, [&](std::int32_t token) { return token < 0 || token >= most; });
-  expect_input(wrong == into.end(),
-               "{}: token {} is {}, expected less than {}; create the shards again", shard.path,
-               begin + (wrong - into.begin()), wrong == into.end() ? 0 : *wrong, most);
+  expect_input(wrong == into.end(), "{}: token {} is {}, expected 0 to {}; create the shards again",
+               shard.path, begin + (wrong - into.begin()), wrong == into.end() ? 0 : *wrong,
+               most - 1);
 }
 
 void TokenShards::verify() const {

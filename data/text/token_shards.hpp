@@ -36,6 +36,7 @@ struct TokenCounts {
   }
 };
 
+// The header of a shard; see above for its fields.
 struct ShardHeader {
   static constexpr std::size_t size = 128;
   std::uint32_t width = 2;
@@ -90,8 +91,8 @@ class TokenShards final : public TokenStream {
   static constexpr const char* tokenizer_name = "tokenizer.json";
   static constexpr std::int64_t most_tokenizer_bytes = std::int64_t{1} << 26;
 
-  // Throws InputError for a shard that is missing, cut short, of another tokenizer or version, or
-  // whose header is damaged.
+  // Throws InputError without a tokenizer.json or shards, and for a shard that is missing, cut
+  // short, of another tokenizer or version, or whose header is damaged.
   explicit TokenShards(const std::string& folder);
 
   std::int64_t size() const override { return static_cast<std::int64_t>(counts_.tokens); }
@@ -130,7 +131,7 @@ class TokenShards final : public TokenStream {
   TokenCounts counts_;
 };
 
-// Returns whether the folder has shards. Throws InputError if it also has texts.
+// Returns whether the path is a folder with shards. Throws InputError if the folder also has texts.
 bool holds_shards(const std::string& folder);
 
 }  // namespace tapestry

@@ -23,6 +23,7 @@ class NameFinder final {
     std::size_t begin, end;
     std::int32_t token;
   };
+  // Returns the first match from byte `from` on; nothing if there is none.
   std::optional<Match> find(std::string_view text, std::size_t from) const;
 
   // Returns whether these two bytes follow each other in a name.
@@ -38,8 +39,8 @@ class NameFinder final {
   std::vector<bool> joins_ = std::vector<bool>(256 * 256);  // indexed by both bytes
 };
 
-// The results of merging pairs of tokens. Encoding searches it for each pair of neighbors, so it is
-// a hash table with open addressing in one block of memory, at most half full.
+// A table of the results of merging pairs of tokens. Encoding searches this table for each pair of
+// neighbors, so it is a hash table with open addressing in one block of memory, at most half full.
 class MergeTable final {
  public:
   struct Step {
@@ -59,7 +60,8 @@ class MergeTable final {
     slots_[place] = {key, step};
   }
 
-  const Step* find(std::int32_t left, std::int32_t right) const {  // null: none
+  // Returns the step of a pair; null if there is none.
+  const Step* find(std::int32_t left, std::int32_t right) const {
     const std::uint64_t key = key_of(left, right);
     for (std::size_t place = place_of(key); slots_[place].key != none; place = after(place))
       if (slots_[place].key == key) return &slots_[place].step;

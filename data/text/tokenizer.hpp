@@ -25,6 +25,7 @@ class Tokenizer {
   // Returns the tokens. Throws InputError if the text is not UTF-8, or if no token represents a
   // part of it.
   virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
+  // Returns the text of tokens. Throws std::invalid_argument for a token outside [0, size()).
   virtual std::string decode(std::span<const std::int32_t> tokens) const = 0;
   // Returns the bytes of a token, which may be a part of a character; none of a special token.
   virtual std::string_view bytes_of(std::int32_t token) const = 0;

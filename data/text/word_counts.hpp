@@ -24,11 +24,11 @@ class WordCounts final {
   // Adds the next part of a text, of whole characters in UTF-8. Throws InputError if there are too
   // many distinct pieces.
   void add(std::string_view part);
-  // Ends the text, so that no piece extends into the next one.
+  // Ends the text, so that no piece extends into the next one. Throws InputError as add() does.
   void end_text();
 
   using Counts = std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>>;
-  const Counts& counts() const { return counts_; }  // counts of the texts that have ended
+  const Counts& counts() const { return counts_; }  // complete after end_text()
   std::int64_t bytes() const { return bytes_; }     // number of bytes of all distinct pieces
 
  private:

@@ -26,7 +26,7 @@ struct DateOptions {
 // splits share no date, whatever their seeds.
 class DateDataset final : public Dataset {
  public:
-  explicit DateDataset(const DateOptions& options);  // throws OptionError of "examples"
+  explicit DateDataset(const DateOptions& options);  // throws OptionError of "examples" below 1
 
   std::int64_t size() const override { return options_.examples; }
   Batch batch(std::span<const std::int64_t> examples) const override;

@@ -17,11 +17,11 @@ struct MatchReportOptions {
 
 // Returns sentences on a match of two of three teams, such as "In the final, red lost to blue 2 to
 // 1 with ten players.", and the winner as the class of each. A sentence has the names of winner and
-// loser, and who won follows from the verb and the order of the names: of the words alone, in any
-// order, no more than two teams of three remain. Example i depends only on the seed and i; the two
-// splits share no sentence, whatever their seeds. Throws OptionError of "examples" below 1.
+// loser, and who won follows from the verb and the order of the names: the words without their
+// order exclude only the third team. Example i depends only on the seed and i; the two splits share
+// no sentence, whatever their seeds. Throws OptionError of "examples" below 1.
 LabeledTexts make_match_reports(const MatchReportOptions& options);
 
-std::vector<std::string> match_report_classes();  // "blue", "green", "red"
+std::vector<std::string> match_report_classes();  // returns "blue", "green", "red"
 
 }  // namespace tapestry

@@ -154,9 +154,9 @@ Recall::Symbols Recall::encode(std::string_view text) const {
   }
   expect_input(known && find_answer(symbols) >= 0,
                "prompt '{}': expected items, with keys a to {} and values 0 to {}, and a question "
-               "that one of them answers, like '{}'",
-               printable(text), static_cast<char>('a' + options_.keys - 1), options_.values - 1,
-               this->text(this->symbols(0)));
+               "that one of the items answers, like '. a1 b0 . a?'",
+               printable_beginning(text), static_cast<char>('a' + options_.keys - 1),
+               options_.values - 1);
   return symbols;
 }
 

@@ -46,8 +46,8 @@ class Recall final : public Dataset {
   std::vector<std::string> words(
       std::span<const std::int32_t> symbols) const;               // returns one word per item
   std::string text(std::span<const std::int32_t> symbols) const;  // returns ". c7 . a12 a?"
-  // Returns the symbols of such a text, of any length. Throws InputError if it has no question, or
-  // no answer to it.
+  // Returns the symbols of such a text, of any length. Throws InputError for other items, without a
+  // question at the end, and if no item answers the question.
   Symbols encode(std::string_view text) const;
 
  private:

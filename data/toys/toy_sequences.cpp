@@ -119,8 +119,9 @@ std::string ToySequences::answer(std::string_view prompt) const {
     const std::string example = this->prompt(0);
     if (prompt.ends_with(example.back())) prompt.remove_suffix(1);
     throw InputError(fmt::format("prompt '{}': expected {} characters like '{}', of the symbols {}",
-                                 printable(prompt), prompt_length() - 1,
-                                 example.substr(0, example.size() - 1), alphabet));
+                                 printable_beginning(prompt), prompt_length() - 1,
+                                 printable_beginning(example.substr(0, example.size() - 1)),
+                                 alphabet));
   }
   return vocabulary_.decode(answer_to(symbols));
 }

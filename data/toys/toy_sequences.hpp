@@ -42,7 +42,8 @@ class ToySequences final : public Dataset {
 
   std::string prompt(std::int64_t example) const;  // returns "31415926>"
 
-  // Returns the correct answer: "11234569". Throws InputError if it is not a prompt of this task.
+  // Returns the correct answer: "11234569". Throws InputError for a text that is not a prompt of
+  // this task.
   std::string answer(std::string_view prompt) const;
 
  private:

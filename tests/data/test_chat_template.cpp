@@ -161,7 +161,8 @@ TEST_CASE("chat templates: Llama 3's is recognised in Jinja, and whether it trim
         to_json(read_chat_template("llama3")));
   CHECK(!recognized_chat_template(jinja("")).trims);
   CHECK(said([&] { recognized_chat_template(jinja(""), "<s>"); }) ==
-        "the template writes bos_token, \"<s>\"; expected Llama 3's");
+        "the template writes bos_token, \"<s>\"; expected <|begin_of_text|>, in Llama 3's template "
+        "only");
 }
 
 TEST_CASE("chat templates: what writes anything else is refused, by what it writes") {
@@ -176,7 +177,8 @@ TEST_CASE("chat templates: what writes anything else is refused, by what it writ
         "the template writes <|observation|>; expected only marks of its family");
   CHECK(refused(loop + "{{ strftime_now('%d') }}" + rest) == "the template writes the date");
   CHECK(refused("{{ bos_token }}" + loop + rest) ==
-        "the template writes bos_token, \"\"; expected Llama 3's");
+        "the template writes bos_token, \"\"; expected <|begin_of_text|>, in Llama 3's template "
+        "only");
   CHECK(refused(loop + "{% if loop.last %}{% endif %}" + rest) ==
         "the template treats the last message differently; expected equal treatment");
   CHECK(refused("Answer:" + loop + rest) ==

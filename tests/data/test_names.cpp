@@ -77,7 +77,7 @@ TEST_CASE("split_names: which names are held back is chosen by the seed") {
   CHECK(held_back({.held_back = 25, .seed = 2}) != names_of(splits.test, vocabulary));
   CHECK(held_back({}).size() == 30);  // a tenth, not 1000
   check_says(message_of([&] { held_back({.held_back = 0}); }),
-             {"0 names for testing, expected at least 1"});
+             {"0 names for testing; expected at least 1"});
   check_says(message_of([&] { split_names(list, CharVocabulary::of_text("n012345678"), {}); }),
              {"names.txt: 'n", "'9'"});
 }

@@ -124,7 +124,7 @@ TEST_CASE("end_of_text_of: the token that is named, or the first of the usual on
   CHECK(end_of_text_of(usual) == usual.find("<eos>"));
   CHECK(end_of_text_of(usual, "<bos>") == usual.find("<bos>"));
   check_says(message_of([&] { end_of_text_of(usual, "wall"); }),
-             {"the tokenizer has no added token wall"});
+             {"the tokenizer has no special token wall"});
 }
 
 TEST_SUITE_END();

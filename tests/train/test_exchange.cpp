@@ -261,11 +261,11 @@ TEST_CASE_FIXTURE(TemporaryFolder, "exchange: a model of characters goes out, an
     return message_of([&] { import_published(out, {}); });
   };
   check_says(refusal([](Json& json) { json["pre_tokenizer"]["type"] = "Whitespace"; }),
-             {path, "tokens of several characters"});
+             {path, "the WordLevel model is not as tapestry export writes one"});
   check_says(refusal([](Json& json) { json["model"]["vocab"]["the"] = 0; }),
-             {path, "symbol 0 is not one UTF-8 character"});
+             {path, "model.vocab: expected single characters, numbered from 0 on"});
   check_says(refusal([](Json& json) { json["model"]["vocab"] = 3; }),
-             {path, "the vocab of its model"});
+             {path, "model.vocab: expected an object, found null"});
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder,

@@ -113,7 +113,7 @@ TEST_CASE_FIXTURE(TextDesk,
       {"story.txt --out new --documents line",
        {"--documents line: expected one of whole, lines, separator; did you mean lines?"}},
       {"story.txt --out new --end-of-text wall",
-       {"--end-of-text wall: the tokenizer has no added token wall"}},
+       {"--end-of-text wall: the tokenizer has no special token wall"}},
       {"damaged --verify", {"damaged/shard-00000.tokens: the file has 200 bytes, expected "}},
       {"books --verify", {"books/tokenizer.json: cannot be opened"}}};
   for (const Refusal& row : rows) {
@@ -243,7 +243,7 @@ TEST_CASE_FIXTURE(TextDesk, "tokens: data and tokenizers that do not belong toge
       {"train text.toml data.path=story.txt data.tokenizer=none.json",
        {"none.json: cannot be opened"}},
       {"train text.toml data.path=story.txt data.tokenizer=tokenizer.json data.end_of_text=<end>",
-       {"data.end_of_text = \"<end>\": the tokenizer has no added token <end>"}},
+       {"data.end_of_text = \"<end>\": the tokenizer has no special token <end>"}},
       {"train text.toml data.path=shards data.vocabulary=400",
        {"data.vocabulary = 400: is not used with data.tokenizer = \"\""}},
       {"eval run data.path=others", {"data.path = ", "shards have another tokenizer than the"}},
