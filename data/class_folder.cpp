@@ -54,7 +54,7 @@ Content content_of(const fs::path& folder, const FileKind& kind) {
   return content;
 }
 
-// Throws InputError for a name that a checkpoint, a list or a table cannot keep apart from others.
+// Throws InputError for names that are not unique, or that lists and tables cannot contain.
 void expect_class_names(const fs::path& folder, const std::vector<std::string>& names) {
   std::map<std::string, std::string> seen;  // folders by the composed form of their names
   for (const std::string& name : names) {
@@ -64,8 +64,8 @@ void expect_class_names(const fs::path& folder, const std::vector<std::string>& 
                  "cannot be printed; rename the folder",
                  place);
     const auto [same, added] = seen.emplace(composed(name), place);
-    expect_input(added, "{}: has the same name as {}, in other bytes; join the folders", place,
-                 same->second);
+    expect_input(added, "{}: has the same name as {} in another Unicode form; merge the folders",
+                 place, same->second);
   }
 }
 
@@ -73,7 +73,7 @@ std::int32_t label_of(const fs::path& folder, const std::string& name,
                       const std::vector<std::string>& classes) {
   const auto found = std::ranges::find(classes, name);
   expect_input(found != classes.end(),
-               "{}: is not one of the classes {}; move it elsewhere, or rename it",
+               "{}: is not one of the classes {}; move the folder elsewhere, or rename the folder",
                shown_path(folder / name), list_briefly(classes));
   return static_cast<std::int32_t>(found - classes.begin());
 }
@@ -108,7 +108,7 @@ class Lister {
                  shown_path(folder), kind_.noun);
     expect_input(content.files.empty() || all_.classes.empty() ||
                      all_.classes == std::vector<std::string>{no_classes},
-                 "{}: contains {} without classes; move them into sub-folders named {}",
+                 "{0}: contains {1} without classes; move the {1} into sub-folders named {2}",
                  shown_path(folder), kind_.noun, list_briefly(all_.classes));
     for (const std::string& name : content.files) split.push_back({(folder / name).string(), 0});
     if (all_.classes.empty()) {
@@ -124,7 +124,8 @@ class Lister {
     const Content content = content_of(folder, kind_);
     all_.ignored += content.others;
     expect_input(content.folders.empty(),
-                 "{}: contains sub-folders; expected {} of one class; move them here",
+                 "{0}: contains sub-folders; expected {1} of one class; move the {1} out of these "
+                 "sub-folders",
                  shown_path(folder), kind_.noun);
     expect_input(&split != &all_.train || !content.files.empty(),
                  "{}: contains no {}; add some, or remove the folder", shown_path(folder),
@@ -140,7 +141,7 @@ class Lister {
     for (const char* name : names) {
       if (!is_folder(folder / name)) continue;
       const std::string place = shown_path(folder / name);
-      expect_input(listed.empty(), "{}: is the same split as {}; join the folders", place, listed);
+      expect_input(listed.empty(), "{}: is the same split as {}; merge the folders", place, listed);
       list_split(folder / name, split);
       expect_input(!split.empty(), "{}: contains no {}; add some, or remove the folder", place,
                    kind_.noun);

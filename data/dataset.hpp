@@ -85,9 +85,9 @@ inline Batch with_all_counted(Batch batch) {
 }
 
 // Returns a batch of next-token prediction with inputs and targets (B, T) int32. `row(b)` returns
-// the tokens of row b, at most T + 1. The inputs are all of these but the last, padded with 0; the
-// targets are all but the first, padded with ignored_target. Targets before `first_target` are
-// ignored as well.
+// the tokens of row b, from first_target + 1 to T + 1 of them. The inputs are all of these but the
+// last, padded with 0; the targets are all but the first, padded with ignored_target. Targets
+// before `first_target` are ignored as well.
 template <class Row>
 Batch next_token_batch(const Shape& shape, Row row, std::int64_t first_target = 0) {
   Batch batch{.inputs = Array::zeros(shape, DType::int32),

@@ -64,7 +64,7 @@ struct Position {
                                  std::string_view part, std::size_t offset) {
   const Position found = begin.after(part.substr(0, offset));
   throw InputError(
-      fmt::format("{}: byte {} (line {}): 0x{:02x} is not UTF-8; convert the file "
+      fmt::format("{}: byte {} (line {}): 0x{:02x} is not UTF-8; convert the text "
                   "to UTF-8, for example with iconv",
                   path, found.byte, found.line + 1, static_cast<unsigned char>(part[offset])));
 }
@@ -75,7 +75,8 @@ void require_file(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status found = std::filesystem::status(path, error);
   expect_input(!is_directory(found), "{}: is a folder; give the path of a file", path);
-  expect_input(!error && exists(found), "{}: cannot be opened: {}; check the path", path,
+  expect_input(!error && exists(found),
+               "{}: cannot be opened: {}; check the path and its permissions", path,
                std::strerror(error ? error.value() : ENOENT));
   expect_input(is_regular_file(found), "{}: is a pipe or a device; give the path of a file", path);
 }
@@ -127,8 +128,8 @@ InputFile::InputFile(const std::string& path) : path_(path) {
   require_file(path);
   record_read(path);
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  expect_input(descriptor >= 0, "{}: cannot be opened: {}; check the path", path,
-               std::strerror(errno));
+  expect_input(descriptor >= 0, "{}: cannot be opened: {}; check the path and its permissions",
+               path, std::strerror(errno));
   struct stat status = {};
   ::fstat(descriptor, &status);
   stored_bytes_ = status.st_size;
@@ -153,14 +154,15 @@ std::int64_t InputFile::read(std::span<char> into) {
   if (code != Z_OK && code != Z_STREAM_END) {
     const char* what = code == Z_BUF_ERROR    ? "the gzip data is cut short"
                        : code == Z_DATA_ERROR ? "the gzip data is damaged"
+                       : code == Z_ERRNO      ? std::strerror(errno)
                                               : reason;
     throw InputError(fmt::format("{}: byte {}: {}; copy or download the file again", path_,
                                  static_cast<std::int64_t>(gzoffset(file_)), what));
   }
   read_bytes_ += got;
   expect_input(!is_gzip_ || read_bytes_ <= most_bytes(),
-               "{}: {} bytes of gzip hold more than {} of content; decompress the file first",
-               path_, stored_bytes_, most_bytes());
+               "{}: {} bytes of gzip hold more than {} bytes; decompress the file first", path_,
+               stored_bytes_, most_bytes());
   return got;
 }
 
@@ -314,7 +316,8 @@ std::vector<std::string> file_names(const std::string& folder) {
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error))
     names.push_back(entry->path().filename().string());
-  expect_input(!error, "{}: cannot be listed: {}; check the path", folder, error.message());
+  expect_input(!error, "{}: cannot be listed: {}; check the path and its permissions", folder,
+               error.message());
   std::ranges::sort(names);
   return names;
 }

@@ -45,8 +45,8 @@ class InputFile final {
   std::int64_t most_bytes() const;
   bool is_gzip() const { return is_gzip_; }
 
-  // Reads up to the size of `into`, and returns the number of bytes read. Throws InputError if gzip
-  // data are cut short, damaged or above the limit.
+  // Reads up to the size of `into`, and returns the number of bytes read, fewer only at the end.
+  // Throws InputError if reading fails, or gzip data are cut short, damaged or above the limit.
   std::int64_t read(std::span<char> into);
 
  private:
@@ -56,11 +56,13 @@ class InputFile final {
   bool is_gzip_ = false;
 };
 
-// Returns the content of a file, inflated if it is gzip. Throws InputError also if it has more than
-// max_bytes. Takes the size of the content in memory, for gzip twice that.
+// Returns the content of a file, inflated if it is gzip. Throws InputError as InputFile does, and
+// for a content of more than max_bytes. Takes the size of the content in memory, for gzip twice
+// that.
 std::string read_file(const std::string& path, std::int64_t max_bytes);
 
-// Returns the standard input up to its end. Throws InputError if it has more than max_bytes.
+// Returns the standard input up to its end. Throws InputError if reading fails, and for more than
+// max_bytes.
 std::string read_standard_input(std::int64_t max_bytes);
 
 struct CodePoint {
@@ -82,8 +84,9 @@ void require_utf8(std::string_view text, const std::string& path);
 // Throws InputError as read_file() and require_utf8() do, and above 1 GiB.
 std::string read_text(const std::string& path);
 
-// Reads a text of any size, and calls `take` with its parts: whole characters, about 1 MiB each.
-// Throws InputError as InputFile and require_utf8() do.
+// Reads a text of any size, and calls `take` with its parts: whole characters, about 1 MiB each,
+// without a byte order mark at the beginning; a part may be empty. Throws InputError as InputFile
+// and require_utf8() do.
 void read_text_parts(const std::string& path,
                      const std::function<void(std::string_view part)>& take);
 
@@ -114,7 +117,7 @@ std::string_view trimmed(std::string_view text);  // returns the text without wh
 std::vector<std::string_view> split(std::string_view text, char separator);
 
 // Returns the decimal number that the whole text represents; nothing if it is not a number or T
-// cannot hold it.
+// cannot hold it. For a floating-point T, "nan" and "inf" are numbers.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   T value{};
@@ -127,9 +130,9 @@ std::optional<T> parse_number(std::string_view text) {
 // for a float32. Returns nothing if it is too large, not finite ("nan", "inf") or not a number.
 std::optional<float> parse_float(std::string_view text);
 
-// Returns the sorted names in a folder. Throws InputError if it cannot be listed.
+// Returns the sorted names in a folder. Throws InputError if the folder cannot be listed.
 std::vector<std::string> file_names(const std::string& folder);
-// Returns "nothing", or at most 5 names: "a, b".
+// Returns "nothing", or the first 5 names: "a, b", with ", ..." if there are more.
 std::string list_briefly(const std::vector<std::string>& names);
 
 }  // namespace tapestry

@@ -147,7 +147,7 @@ JsonValue parse_json(std::string_view text, const std::string& path) {
   const int depth = json_depth(text);
   expect_input(
       depth <= max_json_depth,
-      "{}: lists and objects are nested {} deep; expected at most {}; create the file again", path,
+      "{}: arrays and objects are nested {} deep; expected at most {}; create the file again", path,
       depth, max_json_depth);
   try {
     return std::move(JsonValue::parse(text).sort_keys());
@@ -259,7 +259,7 @@ JsonValue json_object_of(const FileLine& line) {
               "the line has {} bytes; expected at most {}; shorten it", line.text.size(),
               max_line_bytes);
   line.expect(json_depth(line.text) <= max_json_depth,
-              "lists and objects are nested more than {} deep; remove the line", max_json_depth);
+              "arrays and objects are nested more than {} deep; remove the line", max_json_depth);
   JsonValue object;
   try {
     object = JsonValue::parse(line.text).sort_keys();

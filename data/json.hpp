@@ -56,7 +56,7 @@ class JsonValue final {
       : type_(std::signed_integral<T> ? Type::integer : Type::natural),
         payload_{.integer = static_cast<std::int64_t>(value)} {}
   JsonValue(double value) noexcept
-      : type_(Type::real), payload_{.real = value} {}  // dump() writes NaN as null
+      : type_(Type::real), payload_{.real = value} {}  // dump() writes NaN and infinity as null
   JsonValue(std::string value);
   JsonValue(std::string_view value) : JsonValue(std::string(value)) {}
   JsonValue(const char* value) : JsonValue(std::string(value)) {}
@@ -90,8 +90,9 @@ class JsonValue final {
   static constexpr int most_depth = 500;
 
   // Passes each member of an object to `take` as soon as it is read, so that not all are held at
-  // once; members of one name are all passed. Throws too_deep where a value is within more than
-  // `depth` arrays and objects. Returns false if the text is another value than an object.
+  // once; members of one name are all passed. Returns false if the text is another value than an
+  // object. Throws as parse() does, but too_deep where a value is within more than `depth` arrays
+  // and objects.
   using TakeMember = std::function<void(const std::string& name, const JsonValue& value)>;
   static bool parse_members(std::string_view text, int depth, const TakeMember& take);
 
@@ -119,7 +120,7 @@ class JsonValue final {
   // type.
   template <class T>
   T get() const;
-  std::int64_t integer() const;  // returns an integer; throws exception for other numbers
+  std::int64_t integer() const;  // returns an integer; throws exception for other values
 
   // Returns the number of elements of an array or members of an object: 0 for null, 1 for other
   // values.
@@ -128,12 +129,12 @@ class JsonValue final {
 
   // --- arrays ---
 
-  const JsonValue* begin() const noexcept;
+  const JsonValue* begin() const noexcept;  // equal to end() for other types
   const JsonValue* end() const noexcept;
   const JsonValue& operator[](std::size_t i) const { return at(i); }
-  const JsonValue& at(std::size_t i) const;
-  JsonValue& back();
-  void push_back(JsonValue value);  // appends to an array; null becomes an array
+  const JsonValue& at(std::size_t i) const;  // throws exception if there is no such element
+  JsonValue& back();                         // throws exception unless there is an element
+  void push_back(JsonValue value);           // appends to an array; null becomes an array
 
   // --- objects ---
 
@@ -143,10 +144,11 @@ class JsonValue final {
   const JsonValue* find(std::string_view name) const noexcept;
   bool contains(std::string_view name) const noexcept { return find(name) != end(); }
   const JsonValue& operator[](std::string_view name) const { return at(name); }
-  const JsonValue& at(std::string_view name) const;
+  const JsonValue& at(std::string_view name) const;  // throws exception if there is no such member
   JsonValue& operator[](std::string_view name);  // adds a missing member; null becomes an object
 
-  // Returns the member, or `otherwise` if there is none. Throws exception unless this is an object.
+  // Returns the member, or `otherwise` if there is none. Throws exception unless this is an object
+  // and the member is of the type of `otherwise`, which for a JsonValue is any.
   JsonValue value(std::string_view name, const JsonValue& otherwise) const;
   std::int64_t value(std::string_view name, std::int64_t otherwise) const;
   std::string value(std::string_view name, const char* otherwise) const;
@@ -212,8 +214,8 @@ T JsonValue::get() const {
   }
 }
 
-// Returns the depth of the lists and objects of a JSON text: 0 for "1", 1 for "[1]", 2 for "[[1]]".
-// For a text that is not JSON it is at least the depth that a parser reaches. JSON values are
+// Returns how deep arrays and objects of a JSON text are nested: 0 for "1", 1 for "[1]", 2 for
+// "[[1]]"; for a text that is not JSON, at least the depth that a parser reaches. JSON values are
 // copied, compared and written recursively, so files are refused above max_json_depth.
 int json_depth(std::string_view text);
 
@@ -222,8 +224,9 @@ inline constexpr int max_json_depth = 32;
 // Returns whether an object in a JSON text has a key twice. A parser keeps only one of its values.
 bool has_duplicate_keys(std::string_view text);
 
-// Returns the value with its members sorted by name. Throws InputError with file and line for a
-// text that is not JSON or deeper than max_json_depth.
+// Returns the value with its members sorted by name. Throws InputError with the file, and the line
+// of a syntax error, for a text that is not JSON, is deeper than max_json_depth, or has a number
+// that no double holds.
 JsonValue parse_json(std::string_view text, const std::string& path);
 
 // Returns the first 60 characters of a value for a message, on one line and in ASCII.

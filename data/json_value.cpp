@@ -9,7 +9,7 @@ namespace tapestry {
 // Members in order and, if there are many, a hash table of their indices.
 struct JsonValue::Object {
   object_t members{};
-  std::vector<std::uint32_t> slots{};  // 1 + the place of a member; 0: free. A power of two.
+  std::vector<std::uint32_t> slots{};  // a power of two: 1 + the index of a member, or 0: free
 
   static constexpr std::size_t most_without_slots = 16;
 
@@ -160,7 +160,8 @@ const JsonValue& JsonValue::at(std::size_t i) const {
 }
 
 JsonValue& JsonValue::back() {
-  expect(is_array() && !payload_.array->empty(), 304, "cannot use back() with");
+  expect(is_array(), 304, "cannot use back() with");
+  if (empty()) throw exception("[json.exception.out_of_range.401] back() of an empty array");
   return payload_.array->back();
 }
 

@@ -11,7 +11,8 @@ Loader::Loader(const Dataset& data, Sampler sampler, const LoaderOptions& option
     : data_(data), sampler_(std::move(sampler)), options_(options) {
   require(options.batch_size >= 1 && options.micro_batches >= 1 &&
               options.batch_size % options.micro_batches == 0,
-          "Loader: batch size {} with {} micro-batches; expected a multiple of them",
+          "Loader: batch size {} with {} micro-batches; expected positive numbers, and a batch "
+          "size that is a multiple of the number of micro-batches",
           options.batch_size, options.micro_batches);
   if (options_.end_micro_batch < 0) options_.end_micro_batch = options.micro_batches;
   require(options_.first_micro_batch >= 0 &&

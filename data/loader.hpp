@@ -28,10 +28,10 @@ class Loader final {
  public:
   static constexpr std::int64_t ahead = 2;
 
-  // `data` must outlive the loader. Throws std::invalid_argument unless micro_batches divides
-  // batch_size and contains the range.
+  // `data` must outlive the loader. Throws std::invalid_argument unless both numbers are positive,
+  // micro_batches divides batch_size, and the range is within [0, micro_batches].
   Loader(const Dataset& data, Sampler sampler, const LoaderOptions& options);
-  ~Loader();  // waits for the batch that is being prepared
+  ~Loader();  // waits for the step that is being prepared
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
@@ -39,9 +39,9 @@ class Loader final {
   // set threw for this step.
   std::vector<Batch> next();
 
-  // Returns the number of examples of all steps that next() has returned: where a run resumes.
+  // Returns the number of examples before the step that next() returns next: where a run resumes.
   std::int64_t position() const { return position_; }
-  void seek(std::int64_t position);  // throws std::invalid_argument after next()
+  void seek(std::int64_t position);  // throws std::invalid_argument after next(), or if negative
 
  private:
   struct Step {

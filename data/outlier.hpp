@@ -13,9 +13,12 @@ struct Outlier {
   float low = 0, high = 0;  // minimum and maximum of the other values
 };
 
-// Returns an outlier of a column, which probably stands for a missing value: one that occurs at
-// least three times at 5 times the range of the other values from them, or any at 1000 times this
-// range. Columns with few different values, or with values in [0, 1], have none.
+// Returns an outlier of a column, which probably stands for a missing value: the minimum or maximum
+// if its distance from the other values is over 1000 times their range, or over 5 times if it
+// occurs at least three times; or over 1e15 times their magnitude. If the others have fewer than 16
+// different values, only the last rule holds. If both ends are outliers, returns the one of larger
+// magnitude; nothing for columns with values in [0, 1] only. Values that are not finite are left
+// out.
 std::optional<Outlier> outlier_of(std::vector<float> column);
 
 }  // namespace tapestry

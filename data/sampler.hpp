@@ -27,15 +27,17 @@ struct SimilarLengths {
 
 // A random order of 0, 1, …, size - 1 that takes no memory, because each element is computed. The
 // position is encrypted by a Feistel network (Luby & Rackoff 1988) over the least even number of
-// bits that represents it, repeatedly until the result is below size (cycle walking: Black &
-// Rogaway 2002, "Ciphers with Arbitrary Finite Domains"), less than four times on average.
+// bits, 2 or more, that represents all positions, repeatedly until the result is below size (cycle
+// walking: Black & Rogaway 2002, "Ciphers with Arbitrary Finite Domains"), less than four times on
+// average.
 class Permutation final {
  public:
   // Draws the keys of the rounds from `random`. Throws std::invalid_argument unless the size is in
   // [1, 2^62].
   Permutation(std::int64_t size, Random& random);
 
-  std::int64_t operator[](std::int64_t place) const;  // place in [0, size)
+  // Returns the element at `place`. Throws std::invalid_argument unless place is in [0, size).
+  std::int64_t operator[](std::int64_t place) const;
 
  private:
   std::uint64_t encrypt(std::uint64_t number) const;
@@ -46,21 +48,23 @@ class Permutation final {
 };
 
 // A sampler of the examples of each step, as a function of seed and position, so that a resumed run
-// that seeks to its position reads the same examples. A batch may extend over two epochs, except
-// for similar lengths. The index of a shuffled epoch takes 8 bytes per example; above most_indexed
-// examples there is no index, and each element is computed.
+// that seeks to its position reads the same examples. A batch may extend over several epochs, but
+// with similar lengths only if there are fewer examples than `batch`. The index of a shuffled epoch
+// takes 8 bytes per example; above most_indexed examples, Order::shuffled has no index and computes
+// each element.
 class Sampler {
  public:
   static constexpr std::int64_t most_indexed = 1 << 24;
 
-  Sampler(std::int64_t size, Order order, std::uint64_t seed,
-          SimilarLengths similar = {});  // throws std::invalid_argument for size 0
+  // `similar` is used by Order::similar_lengths only. Throws std::invalid_argument unless size,
+  // batch and pool are at least 1 and there is one length per example.
+  Sampler(std::int64_t size, Order order, std::uint64_t seed, SimilarLengths similar = {});
 
   // Returns the next `count` examples, in [0, size), and advances the position by count.
   std::vector<std::int64_t> next(std::int64_t count);
 
   std::int64_t position() const { return position_; }  // examples read since the start
-  void seek(std::int64_t position);
+  void seek(std::int64_t position);                    // throws std::invalid_argument if negative
 
  private:
   std::int64_t at(std::int64_t position);

@@ -151,7 +151,7 @@ NodeGraph load_node_graph(const std::string& folder, const NodeSplit& split) {
     const auto found = known.find(papers.classes[i]);
     expect_input(found != known.end(),
                  "{}: line {}: class '{}' is unknown: none of the first {} nodes, which are the "
-                 "training split, has it; correct it, or train on more nodes",
+                 "training split, has it; correct the class, or train on more nodes",
                  papers.path, papers.lines[i], printable(papers.classes[i]), split.training);
     whole.labels.push_back(static_cast<std::int32_t>(std::distance(known.begin(), found)));
   }

@@ -274,13 +274,14 @@ std::vector<NodeColumn> columns_of(const Nodes& nodes) {
     const Values& values = nodes.values[i];
     const bool is_categorical = std::ranges::count(nodes.options.categorical, name) > 0;
     expect_option(is_categorical || values.text_line == 0, "categorical",
-                  "{}: line {}: column {}: expected a number as in other lines, found a text",
+                  "{}: line {}: column {}: expected a number, found a text; enter a number",
                   nodes.path(), values.text_line, shown(name));
     expect_option(!values.texts.empty(), "ignored",
-                  "{}: column {}: expected values, found only empty cells", nodes.path(),
-                  shown(name));
+                  "{}: column {}: expected values, found only empty cells; enter values",
+                  nodes.path(), shown(name));
     expect_option(is_usable(values, is_categorical), "ignored",
-                  "{}: line {}: column {}: expected numbers or at most {} categories, found more",
+                  "{}: line {}: column {}: expected numbers or at most {} categories, found more; "
+                  "join some of them",
                   nodes.path(), values.last_line, shown(name), most_categories);
     NodeColumn column{.name = name};
     if (is_categorical) {
@@ -307,7 +308,7 @@ class Encoder {
       const auto found = std::ranges::find(nodes.table.names, column.name);
       nodes.table.file.header().expect(
           found != nodes.table.names.end(),
-          "no column is named {}, which this model was trained on; give its data",
+          "no column is named {}, which this model was trained on; give the data of this model",
           shown(column.name));
       Place place{.column = &column,
                   .cell = static_cast<std::size_t>(found - nodes.table.names.begin()),
@@ -422,7 +423,8 @@ void read_edges(NodeTables& read, const Nodes& nodes, const std::string& folder)
     else
       edges.push_back(edge);
   });
-  expect_input(!edges.empty(), "{}: no row joins two different nodes; expected the ids of two",
+  expect_input(!edges.empty(),
+               "{}: no row joins two different nodes; expected the ids of two nodes in each row",
                table.file.header().path);
   const std::int64_t N = std::ssize(nodes.ids), rows = std::ssize(edges);
   const bool directed = nodes.options.directed;
@@ -444,7 +446,8 @@ void move_share(std::vector<std::int64_t>& from, std::vector<std::int64_t>& to, 
   from = std::move(rest);
 }
 
-// Divides the nodes with labels into splits, and checks that these can be used.
+// Divides the nodes with labels into splits. Throws OptionError of "split_column" or "share" if no
+// node is for training, or none for validation.
 void divide(NodeGraph& graph, const Nodes& nodes) {
   const NodeTableOptions& options = nodes.options;
   for (std::size_t node = 0; node < nodes.ids.size(); ++node) {
@@ -460,14 +463,17 @@ void divide(NodeGraph& graph, const Nodes& nodes) {
     move_share(graph.training, graph.test, options.test_share / (1 - options.validation_share),
                nodes.labels);
   expect_option(!nodes.split || !graph.training.empty(), "split_column",
-                "{}: column {}: no node with a label is for training; expected {}", nodes.path(),
-                shown(options.split_column), split_names);
-  expect_option(!graph.training.empty() && !graph.validation.empty(), "share",
-                "{}: {} with labels of {} leave {} for training and {} for validation; label more",
-                nodes.path(),
-                counted(std::ssize(graph.training) + std::ssize(graph.validation), "node"),
-                counted(std::ssize(options.class_names), "class", "classes"), graph.training.size(),
-                graph.validation.size());
+                "{}: column {}: no node with a label is for training; enter train for some nodes",
+                nodes.path(), shown(options.split_column));
+  expect_option(
+      !graph.training.empty() && !graph.validation.empty(), "share",
+      "{}: {} with labels of {}, but {} for training and {} for validation; expected at "
+      "least one each; label more nodes",
+      nodes.path(),
+      counted(std::ssize(graph.training) + std::ssize(graph.validation) + std::ssize(graph.test),
+              "node"),
+      counted(std::ssize(options.class_names), "class", "classes"), graph.training.size(),
+      graph.validation.size());
 }
 
 // Throws InputError for a class without training nodes.
@@ -476,9 +482,10 @@ void check_classes(const NodeGraph& graph, const std::string& path) {
   for (const std::int64_t node : graph.training) trained.insert(graph.labels[node]);
   for (const auto* split : {&graph.validation, &graph.test})
     for (const std::int64_t node : *split)
-      expect_input(trained.contains(graph.labels[node]),
-                   "{}: line {}: class {}: no node of the training split has it; move one into it",
-                   path, Nodes::line_of(node), shown(graph.classes[graph.labels[node]]));
+      expect_input(
+          trained.contains(graph.labels[node]),
+          "{}: line {}: no node of the training split has class {}; move one to that split", path,
+          Nodes::line_of(node), shown(graph.classes[graph.labels[node]]));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ using Edges = std::vector<Edge>;
 
 std::int32_t node(std::int64_t number) { return static_cast<std::int32_t>(number); }
 
-// The functions of all kinds join the first `n` nodes, and return how many they used.
+// The functions of all kinds join the first `n` nodes, and return how many of these they used.
 
 std::int64_t ring(std::int64_t n, Random&, Edges& edges) {
   for (std::int64_t i = 0; i < n; ++i) edges.push_back({node(i), node((i + 1) % n)});
@@ -200,7 +200,8 @@ Adjacency parse_edges(std::string_view text) {
     edges.push_back(edge);
     nodes = std::max<std::int64_t>(nodes, std::max(edge.from, edge.to) + 1);
   }
-  expect_input(!edges.empty(), "the graph has no edges; expected edges such as '0-1 1-2 0-2'");
+  expect_input(!edges.empty(), "graph '{}': no edges; expected edges such as '0-1 1-2 0-2'",
+               printable(text));
   return Adjacency::undirected(nodes, std::move(edges));
 }
 

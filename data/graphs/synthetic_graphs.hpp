@@ -18,13 +18,14 @@ struct SyntheticGraphOptions {
 };
 
 // Undirected graphs to be classified by their structure: a ring, a star, a tree whose nodes have at
-// most four neighbors, a grid of two or three rows, or two cliques joined by an edge. Up to a
-// quarter of the nodes, and those that do not fit the grid, are whiskers: leaves that are attached
-// to other nodes. The nodes are in random order, and have one feature each, a 1. A batch: inputs
-// (N, 1), the graphs, targets (G) int32 and count G. Example i depends only on i and the options;
-// no graph of one split is isomorphic to one of the other, whatever their seeds.
+// most four neighbors, a grid of two or three rows, or two cliques joined by an edge. Except in
+// trees, up to a quarter of the nodes, and those that do not fit the grid, are whiskers: leaves
+// attached to other nodes. The nodes are in random order, and have one feature each, a 1. A batch:
+// inputs (N, 1), the graphs, targets (G) int32 and count G. Example i depends only on i and the
+// options; no graph of one split is isomorphic to one of the other, whatever their seeds.
 class SyntheticGraphs final : public Dataset {
  public:
+  // Throws std::invalid_argument for numbers of nodes out of range, and without examples.
   explicit SyntheticGraphs(const SyntheticGraphOptions& options);
 
   std::int64_t size() const override { return options_.examples; }
@@ -44,9 +45,10 @@ class SyntheticGraphs final : public Dataset {
   SyntheticGraphOptions options_;
 };
 
-// Return the edges of an undirected graph as in "0-1 1-2 0-2", and the graph of such a text. Throws
-// InputError with the word that is not an edge.
+// Returns the edges of an undirected graph as in "0-1 1-2 0-2".
 std::string edges_text(const Adjacency& graph);
+// Returns the undirected graph of such a text, up to 100,000 nodes. Throws InputError with the word
+// that is not an edge, and for a text without edges.
 Adjacency parse_edges(std::string_view text);
 
 }  // namespace tapestry

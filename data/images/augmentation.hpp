@@ -7,7 +7,7 @@ namespace tapestry {
 
 // Random changes of training images that do not change what they show.
 struct Augmentation {
-  bool flip = false;       // mirrors every second image from left to right
+  bool flip = false;       // mirrors each image from left to right with probability 1/2
   std::int64_t shift = 0;  // moves by up to this many pixels in each direction
 
   bool is_any() const { return flip || shift > 0; }

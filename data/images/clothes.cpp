@@ -360,8 +360,7 @@ constexpr std::array<Garment, garment_classes> wardrobe{{{"t-shirt", &Tailor::t_
 
 const Garment& garment(int garment_class) {
   require(garment_class >= 0 && garment_class < garment_classes,
-          "make_garment: class {}; expected 0 or more and below {}", garment_class,
-          garment_classes);
+          "garment: class {}; expected 0 or more and below {}", garment_class, garment_classes);
   return wardrobe[garment_class];
 }
 

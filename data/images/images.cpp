@@ -31,7 +31,8 @@ ImageDataset::ImageDataset(const Array& first, std::vector<std::int32_t> labels,
     : labels_(std::move(labels)), read_other_(std::move(read_other)) {
   const int rank = first.rank();
   require((rank == 3 || rank == 4) && first.dim(0) >= 1,
-          "ImageDataset: images {}; expected (N, height, width) or (N, channels, height, width)",
+          "ImageDataset: images {}; expected (N, height, width) or (N, channels, height, width), "
+          "N at least 1",
           to_string(first.shape()));
   require(
       std::ssize(labels_) == first.dim(0) || (read_other_ && std::ssize(labels_) > first.dim(0)),

@@ -24,7 +24,7 @@ struct ImageSize {
 class ImageDataset final : public Dataset {
  public:
   // Takes images (N, height, width) or (N, channels, height, width), float32, and N labels. Throws
-  // std::invalid_argument for other shapes, and unless there is one label per image.
+  // std::invalid_argument for other shapes and for N = 0, and unless there is one label per image.
   ImageDataset(const Array& images, std::vector<std::int32_t> labels);
 
   // Returns image `example` of a split, in the size of the first images.
@@ -70,9 +70,10 @@ struct ImageOptions {
 // Reads images in the IDX format. The path is a folder with the files of MNIST or Fashion-MNIST,
 // train-images-idx3-ubyte[.gz] and so on, or one of these files. If only the images of the test
 // split exist, they are used for training. Images without labels are of class 0. There is no test
-// split if its images are missing, or only its labels. Throws InputError if there are no images, or
-// if files are damaged or of different sizes; OptionError of "height" if the images are not of the
-// expected size, and of "classes" if there are more classes.
+// split if its images are missing, or only its labels. Throws InputError if there are no images, if
+// `path` is another file, if files are damaged, or if their sizes or the numbers of images and
+// labels differ; OptionError of "height" if the images are not of the expected size, and of
+// "classes" if there are more classes.
 ImageSplits load_images(const std::string& path, const ImageOptions& options = {});
 
 // Returns the number of classes of such files: the largest label plus one, or 1 if there are no

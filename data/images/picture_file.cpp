@@ -19,8 +19,8 @@ constexpr std::int64_t most_pixels = 64'000'000;
 
 void expect_size(const std::string& path, std::int64_t width, std::int64_t height) {
   expect_input(width >= 1 && height >= 1 && width <= most_pixels / height,
-               "{}: has {} x {} pixels; expected at most {}; save it in a smaller size", path,
-               width, height, most_pixels);
+               "{}: has {} x {} pixels; expected at most {}; save the picture in a smaller size",
+               path, width, height, most_pixels);
 }
 
 // Returns bytes / 255, (1, height, width).
@@ -169,7 +169,8 @@ Array read_picture(const std::string& path, std::int64_t channels) {
   const std::string content = read_file(path, most_file_bytes);
   if (content.starts_with(png_start)) return read_png(path, content, channels);
   if (content.starts_with(jpeg_start)) return read_jpeg(path, content, channels);
-  throw InputError(fmt::format("{}: expected a PNG or JPEG file; convert it, or remove it", path));
+  throw InputError(
+      fmt::format("{}: expected a PNG or JPEG file; convert this file, or remove it", path));
 }
 
 bool is_colored(const std::string& path) {

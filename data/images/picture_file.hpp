@@ -16,8 +16,8 @@ bool has_picture_ending(std::string_view name);
 // its luma, 0.299 R + 0.587 G + 0.114 B (ITU-R BT.601). 16 bits are reduced to 8; transparent
 // pixels are composited over white, and a PNG's gamma is applied. The orientation that a camera
 // stores beside the pixels (EXIF) is not applied. Throws InputError with the path if the file is of
-// another format, damaged, cut short, or has more than 64 million pixels, which is read from its
-// header before memory is allocated.
+// another format, damaged, cut short, above 256 MiB, has printing colors (CMYK), or has more than
+// 64 million pixels, which is read from its header before memory is allocated.
 Array read_picture(const std::string& path, std::int64_t channels);
 
 // Returns whether the header of a PNG or JPEG file announces colors, which its pixels need not

@@ -45,8 +45,8 @@ std::vector<ReadPicture> read_all(std::span<const PictureFolder::File> pictures,
   return all;
 }
 
-// Reads the splits of a folder, whose pictures get the size of `options`, or have that of the first
-// one.
+// A reader of the splits of a folder, whose pictures get the size of `options`, or have that of the
+// first one.
 class SplitReader {
  public:
   SplitReader(const PictureOptions& options, std::int64_t pictures)
@@ -166,7 +166,7 @@ PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& o
       options, std::ssize(listed.train) + std::ssize(listed.validation) + std::ssize(listed.test));
   const auto some_of = [&](const std::vector<PictureFolder::File>& split, const char* name) {
     std::optional<ImageDataset> images = reader.read(split);
-    expect_input(images.has_value(), "{}: none of {} pictures for {} can be read; give others",
+    expect_input(images.has_value(), "{}: none of the {} pictures for {} can be read; give others",
                  printable(split[0].path), split.size(), name);
     return *std::move(images);
   };

@@ -19,10 +19,10 @@ bool is_picture_folder(const std::string& path);
 PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes = {});
 
 struct PictureOptions {
-  // Size to which pictures are fitted; height and width 0: all have one size.
+  // Size to which pictures are fitted; height and width 0: all must have the size of the first.
   ImageSize size{};
   bool skip_broken = false;       // leaves out files that cannot be read
-  double validation_share = 0.1;  // of each class, if there is no folder of validation
+  double validation_share = 0.1;  // of each class, if the folder has no validation split
   // Bytes of the images that are kept in memory; others are read again whenever they are used.
   std::int64_t cache_bytes = std::int64_t{1} << 30;
 };
@@ -34,10 +34,10 @@ struct PictureSplits {
 };
 
 // Reads the pictures of a folder on all threads. The images of a class that are used for validation
-// are the same for every seed. Those of validation and test are in a random order. Throws
-// InputError if no picture can be read; OptionError of "broken" for a file that cannot be read, of
-// "size" if sizes differ and none is given, and of "share" if no picture is left for the training
-// or the validation.
+// are the same for every seed. Those of validation and test are in a random order, also the same.
+// Throws InputError if no picture of a split can be read; OptionError of "broken" for a file that
+// cannot be read, unless such files are left out; of "size" if sizes differ and none is given; and
+// of "share" if no picture is left for the training or the validation.
 PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& options);
 
 }  // namespace tapestry

@@ -41,8 +41,8 @@ std::size_t column_named(const std::vector<std::string>& names, const std::strin
   return found - names.begin();
 }
 
-// Returns the format of a number that is a time since 1970: a column of times by its name, and of
-// the years 1973 to 2286.
+// Returns unix_seconds or unix_milliseconds for a number that is such a time from 1973 to 2286, in
+// a column whose name is that of a time; else `detected`.
 TimeFormat unix_format(const std::string& name, std::string_view cell) {
   std::string lower = name;
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -60,8 +60,9 @@ TimeFormat time_format_in(const std::string& name, std::string_view cell) {
   return written == TimeFormat::detected ? unix_format(name, cell) : written;
 }
 
-// Sets the column of times and their format: the first column whose cell in the first row is a
-// time; the first column, if its cell is no number, so that the message is about it; else none.
+// Sets the column of times and their format, unless given: the first column whose cell in the first
+// row is a time; the first column, if its cell is no number, so that the message names this column;
+// else none.
 void detect_times(SeriesOptions& options, const std::vector<std::string>& names,
                   const std::vector<std::string_view>& first) {
   const std::size_t width = std::min(names.size(), first.size());
@@ -171,9 +172,9 @@ Row row_in(const FileLine& line, const std::vector<std::string>& names, const Co
   return row;
 }
 
-// Returns the rows of a table in long form, one for each time, with the series "NAME: COLUMN" of
-// all names, sorted. Sets the names. Throws InputError for too many values, and for a second row of
-// a series at one time.
+// Returns the rows of a table in long form, one for each time, with the series "NAME: COLUMN", or
+// "NAME" if there is one column, of all names, sorted. Sets the names. Throws InputError for too
+// many values, and for a second row of a series at one time.
 std::vector<Row> widened(const std::vector<Row>& rows, std::vector<std::string>& names,
                          const std::string& path) {
   std::map<std::string, std::size_t> series;
@@ -208,8 +209,9 @@ std::vector<Row> widened(const std::vector<Row>& rows, std::vector<std::string>&
   return sorted;
 }
 
-// Throws InputError unless row i ≥ 1 is later than the one before; OptionError of "series_column"
-// if both have one time, and of "gaps" if rows are missing between them but must not be.
+// Throws InputError if row i ≥ 1 is earlier than the one before; OptionError of "series_column" if
+// both have one time, and of "gaps" if their distance is not that of the first two rows, unless
+// `gaps`.
 void check_interval(const std::vector<Row>& rows, std::size_t i, const std::string& path,
                     bool gaps) {
   const std::int64_t last = rows[i - 1].time, time = rows[i].time,
@@ -266,7 +268,7 @@ void fill_all(std::vector<Row>& rows, const SeriesTable& table, MissingValues mi
                   "{}: series {} has no value at {}; add the row", table.path,
                   shown(table.names[m]), time_text(first->time));
     expect_option(!std::ranges::all_of(rows, is_lacking), "columns",
-                  "{}: column {}: all cells are empty; enter numbers, or leave the column out",
+                  "{}: series {}: all cells are empty; enter numbers, or leave the series out",
                   table.path, shown(table.names[m]));
     fill(rows, m, missing == MissingValues::interpolate);
   }
@@ -319,7 +321,7 @@ std::vector<std::string> find_problems(const std::string& path, const SeriesOpti
   });
   put_in_order(rows);
   for (std::size_t i = 1; i < rows.size() && !columns.series; ++i) {
-    // A row between them is a problem already.
+    // A row between these two is a problem already.
     if (std::abs(rows[i].line - rows[i - 1].line) != 1) continue;
     note([&] { check_interval(rows, i, path, table.options.gaps); });
   }
@@ -339,7 +341,7 @@ SeriesTable load_series(const std::string& path, const SeriesOptions& given) {
                path, counted(std::ssize(rows), "row"));
   if (columns.series) rows = widened(rows, table.names, path);
   expect_input(rows.size() >= 2,
-               "{}: all rows have one time; expected at least 2 times; correct them", path);
+               "{}: all rows have one time; expected at least 2 times; correct the times", path);
   table.was_reversed = put_in_order(rows);
   for (std::size_t i = 1; i < rows.size(); ++i) check_interval(rows, i, path, csv.options.gaps);
   fill_all(rows, table, csv.options.missing);

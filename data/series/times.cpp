@@ -34,7 +34,7 @@ std::optional<std::int64_t> time_of_day(std::string_view text) {
 }
 
 // Returns the seconds of an offset from UTC, "Z", "+02:00" or "-0530", at the end of a time of day,
-// and removes it from there; 0 without an offset.
+// and removes the offset from there; 0 without an offset, nothing for one of another form.
 std::optional<std::int64_t> take_offset(std::string_view& time) {
   if (time.ends_with('Z')) {
     time.remove_suffix(1);
@@ -52,7 +52,7 @@ std::optional<std::int64_t> take_offset(std::string_view& time) {
 }
 
 // Returns the seconds of a date, whose numbers stand in the order year, month, day or its reverse,
-// and of a time of day after it.
+// and of a time of day after it; nothing if the text is no such date.
 std::optional<std::int64_t> calendar_time(std::string_view text, char separator, bool day_first) {
   const std::size_t space = text.find_first_of(" T");
   const std::vector<std::string_view> parts = split(text.substr(0, space), separator);

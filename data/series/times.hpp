@@ -19,8 +19,8 @@ enum class TimeFormat {
 };
 
 // Returns a time in seconds since 1970-01-01, without fractions; nothing if the text is not a time
-// in this format, or its year not in 1 to 9999. A time with an offset is converted to UTC; others
-// are kept as they are.
+// in this format, if its year is not from 1 to 9999, and for TimeFormat::detected. A time with an
+// offset is converted to UTC; others are kept as they are.
 std::optional<std::int64_t> parse_time(std::string_view text, TimeFormat format);
 
 // Returns the format in which a text is a time: iso or day_first; or detected, if it is neither.

@@ -108,7 +108,7 @@ TEST_CASE("load_conversations: what is wrong is said in a line that names the fi
         "line 1: messages[0].weight: found 0.5; expected 0 or 1");
   CHECK(said("\xff\n").find("UTF-8") != std::string::npos);
   const std::string deep(40, '[');
-  CHECK(said(deep) == "line 1: lists and objects are nested more than 32 deep; remove the line");
+  CHECK(said(deep) == "line 1: arrays and objects are nested more than 32 deep; remove the line");
   CHECK(said("\"" + std::string(17 << 20, 'x') + "\"") ==
         fmt::format("line 1: the line has {} bytes; expected at most 16777216; shorten it",
                     (17 << 20) + 2));

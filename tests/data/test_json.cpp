@@ -221,6 +221,9 @@ TEST_CASE("json: a value of another type than the one asked for is refused as by
     copy["a"] = 1;
   });
   CHECK_THROWS_AS(value.at("number").integer(), JsonValue::exception);
+  CHECK_THROWS_WITH_AS(JsonValue::array().back(),
+                       "[json.exception.out_of_range.401] back() of an empty array",
+                       JsonValue::exception);
   CHECK(value.at("number").get<std::int64_t>() == 1);
   CHECK(value.value("missing", "otherwise") == "otherwise");
   CHECK(value.find("missing") == value.end());

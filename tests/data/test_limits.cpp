@@ -108,7 +108,7 @@ TEST_CASE("bug: nested lists overflowed the stack") {
   const std::string lists = nested("[", 300'000, "]"), objects = nested("{\"a\":", 100'000, "}");
   for (const std::string& deep : {lists, objects, "{\"model\": " + lists + "}"}) {
     check_refused([&] { BytePairTokenizer::from_json(deep, "tokenizer.json"); },
-                  {"tokenizer.json: lists and objects are nested", "at most 32"}, megabyte);
+                  {"tokenizer.json: arrays and objects are nested", "at most 32"}, megabyte);
     CHECK(!parse_metrics_line(deep));
   }
   const TemporaryFolder folder;

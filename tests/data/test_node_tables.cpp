@@ -181,14 +181,14 @@ TEST_CASE("node tables: what is wrong, in which file and line") {
   check_says(refusal(good + "gus,1,1,Rome,a,later\n"),
              {"line 8: column split: expected train, validation, test or nothing, found later"});
   check_says(refusal(good + "gus,1,1,Rome,c,test\n"),
-             {"line 8: class c: no node of the training split has it"});
+             {"line 8: no node of the training split has class c; move one to that split"});
   check_says(refusal(good + "gus,1,1,Rome,c,test\n", knows, {.class_names = {"a", "b"}}),
              {"line 8: class c is not one of a, b"});
   check_says(refusal(good + "gus,old,1,Rome,a,test\n", knows, {.categorical = {"town"}}),
-             {"line 8: column age: expected a number as in other lines, found a text"});
+             {"line 8: column age: expected a number, found a text; enter a number"});
   check_says(refusal("id,label\n1,\n2,\n"), {"nodes.csv: column label: no node has a label"});
   check_says(refusal("id,label\n1,a\n2,b\n", "s,t\n1,2\n"),
-             {"2 nodes with labels of 2 classes leave 2 for training and 0 for validation"});
+             {"2 nodes with labels of 2 classes, but 2 for training and 0 for validation"});
   check_says(refusal("id,label,split\n1,a,test\n2,b,val\n", "s,t\n1,2\n"),
              {"column split: no node with a label is for training"});
   check_says(refusal(good, ""), {"edges.csv: the file is empty"});

@@ -156,7 +156,7 @@ TEST_CASE("series: cells without a value are refused, or filled by time") {
   CHECK(problems.size() == 4);
   const std::string none = folder.write("b.csv", "t,a,b\n2020-01-01,,5\n2020-01-02,,6\n");
   check_says(message_of([&] { load_series(none, {.missing = MissingValues::previous}); }),
-             {"column a: all cells are empty"});
+             {"series a: all cells are empty"});
 }
 
 TEST_CASE("series: columns are chosen by name, and rows of several series become columns") {

@@ -95,7 +95,7 @@ TEST_CASE_FIXTURE(
       {"graph",
        {"data.kind=csv", "data.path=" + path("tables")},
        {"data.validation_fraction = 0.2 (default): ",
-        "2 nodes with labels of 2 classes leave 2 for training and 0 for validation",
+        "2 nodes with labels of 2 classes, but 2 for training and 0 for validation",
         "; or change this value"}},
       {"vae",
        {"data.path=" + path(), "data.class_names=a,b"},
