@@ -154,7 +154,7 @@ void print_not_comparable(const std::vector<RunGroup>& groups) {
   }
 }
 
-// Returns a value of a config, shortened to 40 characters.
+// Returns a value of a config, shortened to 40 bytes; "-" if it is empty.
 std::string cell_of(const std::string& value) {
   constexpr std::size_t most = 40;
   const std::string shown = printable(value.substr(0, 4 * most));

@@ -28,7 +28,7 @@ void expect_text_file(const std::string& out);
 // Returns the default path of an output: in the run's folder, or in the current folder for a
 // checkpoint.
 std::string in_run(const std::string& run, const std::string& name);
-// Returns the default path of a figure, without the endings of its files.
+// Returns the default path of a figure, without an ending if several files are written.
 std::string in_run(const std::string& run, const std::string& name, const Figure& figure);
 
 // Prints a text while it is generated. Holds back a carriage return until the next character is

@@ -53,7 +53,8 @@ void print_json(const std::string& run, const Replay& replay) {
   say("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-// Returns "min max mean", and the numbers of values that are NaN or infinite.
+// Returns the minimum and maximum, the mean magnitude of the finite values, and the numbers of NaN
+// and infinite ones; "-" if there are no values.
 std::string columns_of(const ValueRange& range) {
   if (range.count() == 0) return fmt::format("{:>32}", "-");
   std::string text = fmt::format("{:>10} {:>10} {:>10}", "-", "-", "-");

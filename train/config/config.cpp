@@ -233,8 +233,8 @@ Config::Config(const std::vector<ConfigDocument>& documents,
   ++layer;
   for (const std::string& override_text : overrides) {
     const std::string name = current_name(override_text.substr(0, override_text.find('=')));
-    expect_input(name != base_key, "--set {}: base can be set only in a config file; set it there",
-                 override_text);
+    expect_input(name != base_key,
+                 "--set {}: base can be set only in a config file; set base there", override_text);
     const auto known = entries_.find(name);
     const bool is_string =
         known != entries_.end() && std::holds_alternative<std::string>(known->second.key.fallback);

@@ -136,10 +136,11 @@ inline const Key<bool> samples{"train.samples",
                                false,
                                "record generated texts at evaluations, for the report",
                                {.does_not_affect_result = true}};
-inline const Key<std::int64_t> threads{"train.threads",
-                                       0,
-                                       "number of threads; 0: one per physical core",
-                                       {.low = 0, .high = 1024, .does_not_affect_result = true}};
+inline const Key<std::int64_t> threads{
+    "train.threads",
+    0,
+    "number of threads; 0: OMP_NUM_THREADS, or else one per physical core",
+    {.low = 0, .high = 1024, .does_not_affect_result = true}};
 inline const Choice<MatmulPrecision> precision{
     "train.precision",
     MatmulPrecision::float32,

@@ -14,8 +14,8 @@ class Run {
   explicit Run(std::string folder) : folder_(std::move(folder)) {}
 
   // Returns the default folder of a run named `name`: for a new run runs/<name>, or the first
-  // unused one of runs/<name>-2, -3, …; with `resume`, the last existing one. Throws InputError if
-  // `name` is not a valid folder name.
+  // unused one of runs/<name>-2, -3, …; with `resume`, the last existing one, or runs/<name> if
+  // none exists. Throws InputError if `name` is not a valid folder name.
   static std::string default_folder(const std::string& name, bool resume);
 
   const std::string& folder() const { return folder_; }

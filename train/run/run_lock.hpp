@@ -19,7 +19,7 @@ class FolderLost final : public std::runtime_error {
 
 // A lock that prevents other processes from training into the same folder. The folder is read only
 // after it is locked, because its files may change before. The lock belongs to the folder, not to
-// its path: all files of a run are written through it into the locked folder.
+// its path: all files of a run are written into the locked folder, wherever that is.
 class RunLock {
  public:
   enum class Folder { make, find };

@@ -44,7 +44,8 @@ struct SafetensorsEntry {
 
 // A reader of a file. The constructor reads and checks the header, and throws InputError that names
 // the file and the fault: lengths, overlaps, gaps, dtypes, shapes, repeated names, or a header
-// above 32 MiB. In addition to the data it takes at most 40 bytes of memory per byte of the header.
+// above 32 MiB. In addition to the data, a reader takes at most 40 bytes of memory per byte of the
+// header.
 class SafetensorsReader final {
  public:
   explicit SafetensorsReader(const std::string& path);

@@ -38,7 +38,7 @@ struct Session {
   std::int64_t from_step = 0;
   std::string version{}, backends{}, processor{};
   std::int64_t threads = 1, ranks = 1;
-  std::vector<std::string> command{};  // command line as typed
+  std::vector<std::string> command{};  // command line as typed, at most 4000 bytes
   std::int64_t examples = 0;           // number of training examples
   std::string data{};  // checksum of the training examples; empty if they are synthetic
   // Changes since the session that it resumed. None if it began the run, or if it was recorded by

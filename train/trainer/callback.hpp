@@ -40,7 +40,7 @@ class Callback {
   // Receives the metrics of a step or an evaluation.
   virtual void on_metrics(const MetricsLine&) {}
   // Called before a checkpoint is written, and after the metrics of the test split: records must be
-  // on disk when it returns.
+  // on disk when this function returns.
   virtual void on_checkpoint() {}
   // Receives a message for the user.
   virtual void on_message(const std::string&) {}

@@ -16,8 +16,8 @@ Sampler make_sampler(Task& task, const Config& config);
 struct StepInputs {
   Task& task;
   const Config& config;
-  std::int64_t step = 0;               // number of steps before it
-  std::int64_t position = 0;           // number of training examples read before it
+  std::int64_t step = 0;               // number of steps before this one
+  std::int64_t position = 0;           // number of training examples read before this step
   std::int64_t first_micro_batch = 0;  // index of the first micro-batch of this rank
   std::vector<Batch> batches = {};     // one batch per micro-batch
   double count = 0;                    // number of loss terms of the whole step

@@ -25,7 +25,7 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   // Add a callback after those that the trainer has (callbacks.hpp). The reference must outlive the
-  // trainer; the pointer is owned by it.
+  // trainer; the trainer owns the object of the pointer.
   void add(Callback& callback) { callbacks_.emplace_back(std::shared_ptr<void>(), &callback); }
   void add(std::unique_ptr<Callback> callback) { callbacks_.push_back(std::move(callback)); }
   void log(const std::string& message);  // passes a message for the user to all callbacks

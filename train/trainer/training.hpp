@@ -24,9 +24,9 @@ struct Training {
 };
 
 // Trains a config into a run's folder, and evaluates the best model on the test split if there is
-// one. SIGINT, SIGTERM, SIGHUP and SIGUSR1 end it after a step, or within an evaluation, with a
-// checkpoint; a second signal ends the process. Must be called by all ranks; only rank 0 writes.
-// Throws InputError if the folder, the config or the data do not allow the training, and
+// one. SIGINT, SIGTERM, SIGHUP and SIGUSR1 end the training after a step, or within an evaluation,
+// with a checkpoint; a second signal ends the process. Must be called by all ranks; only rank 0
+// writes. Throws InputError if the folder, the config or the data do not allow the training, and
 // std::runtime_error if the training fails or its files cannot be written.
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options,
                     Ranks& ranks);

@@ -28,10 +28,10 @@ std::string as_time(double left) {
 }
 
 constexpr std::int64_t plain_columns = 200;  // width of a line if the output is not a terminal
-// Maximum length of a curve, which is drawn ten times per second.
+// Number of last losses that the curve keeps when there are twice as many: drawing must stay fast.
 constexpr std::size_t most_losses = 1024;
 
-// Returns {"tokens", 21355.2} from "tokens_per_s".
+// Returns {"tokens", 21355.2} from "tokens_per_s"; {"steps", 0} if there is no such metric.
 std::pair<std::string, double> speed_of(const MetricsLine& line) {
   constexpr std::string_view ending = "_per_s";
   for (const auto& [name, value] : line.values)
