@@ -77,7 +77,8 @@ std::string names_of(const std::vector<Level>& levels, bool (*wanted)(const Leve
 }
 
 // Returns the level that TAPESTRY_LEVEL names, as "v3" or "x86-64-v3", or else the best one that is
-// built and supported. Throws std::invalid_argument if there is none.
+// built and supported. Throws std::invalid_argument if the named level is unknown, not built or not
+// supported, or if there is no such level.
 Level chosen_level() {
   const std::vector<Level> levels = known_levels();
   const char* variable = std::getenv("TAPESTRY_LEVEL");

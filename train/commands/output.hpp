@@ -35,9 +35,9 @@ std::string in_run(const std::string& run, const std::string& name, const Figure
 // known, because both may be a line end.
 void show_as_it_comes(const std::function<void(const TextSink& write)>& stream);
 
-// Writes `converted` of each line of a file, plain or gzip, and its number from 1, as a line: to
-// the file `out`, or to the standard output if `out` is empty. Throws InputError as read_text()
-// does, as write_bytes() does, and whatever `converted` throws.
+// Calls `converted` with each line of a file, plain or gzip, and with its number from 1. Writes
+// each result as a line: to the file `out`, or to the standard output if `out` is empty. Throws
+// InputError as read_text() does, as write_bytes() does, and whatever `converted` throws.
 void write_each_line(
     const std::string& file, const std::string& out,
     const std::function<std::string(std::string_view line, int number)>& converted);

@@ -32,8 +32,9 @@ struct TomlSetting {
   std::optional<Value> as_type_of(const Value& like) const;
 };
 
-// Returns the setting of "key=value" of --set, where the value is TOML or, for a key that holds a
-// string, unquoted text. Throws InputError if there is no key.
+// Returns the setting of "key=value" of --set. The value is TOML, or else unquoted text; with
+// `is_string`, for a key that holds a string, only a TOML string counts as TOML. Throws InputError
+// if there is no key, and for more than 1000 dots.
 TomlSetting parse_override(const std::string& text, bool is_string);
 
 // The settings of a config's text.

@@ -28,13 +28,13 @@ std::vector<std::string> differing_tensors(const Checksums& one, const Checksums
 // The state of a training without parameters and optimizer. Random numbers and the order of the
 // data depend only on it and on the seed.
 struct TrainingState {
-  std::int64_t step = 0;      // number of optimizer steps
+  std::int64_t step = 0;      // number of steps, skipped ones included
   std::int64_t position = 0;  // number of training examples read
-  double best_loss = std::numeric_limits<double>::infinity();
+  double best_loss = std::numeric_limits<double>::infinity();  // lowest validation loss so far
   bool evaluation_due = false;  // a signal interrupted the evaluation of this step
-  double elapsed_s = 0;
-  std::int64_t examples = 0;  // number of training examples; a resumed run must have the same
-  std::string data{};         // checksum of the training examples; empty if they are synthetic
+  double elapsed_s = 0;         // time of training in all sessions, with evaluations
+  std::int64_t examples = 0;    // number of training examples; a resumed run must have the same
+  std::string data{};           // checksum of the training examples; empty if they are synthetic
 
   // State of callbacks (trainer/callbacks/).
   struct EarlyStopping {
@@ -86,7 +86,7 @@ std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& en
 // InputError if one is missing.
 Checksums parameter_checksums(const Checkpoint& checkpoint);
 
-// Returns the number of parameters of the model.
+// Return the number of parameters of the model.
 std::int64_t count_parameters(const Checkpoint& checkpoint);
 std::int64_t count_parameters(Module& model);
 

@@ -59,6 +59,7 @@ void record_begin(RunLock& lock, const TrainingState& from, std::int64_t ranks,
                   const std::optional<std::vector<ChangedSetting>>& changed = {});
 void record_end(RunLock& lock, std::int64_t step, const std::string& how);
 
+// How far a run came, as its metrics.jsonl shows.
 struct Reached {
   std::int64_t step = 0, steps = 0;
   bool is_tested = false;  // the best model was evaluated on the test split

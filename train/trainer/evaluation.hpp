@@ -26,7 +26,7 @@ Loss evaluate_batch(Task& task, const Batch& batch, const std::vector<std::int64
 
 Metrics values_of(const MetricSums& averages);
 
-// Mean and deviation of each metric over one or more runs.
+// Mean and standard deviation of each metric over one or more runs.
 using Estimates = std::map<std::string, Estimate>;
 Estimates estimates_of(const std::vector<Metrics>& runs);
 

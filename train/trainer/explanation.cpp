@@ -48,8 +48,8 @@ std::string parameter_fault(Task& task) {
   return "";
 }
 
-// Returns the examples whose inputs are not finite, if each has a row of its own; "" if all are
-// finite.
+// Returns text on inputs that are not finite, with the examples if each has a row of its own; "" if
+// all inputs are finite.
 std::string input_fault(const Batch& batch, std::span<const std::int64_t> examples) {
   if (is_finite(batch.inputs)) return "";
   std::vector<std::int64_t> faulty;
