@@ -53,7 +53,7 @@ TEST_CASE_FIXTURE(RunFixture,
   const std::int64_t best_step = load_checkpoint(best("run")).state.step;
   fs::remove(checkpoint("run"));
   check_says(refusal(*this, "toy", "run", "model.width=8"), {"model.width (16, now 8)"});
-  check_fails(train("toy", "run"), {"already holds a run; add --resume"});
+  check_fails(train("toy", "run"), {"already holds a run; give another --out", "--resume"});
   check_prints(tapestry_run("train {} --resume --out {}", path("toy.toml"), path("run")),
                {fmt::format("from step {}", best_step)});
   check_same_run(*this, "whole", "run");

@@ -257,7 +257,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string message = error.what();
     throw InputError(message.substr(0, message.find(':')) +
-                     ": expected a value after the option; --help lists what is expected");
+                     ": expected a value after this option; --help lists the options");
   } catch (const CLI::ParseError& error) {
     throw InputError(one_line(error.what()) + "; --help lists what is expected");
   }

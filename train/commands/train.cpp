@@ -1,7 +1,10 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <ranges>
 
 #include "autograd/parallel.hpp"
 #include "data/text/printable.hpp"
@@ -32,9 +35,8 @@ void compare_with_expected(const Config& config, const ConfigSettings& written,
   if (metric.empty() || !why_not_expected(config.settings(), written).empty()) return;
   const auto reached = metrics.find(metric);
   if (reached == metrics.end())
-    say("expected.metric = \"{}\": the evaluation has no such metric; give one of the metrics that "
-        "it has\n",
-        metric);
+    say("expected.metric = \"{}\": the evaluation has no such metric; expected one of {}\n", metric,
+        fmt::join(metrics | std::views::keys, ", "));
   else
     say("{}: {:.4f} reached, {:.4f} expected ({})\n", metric, reached->second,
         config[key::expected_value], config[key::expected_source]);
@@ -98,8 +100,8 @@ class Train final : public Command {
   }
 
  private:
-  // Sets the config and --out from the run's folder that --resume names. Throws InputError if it
-  // names no run, or --out another folder.
+  // Sets the config and --out from the run's folder that CONFIG names. Throws InputError without
+  // --resume, if the folder does not exist, and if --out is another folder.
   void resume_folder() {
     std::error_code unseen;
     const fs::path given = given_.config;
@@ -114,7 +116,7 @@ class Train final : public Command {
     if (!fs::exists(run.config(), unseen)) return;  // the folder is not a run
     expect_input(
         options_.resume,
-        "{}: is the folder of a run; add --resume to resume it, or give {} to start a new run",
+        "{}: is the folder of a run; add --resume to resume the run, or give {} to start a new one",
         run.folder(), run.config());
     expect_input(out_.empty() || fs::equivalent(out_, run.folder(), unseen),
                  "--out {}: differs from {}, the run to resume; leave out --out", out_,

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 void expect_same(const Config& before, const Config& config, const Run& run) {
   const std::string &path = config[key::data_path], &path_before = before[key::data_path];
   expect_input(path.empty() == path_before.empty(),
-               "{}: cannot resume with other data: {} = \"{}\" was \"{}\"; restore it, or give "
-               "another --out",
+               "{}: cannot resume with other data: {} = \"{}\" was \"{}\"; restore the value, or "
+               "start a new run with another --out",
                run.folder(), key::data_path.name, path, path_before);
   const std::vector<std::string> differences = before.differences(config);
   expect_input(differences.empty(),
@@ -45,7 +45,7 @@ void expect_nothing_written(const Run& run, const Config& config) {
       std::error_code unseen;
       expect_input(!fs::exists(fs::symlink_status(path, unseen)) || is_blank(run, config),
                    "{}: already exists, and a training writes a file of this name; give another "
-                   "--out, or move it away",
+                   "--out, or move this file away",
                    path);
     }
 }
@@ -66,8 +66,9 @@ std::string rates_apart(double now, double before) {
   return a == b ? "" : fmt::format(": the next learning rate is {} instead of {}", a, b);
 }
 
-// Throws InputError if a new train.steps changes the schedule from this step on; optim.decay_steps
-// must then be set. During warm-up the schedule has been the same so far.
+// Throws InputError if a new train.steps changes the learning-rate schedule, unless
+// optim.decay_steps is set. A run that is still in an unchanged warm-up is accepted: the steps that
+// it has taken are the same in both schedules.
 void expect_same_schedule(const Run& run, const Config& before, const Config& config,
                           std::int64_t step) {
   const Schedule was = make_schedule(before), now = make_schedule(config);
@@ -87,7 +88,7 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
   const bool saved = fs::exists(run.checkpoint()) || fs::exists(run.best());
   const bool begun = saved || fs::exists(run.config()) || fs::exists(run.metrics());
   expect_input(resume || !begun,
-               "{}: already holds {} run; add --resume to continue it, or give another --out",
+               "{}: already holds {} run; give another --out, or add --resume to `tapestry train`",
                run.folder(), saved ? "a" : "an unfinished");
   expect_input(begun || seed_folders(run.folder()).empty(),
                "{}: holds runs of several seeds; give another --out", run.folder());

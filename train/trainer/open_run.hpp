@@ -7,9 +7,10 @@
 
 namespace tapestry {
 
-// Returns the checkpoint to resume, or nothing if the run has none. Throws InputError if `resume`
-// does not fit the folder (a run of another config, or no run), and for a new run if the folder has
-// a file that a run writes. Writes no files.
+// Returns the checkpoint to resume, or nothing if the run has none or is new. Throws InputError if
+// `resume` does not fit the folder (a run of another config, imported weights, or no run) or
+// train.steps does not fit the run, and for a new run if the folder has a file that a run writes.
+// Writes no files.
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume);
 
 // Throws InputError if the data that `before` recorded for a run differ from those of `now`.
