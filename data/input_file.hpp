@@ -32,7 +32,7 @@ void record_read(const std::string& path);
 bool was_read(const std::string& path);
 
 // A file that is read in pieces. A gzip file (it begins with 1f 8b) is inflated, up to 32 MiB or
-// 200 times its size, whichever is more: a file that inflates further is meant to exhaust the
+// 200 times its size, whichever is more: a file that inflates further may be meant to exhaust the
 // memory.
 class InputFile final {
  public:

@@ -263,9 +263,11 @@ JsonValue json_object_of(const FileLine& line) {
   JsonValue object;
   try {
     object = JsonValue::parse(line.text).sort_keys();
-  } catch (const JsonValue::exception&) {
+  } catch (const JsonValue::parse_error&) {
     line.fail(fmt::format("not JSON: {}; expected an object per line",
                           printable(line.text.substr(0, 60))));
+  } catch (const JsonValue::exception&) {
+    line.fail("a number is too large for a double; correct the number");
   }
   line.expect(object.is_object(), "found {}; expected an object", brief(object));
   return object;

@@ -120,7 +120,8 @@ class JsonValue final {
   // type.
   template <class T>
   T get() const;
-  std::int64_t integer() const;  // returns an integer; throws exception for other values
+  // Returns an integer of 64 bits. Throws exception for other numbers and values.
+  std::int64_t integer() const;
 
   // Returns the number of elements of an array or members of an object: 0 for null, 1 for other
   // values.
@@ -233,7 +234,8 @@ JsonValue parse_json(std::string_view text, const std::string& path);
 std::string brief(const JsonValue& json);
 
 // Returns the object of a line, with its members sorted by name. Throws InputError with file and
-// line for another value, a line of over 16 MiB, and values nested more than max_json_depth deep.
+// line for another value, a line of over 16 MiB, values nested more than max_json_depth deep, and a
+// number that no double holds.
 JsonValue json_object_of(const FileLine& line);
 
 // Returns the names of the members, for a message: "\"text\", \"label\"", or "none".

@@ -132,7 +132,8 @@ void JsonValue::expect(bool holds, int number, const char* what) const {
 }
 
 std::int64_t JsonValue::integer() const {
-  expect(is_number_integer(), 303, "the value must be an integer, but is");
+  const bool is_int64 = type_ == Type::integer || (type_ == Type::natural && payload_.integer >= 0);
+  expect(is_int64, 303, "the value must be an integer of 64 bits, but is");
   return payload_.integer;
 }
 

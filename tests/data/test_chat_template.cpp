@@ -249,8 +249,8 @@ TEST_CASE("ChatEncoder: what does not suit the tokenizer or the template is refu
   const BytePairTokenizer tokenizer = tokenizer_with({"<|endoftext|>"});
   CHECK(
       said([&] { ChatEncoder(tokenizer, read_chat_template("chatml"), 0); }) ==
-      "the tokenizer has no special token <|im_start|>, which the chat template writes; change one "
-      "of the two");
+      "the tokenizer has no special token <|im_start|>, which the chat template writes; use "
+      "another template or tokenizer");
   const ChatTemplate exchange = read_chat_template("Q: {user}\nA: {assistant}\n");
   CHECK(said([&] { ChatEncoder(tokenizer, exchange, std::nullopt); }) ==
         "no token ends an answer: neither the chat template nor the tokenizer has an end-of-text "

@@ -75,6 +75,8 @@ TEST_CASE("load_conversations: what is wrong is said in a line that names the fi
   CHECK(said("\n \n") == "has no conversation; expected one per line");
   CHECK(said(fine + "{\"prompt\"\n") ==
         "line 2: not JSON: {\"prompt\"; expected an object per line");
+  CHECK(said("{\"messages\": 1e999}\n") ==
+        "line 1: a number is too large for a double; correct the number");
   CHECK(said("[1]\n") == "line 1: found [1]; expected an object");
   CHECK(said(R"({"text": "a"})") ==
         R"(line 1: found the fields "text"; expected "messages", or "prompt" and "completion")");

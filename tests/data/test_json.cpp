@@ -221,6 +221,9 @@ TEST_CASE("json: a value of another type than the one asked for is refused as by
     copy["a"] = 1;
   });
   CHECK_THROWS_AS(value.at("number").integer(), JsonValue::exception);
+  CHECK(JsonValue::parse("9223372036854775807").integer() == 9223372036854775807);
+  CHECK(JsonValue::parse("-5").integer() == -5);
+  CHECK_THROWS_AS(JsonValue::parse("9223372036854775808").integer(), JsonValue::exception);
   CHECK_THROWS_WITH_AS(JsonValue::array().back(),
                        "[json.exception.out_of_range.401] back() of an empty array",
                        JsonValue::exception);
