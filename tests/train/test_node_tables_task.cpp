@@ -67,7 +67,11 @@ TEST_CASE_FIXTURE(CommandFolder,
   CHECK(lines[1].starts_with("p0,,,club "));
   CHECK(lines[2].starts_with("p1,club 1,val,club "));
   check_fails(run("sample runs/clubs --csv clubs/nodes.csv"),
-              {"is a file that this command reads"});
+              {"--csv clubs/nodes.csv: is a file that this command reads"});
+  check_fails(run("sample runs/clubs --csv runs/clubs/metrics.jsonl"),
+              {"--csv runs/clubs/metrics.jsonl: is the name of a file of a run"});
+  check_fails(run("sample runs/clubs --csv p.csv --out q.csv"),
+              {"not used with --csv; leave out --out and --json"});
   check_fails(run("sample runs/clubs --csv p.csv --count 3"), {"--count: not used with --csv"});
 
   write("clubs/nodes.csv", read("clubs/nodes.csv") + "new,33,Bonn,,\n");

@@ -60,8 +60,9 @@ std::vector<NamedBytes> rendered(const std::string& out, const Figure& figure,
   return files;
 }
 
-void expect_unread(const std::string& out, bool is_read) {
-  expect_input(!is_read, "--out {}: is a file that this command reads; give another name", out);
+void expect_unread(const std::string& out, bool is_read, const std::string& option = "--out") {
+  expect_input(!is_read, "{} {}: is a file that this command reads; give another name", option,
+               out);
 }
 
 void write_files(const std::vector<NamedBytes>& files) {
@@ -74,10 +75,11 @@ void write_files(const std::vector<NamedBytes>& files) {
 
 }  // namespace
 
-void write_bytes(const std::string& path, const std::string& bytes) {
+void write_bytes(const std::string& path, const std::string& bytes, const std::string& option) {
   const fs::file_status status = fs::symlink_status(path);
-  expect_input(!fs::is_directory(status), "--out {}: is a folder; give the name of a file", path);
-  expect_unread(path, was_read(path));
+  expect_input(!fs::is_directory(status), "{} {}: is a folder; give the name of a file", option,
+               path);
+  expect_unread(path, was_read(path), option);
   if (!fs::exists(status) || fs::is_regular_file(status))
     return write_file_atomically(path, {bytes});
   File file(path, O_WRONLY | O_CREAT | O_TRUNC);
@@ -137,7 +139,7 @@ void write_each_line(
   if (!out.empty()) write_bytes(out, lines);
 }
 
-void expect_not_of_a_run(const std::string& out) {
+void expect_not_of_a_run(const std::string& out, const std::string& option) {
   std::vector<std::string> of_runs;
   for (const fs::path file : Run("").files()) of_runs.push_back(file.filename().string());
   std::error_code unseen;  // an existing file behind a link would be overwritten
@@ -146,7 +148,7 @@ void expect_not_of_a_run(const std::string& out) {
     const std::string name = path.filename().string();
     expect_input(!name.ends_with(".safetensors") && !name.starts_with("events.out.tfevents") &&
                      std::ranges::count(of_runs, name) == 0,
-                 "--out {}: is the name of a file of a run; give another name", out);
+                 "{} {}: is the name of a file of a run; give another name", option, out);
   }
 }
 

@@ -13,7 +13,9 @@ namespace tapestry {
 // Writes a file as write_file_atomically() does, but writes to a device, a pipe or a link without
 // replacing it. Throws InputError if `path` is a folder, or a file that this process has read, and
 // FileError if the file cannot be written.
-void write_bytes(const std::string& path, const std::string& bytes);
+// Errors name the path as the value of `option`.
+void write_bytes(const std::string& path, const std::string& bytes,
+                 const std::string& option = "--out");
 
 // Writes the file `out` if its name ends in .png or .svg, otherwise both `out`.png and `out`.svg. A
 // grid of pictures is written only as PNG, to `out`. Throws as render() and write_bytes() do.
@@ -42,8 +44,9 @@ void write_each_line(
     const std::string& file, const std::string& out,
     const std::function<std::string(std::string_view line, int number)>& converted);
 
-// Throws InputError if --out has the name of a file that a run writes, or is a link to such a file.
-void expect_not_of_a_run(const std::string& out);
+// Throws InputError if the value of `option` has the name of a file that a run writes, or is a link
+// to such a file.
+void expect_not_of_a_run(const std::string& out, const std::string& option = "--out");
 
 // Throws InputError if --out names one of the files to be read, or a link to one.
 void expect_not_an_input(const std::string& out, const std::vector<std::string>& inputs);

@@ -32,10 +32,11 @@ class ShowSamples final : public Command {
     expect_input(!json_ || out_.empty(),
                  "--json: not used with --out; leave out --out, and redirect the output");
     if (!sample.file.empty()) {
+      const std::string option = option_of(sample.file);
       expect_input(out_.empty() && !json_,
-                   "--out, --json: not used with an option that names a file; leave them out");
-      expect_not_of_a_run(sample.file);
-      write_bytes(sample.file, sample.text);
+                   "--out, --json: not used with {}; leave out --out and --json", option);
+      expect_not_of_a_run(sample.file, option);
+      write_bytes(sample.file, sample.text, option);
       say("{}\n", printable(sample.file));
       return 0;
     }
@@ -57,6 +58,14 @@ class ShowSamples final : public Command {
   }
 
  private:
+  // Returns the last option of the task that was given this text: "--csv".
+  std::string option_of(const std::string& text) const {
+    std::string option = "--out";
+    for (const auto& [name, given] : typed_)
+      if (given == text) option = "--" + name;
+    return option;
+  }
+
   static void print_json(const Sample& sample) {
     expect_input(
         !sample.json.is_null() || !sample.figure,
