@@ -261,8 +261,8 @@ TEST_CASE_FIXTURE(Club, "compare: folders of seeds that are no group, or not yet
   fs::remove_all(path("a/seed-7"));
   fs::remove_all(path("a/seed-3"));
   fs::copy(path("other"), path("a/seed-3"));
-  check_says(message({"a"}), {"a/seed-3: model.width = 5, in ", "a/seed-1 it is ",
-                              "seeds in a folder must differ in their seed alone"});
+  check_says(message({"a"}), {"a/seed-3: model.width is 5, but ", " in ",
+                              "a/seed-1: runs in a folder of seeds must differ in the seed alone"});
   fs::remove_all(path("a/seed-3"));
   write("a/seed-1/metrics.jsonl", "");
   check_says(message({"a"}), {"a: none of its seeds has been evaluated yet"});

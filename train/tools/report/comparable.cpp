@@ -32,7 +32,7 @@ const Names& keys_of_training() {
 // Returns the keys that change the validation split, but not the test split.
 Names keys_of_validation(const std::string& task) {
   Names keys = {"data.training_nodes", "data.validation_nodes", "data.validation"};
-  // Otherwise the rest is the test split.
+  // The test split of a forecast is what the training and validation splits leave.
   if (task != "\"forecast\"") keys.insert("data.validation_fraction");
   return keys;
 }
@@ -91,7 +91,8 @@ std::string other_values(const RunGroup& first, const RunGroup& other,
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// Returns whether a key changes a result by no more than a seed does. expected.data names the data.
+// Returns whether a key changes a result by no more than a seed does. The data are compared with
+// expected.data instead.
 bool is_indifferent(const std::string& name) {
   static const std::set<std::string> names = {
       key::name.name,

@@ -27,8 +27,8 @@ void add_test(const Json& test, Json& evaluation) {
       evaluation["test_" + name] = value;
 }
 
-// Returns the last evaluation of a run with the evaluation of the test split after it; null if
-// there is none. Throws InputError if it is not a run, or for a damaged line.
+// Returns the last evaluation of a run with the evaluation of the test split after it; null if the
+// run was not evaluated. Throws InputError if the folder is not a run, or for a damaged line.
 Json last_evaluation(const Run& run) {
   expect_run(run, {run.metrics()});
   Json last;
@@ -69,6 +69,11 @@ ComparedRun compared(const std::string& folder, const Json& evaluation) {
 
 // --- groups ---
 
+std::string value_or_unused(const ConfigSettings& settings, const std::string& name) {
+  const std::string value = value_in(settings, name);
+  return value.empty() ? "unused" : value;
+}
+
 RunGroup group_of_seeds(const std::string& folder, const std::vector<std::string>& seeds) {
   RunGroup group{.name = folder, .is_folder = true};
   for (const std::string& seed : seeds) {
@@ -84,15 +89,15 @@ RunGroup group_of_seeds(const std::string& folder, const std::vector<std::string
                    other.folder);
       for (const std::string& name : names_that_differ({&other.settings, &run.settings}))
         throw InputError(
-            fmt::format("{}: {} = {}, in {} it is {}: seeds in a folder must differ in their seed "
-                        "alone; name the runs one by one",
-                        seed, name, value_in(run.settings, name), other.folder,
-                        value_in(other.settings, name)));
+            fmt::format("{}: {} is {}, but {} in {}: runs in a folder of seeds must differ in the "
+                        "seed alone; name the runs one by one",
+                        seed, name, value_or_unused(run.settings, name),
+                        value_or_unused(other.settings, name), other.folder));
     }
     group.runs.push_back(std::move(run));
   }
   expect_input(!group.runs.empty(),
-               "{}: none of its seeds has been evaluated yet; wait for an evaluation", folder);
+               "{}: none of its seeds has been evaluated yet; compare after an evaluation", folder);
   return group;
 }
 
@@ -186,8 +191,8 @@ std::vector<RunGroup> read_groups(const std::vector<std::string>& folders) {
       continue;
     }
     const Json evaluation = last_evaluation(Run(folder));
-    expect_input(!evaluation.is_null(), "{}: has not been evaluated yet; wait for an evaluation",
-                 folder);
+    expect_input(!evaluation.is_null(),
+                 "{}: has not been evaluated yet; compare after an evaluation", folder);
     join(compared(folder, evaluation), groups);
   }
   return groups;

@@ -49,15 +49,15 @@ std::vector<RunGroup> read_groups(const std::vector<std::string>& folders);
 std::vector<std::string> measured_figures(const std::vector<RunGroup>& groups);
 
 // Returns why a metric of two groups cannot be compared: their tasks, validation or test data,
-// tokens, or settings on which the metric depends differ. Empty if it can be compared, as far as is
-// known.
+// tokens, or settings on which the metric depends differ. Empty if no such difference is known.
 std::string why_not_comparable(const RunGroup& first, const RunGroup& other,
                                const std::string& figure);
 
 // Returns why the result of a training with `settings` cannot be compared with [expected] of its
-// config: a key differs from the config with which [expected] was measured, "train.steps = 300,
-// sort has 1500". Empty if none does. That config is a shipped one with the same [expected], or
-// else `written`: the config as its file has it, without --set.
+// config: the data are not those of expected.data, or a key differs from the config with which
+// [expected] was measured, "train.steps = 300, sort has 1500". Empty if nothing differs. That
+// config is a shipped one with the same [expected], or else `written`: the config as its file has
+// it, without --set.
 std::string why_not_expected(const ConfigSettings& settings, const ConfigSettings& written);
 
 // The difference of a metric between a group and the first group. Groups with the same seeds and
@@ -78,7 +78,7 @@ struct FigureDifference {
   double degrees = 0;  // degrees of freedom
   bool is_paired = false;
   Outcome outcome = Outcome::one_run;
-  std::string reason{};  // why it is not comparable; `value` is then meaningless
+  std::string reason{};  // why the metric is not comparable; `value` is then meaningless
 };
 // Returns "no significant difference", for example.
 const char* outcome_name(FigureDifference::Outcome outcome);
@@ -87,7 +87,8 @@ const char* outcome_name(FigureDifference::Outcome outcome);
 std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGroup& other,
                                               const std::string& figure);
 
-// Returns the number of decimals with which a spread has two significant digits.
+// Returns the number of decimals, at most 12, with which a spread has two significant digits; 4 if
+// the spread is not a positive number.
 int decimals_of(double spread);
 std::string interval_text(const Confidence& confidence, int decimals);  // returns "0.12 to 0.34"
 
@@ -95,8 +96,9 @@ std::string interval_text(const Confidence& confidence, int decimals);  // retur
 // first group. Names are printable.
 std::vector<std::vector<std::string>> difference_table(const std::vector<RunGroup>& groups);
 
-// A setting, or steps, data, version or engines, with its value in each group; empty if it is
-// unused. Keys that not all tasks have are omitted.
+// A setting, or the seed, data, steps, version or backends ("engines"), with the value in each
+// group; empty if the setting is unused. If the tasks differ, keys that not all of them have are
+// omitted.
 struct SettingDifference {
   std::string name{};
   std::vector<std::string> values{};

@@ -25,7 +25,8 @@ struct Curve {
 class CurveReader {
  public:
   void read(const MetricsLine& line);
-  std::vector<Curve> take();
+  std::vector<Curve> take();  // returns the curves; must be the last call
+  // Returns whether the lines had more than 300 curves, of which only the first are kept.
   bool left_some_out() const { return left_some_out_; }
 
  private:
@@ -44,11 +45,11 @@ class CurveReader {
   bool left_some_out_ = false;
 };
 
-// Returns the curves of several seeds as bands. A step is included if every seed that reached it
-// has it. The evaluations of the test split, one per seed, become one point.
+// Returns the curves of several seeds as bands. A step is included if every seed that reached the
+// step has a point there. The evaluations of the test split, one per seed, become one point.
 std::vector<Curve> joined(std::vector<std::vector<Curve>> seeds);
 
-// Reduces a curve to at most `most` points and keeps its last point unchanged.
+// Reduces a curve to at most `most` >= 2 points and keeps its last point unchanged.
 void thin_out(Curve& curve, std::size_t most);
 
 // Sorts the loss first, then the task's metrics, then those of every training (rates and speeds).

@@ -22,8 +22,8 @@ std::string sessions_of(const RecordedRun& recorded) {
                     session.end ? session.end->at : "",
                     session.end ? fmt::format("{}", session.end->step) : "",
                     session.end ? session.end->how
-                    : recorded.is_trained && &session == &recorded.sessions.back() ? "it trains"
-                                                                                   : "no word",
+                    : recorded.is_trained && &session == &recorded.sessions.back() ? "running"
+                                                                                   : "unknown",
                     fmt::format("{}", session.threads), fmt::format("{}", session.ranks),
                     session.changed ? to_text(*session.changed) : ""});
   return html_table(rows);
@@ -63,7 +63,8 @@ std::string parameters_of(const RecordedRun& recorded) {
 
 std::string pre(const std::string& text) { return fmt::format("<pre>{}</pre>\n", html_text(text)); }
 
-// Returns words quoted for a shell. A word that begins with "-" is an option, not a path.
+// Returns words quoted for a shell. A word that begins with "-" is an option, so the "./" that
+// shell_word() puts before such a path is removed.
 std::string command_text(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) {
@@ -91,8 +92,8 @@ std::vector<Part> parts_of(const std::vector<Session>& sessions) {
   return sections;
 }
 
-// Returns the settings of a session that differ from config.toml, with which it ends where the next
-// session began and has the same learning rates.
+// Returns the settings that differ from config.toml, with which a repeated session ends where the
+// next session began and has the same learning rates.
 ConfigSettings settings_of(const RecordedRun& recorded, const Part& section) {
   ConfigSettings settings = settings_before(recorded.sessions, section.session), all = settings;
   all.insert(recorded.settings.begin(), recorded.settings.end());
@@ -128,7 +129,8 @@ std::string commands_of(const RecordedRun& recorded) {
   if (!knows_settings(recorded.sessions))
     return html +
            "<p>The training was resumed with other settings, which an earlier version did not "
-           "record: the commands of its sessions repeat it if their configs are unchanged.</p>\n";
+           "record: the commands of the sessions repeat the training if the configs are "
+           "unchanged.</p>\n";
   const bool is_changed = std::ranges::any_of(recorded.sessions, [](const Session& session) {
     return session.changed && !session.changed->empty();
   });

@@ -71,7 +71,7 @@ ReportSection section_of(const PlacedGraphs& graphs) {
       .script = "graph",
       .title = "Predicted classes",
       .caption = graphs.graphs.front().predicted.empty()
-                     ? "Graphs that it was not trained on, with their predicted classes."
+                     ? "Graphs that the model was not trained on, with their predicted classes."
                      : "Nodes by their predicted class; a ring marks a wrong prediction."};
   if (!graphs.graphs.front().weights.empty())
     section.caption += " Strong edges are those with much attention.";

@@ -107,8 +107,9 @@ std::string html_facts(const std::vector<std::pair<std::string, std::string>>& f
 
 std::string html_data(const std::string& id, const JsonValue& data) {
   std::string json = data.dump(-1, ' ', false, JsonValue::error_handler_t::replace);
+  // '<' occurs only within strings, where "</script>" would end the element.
   for (std::size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at))
-    json.replace(at, 1, "\\u003c");  // '<' occurs only within strings, and could end the element
+    json.replace(at, 1, "\\u003c");
   return fmt::format("<script type=\"application/json\" id=\"{}\">{}</script>\n", id, json);
 }
 

@@ -58,7 +58,8 @@ struct PlotLine {
   std::vector<PlotPoint> points{};
 };
 
-// Returns lines over a common axis, with a legend. Points that are not finite are omitted.
+// Returns lines over a common axis, with a legend. Points that are not finite are omitted; without
+// other points, returns "".
 std::string svg_lines(const std::string& title, const std::string& x_name,
                       const std::vector<PlotLine>& lines);
 
@@ -68,6 +69,6 @@ struct PlotNodes {
   std::vector<std::int32_t> classes{};  // N, or empty
   std::vector<Edge> edges{};
 };
-std::string svg_nodes(const std::string& title, const PlotNodes& nodes);
+std::string svg_nodes(const std::string& title, const PlotNodes& nodes);  // returns a figure
 
 }  // namespace tapestry

@@ -110,7 +110,7 @@ ReportSection section_of(const ReadExamples& read) {
   ReportSection section{
       .script = "attention",
       .title = "Attention",
-      .caption = fmt::format("Examples that it was not trained on. Point at a {} to see its "
+      .caption = fmt::format("Examples that the model was not trained on. Point at a {} to see its "
                              "attention in each layer and head{}.",
                              read.examples.front().image.empty() ? "token" : "patch",
                              expects ? ", and its next-token probabilities" : "")};

@@ -192,7 +192,7 @@ std::string differences_of(const std::vector<RecordedRun>& runs) {
     for (const ConfigSettings* settings : all)
       rows.back().push_back(settings->contains(name) ? settings->at(name) : "–");
   }
-  if (rows.size() == 1) return "<p>Their configs do not differ.</p>\n";
+  if (rows.size() == 1) return "<p>The configs do not differ.</p>\n";
   return html_table(rows, {.stacks = true});
 }
 

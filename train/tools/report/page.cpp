@@ -82,13 +82,13 @@ std::string Page::html() const {
 {}</head>
 <body>
 {}<footer class="faint"><h2>About this page</h2>
-<p>Written by Tapestry {}. It is one file, loads nothing and sends nothing.</p>
+<p>Written by Tapestry {}. This page is one file, loads nothing and sends nothing.</p>
 {}</footer>
 </body>
 </html>
 )html",
       hashes, html_text(title_), styles, elements, body_, html_text(version()),
-      html_details("Its curves are drawn by dygraphs, whose license this is",
+      html_details("License of dygraphs, which draws the curves",
                    fmt::format("<pre>{}</pre>\n", html_text(assets.at("copyright").text))));
 }
 

@@ -11,8 +11,8 @@
 
 namespace tapestry {
 
-// Returns an HTML page that shows the given runs, one below the other, or several side by side.
-// Throws InputError as read_recorded_run does.
+// Returns an HTML page about one run, or about several runs side by side. A folder of seeds counts
+// as one run. Throws InputError as read_recorded_run does.
 std::string report_of(const std::vector<std::string>& runs);
 
 // --- sections: scripts and their data ---
@@ -33,8 +33,8 @@ ReportSection section_of(const PlacedGraphs& graphs);
 ReportSection section_of(const TablePanel& table);
 ReportSection section_of(const LabeledPictures& pictures);
 
-// Returns the section of samples of a training of `steps` steps (0: unknown). The last sample may
-// be a grid of pictures.
+// Returns the section of samples of a training of `steps` steps (0: unknown), at least one. The
+// last sample may be a grid of pictures.
 ReportSection section_of(const SamplesByStep& samples, std::int64_t steps);
 
 // Returns the section of the recall of several memories, each with the name of its run.
@@ -45,8 +45,8 @@ ReportSection section_of(const std::vector<std::pair<std::string, RecallByAge>>&
 // Returns the state of a training: "finished, 3000 steps", "is being trained, step 120 of 400".
 std::string status_of(const RecordedRun& recorded);
 
-// Returns sentences on the model, the state of its training, and its metric beside the expected
-// value of the config.
+// Returns HTML paragraphs on the model, the state of the training, and the metric of [expected]
+// beside its expected value.
 std::string lead_of(const RecordedRun& recorded);
 
 // Returns a table of the metrics of runs with their meanings; for several seeds the mean ± standard
@@ -58,7 +58,8 @@ std::string overview_of(const std::vector<RecordedRun>& runs);
 // Throws InputError as read_groups does.
 std::string outcomes_of(const std::vector<std::string>& folders);
 
-// Returns the settings in which runs differ, without their names.
+// Returns a table of the settings in which runs differ, except for run.name and [expected], or a
+// sentence that there are none.
 std::string differences_of(const std::vector<RecordedRun>& runs);
 
 // Returns a table of the data, version, processor and threads.
@@ -77,7 +78,7 @@ struct PageAsset {
 };
 const std::map<std::string, PageAsset>& page_assets();  // keyed by names such as "latent.js"
 
-// A page to which HTML and sections are added. It has only the scripts that these need.
+// A page to which HTML and sections are added, with only the scripts that the sections need.
 class Page {
  public:
   explicit Page(std::string title) : title_(std::move(title)) {}
@@ -86,8 +87,8 @@ class Page {
   void add(const ReportSection& section);
   const std::string& body() const { return body_; }
 
-  // Returns the document, which loads no other file: its policy allows only its own scripts and
-  // pictures.
+  // Returns the document, which loads no other file: its Content-Security-Policy allows only its
+  // own scripts and pictures.
   std::string html() const;
 
  private:

@@ -41,11 +41,11 @@ struct RecordedRun {
 };
 
 // Returns the records of a run. Throws InputError as expect_run does for a folder without metrics
-// and checkpoints.
+// and checkpoints, and if metrics.jsonl or sessions.jsonl exists, but is not a readable file.
 RecordedRun read_recorded_run(const std::string& folder);
 
-// Calls `read`, and adds the message of its exception, if any, to the notes; but ForeignModel,
-// ModelTooLarge and std::bad_alloc, which are no fault of the run's files, are thrown.
+// Calls `read`, and adds the message of its exception, if any, to the notes. ForeignModel,
+// ModelTooLarge and std::bad_alloc are rethrown, because they are no fault of the run's files.
 template <class Read>
 void if_possible(RecordedRun& recorded, const Read& read) try {
   read();
@@ -67,6 +67,8 @@ struct ShownModel {
   ReportPanels panels{};
   SamplesByStep samples{};
 };
+// Returns the panels and samples of a run's model. What cannot be read or computed is added to the
+// notes. Throws ForeignModel, ModelTooLarge and std::bad_alloc.
 ShownModel inspect_model(RecordedRun& recorded);
 
 // Returns one run that represents several seeds: its curves are bands, and its model is that of the

@@ -77,8 +77,8 @@ std::string html_of(const ReportSection& section) {
   return alone.body();
 }
 
-// Adds sections on the trained models, as far as they fit into the page, and names those that do
-// not.
+// Adds sections on the trained models, as far as these fit into the page, and names the sections
+// that do not.
 void add_models(Page& page, std::vector<RecordedRun>& runs, std::size_t room) {
   MemorySeries series;
   std::vector<std::vector<ReportSection>> sections(runs.size());
@@ -101,7 +101,7 @@ void add_models(Page& page, std::vector<RecordedRun>& runs, std::size_t room) {
   }
   page.add("<h2 id=\"learned\">Model</h2>\n");
   if (bytes == 0 && series.empty())
-    page.add("<p>There is nothing to show yet, or it could not be shown.</p>\n");
+    page.add("<p>There is nothing to show yet, or the model could not be shown.</p>\n");
   if (!series.empty()) page.add(section_of(series));
   page.add("<div class=\"sections\">\n");
   for (std::size_t i = 0; i < runs.size(); ++i) {
