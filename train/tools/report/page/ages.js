@@ -1,6 +1,6 @@
 'use strict';
 
-// How well a memory answers about what it saw a while ago, beside guessing.
+// Shows the recall of memories by the age of the items, beside the chance level.
 parts.ages = (host, {title, x, y, chances, lines}) => {
   const xs = lines.flatMap(({points}) => points.map(([age]) => age));
   const shown = lines.map(({run, points}, i) => ({name: run, color: i, points}));

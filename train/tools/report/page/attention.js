@@ -1,11 +1,11 @@
-// The attention of a model to examples: a token or an image's patch is pointed at, and the keys that
-// it attends to take color. Also the weights of each head, and the predictions.
+// Shows the attention of a model in examples: the user points at a token or a patch of an image,
+// the query, and the keys are colored by its weights. Also shows each head, and the predictions.
 {
   const {visible, quoted, percent, token, tokenRow, roving, largest, weigh} = tokens;
 
   const same = (a, b) => a.length === b.length && a.every((text, i) => text === b[i]);
 
-  // One head of the weights (heads, rows, columns) as fractions, or the mean of all of them.
+  // Returns one head of the weights (heads, rows, columns) as fractions, or the mean of all heads.
   function headOf({shape: [heads, rows, columns], values}, head) {
     const size = rows * columns, matrix = {rows, columns, values: new Float32Array(size)};
     const [first, count] = head === 'mean' ? [0, heads] : [head, 1];
@@ -19,8 +19,8 @@
 
   const rowOf = ({columns, values}, row) => values.subarray(row * columns, (row + 1) * columns);
 
-  // A pixel for each weight w, of opacity (w / greatest) ** power. The root shows small weights
-  // beside large ones; scaleOf() is its scale.
+  // Paints a pixel for each weight w, with opacity (w / greatest) ** power. The default, the square
+  // root, makes small weights visible beside large ones; scaleOf() returns its scale.
   function paintWeights(canvas, {rows, columns, values, greatest}, tint, power = 0.5) {
     canvas.width = columns;
     canvas.height = rows;
@@ -37,7 +37,7 @@
   const scaleOf = (greatest) => element('div', {class: 'scale'},
     ...[0, 0.25, 0.5, 0.75, 1].map((color) => element('span', {}, percent(color ** 2 * greatest))));
 
-  // "The query “cat” attends most to “sat” (41 %), “on” (20 %) and “the” (9 %)."
+  // Returns "The query “cat” attends most to “sat” (41 %), “on” (20 %) and “the” (9 %)."
   function summary({queries, keys}, query, weights) {
     const most = largest(weights, 3).map((i) => `${quoted(keys[i])} (${percent(weights[i])})`);
     if (most.length === 0) return `The query ${quoted(queries[query])} attends to nothing.`;
@@ -46,7 +46,7 @@
     return `The query ${quoted(queries[query])} attends most to ${all}.`;
   }
 
-  // Tokens of a text: one row where queries and keys are the same tokens, else a row of each.
+  // Returns the tokens of a text: one row if queries and keys are the same tokens, otherwise two.
   function tokenView(map, choose) {
     const asks = tokenRow('queries', map.queries, 'listbox');
     const move = roving(asks.spans, choose);
@@ -67,7 +67,7 @@
             show, draw() {}};
   }
 
-  // The patch of the image at a pointer's place.
+  // Returns the patch of the image under the pointer.
   function patchAt(canvas, event, {patch_rows: rows, patch_columns: columns}) {
     const box = canvas.getBoundingClientRect();
     const within = (part, count) => Math.min(count - 1, Math.max(0, Math.floor(part * count)));
@@ -77,7 +77,8 @@
 
   const GRID_STEPS = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
 
-  // Where an arrow key leads from a patch of the grid; from outside of it, to the first patch.
+  // Returns the patch to which an arrow key moves from a patch; from a token outside of the grid,
+  // the first patch.
   function patchAfter(key, patch, {patch_rows: rows, patch_columns: columns}) {
     if (patch < 0) return 0;
     const [down, right] = GRID_STEPS[key];
@@ -86,7 +87,7 @@
          + clamp(patch % columns + right, columns);
   }
 
-  // An image whose patches look at each other, and buttons for the tokens that are no patches.
+  // Returns an image with the attention between its patches, and buttons for the other tokens.
   function imageView(example, map, choose) {
     const extra = example.extra_tokens ?? 0, {patch_rows: rows, patch_columns: columns} = example;
     const {shape: [, height, width], values: pixels} = arrayOf(example.image);
@@ -147,12 +148,12 @@
 
   const LARGEST_CELL = 34, LEAST_LABELED = 11, MAP_HEIGHT = 440, MARGIN = 70, TITLE = 20;
 
-  // Pixels for the labels of an axis.
+  // Returns the pixels for the labels of an axis.
   const marginOf = (texts) =>
     Math.min(MARGIN, 12 + 7 * texts.reduce((most, text) => Math.max(most, visible(text).length), 0));
 
-  // The places of a map's cells in a canvas of a width; an axis has labels where they fit, and
-  // always a title.
+  // Returns the places of a map's cells in a canvas of this width. An axis has labels if these fit,
+  // and always a title.
   function cellsOf({queries, keys}, {rows, columns}, wide) {
     const whole = (size) => size < 3 ? size : Math.floor(size);
     const high = whole(Math.min(LARGEST_CELL, MAP_HEIGHT / rows));
@@ -201,7 +202,7 @@
     context.restore();
   }
 
-  // The whole map of a head: a row for each query, a column for each key.
+  // Returns the whole map of a head: a row for each query, a column for each key.
   function heatMap(choose) {
     const canvas = element('canvas', {
       class: 'map', tabindex: 0, role: 'application',
@@ -278,7 +279,7 @@
 
   const nameOf = (head) => head === 'mean' ? 'mean of all heads' : `head ${head}`;
 
-  // A button for each head of a layer, with its map as a small picture.
+  // Returns a button for each head of a layer, with the head's map as a small picture.
   function headStrip(weights, choose) {
     const heads = ['mean', ...Array.from({length: weights.shape[0]}).keys()];
     const made = heads.map((head) => {
@@ -311,8 +312,8 @@
                    element('span', {class: 'good'}, right ? '✓' : ''));
   }
 
-  // Next-token probabilities after a token. They follow the query where these are the same tokens,
-  // else they have a row of their own.
+  // Returns the next-token probabilities after a token. If the queries are the same tokens, this is
+  // the token of the query; otherwise it is chosen in a separate row.
   function expectations({predictions, predicted_after: after, actual, image}) {
     const heading = element('b'), list = element('ol'), target = element('p', {class: 'faint'});
     const ofImage = image && after.length === 1;

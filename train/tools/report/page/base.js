@@ -1,12 +1,12 @@
 'use strict';
 
-// What the parts of the page share. Each part registers itself by the name that its element has in
-// data-show; what it shows is the JSON that stands under the id in data-of. Text from a run goes
-// into the page as text alone (textContent): nothing here parses HTML.
+// Functions that all parts of the page share. Each part registers itself under the name that its
+// element has in data-show, and shows the JSON of the element whose id is in data-of. Text of a run
+// is added as textContent only: nothing here parses HTML.
 
-const parts = {};  // by name: (element, data) => shows the data in the element
+const parts = {};  // keyed by name: functions (element, data) that show the data in the element
 
-// element('button', {class: 'chosen', onclick: act}, 'text', child, …)
+// Creates an element: element('button', {class: 'chosen', onclick: act}, 'text', child, …)
 function element(tag, attributes = {}, ...children) {
   const made = tag.startsWith('svg:')
     ? document.createElementNS('http://www.w3.org/2000/svg', tag.slice(4))
@@ -20,13 +20,14 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+// Converts the bits of a finite float16.
 function halfToFloat(half) {
   const sign = half & 0x8000 ? -1 : 1, exponent = (half >> 10) & 31, fraction = half & 1023;
   if (exponent === 0) return sign * fraction * 2 ** -24;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);  // of finite numbers
+  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-// {dtype: 'f32' | 'f16' | 'u8' | 'i32', shape, base64} -> {shape, values}, little-endian.
+// Decodes {dtype: 'f32' | 'f16' | 'u8' | 'i32', shape, base64}, little-endian, to {shape, values}.
 function arrayOf({dtype, shape, base64}) {
   const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
   if (dtype === 'u8') return {shape, values: bytes};
@@ -35,7 +36,7 @@ function arrayOf({dtype, shape, base64}) {
   return {shape, values: Float32Array.from(new Uint16Array(bytes.buffer), halfToFloat)};
 }
 
-// A number as a person reads it: 4 significant digits.
+// Returns a number as text with 4 significant digits; whole numbers below 1e9 have all digits.
 function figure(value) {
   if (!Number.isFinite(value)) return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e9) return String(value);
@@ -44,12 +45,12 @@ function figure(value) {
                                                   : String(Number(value.toPrecision(4)));
 }
 
-// Of the page's theme, as CSS has it now: color('--ink').
+// Returns a color of the page's current theme (light or dark) by its CSS variable: color('--ink').
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-// The i-th of the colors that tell things apart; there are ten, then they come again.
+// Returns the i-th of ten colors that distinguish series; from the eleventh on they repeat.
 const seriesColor = (i) => color(`--series-${i % 10}`);
 
-// Calls draw() now, when the page turns light or dark, and when the element's width changes.
+// Calls draw() now, when the theme turns light or dark, and when the element's width changes.
 function drawn(host, draw) {
   let due = 0;
   const later = () => {
@@ -65,7 +66,7 @@ function drawn(host, draw) {
   draw();
 }
 
-// A canvas's context in CSS pixels, sharp on any screen: its element has the style's size.
+// Clears a canvas, and returns its context in CSS pixels, with the resolution of the screen.
 function contextOf(canvas) {
   const scale = window.devicePixelRatio || 1, {clientWidth: width, clientHeight: height} = canvas;
   canvas.width = Math.round(width * scale);
@@ -76,8 +77,8 @@ function contextOf(canvas) {
   return {context, width, height};
 }
 
-// A labeled <select> of texts, hidden where there is no choice; chosen(index) is called when
-// another is taken.
+// Returns a labeled <select> of texts, hidden if there is only one; chosen(index) is called when
+// the selection changes.
 function chooser(label, texts, chosen, index = 0) {
   const select = element('select', {onchange: () => chosen(select.selectedIndex)},
                          ...texts.map((text) => element('option', {}, text)));
@@ -85,7 +86,8 @@ function chooser(label, texts, chosen, index = 0) {
   return element('label', {class: 'control', hidden: texts.length < 2}, label, select);
 }
 
-// A labeled slider; moved(value) is called as it moves. Its element has .slider, the input.
+// Returns a labeled slider, whose input is the property `slider`; moved(value) is called when the
+// slider moves.
 function slider(label, {min, max, step, value}, moved) {
   const input = element('input', {type: 'range', min, max, step, value,
                                   oninput: () => moved(Number(input.value))});
@@ -94,8 +96,8 @@ function slider(label, {min, max, step, value}, moved) {
   return made;
 }
 
-// A canvas of pixels from 0 (black) to 255 (white): one plane of gray values, or planes of red, green
-// and blue, each height · width numbers.
+// Returns a canvas of pixels from 0 (black) to 255 (white): one plane of gray values, or planes of
+// red, green and blue, of height · width numbers each.
 function picture(pixels, height, width) {
   const canvas = element('canvas', {class: 'pixels', width, height});
   paint(canvas, pixels, height, width);
@@ -113,7 +115,8 @@ function paint(canvas, pixels, height, width) {
   canvas.getContext('2d').putImageData(image, 0, 0);
 }
 
-// Shows every part, once the page is read. One that fails leaves what stands without a script.
+// Shows every part when the page is loaded. If a part fails, its HTML for browsers without scripts
+// stays.
 document.addEventListener('DOMContentLoaded', () => {
   for (const host of document.querySelectorAll('[data-show]')) {
     const shown = element('div', {class: 'live'});

@@ -1,9 +1,9 @@
 'use strict';
 
-// Line charts, drawn by dygraphs. It reads its titles and labels as HTML, so it is given none: its
-// series are called s0, s1, … and the title, the units and the legend are elements of ours.
+// Line charts, drawn by dygraphs. dygraphs parses titles and labels as HTML, so it gets none: its
+// series are called s0, s1, …, and the title, the units and the legend are elements of this page.
 
-// A button that stays pressed: toggled(on) is called when that changes.
+// Returns a button that stays pressed; toggled(on) is called when its state changes.
 function toggleButton(text, toggled, on = false) {
   const button = element('button', {type: 'button', 'aria-pressed': String(on), onclick: () => {
     const pressed = button.getAttribute('aria-pressed') !== 'true';
@@ -18,19 +18,20 @@ function toggleButton(text, toggled, on = false) {
 // lines: [{name, detail, color, points, dashed, marks, thin, smooth}, …] where
 //   points   [[x, y], …] or, to draw a band, [[x, low, middle, high], …]; a y may be null or NaN
 //   detail   follows the name in the legend and is never shortened
-//   color   an index as of seriesColor(), or null for a faint line
-//   smooth   whether the smoothing is for this line
-// yRange: [low, high], otherwise that of what is shown; verticals: x of dashed vertical lines;
-// windowChanged([low, high] or null for the whole): called when a person zooms or pans.
+//   color    index for seriesColor(), or null for a faint line
+//   smooth   whether this line is smoothed
+// yRange: [low, high], by default that of the shown values; verticals: x of dashed vertical lines;
+// windowChanged([low, high], or null for all): called when the user zooms or pans.
 // Returns {update(some of these options), show(window), destroy()}.
 const lineChart = (() => {
-  // A scale says where a value stands (to), which value stands there (from), and which fit on it.
+  // A scale maps a value to its place (to) and back (from), and knows which values it can show
+  // (fits).
   const linear = {to: (value) => value, from: (place) => place, fits: () => true};
   const log = {to: Math.log10, from: (place) => 10 ** place, fits: (value) => value > 0};
 
   const middle = (point) => point[point.length === 4 ? 2 : 1];
 
-  // The index of the first of the points that has an x of at least x.
+  // Returns the index of the first point whose x is at least `x`; the number of points if none is.
   function firstAt(points, x) {
     let low = 0, high = points.length;
     while (low < high) {
@@ -41,7 +42,7 @@ const lineChart = (() => {
     return low;
   }
 
-  // The value at x on the straight line from the point before the i-th to the i-th.
+  // Returns the value at x on the line from point i - 1 to point i; NaN if one of them is missing.
   function between(points, i, x) {
     if (i === 0 || i === points.length) return NaN;
     const [left, right] = [points[i - 1], points[i]];
@@ -59,7 +60,7 @@ const lineChart = (() => {
   const ascending = (points) =>
     points.filter(([x]) => Number.isFinite(x)).sort((a, b) => a[0] - b[0]);
 
-  // The exponential moving average over the points, which weighs the first ones in full.
+  // Returns the exponential moving average over the points, with bias correction.
   function smoothed(points, keep) {
     const sums = [0, 0, 0];
     let weight = 0;
@@ -72,7 +73,7 @@ const lineChart = (() => {
     });
   }
 
-  // The range from least to most with some room on both sides.
+  // Returns the range from least to most with a margin on both sides.
   function withRoom(least, most, scale, share) {
     if (least > most) return [scale.from(0), scale.from(1)];
     const low = scale.to(least), high = scale.to(most);
@@ -80,7 +81,8 @@ const lineChart = (() => {
     return [scale.from(low - room), scale.from(high + room)];
   }
 
-  // The least and most value of the series in a window, with those where they enter and leave it.
+  // Returns the least and the greatest value of the series in a window, including the values at its
+  // borders.
   function extent(shown, [low, high], scale) {
     let least = Infinity, most = -Infinity;
     const take = (value) => {
@@ -97,10 +99,10 @@ const lineChart = (() => {
     return [least, most];
   }
 
-  // What dygraphs takes: a row for each x with a cell for each series. A null is an x that the
-  // series does not have, over which its line goes on, and a NaN breaks the line.
+  // Returns the data for dygraphs: a row for each x with a cell for each series. null: the series
+  // has no point at this x, and its line continues; NaN: the line breaks.
   function rowsOf(shown, bands) {
-    const rows = new Map();  // by x
+    const rows = new Map();  // keyed by x
     const blank = shown.map(() => null);
     shown.forEach(({points}, column) => {
       for (const point of points) {
@@ -114,7 +116,8 @@ const lineChart = (() => {
   const numberOf = (value) => value === null || !Number.isFinite(value) ? NaN : value;
   const bandOf = (point) => [point[1], middle(point), point[point.length - 1]].map(numberOf);
 
-  // A band that reaches down to zero has no lower edge on a log axis: it goes on below the chart.
+  // Returns the point of a band with a positive lower edge, which a log axis needs: an edge at or
+  // below 0 continues below the chart.
   const aboveZero = (point) =>
     point.length === 4 && point[1] <= 0 ? [point[0], 1e-300, ...point.slice(2)] : point;
 
@@ -124,7 +127,7 @@ const lineChart = (() => {
     return long ? rounded.toExponential().replace('e+', 'e') : String(rounded);
   }
 
-  // A long text with its middle left out: what tells runs apart is often at the end.
+  // Returns a long text without its middle, because names of runs often differ at the end.
   function shortened(text, most) {
     const letters = Array.from(text);
     if (letters.length <= most) return text;
@@ -148,9 +151,9 @@ const lineChart = (() => {
       this.options = {title: '', xLabel: '', yLabel: '', height: 260, smoothing: 0, verticals: [],
                       ...options};
       this.lines = this.prepared(options.lines);
-      this.view = {x: options.dateWindow || null, y: null};  // null: all that there is
-      this.hidden = new Set();                               // names of lines
-      this.near = true;                                      // to what the screen shows
+      this.view = {x: options.dateWindow || null, y: null};  // null: all values
+      this.hidden = new Set();                               // names of hidden lines
+      this.near = true;                                      // whether it is almost on the screen
       this.build(host);
       this.relabel();
       this.near = this.root.getBoundingClientRect().top < 1.2 * innerHeight;
@@ -188,7 +191,7 @@ const lineChart = (() => {
       host.append(this.root);
     }
 
-    // Draws only what is about to be seen: a page may hold many charts.
+    // Draws only charts that are about to be visible, because a page may have many.
     watch() {
       this.observer = new IntersectionObserver(([{isIntersecting}]) => {
         this.near = isIntersecting;
@@ -211,7 +214,7 @@ const lineChart = (() => {
       this.later();
     }
 
-    // Shows the x from low to high; null for all.
+    // Shows the x in window = [low, high]; null: all.
     show(window) {
       this.view = {x: window, y: window && this.view.y};
       this.later();
@@ -232,7 +235,7 @@ const lineChart = (() => {
       this.due = requestAnimationFrame(() => this.draw());
     }
 
-    // The legend has a button for each line, which hides and shows it.
+    // Updates the legend, which has a button for each line that hides and shows the line.
     relabel() {
       const look = JSON.stringify(this.lines.map(({points, ...others}) => others));
       if (look === this.look) return;
@@ -258,7 +261,7 @@ const lineChart = (() => {
       return entry;
     }
 
-    // The lines as they are drawn: the raw one faint beneath one that is smoothed.
+    // Returns the lines to draw: below a smoothed line, the unchanged values as a faint line.
     series() {
       const {smoothing} = this.options;
       return this.lines.flatMap((line, index) => {
@@ -280,7 +283,7 @@ const lineChart = (() => {
       return y === log ? left.map(aboveZero) : left;
     }
 
-    // A log axis where there is anything that could stand on it.
+    // Chooses a log axis, where one is wanted, only if the axis can show at least one point.
     chooseScales() {
       const {logX, logY} = this.options;
       const some = (test) => this.lines.some(({points}) => points.some(test));
@@ -289,7 +292,7 @@ const lineChart = (() => {
       this.scales = {x, y};
     }
 
-    // Says what is not to be seen.
+    // Explains which points are not shown.
     explain() {
       const {x, y} = this.scales;
       const left = (point) =>
@@ -300,12 +303,12 @@ const lineChart = (() => {
       const empty = this.lines.every(({points}) => points.length === 0);
       this.note.textContent =
         empty ? 'There are no values here.' :
-        refused ? 'Nothing is above 0 here, so this axis is not logarithmic.' :
-        out ? `${out} ${out === 1 ? 'point is' : 'points are'} at or below 0, where a log axis ` +
-              'has no place.' : '';
+        refused ? 'No value is above 0, so this axis is not logarithmic.' :
+        out ? `${out} ${out === 1 ? 'point is' : 'points are'} at or below 0, which a log axis ` +
+              'cannot show.' : '';
     }
 
-    // The first and last x of all lines, hidden or not, with a little room.
+    // Returns the first and last x of all lines, hidden or not, with a margin.
     wholeWindow() {
       const {x} = this.scales;
       const fitting = this.lines.flatMap(({points}) => {
@@ -335,14 +338,14 @@ const lineChart = (() => {
       this.rows = rowsOf(shown, bands);
       this.range = this.view.y || this.options.yRange ||
           withRoom(...extent(shown, this.window, this.scales.y), this.scales.y, 0.06);
-      this.points = [];  // by line, what the legend reads
+      this.points = [];  // points of each line, for the legend
       for (const {index, points} of shown) this.points[index] = points;
       this.give(shown, bands);
       this.explain();
       this.read(null);
     }
 
-    // Hands all to dygraphs, which needs at least one row and one series.
+    // Passes the data to dygraphs, which needs at least one row and one series.
     give(shown, bands) {
       const rows = this.rows.length > 0 ? this.rows : [[this.window[0], ...shown.map(() => null)]];
       if (shown.length === 0) rows[0].push(null);
@@ -360,7 +363,7 @@ const lineChart = (() => {
     appearance(shown) {
       const {x, y} = this.scales;
       const line = color('--line');
-      // No more than 16 labels, and none that touch.
+      // At most 16 labels, which do not touch.
       const digits = Math.max(4, ...this.window.map((end) => tickText(Math.round(end)).length));
       const series = {};
       shown.forEach((one, i) => series[`s${i}`] = this.strokeOf(one));
@@ -406,7 +409,7 @@ const lineChart = (() => {
       };
     }
 
-    // Over the grid, which may have a line at the same place.
+    // Draws the vertical lines above the grid, which may have a line at the same place.
     drawVerticals({dygraph: graph, drawingContext: context}) {
       const area = graph.getArea();
       context.save();
@@ -423,7 +426,7 @@ const lineChart = (() => {
       context.restore();
     }
 
-    // Writes the values at an x into the legend, or each line's last value.
+    // Writes the values at x into the legend; null: the last value of each line.
     read(x) {
       const {xLabel} = this.options;
       this.at.textContent = x === null ? 'Last values' : `${shortened(xLabel, 60)}: ${figure(x)}`;
@@ -438,7 +441,7 @@ const lineChart = (() => {
       return x === null || point[0] === x ? text : `${text} at ${figure(point[0])}`;
     }
 
-    // dygraphs tells of a drag along x or along y: the other range is as it was given.
+    // Handles a drag along x or along y, for which dygraphs reports the other range unchanged.
     dragged(low, high, range) {
       if (low === this.window[0] && high === this.window[1]) this.view.y = range;
       else this.moveTo([low, high]);
@@ -472,7 +475,7 @@ const lineChart = (() => {
       this.place(low + by, high + by);
     }
 
-    // Shows what is from low to high on the scale, within the whole.
+    // Shows the range from low to high on the scale, moved into the range of all values.
     place(low, high) {
       const {x} = this.scales;
       const [least, most] = this.all.map(x.to);
@@ -495,7 +498,7 @@ const lineChart = (() => {
       event.preventDefault();
     }
 
-    // Reads the values at the next x, or at the one before.
+    // Reads the values at the next x (turn = 1), or at the previous one (turn = -1).
     step(turn) {
       const first = firstAt(this.rows, this.window[0]);
       const last = firstAt(this.rows, this.window[1]) - 1;
@@ -508,14 +511,14 @@ const lineChart = (() => {
       if (row >= 0 && row < this.rows.length) this.graph.setSelection(row, undefined, false, true);
     }
 
-    // Where a finger is: 0 on the left edge of the plot, 1 on the right.
+    // Returns the position of a finger: 0 at the left edge of the plot, 1 at the right.
     shareOf(touch) {
       const {x, w} = this.graph.getArea();
       return (touch.clientX - this.plot.getBoundingClientRect().left - x) / w;
     }
 
-    // Two fingers keep what lies under them beneath them. One finger reads the values along x and
-    // leaves the rest to the page, which it scrolls.
+    // Two fingers zoom and pan, so that each stays at its x. One finger reads the values along x,
+    // and scrolls the page.
     touched(event) {
       if (event.touches.length !== 2) return;
       if (event.cancelable) event.preventDefault();

@@ -1,13 +1,14 @@
 'use strict';
 
-// The curves of the runs' metrics: a chart for each, which zoom and pan together along the steps.
+// Shows the curves of the runs' metrics: one chart per metric, which zoom and pan together along
+// the steps.
 {
   const splitColor = new Map([['val', 0], ['train', 1], ['test', 2]]);
 
   const unique = (texts) => [...new Set(texts)];
   const linesOf = (charts) => charts.flatMap((chart) => chart.lines);
 
-  // Colors tell runs apart, or the splits where there is one run.
+  // Returns the options of a line. Its color distinguishes runs, or the splits of a single run.
   function lineOf(runs, splits, {run, split, band, seeds, points}) {
     const several = runs.length > 1;
     const seedsText = band ? `, mean of ${seeds} seeds, band from lowest to highest` : '';
@@ -44,7 +45,7 @@
   function logButton(text, possible, toggled) {
     const button = toggleButton(text, toggled);
     button.disabled = !possible;
-    if (!possible) button.title = 'Nothing is above 0';
+    if (!possible) button.title = 'No value is above 0';
     return button;
   }
 

@@ -1,12 +1,13 @@
 'use strict';
 
-// The decoder of an autoencoder, from its weights: decoderOf(description) -> a function that maps
-// z (Z) to pixels (channels · height · width) from 0 to 255. What it returns is overwritten by its next
-// call, since all its buffers are made once.
+// The decoder of an autoencoder: decoderOf(description) returns a function that maps z (Z) to
+// pixels (channels · height · width) from 0 to 255. The next call overwrites the returned pixels,
+// because all buffers are created once. Throws Error for an unknown layer or activation, and for
+// layers that do not fit together.
 
 const decoderOf = (() => {
-  // 2/√π e^(-x²) Σ_n 2ⁿ x^(2n+1) / (2n+1)!!, whose terms all have one sign: nothing cancels.
-  // Beyond 4 it is ±1 to 2e-8.
+  // Returns 2/√π e^(-x²) Σ_n 2ⁿ x^(2n+1) / (2n+1)!!. All terms have the same sign, so nothing
+  // cancels. From |x| = 4 on the value is ±1 to 2e-8.
   function erf(x) {
     if (Math.abs(x) >= 4) return Math.sign(x);
     const twiceSquare = 2 * x * x;
@@ -35,7 +36,7 @@ const decoderOf = (() => {
   }));
 
   function named(functions, name) {
-    if (!functions.has(name)) throw new Error(`a decoder of an unknown ${name}`);
+    if (!functions.has(name)) throw new Error(`decoder: unknown layer or activation ${name}`);
     return functions.get(name);
   }
 
@@ -44,8 +45,8 @@ const decoderOf = (() => {
     for (let i = 0; i < y.length; ++i) y[i] = activation(y[i]);
   }
 
-  // y = W x + b with W (out, in), as Linear keeps it. Four sums at a time, since each would
-  // otherwise wait for its last addition.
+  // Returns the layer y = W x + b with W (out, in), as Linear stores it. Computes four sums at a
+  // time, because each addition of a single sum would wait for the previous one.
   function linear({weight, bias}) {
     const {shape: [out, inner], values: W} = arrayOf(weight), b = arrayOf(bias).values;
     const y = new Float32Array(out);
@@ -67,15 +68,15 @@ const decoderOf = (() => {
     return {apply, y, size: inner};
   }
 
-  // Of a kernel's row (or column) p, the positions i < size of the features whose i · stride + p -
-  // padding lies in the image: [first, last).
+  // Returns the positions i in [0, size) of the features, as [first, last), for which row (or
+  // column) p of the kernel falls into the image: 0 <= i · stride + p - padding < extent.
   function reach(p, stride, padding, size, extent) {
     const first = Math.max(0, Math.ceil((padding - p) / stride));
     const last = Math.min(size, Math.floor((extent - 1 + padding - p) / stride) + 1);
     return {first, last};
   }
 
-  // Features (C, h, w) with a weight (C, O, K, K) -> (O, H, W):
+  // Returns the layer that maps features (C, h, w) with a weight (C, O, K, K) to (O, H, W):
   //   y[o, i stride + p - padding, j stride + q - padding] += weight[c, o, p, q] x[c, i, j].
   function transposedConvolution({weight, bias, stride, padding, in: features, out: image}) {
     const [C, h, w] = features, [O, H, W] = image;
@@ -95,7 +96,7 @@ const decoderOf = (() => {
     };
     const apply = (x) => {
       for (let o = 0; o < O; ++o) y.fill(b[o], o * H * W, (o + 1) * H * W);
-      let k = 0;  // runs over the weight
+      let k = 0;  // index in the weight
       for (let c = 0; c < C; ++c)
         for (let o = 0; o < O; ++o)
           for (let p = 0; p < K; ++p)
@@ -118,7 +119,7 @@ const decoderOf = (() => {
     const layers = descriptions.map(layerOf);
     layers.slice(1).forEach(({size}, i) => {
       if (layers[i].y.length !== size)
-        throw new Error(`layer ${i + 1} takes ${size} numbers, not ${layers[i].y.length}`);
+        throw new Error(`decoder: layer ${i + 1} takes ${size} numbers, not ${layers[i].y.length}`);
     });
     const last = named(activations, output);
     const pixels = new Uint8Array(layers[layers.length - 1].y.length);

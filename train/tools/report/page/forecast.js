@@ -1,6 +1,7 @@
 'use strict';
 
-// Forecasts over the test split: a slider moves the window in which one is compared with the target.
+// Shows forecasts over the test split: a slider moves the window whose forecast is compared with
+// the target.
 {
   function timeText(seconds, stepSeconds) {
     const date = new Date(seconds * 1000);
@@ -8,7 +9,7 @@
     return date.toISOString().slice(0, stepSeconds % 60 ? 19 : 16).replace('T', ' ');
   }
 
-  // What the page knows of one series: its values, and its forecasts by window and step.
+  // One series: its values, and its forecasts by window and step.
   class Series {
     constructor({values, origins, forecasts, horizon, season}, index) {
       const [rows, count] = values.shape;
@@ -23,7 +24,7 @@
         && ((window, step) => this.value(this.origins[window] - season + step % season));
     }
 
-    // The least and most of all that could be shown, so that no window changes the axis.
+    // Returns the range of all values and forecasts, so that the axis is the same for each window.
     range() {
       let least = Infinity, most = -Infinity;
       const take = (value) => {
@@ -40,7 +41,8 @@
       return [least - room, most + room];
     }
 
-    // The mean errors over windows from first to before last of what guess(window, step) says.
+    // Returns the mean absolute and squared error of guess(window, step) over windows [first,
+    // last).
     errors(guess, first, last) {
       let absolute = 0, squared = 0, count = 0;
       for (let window = first; window < last; ++window) {
@@ -55,7 +57,7 @@
       return [absolute / count, squared / count];
     }
 
-    // The errors of the model and of the baselines.
+    // Returns the errors of the model and of the baselines.
     allErrors(first, last) {
       return [this.forecast, this.repeated, this.seasonal].filter(Boolean)
         .map((guess) => this.errors(guess, first, last));

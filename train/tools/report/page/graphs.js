@@ -1,5 +1,5 @@
-// Graphs as a model sees them: nodes with what it predicts and what is true, and edges with the
-// attention they get. The picture can be moved and enlarged, and so can each node.
+// Shows graphs: nodes with predictions and targets, and edges with attention weights. The user can
+// move and zoom the picture, and move each node.
 {
   const LEAST_ZOOM = 0.5, MOST_ZOOM = 60, ZOOM_STEP = 1.3, PAN_STEP = 60, REACH = 12, FRAME = 64;
   const MOST_LABELS = 60, MOST_LINES = 5, MOST_NEAR = 16, EDGE_LEVELS = 8, EDGES_AT_ONCE = 400;
@@ -11,7 +11,7 @@
   const clamp = (value, least, most) => Math.min(most, Math.max(least, value));
   const named = (names, i) => names[i] || (i < 0 ? 'unknown' : `class ${i}`);
 
-  // The graph of the JSON with arrays in the place of base64, and the edges of each node.
+  // Returns the graph of the JSON, with arrays decoded, and with the edges of each node.
   function graphOf(data) {
     const count = data.x.shape[0];
     const optional = (array) => array && arrayOf(array).values;
@@ -32,7 +32,7 @@
   const isKnown = ({truth, predicted}, i) => truth?.[i] >= 0 && predicted?.[i] >= 0;
   const isWrong = (graph, i) => isKnown(graph, i) && graph.truth[i] !== graph.predicted[i];
 
-  // What nodes can be colored by: for each way the groups, and the group of each node (-1: none).
+  // Returns the ways to color nodes; each has groups, and the group of each node (-1: none).
   function colorsOf(graph) {
     const {class_names: names, truth, predicted, count} = graph;
     const classes = (of) => {
@@ -56,7 +56,7 @@
     return ways;
   }
 
-  // "Accuracy of the 140 test nodes shown: 0.81", for each split that has nodes.
+  // Returns "Accuracy of the 140 test nodes shown: 0.81" for each split that has nodes.
   function accuracies(graph) {
     const told = [];
     for (const split of graph.split ? Object.keys(SPLITS) : [undefined]) {
@@ -75,7 +75,7 @@
   const rangeOf = (values) => [values.reduce((a, b) => Math.min(a, b)),
                                values.reduce((a, b) => Math.max(a, b))];
 
-  // Where nodes stand on the canvas: (x, y) of the graph in the middle of it, enlarged by zoom; at
+  // Returns the view: the point (x, y) of the graph at the center of the canvas, and the zoom; at
   // zoom 1 the whole graph fits.
   function viewOf({x, y}) {
     const [left, right, top, bottom] = [...rangeOf(x), ...rangeOf(y)];
@@ -92,7 +92,7 @@
       view.x = clamp(view.x - byX / scale(), left - across / 2, right + across / 2);
       view.y = clamp(view.y - byY / scale(), top - down / 2, bottom + down / 2);
     };
-    // Keeps what is at (x, y) of the canvas where it is.
+    // Zooms around the point (x, y) of the canvas.
     const zoom = (by, x = view.width / 2, y = view.height / 2) => {
       const [fixedX, fixedY] = toGraph(x, y);
       view.zoom = clamp(view.zoom * by, LEAST_ZOOM, MOST_ZOOM);
@@ -107,7 +107,7 @@
     return clamp(0.22 * Math.sqrt(width * height / count), 2.4, 8) * zoom ** 0.35;
   }
 
-  // Short paths are stroked faster than a long one.
+  // Draws edges in several paths, because short paths are drawn faster than a long one.
   function strokeEdges(context, edges, chosen, places) {
     for (let start = 0; start < chosen.length; start += EDGES_AT_ONCE) {
       context.beginPath();
@@ -120,7 +120,7 @@
     }
   }
 
-  // Edges by how strong they are drawn: of weights in steps, or all alike.
+  // Returns the edges in levels of opacity and width by their weights; one level without weights.
   function edgeLevels({edges, weights}) {
     const all = edges.length / 2;
     const levels = Array.from({length: weights ? EDGE_LEVELS : 1}, () => []);
@@ -129,7 +129,7 @@
       const part = weights ? weights[e] / greatest : 0;
       levels[clamp(Math.floor(part * EDGE_LEVELS), 0, levels.length - 1)].push(e);
     }
-    const thin = clamp(45 / Math.sqrt(all), 0.3, 1);  // the more edges, the finer
+    const thin = clamp(45 / Math.sqrt(all), 0.3, 1);  // the more edges, the thinner
     return levels.map((chosen, level) => {
       const part = thin * (level + 0.5) / EDGE_LEVELS;
       return weights ? {chosen, alpha: 0.1 + 0.85 * part, width: 0.4 + 2.6 * part}
@@ -146,7 +146,7 @@
     }
   }
 
-  // Nodes that look alike, as one path of their shapes, grown by some pixels.
+  // Begins a path with the shapes of nodes: squares for training nodes, circles for others.
   function traceNodes(context, graph, nodes, places, radius) {
     context.beginPath();
     for (const i of nodes) {
@@ -171,8 +171,8 @@
 
   const meet = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && Math.abs(a.y - b.y) < 14;
 
-  // The names of nodes, to the right of each or else to its left; one that would lie over a name
-  // before it is left out. ground hides what is under a name.
+  // Draws the names of nodes, to the right of each node or, at the border, to the left. Omits a
+  // name that would overlap an earlier one. `ground`: whether names have a background.
   function drawNames(context, graph, nodes, places, {radius, wide, ground}) {
     const taken = [], away = radius + 8;
     context.font = '12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
@@ -195,8 +195,8 @@
     }
   }
 
-  // The graph's picture: a canvas of all of it, and one over it for the node that is pointed at,
-  // so that pointing does not draw thousands of edges again.
+  // Returns the picture of the graph: one canvas of the whole graph, and one above it for the node
+  // under the pointer, so that pointing does not draw thousands of edges again.
   function drawingOf(graph) {
     const view = viewOf(graph), levels = edgeLevels(graph);
     const places = {x: new Float32Array(graph.count), y: new Float32Array(graph.count)};
@@ -235,7 +235,7 @@
       }
       context.globalAlpha = 1;
     };
-    // A ring of the true class's color around what is wrong.
+    // Draws a ring in the color of the target around each wrong node.
     const drawRings = (context, nodes, radius) => {
       const wrong = nodes.filter((i) => isWrong(graph, i));
       for (const [truth, some] of gathered(wrong, (i) => graph.truth[i])) {
@@ -297,7 +297,8 @@
       }
       drawOver();
     };
-    // What is drawn, moved to where the view is now: that is quick however many edges there are.
+    // Moves the drawn picture to the current view, which is fast for any number of edges, and draws
+    // it again later.
     const shift = () => {
       const [x, y] = view.toScreen(drawnView.x, drawnView.y);
       below.style.transform = `translate(${x - view.width / 2}px, ${y - view.height / 2}px) `
@@ -313,7 +314,7 @@
       cancelAnimationFrame(due);
       due = requestAnimationFrame(graph.edges.length / 2 > MANY_EDGES ? shift : draw);
     };
-    // The node at a place of the canvas, or -1.
+    // Returns the node at a place of the canvas, or -1.
     const nodeAt = (x, y) => {
       let nearest = -1, least = Math.max(REACH, radiusOf(graph, view)) ** 2;
       for (let i = 0; i < graph.count; ++i) {
@@ -337,7 +338,8 @@
   const isTap = (press, {offsetX, offsetY}) =>
     Math.hypot(offsetX - press.x, offsetY - press.y) < 5;
 
-  // Dragging, pinching, the wheel with ctrl, and keys. hovered(i) and tapped(i) get a node or -1.
+  // Handles dragging, pinching, the wheel with ctrl, and keys. hovered(i) and tapped(i) get a node
+  // or -1. Returns the functions of the keys.
   function listen(graph, drawing, {hovered, tapped}) {
     const {canvas, view} = drawing, fingers = new Map();
     let press;
@@ -406,7 +408,7 @@
     return keys;
   }
 
-  // What there is to say of a node: pairs of a name and a text.
+  // Returns the facts about a node: pairs of a name and a text.
   function factsOf(graph, i) {
     const {class_names: names, truth, predicted, split, touching} = graph;
     const facts = [];
@@ -417,7 +419,7 @@
     return facts;
   }
 
-  // The edges of a node, the heaviest first: "a → b 0.31".
+  // Returns lines on the edges of a node, in descending order of weight: "a → b: 0.31".
   function edgeLines({edges, weights, touching, names}, i) {
     const some = touching[i].slice();
     if (weights) some.sort((a, b) => weights[b] - weights[a]);
@@ -434,7 +436,8 @@
 
   function tellNode(place, graph, i) {
     if (i < 0) {
-      place.replaceChildren(element('p', {class: 'faint'}, 'Point at a node to see what it is.'));
+      place.replaceChildren(element('p', {class: 'faint'},
+                                    'Point at a node to see its name, classes and edges.'));
       return;
     }
     const verdict = isKnown(graph, i) ? verdictOf(isWrong(graph, i)) : '';
@@ -446,7 +449,7 @@
                           element('dl', {}, ...facts), element('ul', {}, ...lines));
   }
 
-  // A button for each group of the nodes; a pressed one leaves the others faint.
+  // Returns a button for each group of nodes; a pressed button makes the other groups faint.
   function legend({of, groups}, chosen) {
     const counts = groups.map(() => 0);
     for (const group of of) if (group >= 0) ++counts[group];
@@ -466,7 +469,7 @@
                           ...buttons), draw};
   }
 
-  // A box that finds nodes by name; Enter goes on to the next.
+  // Returns a box that finds nodes by name; Enter moves to the next match.
   function searchBox({names}, found) {
     const told = element('span', {class: 'faint', role: 'status'});
     let matches = [], at = 0;
@@ -489,7 +492,7 @@
     return element('label', {class: 'control'}, 'Find', input, told);
   }
 
-  // What the marks mean, of those that this graph has.
+  // Explains the marks that this graph has.
   function keyOf(graph, way) {
     const told = [];
     if (graph.split?.includes('train')) told.push('■ was trained on, ● was not');
@@ -509,7 +512,7 @@
     return told;
   }
 
-  // One graph with its controls; returns what draws it again.
+  // Shows one graph with its controls, and returns a function that draws the graph again.
   function showGraph(host, place, graph) {
     const drawing = drawingOf(graph), info = element('div', {class: 'info', role: 'status'});
     const names = Object.keys(drawing.ways);

@@ -1,14 +1,14 @@
 'use strict';
 
-// The latent space of an autoencoder: a cloud of the codes of images, a point z in it that is moved
-// by hand, and the picture that the decoder draws at z.
+// Shows the latent space of an autoencoder: a cloud of the codes of images, a point z that the user
+// moves, and the picture that the decoder computes from z.
 {
-  const bins = 128;         // of the points by their depth
-  const eye = 4;            // the viewer's distance from the middle of a turned cloud, in its radii
-  const picked = 12;        // CSS pixels: a point as near as this is the one pointed at
-  const followSize = 56;    // CSS pixels: the picture beside the marker
-  const steps = 9;          // pictures between two images
-  const pairsAtFirst = 24;
+  const bins = 128;         // number of bins by which points are sorted by depth
+  const eye = 4;            // distance of the viewer from the center of a 3-D cloud, in radii
+  const picked = 12;        // maximum distance of the pointer from a point, in CSS pixels
+  const followSize = 56;    // size of the picture beside the marker, in CSS pixels
+  const steps = 9;          // number of interpolated pictures between two images
+  const pairsAtFirst = 24;  // number of pairs before "Show all"
 
   const ways = new Map([['ArrowLeft', [-1, 0]], ['ArrowRight', [1, 0]], ['ArrowUp', [0, -1]],
                         ['ArrowDown', [0, 1]]]);
@@ -16,9 +16,10 @@
   const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
   const spelt = (values) => Array.from(values, (value) => Number(value.toPrecision(9))).join(',');
 
-  // ---- What the sliders move: z itself where it has at most 3 numbers, else its components.
+  // ---- Coordinates of the sliders: z itself if Z <= 3, otherwise principal components.
 
-  // Coordinate k of z is axes[k] · (z - mean); the axes are orthonormal rows.
+  // Returns the coordinate system. Coordinate k of z is axes[k] · (z - mean); the axes are
+  // orthonormal rows.
   function coordinateSystem({latent, basis, codes}) {
     const own = latent <= 3, Z = latent;
     const mean = own ? new Float32Array(Z) : arrayOf(basis.mean).values;
@@ -42,9 +43,8 @@
     return system;
   }
 
-  // Of each coordinate the least and the greatest that a slider takes: a little more than the codes
-  // have, and of z itself equally much in every direction, so that a dimension that the codes
-  // hardly use can be tried all the same.
+  // Returns the range of each slider: 1.1 times that of the codes. For z itself all ranges have
+  // equal width, so that a dimension that the codes hardly use can be explored as well.
   function rangesOf({count, own, coordinate}, codes, Z) {
     const ranges = Array.from({length: count}, () => ({min: Infinity, max: -Infinity}));
     for (let start = 0; start < codes.length; start += Z)
@@ -60,10 +60,10 @@
     });
   }
 
-  // ---- Where a code stands on the screen.
+  // ---- Positions of codes on the screen.
 
-  // The codes as points (N, 3) around a center. One coordinate becomes a strip, where each class
-  // has a lane of its own, so that points do not cover one another.
+  // Returns the codes as points (N, 3) around a center. A single coordinate becomes a strip, in
+  // which each class has its own lane, so that points do not cover each other.
   function cloudOf(system, {latent, classes, classCount, codes}) {
     const dimensions = system.own ? latent : 2, N = classes.length;
     const center = [0, 1, 2].map((k) => (k < dimensions
@@ -81,7 +81,7 @@
     return {dimensions, center, points, extent: Array(2).fill(radiusOf(points))};
   }
 
-  // Of a sphere around nearly all points, (N, 3): a few far ones may fall off the picture's edge.
+  // Returns the radius of a sphere around at least 99 % of the points (N, 3).
   function radiusOf(points) {
     const squares = new Float32Array(points.length / 3);
     for (let n = 0; n < squares.length; ++n)
@@ -91,7 +91,7 @@
     return Math.min(Math.sqrt(all), 1.08 * Math.sqrt(most)) || 1;
   }
 
-  // Turns points, then projects them: a turned cloud in perspective, others as they are.
+  // Rotates and projects points: a 3-D cloud in perspective, a flat one without.
   class View {
     constructor({dimensions, extent}) {
       this.turns = dimensions === 3;
@@ -100,7 +100,8 @@
       this.turn(this.turns ? -0.6 : 0, this.turns ? 0.35 : 0);
     }
 
-    // About the upright axis, then about the level one.
+    // Rotates about the vertical axis by `yaw`, then about the horizontal axis by `pitch`, in
+    // radians.
     turn(yaw, pitch) {
       this.yaw = yaw;
       this.pitch = clamp(pitch, -Math.PI / 2, Math.PI / 2);
@@ -121,7 +122,7 @@
 
     near(depth) { return this.turns ? eye / (eye - clamp(depth / this.extent[0], -2, 2)) : 1; }
 
-    // -> [x, y, depth]
+    // Returns [x, y, depth] of a point, x and y in CSS pixels.
     project([a, b, c]) {
       const [x, y, depth] = this.rows.map((row) => row[0] * a + row[1] * b + row[2] * c);
       const near = this.near(depth);
@@ -129,7 +130,7 @@
               depth];
     }
 
-    // The point of that depth under a place on the screen.
+    // Returns the point of this depth at a place on the screen.
     under(x, y, depth) {
       const near = this.near(depth);
       const seen = [(x - this.middle[0]) / this.scale[0] / near,
@@ -145,7 +146,8 @@
     context.arc(x, y, radius, 0, 2 * Math.PI);
   };
 
-  // Places all points on the screen: x, y (N), their depth's bin, and an order from far to near.
+  // Returns the places of all points on the screen: x, y (N), the bin of the depth, and an order
+  // from far to near.
   function placesOf(N) {
     const places = {x: new Float32Array(N), y: new Float32Array(N), bin: new Uint8Array(N),
                     order: new Uint32Array(N)};
@@ -168,7 +170,7 @@
     return places;
   }
 
-  // A nearer point is larger and less faint; in a flat cloud all are alike.
+  // Draws the points. A nearer point is larger and less faint; in a flat cloud all look alike.
   function drawPoints(context, view, places, classes, hidden, colors) {
     for (const n of places.order) {
       if (hidden.has(classes[n])) continue;
@@ -183,7 +185,7 @@
 
   const fontOf = (host) => `12px ${getComputedStyle(host).fontFamily}`;
 
-  // The three axes through the middle of a turned cloud.
+  // Draws the three axes through the center of a 3-D cloud.
   function drawAxes(context, view) {
     const half = 0.9 * view.extent[0];
     context.strokeStyle = color('--faint');
@@ -209,7 +211,7 @@
     });
   }
 
-  // Round numbers between two others, about so many.
+  // Returns round numbers from min to max, about `wanted` of them.
   function ticksBetween(min, max, wanted) {
     const rough = (max - min) / wanted, power = 10 ** Math.floor(Math.log10(rough));
     const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
@@ -218,7 +220,7 @@
     return Array.from({length: last - first + 1}, (_, i) => (first + i) * step);
   }
 
-  // The scales beneath and beside a flat cloud.
+  // Draws the scales below and beside a flat cloud.
   function drawScales(context, view, system, center, {width, height}) {
     const {left, right, top, bottom} = view.margin;
     const base = height - bottom;
@@ -249,7 +251,7 @@
 
   // ---- Small parts of the page.
 
-  // Makes buttons one stop of the Tab key, among which the arrow keys go.
+  // Makes the buttons of a group one tab stop, in which the arrow keys move.
   function roving(group) {
     const buttons = () => Array.from(group.querySelectorAll('button'));
     const stop = (chosen) => buttons().forEach((b) => b.setAttribute('tabindex',
@@ -284,8 +286,8 @@
                    ...entries);
   }
 
-  // The median of 20 times that a decode takes, in milliseconds. Each is the mean over a few, as
-  // browsers round their clocks.
+  // Returns the median of 20 times of a call of decode(z), in milliseconds. Each time is a mean
+  // over 2 ms, because browsers round their clocks.
   function millisecondsOf(decode, z) {
     const times = Array.from({length: 20}, () => {
       const start = performance.now();
@@ -300,7 +302,7 @@
   const brief = (text) => (text.length > 40 ? `${text.slice(0, 39)}…` : text);
   const sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
 
-  // ---- The part.
+  // ---- The part of the page.
 
   class Latent {
     constructor(host, data) {
@@ -348,19 +350,19 @@
     caption() {
       const {latent} = this.data, {dimensions} = this.cloud;
       const where = {
-        1: 'Along the strip a point stands at its code; the lanes only keep the classes apart.',
-        2: 'A point stands at its code.',
-        3: 'A point stands at its code; drag the background to turn the cloud.',
+        1: 'A point is at its code along the strip; the lanes only separate the classes.',
+        2: 'A point is at its code.',
+        3: 'A point is at its code; drag the background to turn the cloud.',
       };
       const plane = `Of the ${latent} numbers the plane shows the two directions (principal `
         + 'components, PC) along which the codes vary most.';
       const move = this.decode
-        ? ' Drag the ringed marker z, or click a point: the decoder draws what stands there.'
+        ? ' Drag the ringed marker z, or click a point: the decoder draws the image of this code.'
         : ' The ring marks the image you choose.';
       return element('p', {},
         `The encoder maps each image to a latent code of ${latent} `
-        + `number${latent === 1 ? '' : 's'}. These are the codes of ${this.N} images that it was not `
-        + `trained on, colored by class. ${latent > 3 ? plane : where[dimensions]}${move}`);
+        + `number${latent === 1 ? '' : 's'}. These are the codes of ${this.N} images that the model `
+        + `was not trained on, colored by class. ${latent > 3 ? plane : where[dimensions]}${move}`);
     }
 
     legend() {
@@ -374,10 +376,10 @@
       });
     }
 
-    // The cloud, beside it the picture at z, and beneath them the sliders.
+    // Returns the cloud, beside it the picture at z, and below both the sliders.
     stage() {
       const flat = !this.view.turns;
-      const keys = [!flat && 'Arrow keys turn it.',
+      const keys = [!flat && 'Arrow keys turn the cloud.',
                     this.decode && `${flat ? 'A' : 'Shift and a'}rrow keys move z.`];
       this.pointsCanvas = element('canvas', {'class': 'points', 'aria-hidden': 'true'});
       this.canvas = element('canvas', {
@@ -423,7 +425,7 @@
       return element('div', {class: 'sliders'}, ...this.sliders);
     }
 
-    // Pairs of an image and its reconstruction, each a button.
+    // Returns pairs of an image and its reconstruction, each as a button.
     gallery() {
       const {channels, height, width} = this.data, size = channels * height * width;
       const part = (values, n) => picture(values.subarray(n * size, (n + 1) * size), height, width);
@@ -460,7 +462,7 @@
       return button;
     }
 
-    // The row of pictures between ends A and B.
+    // Returns the row of pictures between ends A and B.
     between() {
       const {height, width} = this.data;
       this.stepped = Array.from({length: steps}, () => element('canvas',
@@ -501,7 +503,8 @@
 
     center() { this.moveTo(arrayOf(this.data.basis.mean).values); }
 
-    // The images in an order that looks random and meets each once, where N allows it.
+    // Moves to the next image in a pseudorandom order, which has each image once unless 7919
+    // divides N.
     random() {
       this.drawnAt = ((this.drawnAt || 0) + 7919) % this.N;
       this.moveTo(this.codeOf(this.drawnAt));
@@ -519,7 +522,7 @@
       this.moveTo(this.codeOf(n));
     }
 
-    // z at a part t of the way from A to B.
+    // Moves z to the fraction t of the way from A to B.
     along(t) {
       this.line.slider.value = t;
       this.moveTo(this.mixed(t));
@@ -552,7 +555,7 @@
       this.pace.textContent = `One picture takes ${Number(time.toPrecision(2))} ms here.`;
     }
 
-    // ---- Drawing, at most once a frame.
+    // ---- Drawing, at most once per frame.
 
     redraw({points = false, picture: image = false}) {
       this.stale = {points: points || this.stale.points, picture: image || this.stale.picture};
@@ -590,7 +593,8 @@
       if (view.turns) nameAxes(context, view, system.names);
     }
 
-    // What moves without the points: the line from A to B, the point pointed at, and the marker.
+    // Draws what moves without the points: the line from A to B, the ring of the point under the
+    // pointer, and the marker.
     drawFront() {
       const {context, width, height} = contextOf(this.canvas);
       context.font = `bold ${fontOf(this.host)}`;
@@ -646,7 +650,7 @@
       context.fill();
     }
 
-    // The picture at z beside the marker, above it where a finger would hide it.
+    // Draws the picture at z beside the marker, farther away from a finger.
     drawFollower(context, x, y, width, height) {
       const {height: H, width: W} = this.data, scale = followSize / Math.max(H, W);
       const [w, h] = [W * scale, H * scale], gap = this.touched ? 34 : 16;
@@ -660,7 +664,7 @@
 
     // ---- The pointer and the keys.
 
-    // Where a code is marked; a strip marks all in the middle of its lanes.
+    // Returns the place of a code on the screen; in a strip, in the middle of the lanes.
     placeOf(code) {
       return this.view.project([0, 1, 2].map((k) => (k < this.cloud.dimensions
         ? this.system.coordinate(code, k) - this.cloud.center[k] : 0)));
@@ -668,7 +672,7 @@
 
     markerPlace() { return this.placeOf(this.z); }
 
-    // Moves the marker to a place on the screen, in the plane of a depth.
+    // Moves the marker to a place on the screen, in the plane of this depth.
     dragTo(x, y, depth) {
       const point = this.view.under(x, y, depth);
       for (let k = 0; k < this.cloud.dimensions; ++k) {
@@ -724,7 +728,7 @@
       }
     }
 
-    // A click on a point, rather than a drag, moves z to its code.
+    // Moves z to the code of a point that was clicked, not dragged.
     release(x, y) {
       const {held} = this;
       this.held = null;
@@ -752,7 +756,7 @@
       this.hover(marked ? -1 : this.nearest(x, y));
     }
 
-    // Tells of an image: its class, and itself where the page has its picture.
+    // Shows the class of image n, and the image if the page has it; -1: none.
     hover(n) {
       if (n === this.hovered) return;
       this.hovered = n;

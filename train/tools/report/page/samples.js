@@ -1,8 +1,8 @@
-// What the model made, by step of training: texts or pictures.
+// Shows the samples of a model, texts or pictures, by the step of the training.
 {
-  const SHOWN_WIDTH = 560;  // pixels that a small picture is enlarged to, about
+  const SHOWN_WIDTH = 560;  // maximum width in pixels to which a small picture is enlarged
 
-  // By a whole number, so that all its pixels stay alike.
+  // Enlarges an image by a whole number, so that all of its pixels have the same size.
   function enlarge(image) {
     const times = Math.max(1, Math.floor(SHOWN_WIDTH / image.naturalWidth));
     image.style.width = `${times * image.naturalWidth}px`;

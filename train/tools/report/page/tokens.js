@@ -1,10 +1,10 @@
-// Tokens of a text as a row of boxes, which parts of the page share: reached by one tab stop and
-// the arrow keys, and colored by weights.
+// Shows the tokens of a text as a row of boxes, for several parts of the page. A row is one tab
+// stop, in which the arrow keys move, and is colored by weights.
 const tokens = (() => {
   const WHITESPACE = {'\n': '↵', '\r': '␍', '\t': '⇥'};
-  const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;  // these turn the direction of what follows
+  const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;  // marks that change the direction of text
 
-  // A token as a reader can see it: nothing is invisible, everything else stays as it is.
+  // Returns a token with visible marks for line ends, tabs, direction marks and lone spaces.
   function visible(text) {
     if (text === '') return '∅';
     const marked = text.replace(/[\n\r\t]/g, (space) => WHITESPACE[space])
@@ -35,15 +35,15 @@ const tokens = (() => {
 
   const STEPS = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1};
 
-  // Where a key leads from item i of a row of count; undefined where it leads nowhere.
+  // Returns the item to which a key moves from item i of `count`; undefined for other keys.
   function stepped(key, i, count) {
     if (key === 'Home') return 0;
     if (key === 'End') return count - 1;
     return key in STEPS ? Math.min(count - 1, Math.max(0, i + STEPS[key])) : undefined;
   }
 
-  // Makes spans one tab stop with arrow keys. pointed(i) is called for the one under the pointer
-  // or with the focus; the function that is returned moves the tab stop to the i-th.
+  // Makes spans one tab stop with arrow keys. pointed(i) is called for the span under the pointer
+  // or with the focus. Returns a function that moves the tab stop to the i-th span.
   function roving(spans, pointed) {
     spans.forEach((span, i) => {
       span.addEventListener('pointerover', () => pointed(i));
@@ -58,13 +58,13 @@ const tokens = (() => {
     return (stop) => spans.forEach((span, i) => { span.tabIndex = i === stop ? 0 : -1; });
   }
 
-  // The indices of the largest weights, the largest first, without those that are nothing.
+  // Returns the indices of the `count` largest weights above 0, in descending order.
   function largest(weights, count) {
     return Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a])
       .slice(0, count).filter((i) => weights[i] > 0);
   }
 
-  // Colors each span by its weight; the largest have numbers too.
+  // Colors each span by its weight, and adds numbers to the 8 largest.
   function weigh(spans, texts, weights) {
     const greatest = Math.max(...weights) || 1;
     const numbered = new Set(largest(weights, 8));

@@ -1,10 +1,10 @@
-// Sentences that a model translated, the best and the worst, and the cross-attention of each
-// predicted token to the source.
+// Shows the best and the worst translations of a model, and the cross-attention of each predicted
+// token to the source.
 {
   const LEAST_LINE = 0.1;
   const {visible, tokenRow, roving, weigh} = tokens;
 
-  // A button for each pair of a group, with its score.
+  // Returns a button for each pair of a group, with the score.
   function pairList(name, pairs, choose) {
     const items = pairs.map(({index, source_text: read, prediction_text: written, score}) => {
       const text = `${read} → ${written}`;
@@ -17,8 +17,8 @@
                    element('div', {class: 'items'}, ...items));
   }
 
-  // The weights between token k of (source, then written) and every other of them; those of its
-  // own sentence are 0.
+  // Returns the weights between token k of all tokens (source, then prediction) and each token; 0
+  // for the tokens of the same sentence.
   function weightsOf({values, sources, writtens}, k) {
     const weights = new Float32Array(sources + writtens);
     if (k < sources) {
@@ -34,14 +34,14 @@
     return {sources, writtens, values: values.subarray(layer * size, (layer + 1) * size)};
   }
 
-  // Whether the row stays on one line within a width.
+  // Returns whether the row fits on one line of this width.
   function fits({row, spans}, width) {
     const gap = parseFloat(getComputedStyle(row).columnGap) || 0;
     return spans.reduce((sum, span) => sum + span.offsetWidth + gap, 0) <= width;
   }
 
-  // Both sentences with lines between their tokens; where they do not fit on a line each, the
-  // tokens wrap and their colors alone tell.
+  // Returns both sentences with lines between their tokens. If a sentence does not fit on one line,
+  // the tokens wrap, and only their colors show the weights.
   function alignment(pair) {
     const source = tokenRow('source tokens', pair.source, 'listbox');
     const written = tokenRow('predicted tokens', pair.prediction, 'listbox');
