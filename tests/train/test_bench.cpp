@@ -6,6 +6,7 @@
 #include "tests/bench/scaling.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
+#include "train/measure/quantities.hpp"
 
 // The benchmarks of tests/bench/, and what times steps for them.
 namespace tapestry {
@@ -18,6 +19,13 @@ Finished bench_run(const Words& arguments) {
 }
 
 TEST_SUITE_BEGIN("bench");
+
+TEST_CASE("bug: durations just below a second were shown as 1e+03 ms") {
+  CHECK(duration_text(0.99996) == "1 s");
+  CHECK(duration_text(0.9994) == "999 ms");
+  CHECK(duration_text(9.9996e-4) == "1 ms");
+  CHECK(duration_text(0) == "0 s");
+}
 
 TEST_CASE("bench: steps are timed as often, and as long, as was asked for") {
   int steps = 0;

@@ -64,7 +64,7 @@ class GradientSum final {
   Gradients finish();
 
   // Returns the norm of the sum that finish() returned, and the factor that clips the norm to
-  // `limit`; a limit of 0 only measures. Must be called by all ranks, once after each finish().
+  // `limit`; a limit of 0 only measures. Must be called by all ranks, at most once after finish().
   Clip clip(double limit);
 
   // Returns this rank's shard of the trained parameters.

@@ -14,9 +14,10 @@ std::string duration_text(double seconds) {
   if (whole >= 2 * day) return fmt::format("{} d {} h", whole / day, whole % day / hour);
   if (whole >= hour) return fmt::format("{} h {} min", whole / hour, whole % hour / minute);
   if (whole >= 10 * minute) return fmt::format("{} min", whole / minute);
-  if (seconds >= 1 || seconds == 0) return fmt::format("{:.3g} s", seconds);
-  return seconds >= 1e-3 ? fmt::format("{:.3g} ms", seconds * 1e3)
-                         : fmt::format("{:.3g} us", seconds * 1e6);
+  // From these bounds on, three digits of the smaller unit round up to 1000.
+  if (seconds >= 0.9995 || seconds == 0) return fmt::format("{:.3g} s", seconds);
+  return seconds >= 0.9995e-3 ? fmt::format("{:.3g} ms", seconds * 1e3)
+                              : fmt::format("{:.3g} us", seconds * 1e6);
 }
 
 namespace {

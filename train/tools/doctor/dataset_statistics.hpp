@@ -31,8 +31,8 @@ struct DatasetStatistics {
   std::string coverage() const;
 };
 
-// Reads at most 100,000 examples, and examples with 10 million numbers. The split must not be
-// empty.
+// Reads evenly spaced examples: at most 100,000, with about 10 million numbers at most. The split
+// must not be empty.
 DatasetStatistics dataset_statistics(const Dataset& data);
 
 // Returns at most `most` evenly spaced indices of examples.
