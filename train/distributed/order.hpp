@@ -22,10 +22,10 @@ MicroBatchRange micro_batches_of_rank(std::int64_t micro_batches, int rank, int 
 // The work of a rank after one of its micro-batches.
 struct MicroBatchStep {
   int merges = 0;      // number of merges of the rank's own sums
-  bool sends = false;  // whether the top sum is complete on this rank and is sent to the owner
+  bool sends = false;  // whether this rank adds no more to the top sum, and sends it to the owner
 };
 
-// The micro-batches of a rank, and the sums that it cannot complete alone.
+// The micro-batches of a rank, and the sums that the rank sends to the owners.
 struct MicroBatchPlan {
   MicroBatchRange range;
   std::vector<MicroBatchStep> steps;  // one step per micro-batch

@@ -25,7 +25,7 @@ struct CheckResult {
   bool skipped = false;                 // the training has nothing to check; `said` is the reason
 };
 
-// A check of a training, which takes some seconds.
+// A check of a training; `examine` takes up to some minutes.
 struct DoctorCheck {
   std::string name;
   std::function<CheckResult(TrainingUnderTest&)> examine;

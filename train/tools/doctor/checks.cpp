@@ -91,8 +91,11 @@ CheckResult examine(const DoctorCheck& check, TrainingUnderTest& under_test) try
 } catch (const std::bad_alloc& error) {
   return {.fault = out_of_memory(error)};
 } catch (const std::exception& error) {
-  return {.fault = Fault{error.what(), "the model and its data do not fit together",
-                         "compare the shapes that the named op takes with those it was given"}};
+  return {
+      .fault = Fault{
+          error.what(), "the model and its data do not fit together, or the training diverges",
+          "compare the shapes that the named op takes with the given ones; for numbers that are "
+          "not finite: --set train.check_finite=true names the op"}};
 }
 
 CheckResult check_gradient(TrainingUnderTest& under_test) {

@@ -64,8 +64,8 @@ struct Attempt {
   std::int64_t most_steps;
 };
 
-// Trains on one batch until its loss is below the threshold, which is tested after 10 steps, 15,
-// 23, …
+// Trains on one batch until the loss is below the threshold or not finite, or for
+// attempt.most_steps steps. The loss is tested after 10 steps, 15, 23, …
 Overfitting overfit(TrainingUnderTest& under_test, const Examples& examples,
                     const Attempt& attempt) {
   under_test.reset();

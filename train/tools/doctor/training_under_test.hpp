@@ -105,8 +105,8 @@ class TrialTraining {
   TrialTraining(TrainingUnderTest& under_test, const Examples& examples,
                 const std::string& optimizer = "");
 
-  // Takes a step. Returns the loss before it; NaN if the loss or its gradient is not finite, and
-  // then moves no parameter.
+  // Takes a step and returns the loss before the step. If the loss or its gradient is not finite,
+  // returns NaN and moves no parameter.
   double step(double learning_rate);
   // Returns the gradients of the next step, without taking it.
   Gradients gradients() { return trainer_.compute().gradients; }
@@ -119,8 +119,8 @@ class TrialTraining {
   Trainer trainer_;
 };
 
-// Converts a model to float64 and moves every parameter slightly: with biases of 0, features of 0
-// are at the kink of ReLU, where it has no derivative.
+// Converts a model to float64 and moves every parameter that is not fixed slightly: with biases of
+// 0, features of 0 are at the kink of ReLU, where it has no derivative.
 void convert_for_gradcheck(Module& model);
 
 // Returns a training step's objective on two examples, of a model in float64, with the same value

@@ -45,10 +45,10 @@ struct MemoryPlanOptions {
   double seconds = 2;  // time to search each split for the largest batches
 };
 
-// Returns the memory of a training: runs steps, evaluations and a checkpoint as a dry run
-// (autograd/dry_run.hpp) with the batches of the training, where only the data take memory. If the
-// lengths of batches differ, the peaks are those of the largest of up to 400 batches that are found
-// in `seconds`. Throws InputError as the training does.
+// Returns the memory of a training: runs steps, evaluations and a checkpoint with the batches of
+// the training as a dry run (autograd/dry_run.hpp), in which only the data take memory. If the
+// lengths of batches differ, the peaks are those of the largest of up to 400 batches that are tried
+// within `seconds`. Throws InputError as the training does.
 MemoryPlan plan_memory(const Config& config, const MemoryPlanOptions& options = {});
 
 // Returns the plan of the first or the last rank, whichever needs more memory; options.rank is not

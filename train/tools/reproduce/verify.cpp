@@ -79,7 +79,8 @@ class Comparison {
     }
   }
 
-  // Compares the recorded evaluation of the test split with that of the run's final model.
+  // Compares the recorded evaluation of the test split with that of the run's best model, or of the
+  // last one if there is no best. Changes the task's parameters.
   void compare_test(const Json& line, Task& task) {
     const Checkpoint* ended_with = again_.best() ? again_.best() : again_.last();
     if (!ended_with || !task.test_data()) return;
