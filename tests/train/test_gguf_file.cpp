@@ -262,8 +262,7 @@ TEST_CASE("gguf: damaged places of tensors are refused by name") {
   says(one_tensor({33}, 8),
        "byte 24: tensor x: its rows have 33 numbers, expected whole Q8_0 blocks of 32");
   says(one_tensor({4}, 0, 32),
-       "byte 24: tensor x: its data begin at byte 32; expected 0, where the tensor before it "
-       "ends");
+       "byte 24: tensor x: its data begin at byte 32, expected 0, where the previous tensor ends");
   says(one_tensor({1000}),
        "byte 24: tensor x ends after the end of the file: the file is truncated");
   says(one_tensor({4}).aligned().u32(1),

@@ -60,8 +60,8 @@ Confidence confidence_of(const Estimate& estimate) {
 }
 
 Confidence welch_difference(const Estimate& first, const Estimate& other) {
-  require(first.n > 1 && other.n > 1, "welch_difference: {} and {} values; expected 2 or more",
-          first.n, other.n);
+  require(first.n > 1 && other.n > 1,
+          "welch_difference: {} and {} values; expected 2 or more of each", first.n, other.n);
   const auto n = static_cast<double>(first.n), m = static_cast<double>(other.n);
   const double error = first.deviation / std::sqrt(n);  // standard error of a mean
   const double both = std::hypot(error, other.deviation / std::sqrt(m));

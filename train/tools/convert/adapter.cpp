@@ -245,7 +245,7 @@ TrainedModel load_trained_with(const std::string& adapter, const std::string& ru
   add_safetensors(weights.path, weights);
 
   TrainedModel base = load_trained(run, overrides, needs_data);
-  transformer_of(base, adapter, ", the only task with adapters of peft");
+  transformer_of(base, adapter, ", the only kind of model with adapters of peft; use another run");
   base.config.expect(
       base.config[key::adapter_rank] == 0, key::adapter_rank,
       "{} has adapters already; `tapestry export --merge` writes a model without adapters", run);

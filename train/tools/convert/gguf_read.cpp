@@ -244,7 +244,7 @@ GgufTensor read_description(HeaderReader& header, std::uint64_t expected_offset)
                      gguf_block));
   const auto offset = header.number<std::uint64_t>("a tensor's offset");
   if (offset != expected_offset)
-    fail(fmt::format("its data begin at byte {}; expected {}, where the tensor before it ends",
+    fail(fmt::format("its data begin at byte {}, expected {}, where the previous tensor ends",
                      offset, expected_offset));
   return tensor;
 }

@@ -45,7 +45,8 @@ void read_metrics(const Run& run, RecordedRun& recorded) {
   if (damaged > 0)
     recorded.notes.push_back(fmt::format("{}: damaged lines: {}", run.metrics(), damaged));
   if (curves.left_some_out())
-    recorded.notes.push_back(fmt::format("{}: has more curves than a page holds", run.metrics()));
+    recorded.notes.push_back(
+        fmt::format("{}: has more curves than a page can show", run.metrics()));
   recorded.curves = curves.take();
 }
 
@@ -90,8 +91,7 @@ void read_model(const Run& run, RecordedRun& recorded) {
 void add_attention(const Config& config, Task& task, ReportPanels& panels) try {
   panels.emplace_back(ReadExamples{
       .caption = "Attention in one example between its items, or between the patches of a window, "
-                 "by their "
-                 "first steps (0: the last one).",
+                 "which are labeled by their first steps (0: the last step of the window).",
       .examples = {{.title = "an example", .maps = spec_of(config).attention.show(task)}}});
 } catch (const InputError&) {
   return;

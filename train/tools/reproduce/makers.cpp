@@ -46,7 +46,7 @@ std::vector<std::string> other_makers(const std::vector<Session>& sessions,
       if (one.key != key::steps.name && one.key != key::decay_steps.name)
         add(fmt::format("{1} was {2} up to step {0}, but has the value of config.toml here",
                         session.from_step, printable_beginning(one.key),
-                        printable_beginning(one.before)));
+                        one.before.empty() ? "unused" : printable_beginning(one.before)));
   if (!config[key::from].empty() && result.first_step == 1)
     add(fmt::format(
         "the run started from the weights of {}, which may have been trained further since",
