@@ -203,7 +203,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: --resume refused the folder of the run that 
   check_same_checkpoint(checkpoint("run"), checkpoint("whole"));
   must_train("toy", "seeds", "--seeds 2 train.steps=3");
   check_fails(tapestry_run("train {} --resume", path("seeds")),
-              {"contains runs of several seeds; give their config"});
+              {"contains runs of several seeds; to resume", "seed-1/config.toml --seeds N"});
 }
 
 TEST_SUITE_END();

@@ -306,7 +306,7 @@ TEST_CASE_FIXTURE(RunFixture,
                   "bug: a single run was trained into a folder of seeds, which it hid") {
   must_train("toy", "seeds", "--seeds 2 train.steps=3");
   check_fails(train("toy", "seeds", {}),
-              {"seeds: holds runs of several seeds; give another --out"});
+              {"seeds: contains runs of several seeds; give another --out"});
 }
 
 TEST_SUITE_END();

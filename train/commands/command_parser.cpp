@@ -255,9 +255,11 @@ CommandLine parse_command_line(int argc, char** argv) {
   } catch (const CLI::ExtrasError&) {
     throw InputError(advice(app, app.remaining(true)));
   } catch (const CLI::ArgumentMismatch& error) {
-    const std::string message = error.what();
-    throw InputError(message.substr(0, message.find(':')) +
-                     ": expected a value after this option; --help lists the options");
+    const std::string message = error.what();  // "--out: At Most 1 required but received 2"
+    throw InputError(fmt::format(
+        "{}: {}; --help lists the options", message.substr(0, message.find(':')),
+        message.find("At Most") != std::string::npos ? "was given more than once"
+                                                     : "expected a value after this option"));
   } catch (const CLI::ParseError& error) {
     throw InputError(one_line(error.what()) + "; --help lists what is expected");
   }

@@ -110,9 +110,11 @@ class Train final : public Command {
       throw no_such_run(given_.config);
     if (is_shipped(given_.config) || !fs::is_directory(given, unseen)) return;
     const Run run(different_folders({given_.config}).front());
-    expect_input(seed_folders(run.folder()).empty(),
-                 "{}: contains runs of several seeds; give their config, and --out {}",
-                 run.folder(), shell_word(run.folder()));
+    if (const std::vector<std::string> seeds = seed_folders(run.folder()); !seeds.empty())
+      throw InputError(fmt::format(
+          "{}: contains runs of several seeds; to resume N of them: tapestry train {} "
+          "--seeds N --out {} --resume",
+          run.folder(), shell_word(Run(seeds.front()).config()), shell_word(run.folder())));
     if (!fs::exists(run.config(), unseen)) return;  // the folder is not a run
     expect_input(
         options_.resume,

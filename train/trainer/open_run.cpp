@@ -91,7 +91,9 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
                "{}: already holds {} run; give another --out, or add --resume to `tapestry train`",
                run.folder(), saved ? "a" : "an unfinished");
   expect_input(begun || seed_folders(run.folder()).empty(),
-               "{}: holds runs of several seeds; give another --out", run.folder());
+               "{}: contains runs of several seeds; give another --out, or resume N of them with "
+               "--seeds N --resume",
+               run.folder());
   if (!resume) {
     expect_nothing_written(run, config);
     return std::nullopt;

@@ -127,7 +127,8 @@ void announce(const Config& config, const Run& run, Task& task, const TrainingSt
         backends_before             ? fmt::format(", from step {}", state.step)
         : config[key::from].empty() ? ""
                                     : ", from the weights of " + config[key::from]);
-  if (const std::string remark = task.remark(); !remark.empty()) say("{}\n", remark);
+  if (const std::string remark = task.remark(); !remark.empty() && !options.quiet)
+    say("{}\n", remark);
   if (backends_before && !backends_before->empty() && *backends_before != backends())
     say("{}: was trained with {:?} until now and resumes with \"{}\": last digits will differ\n",
         run.folder(), *backends_before, backends());
