@@ -97,6 +97,17 @@ char csv_delimiter(const FileLine& header) {
   return has_semicolon ? ';' : ',';
 }
 
+bool csv_is_open(std::string_view line, char delimiter, bool open) {
+  bool begins = !open, closed = false;  // before a cell's text, after a closing quote
+  for (const char character : line) {
+    const bool switches = character == '"' && (open || begins || closed);  // else it is text
+    closed = switches && open;
+    open ^= switches;
+    begins = !open && !switches && (character == delimiter || (begins && character == ' '));
+  }
+  return open;
+}
+
 std::vector<std::string_view> csv_cells(const FileLine& line, char delimiter) {
   std::vector<std::string_view> cells;
   std::string_view rest = line.text;

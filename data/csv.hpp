@@ -48,6 +48,9 @@ class CsvFile {
 // semicolon if there is one, else a comma.
 char csv_delimiter(const FileLine& header);
 
+// Returns whether a cell in quotes continues after a line. `open`: it began before the line.
+bool csv_is_open(std::string_view line, char delimiter, bool open);
+
 // Returns the cells of a line, trimmed. A cell in quotes may contain delimiters; it is returned
 // without these quotes, but with doubled quotes within it. Throws InputError for a closing quote
 // that is missing, or that is followed by other text.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -79,11 +80,11 @@ Row prefixed_row(const FileLine& line) {
   Row row{.text = std::string(trimmed(rest.substr(end))),
           .label = std::string(rest.substr(0, end))};
   line.expect(!row.text.starts_with(label_prefix),
-              "has two labels; expected one for each text; remove one");
+              "has more than one label; expected one for each text; remove the others");
   return row;
 }
 
-// --- TSV ---
+// --- tables ---
 
 // Returns a cell without the quotes that other programs write around cells, which double the quotes
 // within them. Other quotes are text.
@@ -104,14 +105,21 @@ std::vector<std::string> tab_cells(std::string_view line) {
   return cells;
 }
 
-// The columns of a TSV. Without a header, the first of two columns is read as the label.
+std::vector<std::string> cells_of(const FileLine& record, char delimiter) {
+  if (delimiter == '\t') return tab_cells(record.text);
+  std::vector<std::string> cells;
+  for (const std::string_view cell : csv_cells(record, delimiter)) cells.push_back(csv_text(cell));
+  return cells;
+}
+
+// The columns of a table. Without a header, the first of two columns is read as the label.
 struct Columns {
   std::size_t count = 2, text = 1, label = 0;
   bool has_header = false;
 };
 
-Columns columns_of(const FileLine& first, const LabeledTextOptions& options) {
-  const std::vector<std::string> cells = tab_cells(first.text);
+Columns columns_of(const FileLine& first, const std::vector<std::string>& cells,
+                   const LabeledTextOptions& options) {
   const auto column = [&](const std::string& name) {
     return static_cast<std::size_t>(std::ranges::find(cells, name) - cells.begin());
   };
@@ -129,10 +137,11 @@ Columns columns_of(const FileLine& first, const LabeledTextOptions& options) {
   return columns;
 }
 
-Row tab_row(const FileLine& line, const Columns& columns) {
-  std::vector<std::string> cells = tab_cells(line.text);
-  line.expect(cells.size() == columns.count, "has {} columns, expected {}; remove tabs in the text",
-              cells.size(), columns.count);
+Row table_row(const FileLine& record, char delimiter, const Columns& columns) {
+  std::vector<std::string> cells = cells_of(record, delimiter);
+  record.expect(
+      cells.size() == columns.count, "has {} columns, expected {}; {}", cells.size(), columns.count,
+      delimiter == '\t' ? "remove tabs in the text" : "write a text with commas in quotes");
   return {.text = std::move(cells[columns.text]), .label = std::move(cells[columns.label])};
 }
 
@@ -163,11 +172,35 @@ LabeledFormat format_of(const FileLine& first) {
   const std::string_view text = trimmed(first.text);
   if (text.starts_with('{')) return LabeledFormat::jsonl;
   if (text.starts_with(label_prefix)) return LabeledFormat::fasttext;
+  if (without_gz(first.path).ends_with(".csv")) return LabeledFormat::csv;
   expect_option(text.find('\t') != text.npos, "format",
-                "{}: found \"{}\"; expected a JSON object, {}NAME and a text, or a text and a "
-                "label with a tab between them",
+                "{}: found \"{}\"; expected a JSON object, {}NAME and a text, a text and a label "
+                "with a tab between them, or a file *.csv",
                 place_of(first), shown(text), label_prefix);
   return LabeledFormat::tsv;
+}
+
+// Calls take(record, delimiter) for the lines of a file that are not empty, or the records of a
+// CSV, whose cells in quotes may have several lines. The delimiter is that of a table. Sets the
+// format if it is `detected`.
+void for_each_record(const std::string& path, LabeledFormat& format, const auto& take) {
+  std::string record;
+  std::int64_t first = 0;
+  bool open = false;
+  char delimiter = '\t';
+  for_each_line(path, [&](const FileLine& line) {
+    if (!open && trimmed(line.text).empty()) return;
+    if (format == LabeledFormat::detected) format = format_of(line);
+    if (format != LabeledFormat::csv) return take(line, delimiter);
+    if (first == 0) delimiter = csv_delimiter(line);
+    if (!open) first = line.number;
+    record += (open ? "\n" : "") + std::string(line.text);
+    open = csv_is_open(line.text, delimiter, open) && record.size() <= max_text_bytes;
+    if (open) return;
+    take(FileLine{path, first, record}, delimiter);
+    record.clear();
+  });
+  if (open) take(FileLine{path, first, record}, delimiter);
 }
 
 // Throws InputError for a label or a text that is too long, and for a label that cannot be shown.
@@ -186,21 +219,20 @@ void check(const Row& row, const FileLine& line) {
 std::vector<Row> read_rows(const std::string& path, LabeledTextOptions& options) {
   std::vector<Row> rows;
   std::optional<Columns> columns;
-  for_each_line(path, [&](const FileLine& line) {
-    if (trimmed(line.text).empty()) return;
-    if (options.format == LabeledFormat::detected) options.format = format_of(line);
-    const bool is_tsv = options.format == LabeledFormat::tsv;
-    if (is_tsv && !columns) {
-      columns = columns_of(line, options);
+  for_each_record(path, options.format, [&](const FileLine& record, char delimiter) {
+    const bool is_table =
+        options.format == LabeledFormat::csv || options.format == LabeledFormat::tsv;
+    if (is_table && !columns) {
+      columns = columns_of(record, cells_of(record, delimiter), options);
       if (columns->has_header) return;
     }
-    Row row = is_tsv                                   ? tab_row(line, *columns)
-              : options.format == LabeledFormat::jsonl ? json_row(line, options)
-                                                       : prefixed_row(line);
+    Row row = is_table                                 ? table_row(record, delimiter, *columns)
+              : options.format == LabeledFormat::jsonl ? json_row(record, options)
+                                                       : prefixed_row(record);
     row.label = trimmed(row.label);
-    row.line = line.number;
-    const bool may_be_swapped = is_tsv && !columns->has_header;
-    if (!may_be_swapped) check(row, line);
+    row.line = record.number;
+    const bool may_be_swapped = is_table && !columns->has_header;
+    if (!may_be_swapped) check(row, record);
     rows.push_back(std::move(row));
   });
   expect_input(!rows.empty(),
@@ -261,7 +293,7 @@ struct SplitFiles {
 };
 
 SplitFiles files_in(const std::string& folder) {
-  constexpr std::array endings{".jsonl", ".json", ".tsv", ".txt"};
+  constexpr std::array endings{".jsonl", ".json", ".csv", ".tsv", ".txt"};
   SplitFiles files;
   for (const std::string& name : file_names(folder)) {
     const fs::path plain = without_gz(name);
@@ -327,6 +359,12 @@ LabeledSplits read_folder(const std::string& path, const LabeledTextOptions& opt
   return all;
 }
 
+// Returns whether a text has words with spaces between them, which times and numbers do not.
+bool has_words(std::string_view text) {
+  const auto is_letter = [](unsigned char byte) { return byte >= 128 || std::isalpha(byte); };
+  return trimmed(text).find(' ') != text.npos && std::ranges::count_if(text, is_letter) > 1;
+}
+
 // Moves a share of each class from the training to the validation split.
 void divide(LabeledSplits& all, double share) {
   const std::vector<std::int64_t> chosen = validation_examples_of_classes(all.train.labels, share);
@@ -347,6 +385,41 @@ bool is_labeled_text_folder(const std::string& path) {
   if (!files_in(path).train.empty()) return true;
   const std::vector<std::string> names = file_names(path);
   return std::ranges::none_of(names, is_txt) && is_class_folder(path, text_files_of_classes);
+}
+
+std::optional<LabeledColumns> guess_columns(const std::string& path) {
+  struct Column {
+    std::string name{};
+    std::size_t bytes = 0, with_words = 0;
+    std::set<std::string> values{};
+  };
+  std::vector<Column> columns;
+  std::size_t rows = 0;
+  LabeledFormat format = LabeledFormat::detected;
+  for_each_record(path, format, [&](const FileLine& record, char delimiter) {
+    if (format != LabeledFormat::csv && format != LabeledFormat::tsv) return;
+    const std::vector<std::string> cells = cells_of(record, delimiter);
+    if (columns.empty()) {
+      for (const std::string& name : cells) columns.push_back({.name = name});
+      return;
+    }
+    ++rows;
+    for (std::size_t i = 0; i < std::min(cells.size(), columns.size()); ++i) {
+      columns[i].bytes += cells[i].size();
+      columns[i].with_words += has_words(cells[i]);
+      if (columns[i].values.size() <= max_classes) columns[i].values.insert(cells[i]);
+    }
+  });
+  const Column *text = nullptr, *label = nullptr;
+  for (const Column& column : columns)
+    if (2 * column.with_words >= rows && (text == nullptr || column.bytes > text->bytes))
+      text = &column;
+  for (const Column& column : columns)
+    if (&column != text && column.values.size() >= 2 && column.values.size() <= max_classes &&
+        (label == nullptr || column.values.size() < label->values.size()))
+      label = &column;
+  if (text == nullptr || label == nullptr) return std::nullopt;
+  return LabeledColumns{.text = text->name, .label = label->name};
 }
 
 LabeledSplits load_labeled_texts(const std::string& path, const LabeledTextOptions& options) {

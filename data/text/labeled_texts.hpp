@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,16 +10,17 @@ namespace tapestry {
 enum class LabeledFormat {
   detected,
   jsonl,     // an object per line: {"text": "So good!", "label": "praise"}
-  tsv,       // a text and a label with a tab between them, with a header or without one
+  csv,       // a table with a header or without one, with a comma or a semicolon between cells
+  tsv,       // the same with tabs; quotes within a cell are text
   fasttext,  // __label__praise So good!
   folder,    // a folder per class with a text in each *.txt file
 };
 
 struct LabeledTextOptions {
   LabeledFormat format = LabeledFormat::detected;
-  // Names of the fields of JSONL and of the columns of a TSV with a header.
+  // Names of the fields of JSONL and of the columns of a table with a header.
   std::string text_field = "text", label_field = "label";
-  // Column of the labels of a TSV without header: 1 or 2; 0: the one with fewer different values.
+  // Column of the labels of a table without header: 1 or 2; 0: the one with fewer different values.
   std::int64_t label_column = 0;
   std::vector<std::string> classes{};  // in the order of the labels; empty: those of the training
   double validation_share = 0.1;       // of each class, if there is no validation split
@@ -41,15 +43,26 @@ struct LabeledSplits {
 
 // Describes what load_labeled_texts reads.
 inline constexpr const char* labeled_text_files =
-    "texts with a label each: a file of JSONL, TSV or __label__ lines, a folder with such files "
+    "texts with a label each: a file of JSONL, CSV, TSV or __label__ lines, a folder with such "
+    "files "
     "train, validation and test, or a folder of *.txt files per class";
 
 // Returns whether the path is a folder with labeled texts: with a file "train.jsonl" or the like,
 // or with sub-folders of *.txt files.
 bool is_labeled_text_folder(const std::string& path);
 
+// The names of the columns of a table with a header.
+struct LabeledColumns {
+  std::string text{}, label{};
+};
+// Returns the columns of a CSV or TSV that seem to be the texts, which are the longest and have
+// several words, and the labels, which have the fewest different values, at least two; nothing if
+// there are none. Throws InputError as load_labeled_texts() does.
+std::optional<LabeledColumns> guess_columns(const std::string& path);
+
 // Reads a file, or a folder: one with the files train, validation (or val, valid) and test of one
-// of the endings .jsonl, .json, .tsv and .txt, also .gz; or one as list_class_folder() lists it.
+// of the endings .jsonl, .json, .csv, .tsv and .txt, also .gz; or one as list_class_folder() lists
+// it. A file is a CSV if its name ends with .csv; the other formats are seen in the first line.
 // Throws InputError with file and line for what is not a labeled text, labels of over 256 bytes,
 // texts of over 1 MiB, more than 1000 classes, and more than 1 GiB; and OptionError of "text_field"
 // and "label_field" for a name that is missing, "label_column" if both columns may be the labels,

@@ -47,7 +47,7 @@ std::string option_of(const std::string& path, const LabeledTextOptions& options
 
 TEST_SUITE_BEGIN("labeled texts");
 
-TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: four formats say the same") {
+TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: five formats say the same") {
   const std::multiset<std::string> expected = {"blame: So \"bad\", ä 🎉", "blame: never again",
                                                "praise: So good!", "praise: again, again"};
   const std::string tsv =
@@ -67,12 +67,20 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: four formats say the same") {
         "__label__praise So good!\r\n__label__blame\tSo \"bad\", ä 🎉\n"
         "__label__praise again, again\n__label__blame never again\n");
   write("packed.tsv.gz", gzip(tsv));
-  for (const char* file : {"a.jsonl", "plain.tsv", "header.tsv", "lines.txt", "packed.tsv.gz"}) {
+  write("plain.csv",
+        "praise,So good!\nblame,\"So \"\"bad\"\", ä 🎉\"\r\npraise , \"again, again\"\n"
+        "blame,never again\n");
+  write("header.csv",
+        "text;id;label\nSo good!;1;praise\n\"So \"\"bad\"\", ä 🎉\";2;blame\n"
+        "again, again;\"3;\n\n4\";praise\nnever again;5;blame\n");
+  for (const char* file : {"a.jsonl", "plain.tsv", "header.tsv", "lines.txt", "packed.tsv.gz",
+                           "plain.csv", "header.csv"}) {
     CAPTURE(file);
     CHECK(read_all(path(file)) == expected);
   }
   CHECK(load_labeled_texts(path("header.tsv")).label_column == 3);
   CHECK(load_labeled_texts(path("plain.tsv")).label_column == 2);
+  CHECK(load_labeled_texts(path("plain.csv")).label_column == 1);
   for (const auto& [name, text] : {std::pair{"praise/1", "So good!"},
                                    {"praise/2", "again, again"},
                                    {"blame/1", "So \"bad\", ä 🎉"},
@@ -83,6 +91,29 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: four formats say the same") {
   CHECK(is_labeled_text_folder(path("folder")));
   CHECK(!is_labeled_text_folder(path("folder/blame")));
   CHECK(!is_labeled_text_folder(path("a.jsonl")));
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: a CSV has cells of several lines") {
+  write("lines.csv",
+        "label,text\n1,\"So good!\n\n\"\"Again\"\", he said.\"\n2,5\" "
+        "wide\n1,\"\"\"Never.\"\"\"\n2,x\n");
+  CHECK(read_all(path("lines.csv")) ==
+        std::multiset<std::string>{"1: So good!\n\n\"Again\", he said.", "2: 5\" wide",
+                                   "1: \"Never.\"", "2: x"});
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: columns are guessed by their cells") {
+  const std::string rows =
+      "1,good,What a match it was,2024-01-01 10:00:00\n2,bad,What a bore it was,2024-01-01 "
+      "11:00:00\n3,good,Again,2024-01-01 12:00:00\n";
+  const auto columns = guess_columns(write("a.csv", "id,sentiment,review,time\n" + rows));
+  REQUIRE(columns.has_value());
+  CHECK(columns->text == "review");
+  CHECK(columns->label == "sentiment");
+  CHECK(
+      !guess_columns(write("b.csv", "time,load\n2024-01-01 10:00:00,1\n2024-01-01 11:00:00,2\n")));
+  CHECK(!guess_columns(write("c.csv", "text,label\na good one,x\na bad one,x\n")));
+  CHECK(!guess_columns(write("d.jsonl", "{\"text\": \"a b\", \"label\": 1}\n")));
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: splits, classes and what is left out") {
@@ -150,7 +181,11 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: what is wrong, in which file 
   check_says(option("a.txt", "nothing\n"),
              {"format: ", "line 1: found \"nothing\"; expected a JSON"});
   check_says(says("a.txt", "__label__x a\nb\n"), {"line 2: found \"b\"; expected __label__NAME"});
-  check_says(says("a.txt", "__label__x __label__y a\n"), {"line 1: has two labels"});
+  check_says(says("a.txt", "__label__x __label__y a\n"), {"line 1: has more than one label"});
+  check_says(says("open.csv", "text,label\na,x\n\"b,y\nc,x\n"),
+             {"open.csv: line 3: ", "the closing quote is missing"});
+  check_says(says("comma.csv", "text,label\na, b,x\n"),
+             {"comma.csv: line 2: has 3 columns, expected 2; write a text with commas in quotes"});
   check_says(says("a.txt", "\n \n"),
              {"a.txt: has no labeled text; expected a text and a label per line"});
   check_says(says("a.txt", "__label__x\n__label__y\t\n"), {"a.txt: all texts are empty"});

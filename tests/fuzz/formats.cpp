@@ -71,7 +71,9 @@ const RegisterFuzzTarget names("names", [](std::string_view bytes) {
 const RegisterFuzzTarget labeled("labeled", [](std::string_view bytes) {
   LabeledTextOptions options{.label_column = static_cast<std::int64_t>(bytes.size() % 3)};
   if (bytes.size() % 2 == 0) options.classes = {"a", "b"};
-  const LabeledSplits texts = load_labeled_texts(written_file("texts", bytes), options);
+  const std::string path = written_file(bytes.size() % 4 < 2 ? "texts" : "texts.csv", bytes);
+  guess_columns(path);
+  const LabeledSplits texts = load_labeled_texts(path, options);
   for (const LabeledTexts* split : {&texts.train, &texts.validation})
     for (const std::int32_t label : split->labels)
       if (split->texts.size() != split->labels.size() || label >= std::ssize(texts.classes))

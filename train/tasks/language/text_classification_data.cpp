@@ -33,26 +33,29 @@ const Condition of_files = labeled_kind.is(LabeledKind::text),
 const Choice<LabeledFormat> labeled_format{
     "data.format",
     LabeledFormat::detected,
-    "format of the texts: JSONL, TSV, fastText's lines (__label__NAME TEXT), or a folder per class",
+    "format of the texts: JSONL, CSV, TSV, fastText's lines (__label__NAME TEXT), or a folder per "
+    "class",
     {{"auto", LabeledFormat::detected},
      {"jsonl", LabeledFormat::jsonl},
+     {"csv", LabeledFormat::csv},
      {"tsv", LabeledFormat::tsv},
      {"fasttext", LabeledFormat::fasttext},
      {"folder", LabeledFormat::folder}},
     {of_files}};
-const Key<std::string> text_field{"data.text_field",
-                                  "text",
-                                  "name of the text's field in JSONL, or column in a TSV's header",
-                                  {.used_if = {of_files}}};
+const Key<std::string> text_field{
+    "data.text_field",
+    "text",
+    "name of the text's field in JSONL, or column in a table's header",
+    {.used_if = {of_files}}};
 const Key<std::string> label_field{
     "data.label_field",
     "label",
-    "name of the label's field in JSONL, or column in a TSV's header",
+    "name of the label's field in JSONL, or column in a table's header",
     {.used_if = {of_files}}};
 const Key<std::int64_t> label_column{
     "data.label_column",
     0,
-    "column of the labels in a TSV without header; 0: the one with fewer different values",
+    "column of the labels in a table without header; 0: the one with fewer different values",
     {.low = 0, .high = 1e6, .used_if = {of_files}}};
 const Key<double> labeled_validation_fraction{
     "data.validation_fraction",
@@ -152,6 +155,8 @@ const char* name_of(LabeledFormat format) {
       return "synthetic";
     case LabeledFormat::jsonl:
       return "JSONL";
+    case LabeledFormat::csv:
+      return "CSV";
     case LabeledFormat::tsv:
       return "TSV";
     case LabeledFormat::fasttext:
@@ -237,11 +242,15 @@ bool have_letters(const LabeledTexts& texts) {
   return 2 * with > std::ssize(texts.texts);
 }
 
-// Returns whether the path is likely to have labeled texts: its first bytes, or its folders.
+bool is_csv(const std::string& path) { return path.ends_with(".csv") || path.ends_with(".csv.gz"); }
+
+// Returns whether the path is likely to have labeled texts: its first bytes, its columns, or its
+// folders.
 bool looks_labeled(const std::string& path) {
   std::error_code unseen;
   if (std::filesystem::is_directory(path, unseen)) return is_labeled_text_folder(path);
   if (!std::filesystem::is_regular_file(path, unseen)) return false;
+  if (is_csv(path)) return guess_columns(path).has_value();
   std::string beginning(4096, ' ');
   InputFile file(path);
   beginning.resize(file.read(beginning));
@@ -250,13 +259,28 @@ bool looks_labeled(const std::string& path) {
          first.find('\t') != first.npos;
 }
 
+// Returns the texts, after a table whose columns have other names has set these.
+LabeledSplits load_with_columns(Recognized& found, const std::string& path) try {
+  return load_labeled_texts(path);
+} catch (const OptionError& error) {
+  std::error_code unseen;
+  const bool is_name = error.option == "text_field" || error.option == "label_field";
+  if (!is_name || !std::filesystem::is_regular_file(path, unseen)) throw;
+  const std::optional<LabeledColumns> columns = guess_columns(path);
+  if (!columns) throw;
+  found.settings.push_back({text_field.name, columns->text, "the column with the longest texts"});
+  found.settings.push_back(
+      {label_field.name, columns->label, "the column with the fewest different values"});
+  return load_labeled_texts(path, {.text_field = columns->text, .label_field = columns->label});
+}
+
 }  // namespace
 
 std::vector<Recognized> recognize_labeled_texts(const std::string& path) {
   return {recognized_as("text-classification", "labeled texts", [&](Recognized& found) {
     expect_input(looks_labeled(path), "expected {}", labeled_text_files);
     found.fit = Recognized::Fit::similar;
-    const LabeledSplits texts = load_labeled_texts(path);
+    const LabeledSplits texts = load_with_columns(found, path);
     const std::int64_t train = std::ssize(texts.train.texts);
     std::vector<std::int64_t> lengths;
     for (const std::string& text : texts.train.texts) lengths.push_back(std::ssize(text));
@@ -271,7 +295,7 @@ std::vector<Recognized> recognize_labeled_texts(const std::string& path) {
                    {"class names", list_briefly(texts.classes)},
                    {"median bytes of a text", lengths[lengths.size() / 2]},
                    {"longest text in bytes", lengths.back()}};
-    if (texts.format == LabeledFormat::tsv) found.facts["column of labels"] = texts.label_column;
+    if (texts.label_column > 0) found.facts["column of labels"] = texts.label_column;
     if (texts.is_divided) found.facts["split"] = "a tenth of each class is for validation";
     if (texts.empty > 0) found.problems.push_back(counted(texts.empty, "empty text") + " left out");
     note_counts(found, texts);

@@ -83,7 +83,10 @@ std::vector<Recognized> recognize_forecast(const std::string& path) {
     const SeriesTable table = recognize_series(found, path);
     const std::int64_t steps = horizon_for(table.rows());
     expect_input(steps > 0, "has {} rows, expected at least 240; give more rows", table.rows());
-    found.fit = Recognized::Fit::certain;
+    const bool has_other_columns = std::ranges::any_of(
+        found.settings, [](const auto& one) { return one.key == key::columns.name; });
+    found.fit =
+        !has_other_columns || table.has_times ? Recognized::Fit::certain : Recognized::Fit::similar;
     found.base = "etth1";
     found.settings.push_back(
         {context.name, steps, fmt::format("rows that the model reads, of {}", table.rows())});
