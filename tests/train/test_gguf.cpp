@@ -256,7 +256,8 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   CHECK(exported.err == "");
   check_says(exported.out,
              {out + ": Qwen3ForCausalLM, in q8_0\n",
-              "in float16, because their rows are no whole blocks of 32: token_embd.weight, ",
+              "in float16 instead, because the length of a row is not a multiple of 32: "
+              "token_embd.weight, ",
               "the tokenizer composes characters (NFC), llama.cpp does not: give llama.cpp "
               "composed texts"});
 }

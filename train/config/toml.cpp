@@ -114,8 +114,8 @@ ConfigDocument::ConfigDocument(std::string name, const std::string& toml, bool i
     add_settings(toml::parse(toml), "", source, settings);
   } catch (const toml::parse_error& error) {
     throw InputError(
-        fmt::format("{}: {}; correct the TOML, or if these are data, give the config "
-                    "that `tapestry init` writes for them",
+        fmt::format("{}: {}; correct the TOML; if the file contains data, give the "
+                    "config that `tapestry init FILE` writes",
                     position(source, error.source()), error.description()));
   }
 }

@@ -77,9 +77,9 @@ void expect_same_schedule(const Run& run, const Config& before, const Config& co
                     config[key::decay_steps] > 0 || is_warming,
                 key::steps,
                 "the learning-rate schedule of {}, at step {}, ends at step {}{}; add --set {}={} "
-                "to keep it, or ={} to extend it",
+                "to keep this schedule, or --set {}={} to extend it",
                 run.folder(), step, was.steps, rates_apart(now.at(step), was.at(step)),
-                key::decay_steps.name, was.steps, now.steps);
+                key::decay_steps.name, was.steps, key::decay_steps.name, now.steps);
 }
 
 }  // namespace

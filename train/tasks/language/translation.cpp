@@ -110,8 +110,7 @@ ParallelText load(const Config& config, const Key<std::string>& split,
                   const std::string& advice = "") {
   const std::string path = key::required_path(
       config, "no folder of sentence pairs",
-      fmt::format("{2}, here train.{0}, train.{1}, val.{0}, val.{1} and their like, with --set "
-                  "data.path=FOLDER",
+      fmt::format("{2}, here train.{0}, train.{1}, val.{0}, val.{1}, with --set data.path=FOLDER",
                   config[source_language], config[target_language], parallel_files));
   return with_keys(config, {{"split", split, advice}}, [&] {
     return load_parallel_text(path, {.split = config[split],

@@ -46,7 +46,7 @@ SeriesTable load_csv(const Config& config) {
         config,
         {{"gaps", key::gaps, "or set data.gaps = true"},
          {"missing", key::missing, "or set data.missing to \"interpolate\" or \"previous\""},
-         {"columns", key::columns, "or list the other columns here"},
+         {"columns", key::columns, "or set this key to the other columns"},
          {"time_column", key::time_column, "give the name of the column of times, or \"none\""},
          {"series_column", key::series_column,
           "or give the column that names the series of each row"}},

@@ -241,8 +241,9 @@ GgufExport export_gguf(const TrainedModel& trained, const std::string& path, Ggu
   write_gguf(path, fields, contents.tensors, [&](std::size_t i) { return contents.makers[i](); });
   GgufExport made{names_of(published.architecture).class_name, std::move(tokens.notes)};
   if (!contents.unquantized.empty())
-    made.notes.push_back(fmt::format("in float16, because their rows are no whole blocks of {}: {}",
-                                     gguf_block, fmt::join(contents.unquantized, ", ")));
+    made.notes.push_back(
+        fmt::format("in float16 instead, because the length of a row is not a multiple of {}: {}",
+                    gguf_block, fmt::join(contents.unquantized, ", ")));
   return made;
 }
 

@@ -158,7 +158,7 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
   set_key(settings, {key::steps.name, made.length.steps,
                      fmt::format("{} at {} per step; {:.3g} epochs{}", duration_text(made.seconds),
                                  duration_text(made.plan.throughput->step_s), made.epochs,
-                                 is_capped ? ", more would overfit" : "")});
+                                 is_capped ? ", the most that init chooses" : "")});
   set_key(settings, {key::eval_every.name, every, "steps between evaluations"});
   set_key(settings, {key::checkpoint_every.name, every, "steps between checkpoints"});
   if (config[key::warmup_steps] > made.length.steps / 10)
