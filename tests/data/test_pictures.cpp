@@ -343,6 +343,8 @@ TEST_CASE_FIXTURE(PictureFixture, "bug: latent of pictures without classes crash
   CHECK(codes["images"][0]["mse"] > 0);
   check_fails(tapestry_run({"sample", run, "--image", picture, "--kind", "interpolation"}),
               {"--image: found one picture", "give --image twice"});
+  check_fails(tapestry_run({"sample", run, "--image", picture, "--index", "1"}),
+              {"--index: not used with --image"});
 }
 
 TEST_CASE_FIXTURE(PictureFixture, "bug: init did not mention broken pictures of an autoencoder") {

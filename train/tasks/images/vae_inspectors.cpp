@@ -154,7 +154,10 @@ class Pictures {
 
   // Returns the pictures of --image, or up to `wanted` validation images from --index on: (N, F).
   Tensor images_from_index(std::int64_t wanted) {
-    if (options_.is_set(decoded_image)) return data_.pictures(options_.texts(decoded_image));
+    const bool own = options_.is_set(decoded_image);
+    expect_input(!own || !options_.is_set(first_image),
+                 "--index: not used with --image; leave out --index");
+    if (own) return data_.pictures(options_.texts(decoded_image));
     return data_.validation(options_[first_image], wanted).inputs;
   }
 
