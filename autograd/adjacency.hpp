@@ -21,9 +21,9 @@ struct SparseRows {
 };
 
 // A directed graph of N nodes; an undirected graph has each edge in both directions. Edges are
-// numbered by their target node, then by their source node, and duplicates are removed. It is
-// immutable: copies share memory. Sources may be another set of nodes than targets, as in a sparse
-// matrix, where each entry is an edge from its column to its row.
+// numbered by their target node, then by their source node, and duplicates are removed. A graph
+// is immutable: copies share memory. Sources may be another set of nodes than targets, as in a
+// sparse matrix, where each entry is an edge from its column to its row.
 class Adjacency {
  public:
   Adjacency() : Adjacency(0, {}) {}

@@ -96,7 +96,7 @@ class Array {
   std::span<T> mutable_values();
   const std::byte* raw() const { return buffer_.get(); }
   std::byte* mutable_raw() { return buffer_.get(); }
-  // Returns the memory, and keeps it alive.
+  // Returns a handle that keeps the memory alive.
   std::shared_ptr<const std::byte[]> buffer() const { return buffer_; }
 
   // Return views and copies. Throw std::invalid_argument for shapes, ranges and dtypes that do not

@@ -80,7 +80,7 @@ class AttentionCache final {
     DType dtype;
     Array keys{}, values{};
   };
-  // Return the content. Throw std::invalid_argument if it is of the other kind.
+  // Return the content. Throw std::invalid_argument for a cache of the other kind.
   const KeysAndValues& keys_and_values() const;
   LinearAttentionState& sums();
 

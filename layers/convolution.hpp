@@ -84,7 +84,8 @@ class ConvolutionStack final : public Module {
 };
 
 // The reverse stack of transposed convolutions: features (B, D · h · w) -> images (B, C · H · W),
-// with the activation between the layers and none at the end.
+// with the activation between the layers and none at the end. The constructor throws
+// std::invalid_argument without channels.
 class TransposedConvolutionStack final : public Module {
  public:
   ConvolutionStackOptions options;

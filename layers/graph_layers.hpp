@@ -20,7 +20,8 @@ class NodeFeatures {
       : x_(x), entries_(entries) {}
 
   Tensor times(const Linear& map) const;  // returns (N, C), for a map without bias
-  NodeFeatures dropped(const Dropout& dropout, Random* noise) const;  // drops stored entries
+  NodeFeatures dropped(const Dropout& dropout,
+                       Random* noise) const;  // applies dropout to stored entries
   DType dtype() const { return x_.dtype(); }
 
  private:

@@ -29,7 +29,7 @@ void AveragedWeights::follow(std::int64_t step) {
   });
 }
 
-// Allocates nothing: destructors call it.
+// Allocates nothing, because destructors call exchange().
 void AveragedWeights::exchange() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Array weights = parameters_[i]->value(), values = arrays_[i].second;

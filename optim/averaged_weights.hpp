@@ -7,7 +7,8 @@ namespace tapestry {
 // The exponential moving average of a model's weights, which often generalizes better than the
 // weights (Polyak & Juditsky 1992; Tarvainen & Valpola 2017, arXiv 1703.01780). After step t
 //   average += (1 - min(decay, (1 + t) / (10 + t))) (weight - average),
-// so that the initial weights are soon forgotten. It has the same bits for any number of threads.
+// so that the initial weights are soon forgotten. The average has the same bits for any number of
+// threads.
 class AveragedWeights {
  public:
   // Copies the current weights. Fixed parameters are ignored.

@@ -16,7 +16,7 @@ struct Matmul {
   bool accumulate = false;   // adds to C instead of overwriting it
 };
 
-// The operands of one product. `bias` (n) is added to every row; it may be null.
+// The operands of one product. `bias` (n) is added to every row; null: none, as with `accumulate`.
 struct MatmulOperands {
   const std::byte* a;
   const std::byte* b;

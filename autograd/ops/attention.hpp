@@ -37,7 +37,7 @@ Tensor packed_cross_attention(const Tensor& q, const Tensor& kv,  // (B, T, H ·
                               const AttentionOptions& options = {});
 
 // Returns the attention weights softmax(q kᵀ / √D + mask), for display: q (B, T, H · D) and
-// k (B, S, G · D) -> (B, H, T, S). It stores all of them and does not record. Throws
+// k (B, S, G · D) -> (B, H, T, S). Stores all weights, and does not record. Throws
 // std::invalid_argument for shapes and options that do not fit.
 Array attention_weights(const Array& q, const Array& k, const AttentionOptions& options);
 

@@ -21,8 +21,8 @@ std::int64_t count_targets(const Tensor& logits, std::span<const std::int32_t> t
 }
 
 // Returns the loss of each row x of the logits: -Σ q log p, where p is the softmax of x, and q the
-// target smoothed by s. It is log Σ e^x - (1 - s) x[target] - s mean(x), with x shifted by its
-// maximum. `highs` and `rests` become the terms of log Σ e^x.
+// target smoothed by s. The loss is log Σ e^x - (1 - s) x[target] - s mean(x), with x shifted by
+// its maximum. `highs` and `rests` become the terms of log Σ e^x.
 Array losses_of(const Array& logits, const Array& targets, const CrossEntropyOptions& options,
                 Array& highs, Array& rests) {
   Array losses(highs.shape(), logits.dtype());

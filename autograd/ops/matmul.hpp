@@ -29,10 +29,10 @@ struct LowRankChange {
 };
 
 // Returns y + scale · x (Σ b a)ᵀ, where each change acts on its rows: y (..., O), x (..., I) ->
-// (..., O). It adds changes of a linear map's weight to its output y (LoRA; Hu et al. 2021, arXiv
-// 2106.09685, eq. 3). Throws std::invalid_argument without changes, and for shapes that do not fit.
-// Fused: the composition writes the output once more for each change. Move y into the call, so that
-// its memory is reused.
+// (..., O). Adds changes of a linear map's weight to the map's output y (LoRA; Hu et al. 2021,
+// arXiv 2106.09685, eq. 3). Throws std::invalid_argument without changes, and for shapes that do
+// not fit. Fused: the composition writes the output once more for each change. Move y into the
+// call, so that its memory is reused.
 Tensor add_low_rank(Tensor y, const Tensor& x, const std::vector<LowRankChange>& changes,
                     double scale);
 

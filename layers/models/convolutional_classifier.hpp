@@ -19,7 +19,7 @@ struct ConvolutionalClassifierOptions {
   std::int64_t blocks = 0;             // residual blocks of a stage; 0: one convolution
   std::int64_t groups = 0;             // of the group norms; 0: no norms
   std::vector<std::int64_t> hidden{};  // widths of the linear layers before the last
-  double dropout = 0;                  // of what the linear layers read
+  double dropout = 0;                  // rate for the inputs of the linear layers
   Activation activation = Activation::relu;
 };
 

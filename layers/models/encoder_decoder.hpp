@@ -11,7 +11,7 @@ struct EncoderDecoderOptions {
   std::int64_t source_context = 64, target_context = 64;
   std::int64_t encoder_layers = 3, decoder_layers = 3;
   TransformerBlockOptions block{.attention = {.positions = Positions::sinusoidal}};
-  // Use one embedding table for both languages, which share a vocabulary.
+  // Whether both languages, which share a vocabulary, use one embedding table.
   bool shared_embeddings = false;
   bool tied_embeddings = true;  // the head uses the target's embedding
 };

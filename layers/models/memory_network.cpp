@@ -154,7 +154,7 @@ std::unique_ptr<Memory> make_memory(const MemoryOptions& options, Random& init) 
   throw_unhandled("memory");
 }
 
-// --- the network around it ---
+// --- the network ---
 
 MemoryNetwork::MemoryNetwork(const MemoryNetworkOptions& options, Random& init)
     : embedding(options.vocabulary, options.memory.width, init, 1),

@@ -9,7 +9,8 @@
 namespace tapestry {
 
 // A simple recurrent layer, h_t = tanh(input(x_t) + hidden(h_(t-1))) (Elman 1990, "Finding
-// Structure in Time"). Initial values are those of PyTorch's RNN.
+// Structure in Time"). Weights start uniform in ±1/√C and ±1/√H, and the bias in ±1/√C, as in
+// PyTorch's RNN if C = H.
 class Recurrent final : public Module {
  public:
   Linear input;   // (H, C), with bias unless the constructor's `bias` is false

@@ -8,7 +8,7 @@ namespace tapestry {
 struct TransformerOptions {
   std::int64_t vocabulary = 0, context = 64;
   std::int64_t layers = 4;
-  TransformerBlockOptions block{};  // without its standard deviations, see below
+  TransformerBlockOptions block{};  // its standard deviations are not used, see below
   bool tied_embeddings = true;      // the head uses the token embedding
   bool recompute_blocks = false;    // activation checkpointing of each block
 };
