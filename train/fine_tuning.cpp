@@ -89,8 +89,9 @@ std::vector<std::string> names_in(const std::vector<Parameter*>& parameters) {
   return {names.begin(), names.end()};
 }
 
-void fix_others(const std::vector<Parameter*>& parameters, const Config& config) {
-  const std::vector<std::string>& patterns = config[key::trainable];
+void fix_others(const std::vector<Parameter*>& parameters, const Config& config,
+                const std::string& head) {
+  std::vector<std::string> patterns = config[key::trainable];
   for (const std::string& pattern : patterns) {
     const bool is_known = std::ranges::any_of(parameters, [&](const Parameter* parameter) {
       return parameter->role != Role::fixed && matches(pattern, parameter->name);
@@ -100,6 +101,7 @@ void fix_others(const std::vector<Parameter*>& parameters, const Config& config)
         "expected names of parameters, but no trainable parameter of the model matches {}{}",
         to_toml(Value(pattern)), did_you_mean(pattern, names_in(parameters), "\""));
   }
+  if (!head.empty()) patterns.push_back(head);
   for (Parameter* parameter : parameters)
     if (std::ranges::none_of(patterns, [&](const std::string& pattern) {
           return matches(pattern, parameter->name);
@@ -109,12 +111,12 @@ void fix_others(const std::vector<Parameter*>& parameters, const Config& config)
 
 }  // namespace
 
-void prepare_fine_tuning(Module& model, const Config& config) {
+void prepare_fine_tuning(Module& model, const Config& config, const std::string& head) {
   const bool adapts = config[key::adapter_rank] > 0;
   if (!adapts && config[key::trainable].empty()) return;
   const std::vector<Parameter*> base = model.parameters();
   if (adapts) add_adapters(model, config);
-  fix_others(base, config);
+  fix_others(base, config, head);
 }
 
 }  // namespace tapestry

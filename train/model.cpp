@@ -6,10 +6,12 @@
 
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/shaping.hpp"
 #include "autograd/ops/softmax.hpp"
 #include "train/run/run.hpp"
 #include "train/tasks/images/image_classification.hpp"
 #include "train/tasks/images/vae.hpp"
+#include "train/tasks/language/text_classification.hpp"
 #include "train/tasks/language/text_generator.hpp"
 #include "train/tasks/language/translation.hpp"
 #include "train/tasks/series/forecast.hpp"
@@ -185,6 +187,18 @@ Matrix Model::logits(std::span<const std::int32_t> tokens) const {
       std::visit([&](const auto& network) { return network.forward(read); }, task.network()));
 }
 
+// --- text-classification ---
+
+Matrix Model::classify_texts(std::span<const std::string> texts) const {
+  const auto [task, precision] =
+      loaded_->call<TextClassification>("classify_texts", "text-classification");
+  require(!texts.empty(), "classify_texts: no texts; expected at least one");
+  std::vector<Tensor> logits;
+  for (const std::string& text : texts)
+    logits.push_back(task.logits(one_row(task.data().row(text).tokens)));
+  return matrix_of(softmax(concat(logits, 0)));
+}
+
 // --- translation ---
 
 std::string Model::translate(std::string_view sentence) const {
@@ -204,6 +218,8 @@ std::int64_t Model::channels() const { return loaded_->images("channels").size()
 std::int64_t Model::height() const { return loaded_->images("height").size().height; }
 std::int64_t Model::width() const { return loaded_->images("width").size().width; }
 const std::vector<std::string>& Model::class_names() const {
+  if (auto* texts = task_as<TextClassification>(*loaded_->trained.task))
+    return texts->data().class_names();
   return loaded_->images("class_names").class_names();
 }
 

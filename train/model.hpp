@@ -64,7 +64,8 @@ class Model final {
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
 
-  // Returns "language-model", "translation", "vae", "image-classification" or "forecast".
+  // Returns "language-model", "text-classification", "translation", "vae", "image-classification"
+  // or "forecast".
   const std::string& task() const;
 
   // --- language-model ---
@@ -91,6 +92,13 @@ class Model final {
   // tokens outside [0, V).
   Matrix logits(std::span<const std::int32_t> tokens) const;
 
+  // --- text-classification ---
+
+  // Returns the probabilities (texts, K) of the classes; texts are cut to the model's context.
+  // Throws std::invalid_argument for no texts, and std::runtime_error as tokenize() does and for an
+  // empty text.
+  Matrix classify_texts(std::span<const std::string> texts) const;
+
   // --- translation ---
 
   // Returns the translation. Throws std::runtime_error for a character without a token, and
@@ -102,7 +110,8 @@ class Model final {
   std::int64_t channels() const;  // returns 1 for gray, 3 for red, green and blue
   std::int64_t height() const;
   std::int64_t width() const;
-  const std::vector<std::string>& class_names() const;  // returns the K names
+  // Returns the K names, of a classifier of texts as well.
+  const std::vector<std::string>& class_names() const;
 
   // Reads PNG or JPEG files, one per row, fitted to the size of the model's images: (files,
   // channels · height · width). Throws std::runtime_error for a file that is no picture, and

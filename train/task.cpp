@@ -129,6 +129,28 @@ void expect_keys_of(const TaskSpec& spec, const std::vector<ConfigDocument>& doc
                    printable(given.name), chosen.shown());
 }
 
+// Returns the settings of a run of another task that a task which begins with its weights has.
+// Throws InputError if the task cannot begin with them.
+ConfigDocument adopted(ConfigDocument run, const TaskSpec& spec, const std::string& config) {
+  const Pretraining& pretraining = spec.pretraining;
+  const auto& task = std::get<std::string>(*run.find(key::task.name)->value);
+  expect_input(pretraining.task == task, "{}: its task is {}; expected {}, the task of {}",
+               run.source, task, spec.name, config);
+  const std::vector<KeyInfo> keys = key::with_common_keys(spec.keys);
+  std::erase_if(run.settings, [&](const TomlSetting& setting) {
+    return setting.name == key::task.name ||
+           std::ranges::find(keys, setting.name, &KeyInfo::name) == keys.end();
+  });
+  for (TomlSetting& setting : run.settings) {
+    if (setting.name != pretraining.kind.name) continue;
+    expect_input(setting.value == Value(pretraining.their_kind),
+                 "{}: {} = {}: expected \"{}\"; give a run of such a {}", run.source, setting.name,
+                 setting.shown(), pretraining.their_kind, task);
+    setting.value = Value(pretraining.own_kind);
+  }
+  return run;
+}
+
 Config resolve(const std::vector<ConfigDocument>& documents,
                const std::vector<std::string>& overrides) {
   const TomlSetting chosen = chosen_task(documents, overrides);
@@ -168,11 +190,10 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
   std::vector<ConfigDocument> documents = with_bases(read_config(path_or_name));
   if (beneath) {
     const TomlSetting own = chosen_task(documents, overrides), other = chosen_task({*beneath}, {});
-    const auto name_of = [](const TomlSetting& task) { return std::get<std::string>(*task.value); };
-    expect_input(name_of(own).empty() || own.value == other.value,
-                 "{}: its task is {}; expected {}, the task of {}", beneath->source, name_of(other),
-                 name_of(own), path_or_name);
-    documents.push_back(*beneath);
+    const auto spec = task_registry().find(std::get<std::string>(*own.value));
+    documents.push_back(spec == task_registry().end() || own.value == other.value
+                            ? *beneath
+                            : adopted(*beneath, spec->second, path_or_name));
   }
   Config config = resolve(documents, overrides);
   if (config[key::name].empty())
@@ -185,8 +206,9 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
 }
 
 std::unique_ptr<Task> make_task(const TaskSetup& setup) {
-  std::unique_ptr<Task> task = spec_of(setup.config).make(setup);
-  prepare_fine_tuning(task->model(), setup.config);
+  const TaskSpec& spec = spec_of(setup.config);
+  std::unique_ptr<Task> task = spec.make(setup);
+  prepare_fine_tuning(task->model(), setup.config, spec.pretraining.new_head);
   return task;
 }
 

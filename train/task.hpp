@@ -180,6 +180,15 @@ class Inspector {
   std::function<Shown(Task& task, const Options& options)> show_{};
 };
 
+// Another task with whose models a training of a task can begin (--from), and how they differ.
+struct Pretraining {
+  std::string task{};                    // "language-model"; empty: there is none
+  KeyInfo kind{};                        // a key of both tasks that has these values:
+  std::string their_kind{}, own_kind{};  // "transformer", "decoder"
+  std::string old_head{};                // module of that model that is left out
+  std::string new_head{};                // module with initial values; it is always trained
+};
+
 // The description of a task. Each task registers one, and no other part of the program lists tasks.
 struct TaskSpec {
   std::string name{}, help{};
@@ -195,6 +204,7 @@ struct TaskSpec {
   // Returns what this task finds at a path, for each kind of data that it reads. Null: the task
   // reads no files, or `tapestry init` does not know them.
   std::vector<Recognized> (*recognize)(const std::string& path) = nullptr;
+  Pretraining pretraining{};
   // Metrics of this task, in addition to those of every training.
   std::vector<MetricInfo> metrics{};
   Inspector<Sample> samples{"this run's model has no samples to show; use a run of another task"};

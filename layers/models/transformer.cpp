@@ -58,7 +58,17 @@ Tensor Transformer::forward(const Array& tokens, AttentionCaches& caches) const 
   return forward(tokens, Context{.caches = &caches});
 }
 
+Tensor Transformer::hidden(const Array& tokens, Random* noise) const {
+  return hidden(tokens, Context{.noise = noise});
+}
+
 Tensor Transformer::forward(const Array& tokens, const Context& context) const {
+  const Scope scope(path());
+  const Tensor x = hidden(tokens, context);
+  return head ? head->forward(x) : linear(x, token_embedding.weight);  // (B, T, V)
+}
+
+Tensor Transformer::hidden(const Array& tokens, const Context& context) const {
   const Scope scope(path());
   const AttentionCaches* caches = context.caches;
   require(!caches || (!caches->empty() && caches->size() == blocks.size()),
@@ -70,8 +80,7 @@ Tensor Transformer::forward(const Array& tokens, const Context& context) const {
           tokens.shape(), seen, options.context);
   Tensor x = dropout.forward(embedded(tokens, context), context.noise);  // (B, T, C)
   for (std::size_t i = 0; i < blocks.size(); ++i) x = forward(i, x, context);
-  if (final_norm) x = final_norm->forward(x);
-  return head ? head->forward(x) : linear(x, token_embedding.weight);  // (B, T, V)
+  return final_norm ? final_norm->forward(x) : x;
 }
 
 // Returns the embeddings with positions, (B, T, C).

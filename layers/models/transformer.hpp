@@ -35,6 +35,9 @@ class Transformer final : public Module {
   Tensor forward(const Array& tokens, Random* noise = nullptr,
                  const Array& document_starts = {}) const;
 
+  // Returns the hidden states (B, T, C) that the head reads, after the final norm.
+  Tensor hidden(const Array& tokens, Random* noise = nullptr) const;
+
   // Return empty caches, one per block, and the logits of tokens that follow those in the caches,
   // to which the tokens are appended. For generation. Throws std::invalid_argument for another
   // number of caches.
@@ -50,6 +53,7 @@ class Transformer final : public Module {
     Array document_starts{};
   };
   Tensor forward(const Array& tokens, const Context& context) const;
+  Tensor hidden(const Array& tokens, const Context& context) const;
   Tensor embedded(const Array& tokens, const Context& context) const;
   Tensor forward(std::size_t block, const Tensor& x, const Context& context) const;
 };

@@ -49,6 +49,7 @@ RUNS = {  # a name: a config, or the task of one, and what is set
     "text classifier": ("match-reports", []),
     "text classifier, class token, rotary": ("match-reports", ["model.pooling=class", "model.positions=rotary"]),
     "text classifier, embeddings": ("match-reports", ["model.kind=embeddings"]),
+    "text classifier, decoder": ("match-reports", ["model.kind=decoder"]),
     "vae": ("clothes-vae", []),
     "vae, convolutions, gaussian": ("clothes-vae", ["model.channels=[8, 16, 24]", "model.likelihood=gaussian",
                                                     "model.activation=gelu"]),

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "layers/models/decoder_classifier.hpp"
 #include "layers/models/forecaster.hpp"
 #include "layers/models/text_classifier.hpp"
 #include "layers/models/vision_transformer.hpp"
@@ -76,6 +77,14 @@ std::vector<LayerRow> encoder_layers() {
                    return model.forward(ints({first, 0, 4, 1, first, 2, 5, 5}, {2, 4}), &noise);
                  },
                  {}));
+  rows.push_back(make_row(
+      "DecoderClassifier",
+      DecoderClassifier({.vocabulary = 5, .context = 4, .layers = 1, .block = block}, 3, r),
+      [](const DecoderClassifier& model, In) {
+        Random noise(1, Stream::dropout);
+        return model.forward(ints({3, 0, 4, 1, 2, 0, 5, 5}, {2, 4}), &noise);
+      },
+      {}));
   rows.push_back(make_row("VisionTransformer: color",
                           VisionTransformer({.channels_in = 2,
                                              .height = 4,

@@ -182,6 +182,7 @@ const std::map<std::string, std::string> layers_held_elsewhere = {
     {"Convolution2d", "autograd/test_integer_images.cpp compares its op with the definition"},
     {"ConvolutionalClassifier", "a composition: test_convolution.cpp"},
     {"ConvolutionStack", "a composition: test_convolution.cpp"},
+    {"DecoderClassifier", "test_fine_tuning.cpp compares with transformers' values"},
     {"Dropout", "random numbers: test_simple.cpp counts and scales them"},
     {"Encoder", "test_golden_models.cpp: PyTorch's values"},
     {"EncoderDecoder", "test_golden_models.cpp: PyTorch's values"},

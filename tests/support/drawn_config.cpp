@@ -251,6 +251,7 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
        {{"model.context", {96, 96}}},
        {"model.kind", "model.attention"}},  // random features go without data.packing
       {"graphs", {}, {}, {}, {2e-3, 2e-2}},
+      {"match-reports", {"model.width=32", "model.heads=4"}, {}, {"model.gate"}},
       {"karate",  // with more layers, sums over the neighbors of a hub make an initial loss of 30
                   // nats
        {"train.batch_size=2", "train.micro_batches=1"},

@@ -4,6 +4,7 @@
 #include "tests/support/published.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "train/run/run.hpp"
+#include "train/tasks/language/text_classification.hpp"
 
 // Trainings that begin with a model and change a part of it: chosen parameters, or adapters, which
 // come and go as peft keeps them. tests/golden/adapters holds random ones that it saved, and the
@@ -49,6 +50,23 @@ class CopiedAdapter : public CommandFolder {
     CHECK(lines_of(finished.err).size() == 1);
     CHECK(!fs::exists(path("out")));
     return finished.err;
+  }
+};
+
+// A task whose texts are two words of the fixture's story, with a number.
+class LabeledFixture : public RunFixture {
+ public:
+  LabeledFixture() {
+    std::string lines;
+    for (int i = 0; i < 60; ++i)
+      lines += i % 2 ? fmt::format("green {}\tup\n", i) : fmt::format("wall {}\tdown\n", i);
+    write("labels.toml", "task = \"text-classification\"\ndata.path = \"" +
+                             write("labels.tsv", lines) +
+                             "\"\noptim.learning_rate = 1e-2\n[train]\nsteps = 40\nbatch_size = "
+                             "8\neval_every = 20\nlog_every = 20\n");
+  }
+  static const DecoderClassifier& classifier(const TrainedModel& trained) {
+    return std::get<DecoderClassifier>(task_as<TextClassification>(*trained.task)->network());
   }
 };
 
@@ -128,9 +146,10 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: keys that fit nothing are refused in
     return finished.err;
   };
   check_says(refusal("train.trainable=[\"block.0\"]"),
-             {"train.trainable", "no parameter of the model matches \"block.0\"",
+             {"train.trainable", "no trainable parameter of the model matches \"block.0\"",
               "did you mean \"blocks.0\"?"});
-  check_says(refusal("train.trainable=\"head\""), {"no parameter of the model matches \"head\""});
+  check_says(refusal("train.trainable=\"head\""),
+             {"no trainable parameter of the model matches \"head\""});
   check_says(refusal("train.trainable=[1]"), {"expected a list of strings"});
   check_says(refusal("model.lora.targets=[\"qeury\"]", "model.lora.rank=1"),
              {"expected one of query, key", "did you mean \"query\"?"});
@@ -140,7 +159,7 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: keys that fit nothing are refused in
   check_says(refusal("model.lora.targets=[\"key\", \"query_key_value\"]", "model.lora.rank=1"),
              {"key is contained in query_key_value"});
   check_says(refusal("model.lora.rank=33"),
-             {"expected at most 32, the number of rows and columns of"});
+             {"expected at most 32, the sum of rows and columns of"});
   check_says(train("text", "refused", "model.lora.rank=2").err,
              {"model.lora.rank = 2", "--from RUN"});
   check_says(refusal("model.lora.alpha=3"), {"model.lora.alpha", "model.lora.rank"});
@@ -156,6 +175,110 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: keys that fit nothing are refused in
       train("text", "refused", Words("--from {} model.lora.rank=0", path("adapted")));
   CHECK(without.status == 2);
   check_says(without.err, {"lora.query.a is not in the model", "export --merge"});
+}
+
+TEST_CASE_FIXTURE(LabeledFixture,
+                  "fine-tuning: a classifier begins with the weights of a language model") {
+  must_train("text", "tied", "train.steps=5");
+  must_train("text", "untied", "train.steps=5 model.tied_embeddings=false");
+  for (const std::string name : {"tied", "untied"}) {
+    CAPTURE(name);
+    must_train("labels", "from-" + name,
+               Words("--from {} optim.learning_rate=0 train.steps=1", path(name)));
+    const TrainedModel base = load_trained(path(name), {}, false),
+                       start = load_trained(path("from-" + name), {}, false);
+    const auto& transformer = std::get<Transformer>(language_model(*base.task).network());
+    CHECK(same_bits(classifier(start).transformer.hidden(some_tokens).value(),
+                    transformer.hidden(some_tokens).value()));
+    const Array score = classifier(start).score.weight.value();  // from N(0, 0.02²)
+    const double largest = distance(score, Array::zeros(score.shape()));
+    CHECK(largest > 0.01);
+    CHECK(largest < 0.1);
+  }
+}
+
+TEST_CASE_FIXTURE(LabeledFixture,
+                  "fine-tuning: a classifier on a language model goes through every command") {
+  must_train("text", "base");
+  const Words begins = from(*this, {});
+  must_train("labels", "tuned", begins);
+  CHECK(last_validation("tuned")["accuracy"] > 0.9);
+  check_says(must(tapestry_run("plan {} --from {}", path("labels.toml"), path("base"))).out,
+             {"score   "});
+  must_train("labels", "resumed", begins + "train.steps=20");
+  must_train("labels", "resumed", begins + "--resume");
+  check_same_checkpoint(checkpoint("tuned"), checkpoint("resumed"));
+  must(tapestry_run({"verify", path("tuned")}));
+
+  must_train("labels", "adapted", begins + "model.lora.rank=2 train.average_decay=0.5");
+  CHECK(last_validation("adapted")["accuracy"] > 0.9);
+  const auto before = load_checkpoint(best("base")), after = load_checkpoint(checkpoint("adapted"));
+  for (const auto& [name, array] : after.file.tensors) {
+    CAPTURE(name);
+    const Array* own = find_tensor(before.file, name);
+    if (name.starts_with("optimizer."))
+      CHECK((is_of_adapter(name) || contains(name, "score.weight")));
+    else
+      CHECK((own ? same_bits(array, *own) : is_of_adapter(name) || name == "score.weight"));
+  }
+  must(tapestry_run("export {} --merge --format onnx --out {}", path("adapted"), path("onnx")));
+  check_fails(tapestry_run("export {} --format peft --out {}", path("adapted"), path("peft")),
+              {"task = \"text-classification\": expected \"language-model\""});
+  must_train("labels", "last", begins + "train.trainable=[\"final_norm\"] train.steps=2");
+
+  fs::remove_all(path("base"));
+  fs::remove(path("labels.tsv"));
+  for (const std::string run : {"tuned", "adapted"}) {
+    const Json sample =
+        Json::parse(must(tapestry_run({"sample", path(run), "--json", "--prompt", "wall 5"})).out);
+    CHECK(sample["texts"][0]["class"] == "down");
+  }
+}
+
+TEST_CASE_FIXTURE(LabeledFixture,
+                  "fine-tuning: a classifier is refused another task's, kind's or size's weights") {
+  must_train("text", "base");
+  must_train("text", "recurrent", "model.kind=recurrent train.steps=2");
+  must_train("vae", "pictures", "train.steps=2");
+  must_train("labels", "tuned", from(*this, "train.steps=2"));
+  const auto refuses = [&](const std::string& config, const std::string& run, const Words& more,
+                           const std::vector<std::string>& parts) {
+    const Finished refused = train(config, "refused", Words("--from {}", path(run)) + more);
+    check_fails(refused, parts);
+    CHECK(!has("refused"));
+  };
+  refuses("labels", "recurrent", {},
+          {"recurrent", "model.kind = \"recurrent\": expected \"transformer\""});
+  refuses("labels", "pictures", {}, {"its task is vae; expected text-classification"});
+  refuses("text", "tuned", {}, {"its task is text-classification; expected language-model"});
+  refuses("labels", "base", "model.kind=transformer",
+          {"model.kind = \"transformer\": expected \"decoder\""});
+  refuses("labels", "base", "model.width=32", {"token_embedding.weight", "the config expects"});
+  write("labels.tsv", "wall\tup\nwalls\tup\nZebra\tup\nQuagga\tdown\n");
+  refuses("labels", "base", {}, {"data.path = ", "labels.tsv", "character 'Z' (U+005A)"});
+}
+
+TEST_CASE("fine-tuning: a classifier on an imported GPT-2 has transformers' hidden states") {
+  const CommandFolder folder;
+  const std::string data = folder.write("labels.tsv", "one\tup\ntwo\tdown\nand\tup\nor\tdown\n"),
+                    config = folder.write("labels.toml", "task = \"text-classification\"\n");
+  must(tapestry_run({"import", published("gpt2"), "--out", folder.path("base")}));
+  must(tapestry_run({"train", config, "--quiet", "--from", folder.path("base"), "--out",
+                     folder.path("run"), "data.path=" + data, "optim.learning_rate=0",
+                     "train.steps=1", "train.batch_size=2"}));
+  const TrainedModel run = load_trained(folder.path("run"), {}, false);
+  const DecoderClassifier& model = LabeledFixture::classifier(run);
+  // With rows of the embedding as scores, the logits are those of the next tokens.
+  const std::int64_t C = model.score.weight.tensor.dim(1);
+  model.score.weight.value().copy_from(
+      model.transformer.token_embedding.weight.value().part(0, 2 * C).reshaped({2, C}));
+  const Safetensors expected = read_safetensors(published("gpt2") + "/expected.safetensors");
+  const Array tokens = *find_tensor(expected, "tokens"), logits = *find_tensor(expected, "logits");
+  const Array found = model.forward(tokens).value();
+  const std::int64_t B = logits.dim(0), T = logits.dim(1), V = logits.dim(2);
+  for (std::int64_t b = 0; b < B; ++b)
+    check_close(found.part(2 * b, 2 * b + 2),
+                logits.part(((b + 1) * T - 1) * V, ((b + 1) * T - 1) * V + 2), 1e-5);
 }
 
 TEST_CASE("fine-tuning: adapters of peft give imported models the logits that it computes") {

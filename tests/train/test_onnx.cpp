@@ -303,6 +303,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: so does every kind of layer") {
       {reports, {"model.pooling=class", "model.norm=post", "model.positions=sinusoidal"}},
       {reports, {"model.positions=rotary", "model.norm_kind=rms", "data.tokenizer="}},
       {reports, {"model.kind=embeddings"}},
+      {reports, {"model.kind=decoder"}},
+      {reports, {"model.kind=decoder", "model.positions=rotary", "model.key_value_heads=2"}},
       {waves, {"model.window_norm=last"}},
       {waves, {"model.kind=linear"}},
       {graphs, {"model.normalization=sum", "model.pooling=max"}},

@@ -2,9 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "layers/models/decoder_classifier.hpp"
 #include "layers/models/text_classifier.hpp"
 #include "tests/support/arrays.hpp"
 #include "tests/support/process.hpp"
+#include "train/model.hpp"
 #include "train/tasks/classification.hpp"
 
 namespace tapestry {
@@ -53,6 +55,29 @@ TEST_CASE("text classification: padding does not change the logits of a text") {
   }
 }
 
+TEST_CASE("text classification: a decoder is read at the last token that is no padding") {
+  Random init(1, Stream::init);
+  DecoderClassifier model({.vocabulary = 8,
+                           .context = 6,
+                           .layers = 2,
+                           .block = {.width = 16, .attention = {.heads = 2}}},
+                          3, init);
+  constexpr std::int32_t P = 8;
+  CHECK(model.padding() == P);
+  const std::vector<std::int32_t> text = {3, 1, 4, 1};
+  const Array alone = model.forward(Array::of(text, {1, 4})).value();
+  const Array rows = Array::of<std::int32_t>(
+      {3, 1, 4, 1, P, P, 5, 7, 2, 6, 0, 1, 3, 1, 4, 1, 5, P, 3, P, P, P, P, P}, {4, 6});
+  const Array batch = model.forward(rows).value();  // (4, 3)
+  check_close(batch.part(0, 3), alone.reshaped({3}), 1e-6);
+  // The third text is the first one and another token.
+  CHECK(distance(batch.part(6, 9), batch.part(0, 3)) > 1e-3);
+  const Array states = model.transformer.hidden(Array::of(text, {1, 4})).value();
+  const Array last = states.part(3 * 16, 4 * 16).reshaped({1, 16});
+  check_close(model.score.forward(last).value(), alone, 1e-6);
+  CHECK_THROWS_AS(model.forward(Array::zeros({1, 7}, DType::int32)), std::invalid_argument);
+}
+
 TEST_CASE("text classification: macro F1 is the mean over the classes that occur") {
   // Targets 0 0 1 2, predictions 0 1 1 1; class 3 occurs nowhere.
   const Array logits = Array::of<float>({1, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0}, {4, 4});
@@ -90,6 +115,15 @@ TEST_CASE_FIXTURE(CommandFolder, "text classification: 600 lines from init to th
       must(run({"sample", "runs/mine", "--json", "--prompt", "Der Käse ist ungenießbar"})).out);
   CHECK(sample["texts"][0]["class"] == "schlecht");
   CHECK(sample["texts"][0]["probabilities"].size() == 3);
+  const std::vector<std::string> texts = {"geht so", "Der Käse ist ungenießbar"};
+  const Model model(path("runs/mine"));
+  const Matrix classified = model.classify_texts(texts);
+  CHECK(classified.rows == 2);
+  for (std::int64_t k = 0; k < 3; ++k)
+    CHECK(sample["texts"][0]["probabilities"][model.class_names()[k]].get<double>() ==
+          doctest::Approx(classified.row(1)[k]).epsilon(1e-5));
+  CHECK_THROWS_AS(model.classify_texts({}), std::invalid_argument);
+  CHECK_THROWS_AS(model.classify_texts(std::vector<std::string>{""}), std::runtime_error);
   check_says(must(run({"sample", "runs/mine", "--prompt", "geht so"})).out, {"geht so: "});
   check_says(run({"sample", "runs/mine", "--prompt", ""}).err, {"--prompt: the text is empty"});
 }

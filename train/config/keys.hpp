@@ -93,7 +93,7 @@ inline const Key<std::vector<std::string>> trainable{
     "train.trainable",
     {},
     "parameters or modules to train, such as \"blocks.5.*\"; empty: all, or with model.lora.rank "
-    "only the adapters"};
+    "only the adapters; the new head of a language model that classifies is always trained"};
 inline const Key<std::int64_t> steps{
     "train.steps",
     1000,

@@ -279,39 +279,46 @@ bool is_of_adapter(const std::string& parameter) {
   return parameter.find(std::string(".") + adapter_name + ".") != parameter.npos;
 }
 
+bool is_within(const std::string& parameter, const std::string& module) {
+  return !module.empty() && parameter.starts_with(module + ".");
+}
+
 // Returns the parameters that a checkpoint must have.
 std::vector<const Parameter*> saved_parameters(const Checkpoint& checkpoint, Module& model,
-                                               Adapters adapters) {
+                                               const Differences& allowed) {
   const bool begins_adapters =
-      adapters == Adapters::new_or_saved &&
+      allowed.new_adapters &&
       std::ranges::none_of(checkpoint.reader->entries(), [](const SafetensorsEntry& entry) {
         return !entry.name.starts_with(optimizer_prefix) && is_of_adapter(entry.name);
       });
   std::vector<const Parameter*> saved;
   for (const Parameter* parameter : model.parameters())
-    if (!begins_adapters || !is_of_adapter(parameter->name)) saved.push_back(parameter);
+    if (!(begins_adapters && is_of_adapter(parameter->name)) &&
+        !is_within(parameter->name, allowed.model_has))
+      saved.push_back(parameter);
   return saved;
 }
 
 }  // namespace
 
-void expect_parameters(const Checkpoint& checkpoint, Module& model, Adapters adapters) {
+void expect_parameters(const Checkpoint& checkpoint, Module& model, const Differences& allowed) {
   std::set<std::string> names;
-  for (const Parameter* parameter : saved_parameters(checkpoint, model, adapters)) {
+  for (const Parameter* parameter : saved_parameters(checkpoint, model, allowed)) {
     entry_of(checkpoint, parameter->name, parameter->value());
     names.insert(parameter->name);
   }
   for (const SafetensorsEntry& entry : checkpoint.reader->entries())
-    expect_input(entry.name.starts_with(optimizer_prefix) || names.contains(entry.name),
+    expect_input(entry.name.starts_with(optimizer_prefix) || names.contains(entry.name) ||
+                     is_within(entry.name, allowed.file_has),
                  "{}: tensor {} is not in the model of the config{}", checkpoint.path, entry.name,
                  is_of_adapter(entry.name) ? ", which has no such model.lora; `tapestry export "
                                              "--merge` writes a model without adapters"
                                            : "; give a checkpoint of this model");
 }
 
-void restore_parameters(const Checkpoint& checkpoint, Module& model, Adapters adapters) {
-  expect_parameters(checkpoint, model, adapters);
-  for (const Parameter* parameter : saved_parameters(checkpoint, model, adapters)) {
+void restore_parameters(const Checkpoint& checkpoint, Module& model, const Differences& allowed) {
+  expect_parameters(checkpoint, model, allowed);
+  for (const Parameter* parameter : saved_parameters(checkpoint, model, allowed)) {
     restore(checkpoint, parameter->name, parameter->value());
     expect_input(std::isfinite(sum_of_squares(parameter->value())),
                  "{}: tensor {} contains values that are not finite; use another checkpoint",

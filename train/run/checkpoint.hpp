@@ -96,15 +96,20 @@ std::int64_t count_parameters(Module& model);
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
                                 bool needs_data = true);
 
-enum class Adapters { saved, new_or_saved };  // new_or_saved: the file may have none
+// How a model may differ from that of a file.
+struct Differences {
+  bool new_adapters = false;  // the file may have no adapters
+  std::string file_has{};     // a module that only the file has
+  std::string model_has{};    // a module that only the model has
+};
 // Throws InputError for a tensor that is missing, of another shape or dtype, or not in the model.
 void expect_parameters(const Checkpoint& checkpoint, Module& model,
-                       Adapters adapters = Adapters::saved);
+                       const Differences& allowed = {});
 
 // Read tensors into the model and the optimizer. Throw InputError as expect_parameters does, for a
 // tensor whose checksum differs, and for a parameter that is not finite.
 void restore_parameters(const Checkpoint& checkpoint, Module& model,
-                        Adapters adapters = Adapters::saved);
+                        const Differences& allowed = {});
 void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer);
 void restore_weights(const Checkpoint& checkpoint, AveragedWeights& average);
 

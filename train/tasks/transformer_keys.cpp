@@ -145,7 +145,7 @@ TransformerOptions transformer_options(const Config& config, std::int64_t vocabu
           .context = context,
           .layers = config[key::layers],
           .block = decoder_block_options(config),
-          .tied_embeddings = config[tied_embeddings],
+          .tied_embeddings = !config.has(tied_embeddings.name) || config[tied_embeddings],
           .recompute_blocks = config[checkpoint_activations]};
 }
 

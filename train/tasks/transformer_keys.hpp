@@ -176,7 +176,8 @@ std::vector<KeyInfo> decoder_only_keys();
 
 // Return the options of these keys. Throw InputError if the number of heads does not divide the
 // width or is not a multiple of the key and value heads, if the width of a head is odd and
-// positions are rotary, or if the low rotary frequency is not below the high one.
+// positions are rotary, or if the low rotary frequency is not below the high one. Embeddings are
+// tied for a task without key::tied_embeddings.
 TransformerBlockOptions block_options(const Config& config);
 TransformerOptions transformer_options(const Config& config, std::int64_t vocabulary,
                                        std::int64_t context);

@@ -19,6 +19,23 @@ void expect_same_scale(const Config& before, const Config& config) {
                 before[key::adapter_alpha], config[key::from]);
 }
 
+// Returns how the model of the config may differ from the one that it begins with. Throws
+// InputError for a model of another task than those that the config's task can begin with.
+Differences allowed_differences(const Config& before, const Config& config) {
+  Differences allowed{.new_adapters = true};
+  const std::string &theirs = before[key::task], &own = config[key::task];
+  if (theirs == own) return allowed;
+  const Pretraining& pretraining = spec_of(config).pretraining;
+  config.expect(pretraining.task == theirs, key::from, "is a run of the task {}; expected {}",
+                theirs, own);
+  config.expect(config.value(pretraining.kind.name) == Value(pretraining.own_kind),
+                pretraining.kind, "expected \"{}\" with the weights of a {}; set it",
+                pretraining.own_kind, theirs);
+  allowed.file_has = pretraining.old_head;
+  allowed.model_has = pretraining.new_head;
+  return allowed;
+}
+
 }  // namespace
 
 std::unique_ptr<Task> begin_task(const Config& config, Weights weights) {
@@ -27,12 +44,14 @@ std::unique_ptr<Task> begin_task(const Config& config, Weights weights) {
   if (config[key::from].empty())
     return make_task({.config = config, .assumes_text = weights == Weights::dry_run});
   const Checkpoint start = load_trained_metadata(config[key::from]);
-  expect_same_scale(config_of(start), config);
+  const Config before = config_of(start);
+  expect_same_scale(before, config);
+  const Differences allowed = allowed_differences(before, config);
   std::unique_ptr<Task> task = make_task(start, config);
   if (weights == Weights::there)
-    restore_parameters(start, task->model(), Adapters::new_or_saved);
+    restore_parameters(start, task->model(), allowed);
   else
-    expect_parameters(start, task->model(), Adapters::new_or_saved);
+    expect_parameters(start, task->model(), allowed);
   return task;
 }
 

@@ -22,16 +22,21 @@ Value read_out(const Embedding& embedding, const Value& x) {
   return matmul(x, transpose(x.graph->parameter(embedding.weight), {1, 0}));
 }
 
-}  // namespace
-
-Value forward(const Transformer& model, const Value& tokens) {
-  const Within module(tokens, model.path());
+// Returns the hidden states after the final norm, (B, T, C).
+Value hidden(const Transformer& model, const Value& tokens) {
   const Sequence sequence{
       .longest = model.options.context, .length = lengths(tokens, 1, 2), .causal = true};
   Value x = forward(model.token_embedding, tokens);  // (B, T, C)
   x = forward(model.position_embedding, x, sequence);
   for (const TransformerBlock& block : model.blocks) x = forward(block, x, sequence);
-  if (model.final_norm) x = forward(*model.final_norm, x);
+  return model.final_norm ? forward(*model.final_norm, x) : x;
+}
+
+}  // namespace
+
+Value forward(const Transformer& model, const Value& tokens) {
+  const Within module(tokens, model.path());
+  const Value x = hidden(model, tokens);
   return model.head ? forward(*model.head, x) : read_out(model.token_embedding, x);  // (B, T, V)
 }
 
@@ -54,6 +59,17 @@ Value forward(const TextClassifier& model, const Value& tokens) {
   const Value zero = x.graph->constant(0.0), one = x.graph->constant(1.0);
   const Value kept = where(unsqueeze(padding, {2}), zero, one);  // (B, T, 1)
   return forward(model.head, sum(x * kept, 1) / sum(kept, 1));
+}
+
+Value forward(const DecoderClassifier& model, const Value& tokens) {
+  const Within module(tokens, model.path());
+  const Value padding = padding_of(tokens, model.padding());
+  const Value none = tokens.graph->constant(std::int64_t{0}), zero = tokens.graph->constant(0.0),
+              one = tokens.graph->constant(1.0);
+  const Value kept = where(padding, zero, one);  // (B, T)
+  const Value last = where(equal(sum_after(kept, 1), zero), kept, zero);
+  const Value x = hidden(model.transformer, where(padding, none, tokens));  // (B, T, C)
+  return forward(model.score, sum(x * unsqueeze(last, {2}), 1));
 }
 
 // --- encoder and decoder ---

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "layers/models/convolutional_classifier.hpp"
+#include "layers/models/decoder_classifier.hpp"
 #include "layers/models/encoder_decoder.hpp"
 #include "layers/models/forecaster.hpp"
 #include "layers/models/graph_network.hpp"
@@ -15,9 +16,10 @@
 // forward(model, x) adds the nodes of a whole model. Tokens are int64.
 namespace tapestry::onnx {
 
-Value forward(const Transformer& model, const Value& tokens);       // (B, T) -> (B, T, V)
-Value forward(const RecurrentNetwork& model, const Value& tokens);  // (B, T) -> (B, T, V)
-Value forward(const TextClassifier& model, const Value& tokens);    // (B, T) -> (B, classes)
+Value forward(const Transformer& model, const Value& tokens);        // (B, T) -> (B, T, V)
+Value forward(const RecurrentNetwork& model, const Value& tokens);   // (B, T) -> (B, T, V)
+Value forward(const TextClassifier& model, const Value& tokens);     // (B, T) -> (B, classes)
+Value forward(const DecoderClassifier& model, const Value& tokens);  // the same
 
 // Return the padding mask (B, S) bool of a source (B, S), the encoded source (B, S, C), and the
 // logits (B, T, V) of the tokens after those of a target (B, T).

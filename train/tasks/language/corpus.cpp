@@ -99,6 +99,13 @@ std::int64_t training_share(const Config& config, std::int64_t n) {
          static_cast<std::int64_t>(static_cast<double>(n) * config[key::text_validation_fraction]);
 }
 
+std::int64_t vocabulary_of(const Config& config, const Tokenizer& tokenizer) {
+  const std::int64_t rows = config[key::vocabulary];
+  config.expect(rows == 0 || rows >= tokenizer.size(), key::vocabulary,
+                "expected at least {}, the number of tokens", tokenizer.size());
+  return rows == 0 ? tokenizer.size() : rows;
+}
+
 std::vector<KeyInfo> corpus_keys() {
   return {key::corpus_kind,   key::text_validation_fraction,
           key::tokenizer,     key::trained_vocabulary,

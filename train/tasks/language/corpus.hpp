@@ -27,6 +27,8 @@ inline const Key<std::int64_t> context{
     64,
     "context length: maximum number of tokens that the model reads",
     {.low = 1, .high = 1048576}};
+inline const Key<std::int64_t> vocabulary{
+    "model.vocabulary", 0, "rows of the embedding; 0: one per token", {.low = 0, .high = 1e7}};
 inline const Choice<CorpusKind> corpus_kind{
     "data.kind",
     CorpusKind::text,
@@ -82,6 +84,10 @@ struct Corpus {
 
 // Returns how a path can be read: as text, names or conversations.
 std::vector<Recognized> recognize_corpora(const std::string& path);
+
+// Returns the number of rows of the embedding of tokens. Throws InputError if key::vocabulary is
+// below the number of tokens.
+std::int64_t vocabulary_of(const Config& config, const Tokenizer& tokenizer);
 
 std::vector<KeyInfo> corpus_keys();  // returns the keys, including key::context
 

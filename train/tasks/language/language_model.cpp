@@ -58,13 +58,6 @@ std::vector<double> bytes_of_tokens(const Tokenizer& tokenizer) {
   return bytes;
 }
 
-std::int64_t vocabulary_of(const Config& config, const Tokenizer& tokenizer) {
-  const std::int64_t rows = config[key::vocabulary];
-  config.expect(rows == 0 || rows >= tokenizer.size(), key::vocabulary,
-                "expected at least {}, the number of tokens", tokenizer.size());
-  return rows == 0 ? tokenizer.size() : rows;
-}
-
 std::map<std::string, std::string> carried_by(const std::map<std::string, std::string>& metadata) {
   std::map<std::string, std::string> carried;
   for (const auto& [name, value] : metadata)

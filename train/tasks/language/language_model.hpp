@@ -11,11 +11,6 @@
 
 namespace tapestry {
 
-namespace key {
-inline const Key<std::int64_t> vocabulary{
-    "model.vocabulary", 0, "rows of the embedding; 0: one per token", {.low = 0, .high = 1e7}};
-}
-
 // Prefix of metadata that are preserved unchanged: files of a published model.
 inline constexpr std::string_view carried_prefix = "carried.";
 // The metadata field of the tokens that end a text, a JSON list of numbers.

@@ -1,42 +1,65 @@
 #include "train/tasks/language/text_classification.hpp"
 
+#include <algorithm>
+
 #include "autograd/counted.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
+#include "train/tasks/language/corpus.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
 namespace {
 
-enum class TextNetwork { transformer, embeddings };
+enum class TextNetwork { transformer, decoder, embeddings };
 const Choice<TextNetwork> text_network{
     "model.kind",
     TextNetwork::transformer,
-    "kind of network: a transformer encoder, or the mean of the tokens' embeddings, which knows no "
-    "order",
-    {{"transformer", TextNetwork::transformer}, {"embeddings", TextNetwork::embeddings}}};
-const Condition is_encoder = text_network.is(TextNetwork::transformer);
+    "kind of network: a transformer encoder; a decoder, which reads from left to right and is "
+    "classified at the last token, as language models are; or the mean of the tokens' embeddings, "
+    "which knows no order",
+    {{"transformer", TextNetwork::transformer},
+     {"decoder", TextNetwork::decoder},
+     {"embeddings", TextNetwork::embeddings}}};
+const Condition is_encoder = text_network.is(TextNetwork::transformer),
+                is_decoder = text_network.is(TextNetwork::decoder),
+                has_blocks = text_network.is(TextNetwork::transformer, TextNetwork::decoder);
 const Choice<Readout> text_pooling{
     "model.pooling",
     Readout::mean,
-    "what the classifier reads: the mean of the tokens, or a class token before them",
+    "what the encoder's classifier reads: the mean of the tokens, or a class token before them",
     {{"mean", Readout::mean}, {"class", Readout::class_token}},
     {is_encoder}};
 
 std::vector<KeyInfo> text_classification_keys() {
-  std::vector<KeyInfo> all = block_keys();
-  for (KeyInfo& key : all)
-    if (key.name != key::width.name && key.name != key::dropout.name)
-      key.limits.used_if.push_back(is_encoder);
-  all.insert(all.end(), {text_network, text_pooling});
+  const std::vector<KeyInfo> of_blocks = block_keys();
+  std::vector<KeyInfo> all = decoder_only_keys();
+  std::erase_if(all, [](const KeyInfo& key) { return key.name == key::tied_embeddings.name; });
+  for (KeyInfo& key : all) {
+    if (key.name == key::width.name || key.name == key::dropout.name) continue;
+    const bool is_shared =
+        std::ranges::find(of_blocks, key.name, &KeyInfo::name) != of_blocks.end();
+    key.limits.used_if.push_back(is_shared ? has_blocks : is_decoder);
+  }
+  KeyInfo vocabulary = key::vocabulary;
+  vocabulary.limits.used_if.push_back(is_decoder);
+  all.insert(all.end(), {text_network, text_pooling, vocabulary});
   for (KeyInfo& key : labeled_text_keys()) all.push_back(std::move(key));
   return all;
 }
 
-TextClassifier make_text_classifier(const Config& config, const TextClassificationData& data) {
+TextClassification::Network make_text_classifier(const Config& config,
+                                                 const TextClassificationData& data) {
   const std::int64_t classes = std::ssize(data.class_names());
   config.expect(classes >= 2, key::data_path, "has {}; expected at least two different labels",
                 counted(classes, "class", "classes"));
+  if (config[text_network] == TextNetwork::decoder) {
+    const TransformerOptions options =
+        transformer_options(config, vocabulary_of(config, data.tokenizer()), data.context());
+    return initialized(config, [&](Random& init) -> TextClassification::Network {
+      return DecoderClassifier(options, classes, init);
+    });
+  }
   TextClassifierOptions options{
       .tokens = data.tokenizer().size(),
       .context = data.context(),
@@ -48,14 +71,33 @@ TextClassifier make_text_classifier(const Config& config, const TextClassificati
     options.block = block_options(config);
     options.readout = config[text_pooling];
   }
-  return initialized(config, [&](Random& init) { return TextClassifier(options, init); });
+  return initialized(config, [&](Random& init) -> TextClassification::Network {
+    return TextClassifier(options, init);
+  });
+}
+
+TextRows rows_of(const TextClassification::Network& network, const Tokenizer& tokenizer) {
+  if (const auto* decoder = std::get_if<DecoderClassifier>(&network)) {
+    const auto before = tokenizer.before_text();
+    return {.padding = decoder->padding(), .before = {before.begin(), before.end()}};
+  }
+  const auto& encoder = std::get<TextClassifier>(network);
+  TextRows rows{.padding = encoder.padding()};
+  if (const auto first = encoder.first_token()) rows.before = {*first};
+  return rows;
 }
 
 std::string text_classifier_description(const Config& config,
                                         const std::map<std::string, std::string>&) {
-  return config[text_network] == TextNetwork::transformer
-             ? "a transformer encoder that classifies texts"
-             : "a classifier of texts by the mean of their embeddings";
+  switch (config[text_network]) {
+    case TextNetwork::transformer:
+      return "a transformer encoder that classifies texts";
+    case TextNetwork::decoder:
+      return "a decoder-only transformer that classifies texts";
+    case TextNetwork::embeddings:
+      return "a classifier of texts by the mean of their embeddings";
+  }
+  throw_unhandled(text_network);
 }
 
 std::vector<MetricInfo> text_classification_metrics() {
@@ -66,18 +108,26 @@ std::vector<MetricInfo> text_classification_metrics() {
 }
 
 TaskSpec text_classification_spec() {
-  return {.name = "text-classification",
-          .help = "a transformer encoder or averaged embeddings that classify texts",
-          .describe = text_classifier_description,
-          .keys = text_classification_keys(),
-          .make = make_task_of<TextClassification>,
-          .detect = detect_labeled_texts,
-          .recognize = recognize_labeled_texts,
-          .metrics = text_classification_metrics(),
-          .samples = text_classification_samples(),
-          .attention = text_classification_attention(),
-          .panels = text_classification_panels,
-          .onnx = text_classification_graphs};
+  return {
+      .name = "text-classification",
+      .help = "a transformer, also a language model, or averaged embeddings that classify texts",
+      .describe = text_classifier_description,
+      .keys = text_classification_keys(),
+      .make = make_task_of<TextClassification>,
+      .detect = detect_labeled_texts,
+      .recognize = recognize_labeled_texts,
+      .pretraining = {.task = "language-model",
+                      .kind = text_network,
+                      .their_kind = "transformer",
+                      .own_kind = text_network.name_of(TextNetwork::decoder),
+                      .old_head = "head",
+                      .new_head = "score"},
+      .metrics = text_classification_metrics(),
+      .samples = text_classification_samples(),
+      .attention = text_classification_attention(),
+      .panels = text_classification_panels,
+      .onnx = text_classification_graphs,
+      .is_usable_in_programs = true};
 }
 
 const RegisterTask registered_text_classification(text_classification_spec);
@@ -86,11 +136,24 @@ const RegisterTask registered_text_classification(text_classification_spec);
 
 TextClassification::TextClassification(const TaskSetup& setup)
     : data_(setup), network_(make_text_classifier(setup.config, data_)) {
-  data_.set_rows({.padding = network_.padding(), .first = network_.first_token()});
+  data_.set_rows(rows_of(network_, data_.tokenizer()));
   if (!setup.needs_data) return;
   const std::vector<std::int32_t>& labels = data_.splits().train.labels();
   if (setup.config[key::class_weights] == ClassWeights::balanced)
     class_weights_ = balanced_weights(labels, std::ssize(data_.class_names()));
+}
+
+Module& TextClassification::model() {
+  return std::visit([](Module& model) -> Module& { return model; }, network_);
+}
+
+Tensor TextClassification::logits(const Array& tokens, Random* noise) const {
+  return std::visit([&](const auto& network) { return network.forward(tokens, noise); }, network_);
+}
+
+bool TextClassification::has_attention() const {
+  const auto* encoder = std::get_if<TextClassifier>(&network_);
+  return !encoder || encoder->options.layers > 0;
 }
 
 Loss TextClassification::loss(const Batch& batch, const Pass& pass) {

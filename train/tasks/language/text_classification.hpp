@@ -1,5 +1,8 @@
 #pragma once
 
+#include <variant>
+
+#include "layers/models/decoder_classifier.hpp"
 #include "layers/models/text_classifier.hpp"
 #include "train/tasks/language/text_classification_data.hpp"
 
@@ -8,9 +11,11 @@ namespace tapestry {
 // The task `text-classification`.
 class TextClassification final : public Task {
  public:
+  using Network = std::variant<TextClassifier, DecoderClassifier>;
+
   explicit TextClassification(const TaskSetup& setup);
 
-  TextClassifier& model() override { return network_; }
+  Module& model() override;
   const Dataset& training_data() override { return data_.splits().train; }
   const Dataset& validation_data() override { return data_.splits().validation; }
   const Dataset* test_data() override {
@@ -24,14 +29,13 @@ class TextClassification final : public Task {
 
   TextClassificationData& data() { return data_; }
   // Returns the logits (B, classes) of rows of tokens. `noise` is for dropout; null: evaluation.
-  Tensor logits(const Array& tokens, Random* noise = nullptr) const {
-    return network_.forward(tokens, noise);
-  }
-  const TextClassifier& network() const { return network_; }
+  Tensor logits(const Array& tokens, Random* noise = nullptr) const;
+  const Network& network() const { return network_; }
+  bool has_attention() const;
 
  private:
   TextClassificationData data_;
-  TextClassifier network_;
+  Network network_;
   std::vector<double> class_weights_;  // empty: all are 1
 };
 

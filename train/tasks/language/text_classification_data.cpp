@@ -346,10 +346,14 @@ std::optional<LabeledTextDataset> TextClassificationData::encoded(const LabeledT
                                                                   std::int64_t& cut) const {
   if (split.texts.empty()) return std::nullopt;
   std::vector<Tokens> rows;
-  for (const std::string& text : split.texts) {
-    auto [tokens, is_cut] = row(text);
-    rows.push_back(std::move(tokens));
-    cut += is_cut;
+  try {
+    for (const std::string& text : split.texts) {
+      auto [tokens, is_cut] = row(text);
+      rows.push_back(std::move(tokens));
+      cut += is_cut;
+    }
+  } catch (const InputError& error) {  // the tokenizer does not know a character
+    config_.fail(key::data_path, error.what());
   }
   return LabeledTextDataset(std::move(rows), split.labels, rows_.padding);
 }
@@ -358,7 +362,7 @@ TextClassificationData::Row TextClassificationData::row(const std::string& text)
   Row row{.tokens = tokenizer_->encode(text)};
   expect_input(!row.tokens.empty(), "text \"{}\": the tokenizer has no token for it; remove it",
                printable_beginning(text));
-  if (rows_.first) row.tokens.insert(row.tokens.begin(), *rows_.first);
+  row.tokens.insert(row.tokens.begin(), rows_.before.begin(), rows_.before.end());
   row.is_cut = std::ssize(row.tokens) > config_[text_context];
   if (row.is_cut) row.tokens.resize(config_[text_context]);
   return row;
@@ -366,7 +370,7 @@ TextClassificationData::Row TextClassificationData::row(const std::string& text)
 
 std::string TextClassificationData::text(std::span<const std::int32_t> row) const {
   Tokens tokens;
-  for (const std::int32_t token : row)
+  for (const std::int32_t token : row.subspan(rows_.before.size()))
     if (token < tokenizer_->size()) tokens.push_back(token);
   return tokenizer_->decode(tokens);
 }

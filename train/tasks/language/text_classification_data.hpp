@@ -26,7 +26,7 @@ std::vector<Recognized> recognize_labeled_texts(const std::string& path);
 // How texts become rows of tokens.
 struct TextRows {
   std::int32_t padding = 0;
-  std::optional<std::int32_t> first{};  // a token before each text
+  std::vector<std::int32_t> before{};  // tokens before each text
 };
 
 // The texts of a task as tokens, their tokenizer and their classes.
@@ -38,7 +38,8 @@ class TextClassificationData {
   explicit TextClassificationData(const TaskSetup& setup);
 
   // Sets how rows are made; called once, before splits().
-  void set_rows(const TextRows& rows) { rows_ = rows; }
+  void set_rows(TextRows rows) { rows_ = std::move(rows); }
+  const TextRows& rows() const { return rows_; }
 
   struct Splits {
     LabeledTextDataset train, validation;

@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -84,9 +86,9 @@ AttentionMaps attention_in(const TextClassification& task, const std::vector<std
 
 // Returns the attention between the tokens of --prompt, or of a validation text.
 AttentionMaps attention_of_text(TextClassification& task, const Options& options) {
-  expect_input(task.network().options.layers > 0,
+  expect_input(task.has_attention(),
                "a mean of embeddings has no attention to draw; give a run with model.kind = "
-               "\"transformer\"");
+               "\"transformer\" or \"decoder\"");
   const std::vector<std::int32_t> tokens =
       options.is_set(classified_text)
           ? row_of(task, options[classified_text]).tokens
@@ -156,26 +158,27 @@ ReportPanels text_classification_panels(TextClassification& task) {
   sort_errors_first(all);
   const auto right = std::ranges::find_if(all, &ClassPrediction::is_right);
   ReportPanels panels;
-  if (task.network().options.layers > 0) panels.push_back(read_texts(task, texts, all));
+  if (task.has_attention()) panels.push_back(read_texts(task, texts, all));
   panels.push_back(matrix);
   if (right != all.begin()) panels.push_back(table_of_errors(task, texts, {all.begin(), right}));
   return panels;
 }
 
 onnx::Models text_classification_graphs(TextClassification& task) {
-  const TextClassifier& network = task.network();
+  const TextRows& rows = task.data().rows();
   const auto& class_names = task.data().class_names();
   auto graph = std::make_shared<onnx::Graph>("model", "Classes of texts.");
   std::string help = fmt::format("at most {} in a row; {} fills shorter rows up",
-                                 network.options.context, network.padding());
-  if (const auto first = network.first_token()) help += fmt::format(", {} begins each", *first);
+                                 task.data().context(), rows.padding);
+  if (!rows.before.empty()) help += fmt::format(", {} begins each", fmt::join(rows.before, " "));
   const onnx::Value tokens = graph->input(
       {.name = "tokens", .type = onnx::Type::int64, .shape = {"batch", "time"}, .help = help});
   graph->output({.name = "logits",
                  .shape = {"batch", std::ssize(class_names)},
                  .help = "of the classes; their softmax is the class's distribution"},
-                onnx::forward(network, tokens));
-  graph->note("padding_token", fmt::to_string(network.padding()));
+                std::visit([&](const auto& network) { return onnx::forward(network, tokens); },
+                           task.network()));
+  graph->note("padding_token", fmt::to_string(rows.padding));
   graph->note("class_names", JsonValue(class_names).dump());
   return {graph};
 }
