@@ -103,7 +103,7 @@ NodeGraph karate_club(const std::vector<std::int64_t>& labeled) {
   std::set<std::int32_t> sides;
   for (const std::int64_t node : club.training) sides.insert(club.labels[node]);
   expect_option(sides.size() == 2 && !club.validation.empty(), "labeled",
-                "{} of {} members are labeled; expected some of either side, but not all",
+                "{} of {} members are labeled; expected at least one of each class, and not all",
                 club.training.size(), members);
   return club;
 }

@@ -168,11 +168,11 @@ void Nodes::find_columns() {
   };
   chosen(options.id_column, table.column_of({"id", "node", "name"}).value_or(0));
   id = table.column_named(options.id_column, "id_column");
-  expect_option(
-      !chosen(options.label_column, table.column_of({"label", "class", "target"})), "label_column",
-      "{}: line 1: no column is named label, class or target, found {}; name the column of "
-      "classes label",
-      path(), list_briefly(names));
+  expect_option(!chosen(options.label_column, table.column_of({"label", "class", "target"})),
+                "label_column",
+                "{}: line 1: no column is named label, class or target, found {}; rename the "
+                "column of the classes to label",
+                path(), list_briefly(names));
   label = table.column_named(options.label_column, "label_column");
   if (chosen(options.split_column, table.column_of({"split"}))) options.split_column = no_column;
   if (options.split_column != no_column)

@@ -34,8 +34,8 @@ void check(const BytePairOptions& options) {
     require_utf8(token, "a special token");
     expect_input(
         byte_level_pieces(token, options.pattern).size() > 1,
-        "special token '{}': expected a name that is not one piece of a text, such as <{}>", token,
-        token.empty() ? "sep" : token);
+        "special token '{}': a text may contain it as one word; expected a name such as <{}>",
+        token, token.empty() ? "sep" : token);
     expect_input(names.insert(token).second, "special token '{}' is given twice; give it once",
                  token);
   }

@@ -275,7 +275,7 @@ void check_habits(const std::string& jinja, const Family& family) {
                "the template treats the last message differently; expected equal treatment");
   for (const std::string& mark : marks_of(jinja))
     expect_input(std::ranges::find(family.marks, mark) != family.marks.end(),
-                 "the template writes {}; expected only marks of its family",
+                 "the template writes {}; expected only the special tokens of its family",
                  printable(mark.substr(0, 60)));
   const std::string outside = text_outside_tags(jinja);
   expect_input(outside.empty(), "the template writes \"{}\" between its tags; expected only tags",

@@ -174,7 +174,7 @@ TEST_CASE("chat templates: what writes anything else is refused, by what it writ
         "the template is neither ChatML's nor Llama 3's");
   CHECK(refused(loop + "{{ '<think>' }}" + rest) == "the template writes <think>");
   CHECK(refused(loop + "{{ '<|observation|>' }}" + rest) ==
-        "the template writes <|observation|>; expected only marks of its family");
+        "the template writes <|observation|>; expected only the special tokens of its family");
   CHECK(refused(loop + "{{ strftime_now('%d') }}" + rest) == "the template writes the date");
   CHECK(refused("{{ bos_token }}" + loop + rest) ==
         "the template writes bos_token, \"\"; expected <|begin_of_text|>, in Llama 3's template "

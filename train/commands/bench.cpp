@@ -106,9 +106,10 @@ class Bench final : public Command {
     std::vector<std::string> shipped;
     for (const auto& [known, text] : shipped_configs()) shipped.push_back(known);
     std::error_code unseen;
-    expect_input(std::filesystem::exists(name, unseen) || is_shipped(name),
-                 "{}: no such file and no shipped config of that name{}; workloads {}", name,
-                 did_you_mean(name, shipped), developers_program);
+    expect_input(
+        std::filesystem::exists(name, unseen) || is_shipped(name),
+        "{}: no such file and no shipped config of that name{}; benchmarks of single ops {}", name,
+        did_you_mean(name, shipped), developers_program);
   }
 
   std::vector<std::string> names_, overrides_;

@@ -111,8 +111,8 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
     entry.begin = offsets[0];
     entry.end = offsets[1];
     expect_input(entry.begin <= entry.end && entry.end - entry.begin == elements * type->bytes,
-                 "{}: tensor {}: bytes {} to {} do not fit, expected those of {} of shape {}", path,
-                 name, entry.begin, entry.end, dtype, to_string(entry.shape));
+                 "{}: tensor {}: data_offsets {} to {} differ from the size of {} of shape {}",
+                 path, name, entry.begin, entry.end, dtype, to_string(entry.shape));
     return entry;
   } catch (const Json::exception& error) {
     throw InputError(fmt::format("{}: tensor {}: {}", path, name, error.what()));

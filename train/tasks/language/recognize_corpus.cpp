@@ -62,7 +62,7 @@ class TextStatistics {
     bytes += std::ssize(part);
     expect_input(
         bytes <= most_text_bytes,
-        "{}: the text has more than 1 GiB up to here; convert the text to token shards with "
+        "{}: with this file the text has more than 1 GiB; convert the text to token shards with "
         "`tapestry tokens`",
         file);
   }
