@@ -154,11 +154,13 @@ class JsonValue final {
   std::int64_t value(std::string_view name, std::int64_t otherwise) const;
   std::string value(std::string_view name, const char* otherwise) const;
 
-  void update(const JsonValue& object);  // adds or replaces the members of `object`
-  JsonValue& sort_keys();                // sorts this object and all within it
+  // Adds the members of `object`, or replaces those of the same names; null becomes an object.
+  // Throws exception if `object` is not an object, or if this is another value.
+  void update(const JsonValue& object);
+  JsonValue& sort_keys();  // sorts this object and all within it
 
-  // Numbers are equal and in order by value, whatever their types; the order of members does not
-  // matter. Other values than numbers have no order.
+  // Compare numbers by value, whatever their types, and objects whatever the order of their
+  // members. Values other than numbers are not ordered.
   friend bool operator==(const JsonValue& a, const JsonValue& b) noexcept;
   friend std::partial_ordering operator<=>(const JsonValue& a, const JsonValue& b) noexcept;
 

@@ -83,7 +83,8 @@ template <class T, int rows, int vectors>
   multiply_registers<T, rows, vectors>(depth, a, b, b_row, start, c, c_row);
 }
 
-// Multiplies the rows in the largest groups that fit, and the remaining rows in a smaller one.
+// Computes C (count, vectors · simd_width<T>) = or += A (count, depth) · B in groups of `rows`
+// rows, whose sums fit into the registers, and one smaller group of the remaining rows.
 template <class T, int vectors, int rows = most_rows<vectors>>
 void multiply_columns(std::int64_t count, std::int64_t depth, Operand<T> a, const T* b,
                       std::int64_t b_row, Into into, T* c, std::int64_t c_row) {

@@ -73,7 +73,7 @@ Array read_png(const std::string& path, const std::string& content, std::int64_t
   const std::unique_ptr<png_image, void (*)(png_image*)> freed(&image, png_image_free);
   const auto expect_read = [&](bool read) {
     expect_input(read && !PNG_IMAGE_FAILED(image),
-                 "{}: the PNG file is damaged ({}); copy it again, or remove it", path,
+                 "{}: the PNG file cannot be decoded ({}); copy it again, or remove it", path,
                  image.message);
   };
   expect_read(png_image_begin_read_from_memory(&image, content.data(), content.size()) != 0);
@@ -96,8 +96,11 @@ Array read_jpeg(const std::string& path, const std::string& content, std::int64_
   require(decoder != nullptr, "read_picture: the JPEG decoder cannot be created: {}",
           tjGetErrorStr2(nullptr));
   const auto expect_read = [&](bool read) {
-    expect_input(read, "{}: the JPEG file is damaged ({}); copy it again, or remove it", path,
-                 tjGetErrorStr2(decoder.get()));
+    expect_input(
+        read,
+        "{}: the JPEG file cannot be decoded ({}); copy it again, save it in another form, "
+        "or remove it",
+        path, tjGetErrorStr2(decoder.get()));
   };
   const auto* bytes = reinterpret_cast<const unsigned char*>(content.data());
   int width = 0, height = 0, subsampling = 0, colors = 0;

@@ -178,7 +178,9 @@ class Reader final {
     for (std::size_t i = 0; i < added.size(); ++i) {
       const std::string name = read_added(fmt::format("added_tokens[{}]", i), added[i]);
       if (!names.try_emplace(name, Name{added[i]["id"], i}).second)
-        fail(fmt::format("added_tokens[{}]", i), "a token that is not listed yet", name);
+        throw InputError(
+            fmt::format("{}: added_tokens[{}]: the token {} is listed twice; remove this entry",
+                        path_, i, brief(name)));
       model_.only_added += vocabulary.contains(name) ? 0 : 1;
     }
     model_.tokens.resize(vocabulary.size() + model_.only_added);
@@ -192,7 +194,11 @@ class Reader final {
     const Json& content = member(token, "content");
     const bool well_formed = content.is_string() && !member(token, "id").is_null() &&
                              member(token, "special").is_boolean();
-    if (!well_formed) fail(field, "an object with an id, a content and special", token);
+    if (!well_formed)
+      throw InputError(
+          fmt::format("{}: {}: found {}, expected an object with id, content (a string) and "
+                      "special (true or false); use another copy of the file",
+                      path_, field, brief(token)));
     for (const std::string strips : {"single_word", "lstrip", "rstrip"})
       if (flag(field + "." + strips, member(token, strips), false))
         fail(field + "." + strips, "false", true);

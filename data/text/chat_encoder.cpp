@@ -137,8 +137,8 @@ ChatEncoder::ChatEncoder(const BytePairTokenizer& tokenizer, ChatTemplate chat_t
   }
   const auto end = special_.find(template_.turn(Speaker::assistant).after, 0);
   expect_input(end || end_of_text,
-               "no token ends an answer: neither the chat template nor the tokenizer has an "
-               "end-of-text token; use another template");
+               "the chat template writes no special token after an answer, and the tokenizer has "
+               "no end-of-text token; use another template or tokenizer");
   adds_end_ = !end;
   end_of_answer_ = end ? end->token : *end_of_text;
 }

@@ -112,7 +112,8 @@ std::vector<std::string> cells_of(const FileLine& record, char delimiter) {
   return cells;
 }
 
-// The columns of a table. Without a header, the first of two columns is read as the label.
+// The columns of a table. Without a header, the first of two columns is taken as the label until
+// read_rows() has found the column of the labels.
 struct Columns {
   std::size_t count = 2, text = 1, label = 0;
   bool has_header = false;

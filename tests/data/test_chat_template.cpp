@@ -247,14 +247,13 @@ TEST_CASE("ChatEncoder: where a template ends no answer, the end-of-text token d
 
 TEST_CASE("ChatEncoder: what does not suit the tokenizer or the template is refused in a line") {
   const BytePairTokenizer tokenizer = tokenizer_with({"<|endoftext|>"});
-  CHECK(
-      said([&] { ChatEncoder(tokenizer, read_chat_template("chatml"), 0); }) ==
-      "the tokenizer has no special token <|im_start|>, which the chat template writes; use "
-      "another template or tokenizer");
+  CHECK(said([&] { ChatEncoder(tokenizer, read_chat_template("chatml"), 0); }) ==
+        "the tokenizer has no special token <|im_start|>, which the chat template writes; use "
+        "another template or tokenizer");
   const ChatTemplate exchange = read_chat_template("Q: {user}\nA: {assistant}\n");
   CHECK(said([&] { ChatEncoder(tokenizer, exchange, std::nullopt); }) ==
-        "no token ends an answer: neither the chat template nor the tokenizer has an end-of-text "
-        "token; use another template");
+        "the chat template writes no special token after an answer, and the tokenizer has no "
+        "end-of-text token; use another template or tokenizer");
   const ChatEncoder encoder(tokenizer, exchange, 0);
   CHECK(said([&] { encoder.encode(talk); }) ==
         "the chat template has no {system} for the system message; leave the message out");

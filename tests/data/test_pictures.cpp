@@ -129,10 +129,10 @@ TEST_CASE_FIXTURE(TemporaryFolder, "pictures: damaged and foreign files are refu
   const std::pair<std::string, std::string> cases[] = {
       {"", "expected a PNG or JPEG file"},
       {"GIF89a", "expected a PNG or JPEG file"},
-      {whole_png.substr(0, 40), "the PNG file is damaged"},
-      {whole_png.substr(0, whole_png.size() - 30), "the PNG file is damaged"},
+      {whole_png.substr(0, 40), "the PNG file cannot be decoded"},
+      {whole_png.substr(0, whole_png.size() - 30), "the PNG file cannot be decoded"},
       {whole_jpeg.substr(0, 30), "the JPEG file "},
-      {whole_jpeg.substr(0, whole_jpeg.size() - 40), "the JPEG file is damaged"},
+      {whole_jpeg.substr(0, whole_jpeg.size() - 40), "the JPEG file cannot be decoded"},
       {huge, "100000 x 100000 pixels; expected at most 64000000"}};
   for (const auto& [content, expected] : cases) {
     write("picture", content);

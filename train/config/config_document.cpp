@@ -20,7 +20,8 @@ bool is_file(const std::string& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-// Returns the shipped config with this name, or with this name in an earlier version.
+// Returns an iterator to the shipped config that has this name, or had it in an earlier version;
+// end() if there is none.
 auto find_shipped(const std::string& name) {
   return shipped_configs().find(name == "memory-forgetting-learnt" ? "memory-forgetting-learned"
                                                                    : name);

@@ -28,9 +28,10 @@ struct GradientSumOptions {
 
 // Sums the gradients of a step's micro-batches over all ranks. The order of the additions depends
 // on the number of micro-batches only, so that the sum has the same bits on any number of ranks
-// (order.hpp). A slice of a gradient is sent to the rank that owns it as soon as the backward pass
-// of this rank's last micro-batch has computed it; the owner adds the slices of all ranks and sends
-// the sum to the others. One process sends nothing.
+// (order.hpp). A rank sends each of its partial sums of a slice of a gradient to the rank that owns
+// the slice, as soon as the backward pass of the partial sum's last micro-batch has computed the
+// slice. The owner adds the partial sums of all ranks and, with Kept::all, sends the total to the
+// others. One process sends nothing.
 //
 //   GradientSum sum(ranks, model.parameters(), {.micro_batches = 8});
 //   for (std::int64_t i = sum.first(); i < sum.last(); ++i) {

@@ -92,7 +92,8 @@ Entry parse_entry(const std::string& path, const std::string& name, const Json& 
     const auto natural_numbers = [&](const char* key) {
       const Json& list = json.at(key);
       expect_input(list.is_array() && std::ranges::all_of(list, &Json::is_number_unsigned),
-                   "{}: tensor {}: {}: expected a list of natural numbers", path, name, key);
+                   "{}: tensor {}: {}: found {}, expected a list of non-negative integers", path,
+                   name, key, brief(list));
       return list.get<std::vector<std::uint64_t>>();
     };
     std::uint64_t elements = 1;

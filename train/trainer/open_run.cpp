@@ -77,7 +77,7 @@ void expect_same_schedule(const Run& run, const Config& before, const Config& co
                     config[key::decay_steps] > 0 || is_warming,
                 key::steps,
                 "the learning-rate schedule of {}, at step {}, ends at step {}{}; add --set {}={} "
-                "to keep this schedule, or --set {}={} to extend it",
+                "to keep this schedule, or --set {}={} to change its end",
                 run.folder(), step, was.steps, rates_apart(now.at(step), was.at(step)),
                 key::decay_steps.name, was.steps, key::decay_steps.name, now.steps);
 }

@@ -195,8 +195,8 @@ class Trainer::ExchangedWeights final {
   const std::vector<std::shared_ptr<Callback>>& callbacks_;
 };
 
-// Calls before_evaluation, whose time is excluded from the throughput. The other ranks wait for
-// rank 0, which has the callbacks.
+// Calls before_evaluation() of this rank's callbacks; its time is excluded from the throughput. The
+// ranks wait for each other, because rank 0 has more callbacks than the others.
 void Trainer::inspect() {
   const double before = now_s();
   ranks_.agree("the inspection", [&] {

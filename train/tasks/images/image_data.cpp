@@ -162,7 +162,10 @@ void recognize_pictures(Recognized& found, const std::string& path, bool has_cla
     } catch (const InputError& error) {
       if (++broken == 1) found.problems.emplace_back(error.what());
     }
-  expect_input(!sizes.empty(), "{}: none of the pictures can be read; give others", path);
+  expect_input(!sizes.empty(),
+               "{}: {} tried, and none can be read; expected intact PNG or JPEG files; give other "
+               "pictures",
+               path, counted(looked_at, "picture"));
   // A tenth of the pictures may be smaller, and are enlarged.
   const auto tenth = sides.begin() + std::ssize(sides) / 10;
   std::ranges::nth_element(sides, tenth);

@@ -70,8 +70,8 @@ void expect_llama(const Config& config, Architecture architecture) {
        {config[key::gated], key::gated, "true with RMS norms"},
        {is_llama || !config[key::bias], key::bias,
         is_qwen2 ? "false if only queries, keys and values have biases"
-                 : "false with norms of queries and keys; model.attention_bias = \"all\" gives "
-                   "attention its own"},
+                 : "false with norms of queries and keys; for biases of attention alone, set "
+                   "model.attention_bias = \"all\""},
        {architecture != Architecture::qwen3 || attention_bias_of(config) != AttentionBias::inputs,
         key::attention_bias, "\"all\" or \"none\" with norms of queries and keys"}});
 }

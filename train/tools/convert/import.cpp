@@ -112,8 +112,10 @@ JsonValue kept_special_tokens(const Metadata& metadata) {
   const auto found = metadata.find(special_tokens_key);
   if (found == metadata.end()) return JsonValue::object();
   JsonValue kept = parse_json(found->second, special_tokens_key);
-  expect_input(kept.is_object(), "{}: expected a JSON object; import the model again",
-               special_tokens_key);
+  expect_input(kept.is_object(),
+               "the checkpoint: metadata {}: found {}, expected a JSON object; import the model "
+               "again",
+               special_tokens_key, brief(kept));
   return kept;
 }
 

@@ -50,7 +50,9 @@ void TrainingUnderTest::measure_step() {
   }
 }
 
-// Shortens the context if a step is slow, unless the task refuses the shorter one.
+// Shortens the context if the forward and backward pass of one example takes longer than
+// longest_example_s, unless the context has at most shortest_context tokens or the task refuses the
+// shorter one.
 void TrainingUnderTest::shorten_context() {
   const std::int64_t context = config_.has(context_key.name) ? config_[context_key] : 0;
   if (context <= shortest_context || step_s_ <= longest_example_s) return;

@@ -38,7 +38,7 @@ struct ProgressOptions {
 class Progress final : public Callback {
  public:
   explicit Progress(const ProgressOptions& options);
-  ~Progress() override { on_end(); }  // ends the line, so that an error message begins on a new one
+  ~Progress() override { on_end(); }  // so that an error message does not follow the line
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
@@ -49,7 +49,7 @@ class Progress final : public Callback {
   void expect_steps(std::int64_t steps) { options_.steps = steps; }
   // Sets whether more steps follow, so that the line shows the time left; initially true.
   void expect_more(bool more) { more_ = more; }
-  void on_end() override;  // moves the cursor to a new line
+  void on_end() override;  // erases the line that is overwritten, if it is shown
 
  private:
   void training(const MetricsLine& line);
