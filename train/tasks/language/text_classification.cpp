@@ -39,7 +39,8 @@ std::vector<KeyInfo> text_classification_keys() {
     if (key.name == key::width.name || key.name == key::dropout.name) continue;
     const bool is_shared =
         std::ranges::find(of_blocks, key.name, &KeyInfo::name) != of_blocks.end();
-    key.limits.used_if.push_back(is_shared ? has_blocks : is_decoder);
+    if (!is_shared) key.limits.used_if.push_back(is_decoder);
+    key.limits.used_if.push_back(has_blocks);  // as model.positions, on which some depend
   }
   KeyInfo vocabulary = key::vocabulary;
   vocabulary.limits.used_if.push_back(is_decoder);
