@@ -164,6 +164,10 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: keys that fit nothing are refused in
              {"model.lora.rank = 2", "--from RUN"});
   check_says(refusal("model.lora.alpha=3"), {"model.lora.alpha", "model.lora.rank"});
 
+  // bug: these were accepted, and the weights then computed something else
+  for (const std::string setting : {"model.heads=1", "model.activation=\"relu\""})
+    check_says(refusal(setting), {"--set: model.", "expected ", "with which the weights of"});
+
   // Adapters go on at the scale that they were learned with.
   must_train("text", "scaled", from(*this, "model.lora.rank=2 train.steps=2"));
   check_fails(train("text", "refused", Words("--from {} model.lora.alpha=64", path("scaled"))),

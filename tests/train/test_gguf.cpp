@@ -339,13 +339,13 @@ TEST_CASE_FIXTURE(TemporaryFolder,
         "--set: model.activation = \"gelu\": llama.cpp does not support this for gpt2; expected "
         "\"gelu_tanh\"; --format huggingface writes the model unchanged");
   check_says(refusal(as_llama + "model.activation=gelu"),
-             {"model.activation = \"gelu\"", "a llama", "expected \"silu\""});
+             {"model.activation = \"gelu\"", "for llama", "expected \"silu\""});
   check_says(refusal(as_llama + "model.attention_bias=inputs model.head_width=8"),
-             {"model.head_width = 8", "a qwen2", "expected 0"});
+             {"model.head_width = 8", "for qwen2", "expected 0"});
   check_says(refusal(as_llama + "model.query_key_norm=true model.attention_bias=all"),
-             {"model.attention_bias = \"all\"", "a qwen3", "expected \"none\""});
+             {"model.attention_bias = \"all\"", "for qwen3", "expected \"none\""});
   check_says(refusal(as_llama + "model.query_key_norm=true model.rotary_scaling=llama3"),
-             {"model.rotary_scaling = \"llama3\"", "a qwen3", "expected \"none\""});
+             {"model.rotary_scaling = \"llama3\"", "for qwen3", "expected \"none\""});
   check_says(refusal("model.attention=random-features"), {"model.attention", "\"softmax\""});
   check_says(refusal("model.window=4"), {"model.window = 4", "expected 0"});
   check_says(refusal("model.kind=recurrent"), {"--format gguf: model.kind = \"recurrent\""});

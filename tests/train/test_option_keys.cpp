@@ -61,7 +61,7 @@ TEST_CASE_FIXTURE(
         "; lower the numbers of months, or set data.split = \"fractions\""}},
       {"graph",
        {"data.kind=karate", "data.labeled=[1,2]"},
-       {"--set: data.labeled = [1, 2]: 2 of 34 members are labeled; expected some of either"}},
+       {"--set: data.labeled = [1, 2]: 2 of 34 members are labeled; expected at least one"}},
       {"graph",
        {"data.kind=citations", "data.path=" + path()},
        {"data.training_nodes = 140 (default): ",

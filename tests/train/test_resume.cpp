@@ -220,7 +220,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: other train.steps on --resume let the learni
   };
   check_says(refusal(*this, "toy", "run", to_40({})),
              {"train.steps = 40", "ends at step 20", "0.00164 instead of 1e-05",
-              "--set optim.decay_steps=20", "=40 to extend it"});
+              "--set optim.decay_steps=20", "=40 to change its end"});
   must_train("toy", "run", to_40("--resume optim.decay_steps=20"));
   for (const Json& line : metrics("run"))
     if (line["split"] == "train" && line["step"] >= 20) CHECK(line["lr"] == 1e-5);

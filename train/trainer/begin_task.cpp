@@ -19,6 +19,17 @@ void expect_same_scale(const Config& before, const Config& config) {
                 before[key::adapter_alpha], config[key::from]);
 }
 
+// Throws InputError if a key differs that changes what a model computes, but no shape of its
+// weights.
+void expect_same_function(const Config& before, const Config& config) {
+  for (const std::string name :
+       {"model.activation", "model.heads", "model.norm", "model.positions", "model.rotary_pairs"})
+    if (config.has(name) && before.has(name))
+      config.expect(config.value(name) == before.value(name), KeyInfo{name, {}, {}, {}},
+                    "expected {}, with which the weights of {} were trained",
+                    to_toml(before.value(name)), config[key::from]);
+}
+
 // Returns how the model of the config may differ from the one that it begins with. Throws
 // InputError for a model of another task than those that the config's task can begin with.
 Differences allowed_differences(const Config& before, const Config& config) {
@@ -46,6 +57,7 @@ std::unique_ptr<Task> begin_task(const Config& config, Weights weights) {
   const Checkpoint start = load_trained_metadata(config[key::from]);
   const Config before = config_of(start);
   expect_same_scale(before, config);
+  expect_same_function(before, config);
   const Differences allowed = allowed_differences(before, config);
   std::unique_ptr<Task> task = make_task(start, config);
   if (weights == Weights::there)
