@@ -273,11 +273,17 @@ Matrix Model::forecast(std::span<const float> window) const {
           window.size(), T, M);
   const Array seen =
       scale.apply(Array::of(std::vector<float>(window.begin(), window.end()), {T, M}));
-  return matrix_of(scale.undo(task.model().forward(seen.reshaped({1, T, M})).value()));
+  const Array y = task.model().forward(seen.reshaped({1, T, M})).value();
+  return matrix_of(kept_scale(task.metadata(), task.model().options.targets).undo(y));
 }
 
 std::vector<std::string> Model::series() const {
   return kept_names(loaded_->forecast("series").task.metadata());
+}
+
+std::vector<std::string> Model::targets() const {
+  Forecast& task = loaded_->forecast("targets").task;
+  return kept_names(task.metadata(), task.model().options.targets);
 }
 
 }  // namespace tapestry

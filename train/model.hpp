@@ -128,9 +128,11 @@ class Model final {
 
   // --- forecast: M series in their own units, one row for each step ---
 
-  // Maps context() · M numbers to (horizon, M). Throws std::invalid_argument for other numbers.
+  // Maps context() · M numbers to (horizon, K), of the K targets. Throws std::invalid_argument for
+  // other numbers.
   Matrix forecast(std::span<const float> window) const;
-  std::vector<std::string> series() const;  // returns the names of the M series
+  std::vector<std::string> series() const;   // returns the names of the M series
+  std::vector<std::string> targets() const;  // returns the names of the K series that are forecast
 
  private:
   struct Loaded;

@@ -239,6 +239,15 @@ class ModelTooLarge final : public InputError {
   using InputError::InputError;
 };
 
+// The error for data of which several rows are wrong. The message is about the first one.
+class WrongRows final : public InputError {
+ public:
+  WrongRows(const std::string& message, std::vector<std::string> some)
+      : InputError(message), rows(std::move(some)) {}
+
+  std::vector<std::string> rows;  // messages of the first of these rows
+};
+
 // Constructs a task of class T; used as `make` of its spec.
 template <class T>
 std::unique_ptr<Task> make_task_of(const TaskSetup& setup) {

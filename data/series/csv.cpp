@@ -280,6 +280,14 @@ SeriesOptions detect_format(const std::string& path, const SeriesOptions& option
   return format_of(CsvFile(path), options);
 }
 
+std::vector<std::string> series_columns(const std::string& path, const SeriesOptions& given) {
+  const CsvTable table(path, given);
+  std::vector<std::string> found;
+  for (const std::size_t j : columns_of(table.options, table.names, table.file.header()).values)
+    found.push_back(table.names[j]);
+  return found;
+}
+
 std::vector<std::string> columns_with(ColumnKind kind, const std::string& path,
                                       const SeriesOptions& given) {
   const CsvTable table(path, given);

@@ -1,9 +1,12 @@
 #include "data/series/series.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xmath.hpp>
 
@@ -133,16 +136,25 @@ SeriesDataset::SeriesDataset(Array values, const RowRange& rows, const Window& w
           window.horizon >= 1 && first_ <= last_,
       "SeriesDataset: rows [{}, {}) of {} contain no window of {} + {} rows; expected at least one",
       rows.begin, rows.end, to_string(values_.shape()), window.context, window.horizon);
+  std::vector<std::int64_t>& targets = window_.targets;
+  if (targets.empty()) {
+    targets.resize(values_.dim(1));
+    std::iota(targets.begin(), targets.end(), 0);
+  }
+  require(std::ranges::all_of(targets, [&](auto m) { return m >= 0 && m < values_.dim(1); }),
+          "SeriesDataset: targets {}; expected indices below {}", fmt::join(targets, ", "),
+          values_.dim(1));
 }
 
 void SeriesDataset::add_to(Checksum& sum) const { sum.add(values_); }
 
 Batch SeriesDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
-  const std::int64_t T = window_.context, horizon = window_.horizon, M = values_.dim(1);
+  const std::int64_t T = window_.context, horizon = window_.horizon, M = values_.dim(1),
+                     K = std::ssize(window_.targets);
   Batch batch{.inputs = Array({B, T, M}),
-              .targets = Array({B, horizon, M}),
-              .count = static_cast<double>(B * horizon * M)};
+              .targets = Array({B, horizon, K}),
+              .count = static_cast<double>(B * horizon * K)};
   if (is_dry_run()) return batch;
   auto input = batch.inputs.mutable_values<float>().begin();
   auto target = batch.targets.mutable_values<float>().begin();
@@ -151,7 +163,8 @@ Batch SeriesDataset::batch(std::span<const std::int64_t> examples) const {
             example, size() - 1);
     const auto now = values_.values<float>().begin() + target_row(example) * M;
     input = std::copy(now - T * M, now, input);
-    target = std::copy_n(now, horizon * M, target);
+    for (std::int64_t h = 0; h < horizon; ++h)
+      for (const std::int64_t m : window_.targets) *target++ = now[h * M + m];
   }
   return batch;
 }

@@ -59,6 +59,10 @@ SeriesOptions detect_format(const std::string& path, const SeriesOptions& option
 // "series_column" for an unknown name.
 SeriesTable load_series(const std::string& path, const SeriesOptions& options = {});
 
+// Returns the names of the columns that load_series() reads as series. Throws what load_series()
+// throws for the header.
+std::vector<std::string> series_columns(const std::string& path, const SeriesOptions& options);
+
 enum class ColumnKind {
   numbers,  // each cell is a number or without a value
   texts     // a cell is neither
@@ -119,11 +123,12 @@ struct SeriesScale {
 
 // A data set of windows whose targets lie in `rows`, one starting at every row; their inputs may
 // begin before.
-// A batch: inputs (B, context, M), targets (B, horizon, M) float32; count B · horizon · M.
+// A batch: inputs (B, context, M), targets (B, horizon, K) float32; count B · horizon · K.
 class SeriesDataset final : public Dataset {
  public:
   struct Window {
     std::int64_t context = 96, horizon = 96;
+    std::vector<std::int64_t> targets{};  // K indices of the series to forecast; empty: all
   };
   // values (rows, M) are shared by the splits of a table; `table`, which may be null, has the
   // values before they were scaled. Throws std::invalid_argument if no window fits.
@@ -131,6 +136,7 @@ class SeriesDataset final : public Dataset {
                 std::shared_ptr<const SeriesTable> table = nullptr);
 
   std::int64_t size() const override { return last_ - first_ + 1; }
+  const Window& window() const { return window_; }  // its targets are listed even if they are all
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
   const SeriesDataset* series() const override { return this; }

@@ -1,5 +1,7 @@
 #include "layers/models/forecaster.hpp"
 
+#include <algorithm>
+
 #include "autograd/check.hpp"
 #include "autograd/ops/activations.hpp"
 #include "autograd/ops/arithmetic.hpp"
@@ -26,8 +28,13 @@ PatchEncoderOptions patch_options(const ForecasterOptions& options) {
 }
 
 std::int64_t head_inputs(const ForecasterOptions& options) {
-  if (options.layers == 0) return options.context;
-  return num_patches(options.context, options.patch, options.stride) * options.block.width;
+  const std::int64_t M = options.targets.empty() ? 1 : options.series;
+  if (options.layers == 0) return M * options.context;
+  return M * num_patches(options.context, options.patch, options.stride) * options.block.width;
+}
+
+std::int64_t head_outputs(const ForecasterOptions& options) {
+  return std::max<std::int64_t>(1, std::ssize(options.targets)) * options.horizon;
 }
 
 // The offset and scale of each of R windows, (R, 1).
@@ -60,29 +67,45 @@ Tensor cut_windows(const Tensor& windows, std::int64_t patch, std::int64_t strid
   return unfold(reshape(windows, {R, T, 1}), {.width = patch, .stride = stride});
 }
 
+Tensor select_series(const Tensor& x, int axis, const std::vector<std::int64_t>& series) {
+  if (series.empty()) return x;
+  std::vector<Tensor> parts;
+  for (const std::int64_t m : series) parts.push_back(slice(x, axis, m, m + 1));
+  return concat(parts, axis);
+}
+
 Forecaster::Forecaster(const ForecasterOptions& wanted, Random& init)
     : options(wanted),
       dropout(options.block.dropout),
-      head(head_inputs(options), options.horizon, init) {
+      head(head_inputs(options), head_outputs(options), init) {
   if (options.layers > 0) patches.emplace(patch_options(options), init);
 }
 
 Tensor Forecaster::forward(const Tensor& x, Random* noise) const {
   const Scope scope(path());
-  require(x.rank() == 3 && x.dim(1) == options.context, "forecaster: x {}; expected (B, {}, M)",
-          x.shape(), options.context);
+  const bool is_joint = !options.targets.empty();
+  require(x.rank() == 3 && x.dim(1) == options.context && (!is_joint || x.dim(2) == options.series),
+          "forecaster: x {}; expected (B, {}, {})", x.shape(), options.context,
+          is_joint ? fmt::format("{}", options.series) : "M");
   const std::int64_t B = x.dim(0), T = x.dim(1), M = x.dim(2);
-  const Tensor windows = reshape(permute(x, {0, 2, 1}), {B * M, T});
-  const auto [offset, scale] = level_of(windows, options.norm);
-  const Tensor y = predict((windows - offset) / scale, noise) * scale + offset;
-  return permute(reshape(y, {B, M, options.horizon}), {0, 2, 1});
+  const Tensor series = permute(x, {0, 2, 1}), own = select_series(series, 1, options.targets);
+  const std::int64_t K = own.dim(1);
+  const Tensor windows = reshape(series, {B * M, T});
+  const Level level = level_of(windows, options.norm);
+  const Tensor y = predict((windows - level.offset) / level.scale, noise);
+  const auto [offset, scale] = is_joint ? level_of(reshape(own, {B * K, T}), options.norm) : level;
+  return permute(reshape(y * scale + offset, {B, K, options.horizon}), {0, 2, 1});
 }
 
-// Returns the forecasts of windows (R, T): (R, horizon).
+// Returns the forecasts of normalized windows: (B · M, T) -> (B · K, horizon), with K = M without
+// targets.
 Tensor Forecaster::predict(const Tensor& windows, Random* noise) const {
-  if (!patches) return head.forward(windows);
-  const Tensor y = patches->forward(cut_windows(windows, options.patch, options.stride), noise);
-  return head.forward(dropout.forward(reshape(y, {y.dim(0), y.dim(1) * y.dim(2)}), noise));
+  const Tensor y =
+      patches ? patches->forward(cut_windows(windows, options.patch, options.stride), noise)
+              : windows;
+  const Tensor flat = reshape(y, {-1, head_inputs(options)});
+  return reshape(head.forward(patches ? dropout.forward(flat, noise) : flat),
+                 {-1, options.horizon});
 }
 
 void Forecaster::fields(FieldVisitor& visit) {

@@ -18,23 +18,26 @@ struct ForecasterOptions {
   std::int64_t layers = 3;                  // 0: linear, without patches
   TransformerBlockOptions block{};
   WindowNorm norm = WindowNorm::instance;
+  std::int64_t series = 1;              // M, number of series; used only with targets
+  std::vector<std::int64_t> targets{};  // K indices of the series to forecast from all M series;
+                                        // empty: all, each from its own past by the same weights
 };
 
-// A forecaster of M series, each from its own past by the same weights: x (B, T, M) ->
-// (B, horizon, M). With layers it is the channel-independent patch transformer (Nie et al. 2022,
-// arXiv 2211.14730, figure 1b): patches of a normalized window are encoded, flattened and
-// projected. Without layers the window is projected (Zeng et al. 2022). Throws
-// std::invalid_argument unless the last patch ends with the context.
+// A forecaster of time series: x (B, T, M) -> (B, horizon, K), or (B, horizon, M) without targets.
+// With layers it is the channel-independent patch transformer (Nie et al. 2022, arXiv 2211.14730,
+// figure 1b): patches of a normalized window are encoded, flattened and projected. Without layers
+// the window is projected (Zeng et al. 2022). With targets, the flattened windows of all series are
+// projected together. Throws std::invalid_argument unless the last patch ends with the context.
 class Forecaster final : public Module {
  public:
   ForecasterOptions options;
   std::optional<PatchEncoder> patches;
   Dropout dropout;
-  Linear head;  // (horizon, N · C), or (horizon, T)
+  Linear head;  // (horizon, F), F = N · C or T; with targets (K · horizon, M · F)
 
   Forecaster(const ForecasterOptions& wanted, Random& init);
 
-  // Returns (B, horizon, M). `noise` is for dropout; null: evaluation.
+  // Returns (B, horizon, K or M). `noise` is for dropout; null: evaluation.
   Tensor forward(const Tensor& x, Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;
 
@@ -45,5 +48,8 @@ class Forecaster final : public Module {
 // Returns the values [n · stride, n · stride + patch) of each window: (R, T) -> (R, N, patch).
 // Throws std::invalid_argument unless the last patch ends with the window.
 Tensor cut_windows(const Tensor& windows, std::int64_t patch, std::int64_t stride);
+
+// Returns x with the elements `series` of one axis, in this order; empty: x.
+Tensor select_series(const Tensor& x, int axis, const std::vector<std::int64_t>& series);
 
 }  // namespace tapestry

@@ -308,6 +308,13 @@ TEST_CASE("series: a window is what was before, and what came then") {
   CHECK(batch.count == 8);
   CHECK(floats(batch.inputs) == std::vector<float>{6, 7, 8, 9, 10, 11, 10, 11, 12, 13, 14, 15});
   CHECK(floats(batch.targets) == std::vector<float>{12, 13, 14, 15, 16, 17, 18, 19});
+  const SeriesDataset second(values, {6, 10}, {3, 2, {1}});
+  const Batch of_target = second.batch(std::vector<std::int64_t>{0, 2});
+  CHECK(floats(of_target.inputs) == floats(batch.inputs));
+  CHECK(of_target.targets.shape() == Shape{2, 2, 1});
+  CHECK(floats(of_target.targets) == std::vector<float>{13, 15, 17, 19});
+  CHECK(of_target.count == 4);
+  CHECK_THROWS_AS(SeriesDataset(values, {6, 10}, {3, 2, {2}}), std::invalid_argument);
   CHECK_THROWS_AS(data.batch(std::vector<std::int64_t>{3}), std::invalid_argument);
   CHECK_THROWS_AS(SeriesDataset(values, {8, 10}, {3, 3}), std::invalid_argument);
   CHECK_THROWS_AS(SeriesDataset(values, {8, 11}, {3, 2}), std::invalid_argument);
@@ -380,6 +387,65 @@ TEST_CASE("series: patches of a window, and the linear forecaster by hand") {
   linear.head.bias.value().copy_from(Array::zeros({2}));
   const Array y = linear.forward(Array::of(std::vector<float>{3, 5}, {1, 2, 1})).value();
   CHECK(floats(y) == std::vector<float>{7, 9});  // 5 + 2, 5 + 4: the line through both
+}
+
+TEST_CASE("series: a linear forecaster of targets reads all series, by hand") {
+  Random init(1, Stream::init);
+  Forecaster linear({.context = 2,
+                     .horizon = 2,
+                     .layers = 0,
+                     .norm = WindowNorm::last,
+                     .series = 3,
+                     .targets = {2, 0}},
+                    init);
+  CHECK(linear.head.weight.value().shape() == Shape{4, 6});
+  // A row of weights per target and step; a column per series and input step.
+  linear.head.weight.value().copy_from(Array::of(std::vector<float>{1, 0, 0, 0, 0, 0,  //
+                                                                    0, 0, 1, 0, 0, 0,  //
+                                                                    0, 0, 0, 0, 1, 0,  //
+                                                                    0, 5, 0, 5, 0, 5},
+                                                 {4, 6}));
+  linear.head.bias.value().copy_from(Array::of(std::vector<float>{0, 0, 0, 100}, {4}));
+  // The series 1, 3 and 20, 10 and 300, 700 without their last values: -2, 10 and -400.
+  const Array x = Array::of(std::vector<float>{1, 20, 300, 3, 10, 700}, {1, 2, 3});
+  const Array y = linear.forward(x).value();
+  CHECK(y.shape() == Shape{1, 2, 2});
+  CHECK(floats(y) == std::vector<float>{700 - 2, 3 - 400, 700 + 10, 3 + 100});
+}
+
+TEST_CASE("series: a forecast of targets moves with their own level alone") {
+  Random init(1, Stream::init);
+  for (const std::int64_t layers : {0, 1})
+    for (const WindowNorm norm : {WindowNorm::instance, WindowNorm::last}) {
+      Forecaster model({.context = 8,
+                        .horizon = 3,
+                        .patch = 4,
+                        .stride = 2,
+                        .layers = layers,
+                        .block = {.width = 8, .attention = {.heads = 2}},
+                        .norm = norm,
+                        .series = 3,
+                        .targets = {2, 1}},
+                       init);
+      model.convert(DType::float64);
+      Array x({2, 8, 3}, DType::float64);
+      Random(2, Stream::data).fill_normal(x, 0, 1);
+      const auto forecast = [&](std::size_t series, double shift, double factor) {
+        Array moved = x.clone();
+        for (std::size_t i = series; i < moved.values<double>().size(); i += 3)
+          moved.mutable_values<double>()[i] = moved.values<double>()[i] * factor + shift;
+        return model.forward(moved).value();
+      };
+      const Array y = forecast(0, 0, 1), higher = forecast(1, 7, 1), other = forecast(0, 7, 1),
+                  reversed = forecast(0, 0, -1);
+      CHECK(y.shape() == Shape{2, 3, 2});
+      for (std::size_t i = 0; i < y.values<double>().size(); ++i) {
+        const double value = y.values<double>()[i];
+        CHECK(higher.values<double>()[i] == doctest::Approx(value + (i % 2 == 1 ? 7 : 0)));
+        CHECK(other.values<double>()[i] == doctest::Approx(value));
+        CHECK(std::abs(reversed.values<double>()[i] - value) > 1e-6);  // it reads the other series
+      }
+    }
 }
 
 TEST_SUITE_END();

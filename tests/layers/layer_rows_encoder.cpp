@@ -98,16 +98,20 @@ std::vector<LayerRow> encoder_layers() {
   for (const auto& [norm, name] :
        {std::pair{WindowNorm::instance, "instance"}, {WindowNorm::last, "last"}})
     for (const std::int64_t layers : {0, 1})
-      rows.push_back(make_row(fmt::format("Forecaster: {} layers, less its {}", layers, name),
-                              Forecaster({.context = 6,
-                                          .horizon = 2,
-                                          .patch = 4,
-                                          .stride = 2,
-                                          .layers = layers,
-                                          .block = block,
-                                          .norm = norm},
-                                         r),
-                              noisy, {series}));
+      for (const std::vector<std::int64_t>& targets : {std::vector<std::int64_t>(), {2, 0}})
+        rows.push_back(make_row(fmt::format("Forecaster: {} layers, less its {}, {} targets",
+                                            layers, name, targets.size()),
+                                Forecaster({.context = 6,
+                                            .horizon = 2,
+                                            .patch = 4,
+                                            .stride = 2,
+                                            .layers = layers,
+                                            .block = block,
+                                            .norm = norm,
+                                            .series = 3,
+                                            .targets = targets},
+                                           r),
+                                noisy, {series}));
   return rows;
 }
 

@@ -403,6 +403,8 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
        [&] { Forecaster({.patch = 10, .stride = 4}, r); }},
       {"forecaster: x (1, 2, 4); expected (B, 96, M)",
        [&] { Forecaster({.layers = 0}, r).forward(x); }},
+      {"forecaster: x (1, 2, 4); expected (B, 2, 3)",
+       [&] { Forecaster({.context = 2, .layers = 0, .series = 3, .targets = {1}}, r).forward(x); }},
       {"patch encoder: x (1, 2, 4); expected (B, 49, 16)",
        [&] { PatchEncoder({.layers = 1}, r).forward(x); }},
       {"recurrent network: 0 states for 1 layers",

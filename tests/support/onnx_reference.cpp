@@ -48,7 +48,8 @@ NamedArrays coded(const Vae& model, const NamedArrays& inputs) {
 
 Array forecast(Forecast& task, const Array& past) {
   const SeriesScale scale = kept_scale(task.metadata());
-  return scale.undo(task.model().forward(scale.apply(past)).value());
+  return kept_scale(task.metadata(), task.model().options.targets)
+      .undo(task.model().forward(scale.apply(past)).value());
 }
 
 // One of a batch of dense graphs, of its first n nodes.

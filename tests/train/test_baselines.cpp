@@ -33,6 +33,19 @@ TEST_CASE("baselines: the errors of a ramp by hand") {
   CHECK(baseline_errors(ramp, ramp, 0).size() == 3);
 }
 
+TEST_CASE("baselines: errors are of the targets alone") {
+  const Array values = Array::of<float>({9, -3, 0, -1, 7, 1, 1, 3, 4, 5}, {5, 2});
+  const SeriesDataset ramp(values, {0, 5}, {2, 2, {1}});
+  const std::vector<BaselineErrors> errors = baseline_errors(ramp, ramp, 2),
+                                    alone =
+                                        baseline_errors(windows_of({-3, -1, 1, 3, 5}, {2, 2}),
+                                                        windows_of({-3, -1, 1, 3, 5}, {2, 2}), 2);
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    CHECK(errors[i].mse == alone[i].mse);
+    CHECK(errors[i].mae == alone[i].mae);
+  }
+}
+
 TEST_CASE("baselines: a linear model forecasts a sum of waves, and no noise") {
   std::vector<float> waves, noise;
   Random random(3, Stream::data);

@@ -5,6 +5,7 @@
 
 #include "tests/support/hours.hpp"
 #include "tests/support/process.hpp"
+#include "train/model.hpp"
 
 // Forecasts from the command line.
 namespace tapestry {
@@ -166,6 +167,94 @@ TEST_CASE_FIXTURE(Station,
   check_prints(run("train run/config.toml --out run --resume train.steps=9 "
                    "optim.decay_steps=9 data.path=moved.csv"),
                {"test_mse"});
+}
+
+// Noise, and an echo that repeats it four rows later; and a run that forecasts the echo.
+struct Echo : public CommandFolder {
+  Echo() {
+    Random random(5, Stream::data);
+    std::vector<double> noise;
+    std::string swapped = "echo,noise\n", text = "noise,echo\n";
+    for (std::size_t row = 0; row < 600; ++row) {
+      noise.push_back(random.normal());
+      const double echo = row < 4 ? 0 : noise[row - 4];
+      text += fmt::format("{:.4f},{:.4f}\n", noise[row], echo);
+      swapped += fmt::format("{:.4f},{:.4f}\n", echo, noise[row]);
+    }
+    write("echo.csv", text);
+    write("swapped.csv", swapped);
+    must(run(train + "--out run data.targets=[\"echo\"]"));
+  }
+  const std::string train =
+      "train etth1 --quiet data.path=echo.csv data.split=fractions model.kind=linear "
+      "model.context=8 model.horizon=4 model.window_norm=last train.steps=300 train.eval_every=150 "
+      "optim.learning_rate=0.03 ";
+};
+
+TEST_CASE_FIXTURE(Echo, "forecast: a target is forecast from the other series") {
+  must(run(train + "--out alone"));
+  const auto mse = [&](const std::string& name) {
+    return Json::parse(must(run("eval " + name + " --test --json")).out);
+  };
+  CHECK(mse("run")["mse"].get<double>() < 1e-3);
+  CHECK(mse("run")["baselines"]["linear model"]["mse"].get<double>() > 0.8);
+  CHECK(mse("alone")["mse"].get<double>() > 0.8);
+  check_says(read("run/config.toml"), {"columns = [\"noise\", \"echo\"]", "targets = [\"echo\"]"});
+}
+
+TEST_CASE_FIXTURE(Echo, "forecast: what is shown of targets are the targets") {
+  must(run("sample run --out shown"));
+  const std::string shown = read("shown.csv");
+  CHECK(shown.starts_with("time,echo,echo forecast\n"));
+  CHECK(read("shown.svg").find("noise") == std::string::npos);
+  must(run("sample run --out again data.path=swapped.csv"));  // columns are found by name
+  CHECK(read("again.csv") == shown);
+  must(run("report run"));
+  check_says(read("run/report.html"), {"of 1 of 1 forecast series", "Comparison with baselines"});
+
+  const Model model(path("run"));
+  CHECK(model.series() == std::vector<std::string>{"noise", "echo"});
+  CHECK(model.targets() == std::vector<std::string>{"echo"});
+  // The noise rises from 1/8 to 8/8, the echo to 4/8.
+  std::vector<float> window;
+  for (int row = 1; row <= 8; ++row) {
+    window.push_back(static_cast<float>(row) / 8);
+    window.push_back(static_cast<float>(row - 4) / 8);
+  }
+  const Matrix next = model.forecast(window);
+  CHECK(next.rows == 4);
+  REQUIRE(next.columns == 1);
+  for (std::int64_t step = 0; step < 4; ++step)
+    CHECK(next.row(step)[0] == doctest::Approx((5 + static_cast<double>(step)) / 8).epsilon(0.05));
+
+  must(run(train + "--out patches model.kind=patches model.patch=4 model.stride=4 model.layers=1 "
+                   "train.steps=4 data.targets=[\"echo\",\"noise\"]"));
+  must(run("attention patches --index 1"));
+  check_fails(run("attention patches --index 2"), {"--index 2: the series are 0 to 1"});
+  check_prints(run("export patches --format onnx --out patches.onnx"), {"patches.onnx"});
+}
+
+TEST_CASE_FIXTURE(Echo, "forecast: a run with targets is resumed and verified") {
+  must(
+      run("train run/config.toml --out run --resume --quiet train.steps=310 "
+          "optim.decay_steps=310"));
+  must(run("verify run"));
+  check_fails(run("train run/config.toml --out run --resume train.steps=320 "
+                  "optim.decay_steps=320 data.targets=[\"noise\"]"),
+              {"data.targets"});
+  const std::pair<Words, std::vector<std::string>> wrong[] = {
+      {"data.targets=[\"ehco\"]",
+       {"--set: data.targets = [\"ehco\"]: no series is named ehco; expected one of data.columns: ",
+        "noise, echo"}},
+      {"data.targets=[\"echo\",\"echo\"]", {"echo is listed twice; remove one"}},
+      {"data.targets=[\"echo\"] data.columns=[\"noise\"]",
+       {"no series is named echo; expected one of data.columns: noise"}},
+      {"data.targets=[\"echo\"] data.time_column=day", {"data.time_column = \"day\"", "no column"}},
+      {"data.targets=[\"echo\"] data.path=none.csv", {"none.csv", "no such file"}}};
+  for (const auto& [words, parts] : wrong)
+    check_fails(run(Words(train) + "--out new" + words), parts);
+  check_fails(run("train etth1 --out new data.targets=[\"OT\"]"), {"no time series", "ETTh1.csv"});
+  CHECK(!has("new"));
 }
 
 TEST_SUITE_END();

@@ -217,6 +217,7 @@ TEST_CASE_FIXTURE(RunFixture, "model: classes and forecasts, as `tapestry sample
   const Model forecaster(waves);
   CHECK(forecaster.context() == 12);
   CHECK(forecaster.series().size() == 3);
+  CHECK(forecaster.targets() == forecaster.series());
   said({"sample", waves, "--out", this->path("next.csv")});
   const auto table = cells_of(read("next.csv"));
   std::vector<float> window;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/support/hours.hpp"
 #include "tests/support/onnx_file.hpp"
 #include "tests/support/onnx_reference.hpp"
 #include "tests/support/process.hpp"
@@ -272,6 +273,11 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: so does every kind of layer") {
   const std::string waves =
       "task = \"forecast\"\n[model]\nlayers = 1\nwidth = 16\ncontext = 12\nhorizon = 5\npatch = 4\n"
       "stride = 4\n";
+  const std::string targets = "data.targets=[\"oil\", \"load\"]";
+  const std::string table =
+      waves +
+      "[data]\nkind = \"csv\"\nsplit = \"fractions\"\ncolumns = [\"load\", \"oil\"]\npath = \"" +
+      write("hours.csv", csv(200)) + "\"\n";
   const std::string graphs = "task = \"graph\"\n[data]\nheld_back = 20\n[model]\nwidth = 8\n";
   const std::vector<std::pair<std::string, std::vector<std::string>>> kinds = {
       {language, {"model.norm=post", "model.positions=sinusoidal", "model.activation=relu"}},
@@ -307,6 +313,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: so does every kind of layer") {
       {reports, {"model.kind=decoder", "model.positions=rotary", "model.key_value_heads=2"}},
       {waves, {"model.window_norm=last"}},
       {waves, {"model.kind=linear"}},
+      {table, {"model.window_norm=instance", targets}},
+      {table, {"model.kind=linear", "model.window_norm=last", "data.targets=[\"oil\"]"}},
       {graphs, {"model.normalization=sum", "model.pooling=max"}},
       {graphs, {"model.normalization=mean", "model.pooling=mean"}},
       {graphs, {"model.layer=attention", "model.heads=2"}},

@@ -59,6 +59,11 @@ TEST_CASE("bug: a key that another's choice makes idle was ignored in silence") 
       {"forecast", {linear, "model.patch=8"}, "model.patch = 8: is not used with model.kind"},
       {"forecast", {"data.kind=csv", "data.noise=0.1"}, "data.noise = 0.1: is not used with data."},
       {"forecast", {"data.gaps=true"}, "data.gaps = true: is not used with data.kind = \"waves\""},
+      {"forecast", {"data.targets=[\"a\"]"}, "is not used with data.kind = \"waves\""},
+      {"forecast",
+       {"data.kind=csv", "data.series_column=shop", "data.targets=[\"a\"]"},
+       "data.targets = [\"a\"]: is not used with data.series_column = \"shop\"; leave out this "
+       "key, or set data.series_column = \"\""},
       {"forecast", {"data.train_months=3"}, "is not used with data.split = \"fractions\""},
       {"graph",
        {"model.heads=4"},

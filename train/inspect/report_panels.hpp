@@ -86,7 +86,7 @@ struct ForecastWindows {
   // start_s is the number of row 0.
   std::int64_t start_s = 0, step_s = 0;
   std::int64_t context = 0;             // number of input rows of each forecast
-  std::int64_t of_series = 0;           // total number of series; the first M are shown
+  std::int64_t of_series = 0;           // number of forecast series; the first M are shown
   Array values{};                       // (rows, M) float32
   std::vector<std::int32_t> origins{};  // K: first rows of forecasts, ascending
   Array forecasts{};                    // (K, horizon, M) float32

@@ -190,16 +190,20 @@ Value forward(const ConvolutionalClassifier& model, const Value& images) {
 
 namespace {
 
-// Returns the forecasts of windows: (R, T) -> (R, horizon).
+// Returns the forecasts of normalized windows: (B · M, T) -> (B · K, horizon), with K = M without
+// targets.
 Value predict(const Forecaster& model, const Value& windows) {
-  if (!model.patches) return forward(model.head, windows);
+  const auto project = [&](const Value& y) {
+    const Value flat = reshape(y, {-1, model.head.weight.tensor.dim(1)});
+    return reshape(forward(model.head, flat), {-1, model.options.horizon});
+  };
+  if (!model.patches) return project(windows);
   const std::int64_t N = model.patches->tokens(), P = model.options.patch;
   std::vector<std::int64_t> steps;  // steps of each patch
   for (std::int64_t n = 0; n < N; ++n)
     for (std::int64_t p = 0; p < P; ++p) steps.push_back(n * model.options.stride + p);
   const Value cut = gather(windows, windows.graph->integers(steps), 1);
-  const Value y = forward(*model.patches, reshape(cut, {0, N, P}));
-  return forward(model.head, reshape(y, {0, N * model.options.block.width}));
+  return project(forward(*model.patches, reshape(cut, {0, N, P})));
 }
 
 }  // namespace
@@ -209,9 +213,17 @@ Value forward(const Forecaster& model, const Value& x) {
   const std::int64_t T = model.options.context;
   const Value series = transpose(x, {0, 2, 1});  // (B, M, T)
   const Value windows = reshape(series, {-1, T});
+  // Returns the rows of the targets: (B · M, 1) -> (B · K, 1).
+  const auto of_targets = [&](const Value& rows) {
+    if (model.options.targets.empty()) return rows;
+    const Value all = reshape(rows, {-1, model.options.series});
+    return reshape(gather(all, x.graph->integers(model.options.targets), 1), {-1, 1});
+  };
   const auto back = [&](const Value& y) {
-    const Value shape =
-        concat({lengths(series, 0, 2), x.graph->integers({model.options.horizon})}, 0);
+    const Value rows = model.options.targets.empty()
+                           ? lengths(series, 0, 2)
+                           : x.graph->integers({-1, std::ssize(model.options.targets)});
+    const Value shape = concat({rows, x.graph->integers({model.options.horizon})}, 0);
     return transpose(reshape(y, shape), {0, 2, 1});
   };
   switch (model.options.norm) {
@@ -219,11 +231,11 @@ Value forward(const Forecaster& model, const Value& x) {
       constexpr double epsilon = 1e-5;
       const Value center = mean(windows, 1, Keep::yes), centered = windows - center;
       const Value scale = sqrt(mean(centered * centered, 1, Keep::yes) + epsilon);
-      return back(predict(model, centered / scale) * scale + center);
+      return back(predict(model, centered / scale) * of_targets(scale) + of_targets(center));
     }
     case WindowNorm::last: {
       const Value offset = slice(windows, 1, T - 1, T);
-      return back(predict(model, windows - offset) + offset);
+      return back(predict(model, windows - offset) + of_targets(offset));
     }
   }
   throw_unhandled("window norm");

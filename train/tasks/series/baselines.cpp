@@ -9,11 +9,12 @@
 #include "autograd/ops/matmul.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/xtensor.hpp"
+#include "layers/models/forecaster.hpp"
 
 namespace tapestry {
 namespace {
 
-// The windows of all series, R = B · M, in float64. `seen` and `targets` are differences to the
+// The windows of the K targets, R = B · K, in float64. `seen` and `targets` are differences to the
 // last value of the window.
 struct Windows {
   Tensor last;     // (R, 1)
@@ -21,7 +22,7 @@ struct Windows {
   Tensor targets;  // (R, horizon)
 };
 
-// Returns each series as a row: (B, T, M) -> (B · M, T) float64.
+// Returns each series as a row: (B, T, K) -> (B · K, T) float64.
 Tensor series_in_rows(const Array& values) {
   return reshape(permute(Tensor(values.to(DType::float64)), {0, 2, 1}),
                  {values.dim(0) * values.dim(2), values.dim(1)});
@@ -29,7 +30,8 @@ Tensor series_in_rows(const Array& values) {
 
 Windows windows_of(const SeriesDataset& data, std::span<const std::int64_t> examples) {
   const Batch batch = data.batch(examples);
-  const Tensor inputs = series_in_rows(batch.inputs);
+  const Tensor inputs =
+      series_in_rows(select_series(batch.inputs, 2, data.window().targets).value());
   const Tensor last = slice(inputs, 1, inputs.dim(1) - 1, inputs.dim(1));
   return {.last = last, .seen = inputs - last, .targets = series_in_rows(batch.targets) - last};
 }

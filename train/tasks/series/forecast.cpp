@@ -55,7 +55,9 @@ Forecaster make_model(const Config& config) {
                                   .stride = S,
                                   .layers = linear ? 0 : config[key::layers],
                                   .block = block_options(config),
-                                  .norm = config[window_norm]};
+                                  .norm = config[window_norm],
+                                  .series = std::ssize(config[key::columns]),
+                                  .targets = target_indices(config)};
   return initialized(config, [&](Random& init) { return Forecaster(options, init); });
 }
 
@@ -65,9 +67,13 @@ double sum_of_distances(const Array& a, const Array& b) {
 }
 
 std::string description(const Config& config, const std::map<std::string, std::string>&) {
-  return fmt::format("a {} that forecasts {} from {}",
+  const std::string series = config[key::targets].empty()
+                                 ? ""
+                                 : fmt::format(" of {} of {} series", config[key::targets].size(),
+                                               config[key::columns].size());
+  return fmt::format("a {} that forecasts {}{} from {}",
                      config[kind] == Kind::linear ? "linear model" : "patch transformer",
-                     counted(config[horizon], "time step"), config[context]);
+                     counted(config[horizon], "time step"), series, config[context]);
 }
 
 // Returns the longest of some horizons of which a validation split of a tenth has several windows.
@@ -108,15 +114,15 @@ TaskSpec spec() {
           .recognize = recognize_forecast,
           .metrics = {{.name = "loss",
                        .better = lower,
-                       .meaning = "the mean squared error of the z-scored series",
+                       .meaning = "the mean squared error of the z-scored targets",
                        .settings = horizon_key},
                       {.name = "mse",
                        .better = lower,
-                       .meaning = "the mean squared error of the z-scored series",
+                       .meaning = "the mean squared error of the z-scored targets",
                        .settings = horizon_key},
                       {.name = "mae",
                        .better = lower,
-                       .meaning = "the mean absolute error of the z-scored series",
+                       .meaning = "the mean absolute error of the z-scored targets",
                        .settings = horizon_key}},
           .samples = forecast_samples(),
           .attention = forecast_attention(),
@@ -132,15 +138,17 @@ const RegisterTask registered(spec);
 Forecast::Forecast(const TaskSetup& setup)
     : config_(setup.config), trained_(setup.metadata), model_(make_model(config_)) {
   if (!trained_.empty()) {  // throws if they are damaged
-    kept_scale(trained_);
-    kept_names(trained_);
+    kept_scale(trained_, model_.options.targets);
+    kept_names(trained_, model_.options.targets);
   }
   if (setup.needs_data) data().splits();
 }
 
 SeriesData& Forecast::data() {
+  const ForecasterOptions& options = model_.options;
   if (!data_)
-    data_.emplace(config_, SeriesDataset::Window{config_[context], config_[horizon]}, trained_);
+    data_.emplace(config_, SeriesDataset::Window{options.context, options.horizon, options.targets},
+                  trained_);
   return *data_;
 }
 
@@ -154,7 +162,7 @@ Loss Forecast::loss(const Batch& batch, const Pass& pass) {
 }
 
 std::vector<Baseline> Forecast::baselines(const Dataset& data) {
-  const SeriesTable& table = this->data().table();
+  const SeriesTable& table = this->data().targets();
   const std::int64_t season = table.has_times ? season_of(table.step_s(), config_[context]) : 0;
   std::vector<Baseline> all;
   for (const BaselineErrors& errors :

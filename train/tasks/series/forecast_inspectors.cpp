@@ -18,15 +18,15 @@ const Key<std::int64_t> count{
     "count", 8, "number of series in the figure, at most 100", {.low = 1, .high = 100000}};
 const Key<std::int64_t> index_of_series = index_option("index of the series");
 
-// A forecast of the M series from row `first` on, with the rows before it.
+// A forecast of the K targets from row `first` on, with the rows before it.
 struct ForecastView {
-  const SeriesTable& table;
+  const SeriesTable& table;       // of the targets
   std::int64_t first;             // row of the first forecast; may be rows()
   std::int64_t context, horizon;  // numbers of rows before `first` and from `first` on
-  Array forecasts;                // (horizon, M) in the series' own units
+  Array forecasts;                // (horizon, K) in the series' own units
 };
 
-// Returns the value of one of M series in a row of `values` (rows, M).
+// Returns the value of one of K series in a row of `values` (rows, K).
 double value_at(const Array& values, std::int64_t row, std::int64_t series) {
   return values.values<float>()[row * values.dim(1) + series];
 }
@@ -95,18 +95,18 @@ std::int64_t first_row(const SeriesTable& table, const ForecasterOptions& window
                                row_text(table, T), row_text(table, table.rows() - 1)));
 }
 
-// Returns the forecast (horizon, M) in the series' own units.
+// Returns the forecast (horizon, K) in the series' own units.
 Array forecast_from(Forecast& task, std::int64_t first) {
   SeriesData& data = task.data();
   const std::int64_t T = task.model().options.context, M = data.values().dim(1);
   const Array seen = data.values().part((first - T) * M, first * M).reshaped({1, T, M});
   const Array y = task.model().forward(seen).value();
-  return data.scale().undo(y).reshaped({task.model().options.horizon, M});
+  return data.target_scale().undo(y).reshaped({y.dim(1), y.dim(2)});
 }
 
 Sample sample(Forecast& task, const Options& options) {
   constexpr std::int64_t most_charts = 100;
-  const SeriesTable& table = task.data().table();
+  const SeriesTable& table = task.data().targets();
   const ForecasterOptions& window = task.model().options;
   const std::int64_t first = first_row(table, window, options[prompt]);
   const ForecastView view{.table = table,
@@ -118,31 +118,26 @@ Sample sample(Forecast& task, const Options& options) {
   return {.text = forecast_csv(view), .figure = forecast_figure(view, charts)};
 }
 
-// Returns the attention of the series --index in the window before the prompt's time. The label of
+// Returns the attention of the target --index in the window before the prompt's time. The label of
 // a patch is its first step. Throws InputError for a linear forecaster, and for an unknown series.
 AttentionMaps attention(Forecast& task, const Options& options) {
   const ForecasterOptions& window = task.model().options;
   expect_input(
       task.model().patches.has_value(),
       "a linear forecaster has no attention to draw; give a run with model.kind = \"patches\"");
-  const SeriesTable& table = task.data().table();
-  const std::int64_t M = std::ssize(table.names), series = options[index_of_series];
-  expect_input(series < M, "--index {}: the series are 0 to {}; give one of these", series, M - 1);
+  const SeriesTable& table = task.data().targets();
+  const std::int64_t K = std::ssize(table.names), index = options[index_of_series];
+  expect_input(index < K, "--index {}: the series are 0 to {}; give one of these", index, K - 1);
   AttentionRecorder recorder;
   forecast_from(task, first_row(table, window, options[prompt]));
   std::vector<std::string> labels;
   for (std::int64_t step = 0; step + window.patch <= window.context; step += window.stride)
     labels.push_back(fmt::format("{}", step + 1 - window.context));
-  return attention_maps(recorder, labels, series);
+  return attention_maps(recorder, labels, window.targets.empty() ? index : window.targets[index]);
 }
 
 constexpr std::int64_t most_series = 8, most_windows = 100, windows_at_once = 16;
 constexpr std::int64_t most_rows = 20'000;
-
-// Returns the first `count` series (…, count) in their own units.
-Array own_units(const Array& scaled, const SeriesScale& scale, std::int64_t count) {
-  return slice(scale.undo(scaled), -1, 0, count).value();
-}
 
 // Returns the indices of at most 100 examples, evenly spaced over the first 20,000 of the test
 // split, or over all if there are fewer.
@@ -201,20 +196,22 @@ ReportPanels forecast_panels(Forecast& task) {
   const SeriesDataset& test = data.splits().test;
   const ForecasterOptions& window = task.model().options;
   const std::int64_t T = window.context, H = window.horizon;
-  const std::int64_t shown = std::min(most_series, std::ssize(data.table().names));
+  const SeriesTable& table = data.targets();
+  const std::int64_t shown = std::min(most_series, std::ssize(table.names));
   const std::vector<std::int64_t> examples = examples_of(test, H);
   const std::int64_t begin = test.target_row(0) - T;
   const std::int64_t end = test.target_row(examples.back()) + H;
   Array forecasts({std::ssize(examples), H, shown});
-  ForecastWindows windows{.names = {data.table().names.begin(), data.table().names.begin() + shown},
-                          .start_s = data.table().times[begin],
-                          .step_s = data.table().has_times ? data.table().step_s() : 0,
+  ForecastWindows windows{.names = {table.names.begin(), table.names.begin() + shown},
+                          .start_s = table.times[begin],
+                          .step_s = table.has_times ? table.step_s() : 0,
                           .context = T,
-                          .of_series = std::ssize(data.table().names)};
+                          .of_series = std::ssize(table.names)};
   for (std::int64_t first = 0; first < std::ssize(examples); first += windows_at_once) {
     const std::int64_t count = std::min(windows_at_once, std::ssize(examples) - first);
     const Batch batch = test.batch(std::span(examples).subspan(first, count));
-    const Array said = own_units(task.model().forward(batch.inputs).value(), data.scale(), shown);
+    const Array own_units = data.target_scale().undo(task.model().forward(batch.inputs).value());
+    const Array said = slice(own_units, -1, 0, shown).value();
     forecasts.part(first * H * shown, (first + count) * H * shown)
         .copy_from(said.part(0, said.size()));
   }
@@ -222,7 +219,7 @@ ReportPanels forecast_panels(Forecast& task) {
     windows.origins.push_back(static_cast<std::int32_t>(test.target_row(example) - begin));
   std::vector<std::int64_t> rows(end - begin);
   std::iota(rows.begin(), rows.end(), begin);
-  windows.values = own_units(data.values().select(rows), data.scale(), shown);
+  windows.values = slice(table.values.select(rows), -1, 0, shown).value();
   windows.forecasts = forecasts;
   return {windows, comparison_table(task, test)};
 }
@@ -231,19 +228,22 @@ ReportPanels forecast_panels(Forecast& task) {
 // itself reads z-scores.
 onnx::Models forecast_graphs(Forecast& task) {
   const ForecasterOptions& options = task.model().options;
-  const SeriesScale scale = kept_scale(task.metadata());
-  const auto series = [&](const std::string& name, std::int64_t steps, const std::string& help) {
+  const SeriesScale scale = kept_scale(task.metadata()),
+                    of_targets = kept_scale(task.metadata(), options.targets);
+  const auto series = [&](const std::string& name, std::int64_t steps, const SeriesScale& of,
+                          const std::string& help) {
     return onnx::Described{
-        .name = name, .shape = {"batch", steps, std::ssize(scale.means)}, .help = help};
+        .name = name, .shape = {"batch", steps, std::ssize(of.means)}, .help = help};
   };
   auto graph = std::make_shared<onnx::Graph>("model", "Forecasts of time series.");
-  const onnx::Value past = graph->input(
-      series("past", options.context, "the series as they were measured, the oldest step first"));
+  const onnx::Value past = graph->input(series(
+      "past", options.context, scale, "the series as they were measured, the oldest step first"));
   const onnx::Value means = row(*graph, scale.means, "means"),
                     deviations = row(*graph, scale.deviations, "deviations");
   const onnx::Value forecast = onnx::forward(task.model(), (past - means) / deviations);
-  graph->output(series("forecast", options.horizon, "the steps that follow"),
-                forecast * deviations + means);
+  graph->output(series("forecast", options.horizon, of_targets, "the steps that follow"),
+                forecast * row(*graph, of_targets.deviations, "target_deviations") +
+                    row(*graph, of_targets.means, "target_means"));
   return {graph};
 }
 

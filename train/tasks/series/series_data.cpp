@@ -7,11 +7,13 @@
 #include <optional>
 
 #include "autograd/counted.hpp"
+#include "data/csv.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/option_error.hpp"
 #include "data/outlier.hpp"
 #include "data/text/printable.hpp"
+#include "layers/models/forecaster.hpp"
 #include "train/config/keys.hpp"
 
 namespace tapestry {
@@ -30,32 +32,53 @@ SeriesOptions options_of(const Config& config) {
           .missing = config[key::missing]};
 }
 
-// Returns the number of rows with a problem; 0 if the file cannot be read.
-std::size_t num_problems(const std::string& path, const SeriesOptions& options) try {
-  return find_problems(path, options).size();
+// Returns what `read` returns. An OptionError is thrown again with the key of the option.
+auto with_series_keys(const Config& config, const auto& read) {
+  return with_keys(
+      config,
+      {{"gaps", key::gaps, "or set data.gaps = true"},
+       {"missing", key::missing, "or set data.missing to \"interpolate\" or \"previous\""},
+       {"columns", key::columns, "or set this key to the other columns"},
+       {"time_column", key::time_column, "give the name of the column of times, or \"none\""},
+       {"series_column", key::series_column,
+        "or give the column that names the series of each row"}},
+      read);
+}
+
+// Returns the messages of the first ten of the rows with problems, and how many there are more.
+std::vector<std::string> first_problems(std::vector<std::string> all) {
+  constexpr std::size_t most = 10;
+  if (all.size() <= most) return all;
+  const std::string more = fmt::format("{} more like these", all.size() - most);
+  all.resize(most);
+  all.push_back(more);
+  return all;
+}
+
+// Returns the messages of the rows with problems; none if the header has one.
+std::vector<std::string> problems_of(const std::string& path, const SeriesOptions& options) try {
+  return find_problems(path, options);
 } catch (const InputError&) {
-  return 0;
+  return {};
+}
+
+// Returns data.path. Throws InputError if it names nothing that exists.
+const std::string& required_csv(const Config& config) {
+  return key::required_path(config, "no time series",
+                            std::string(series_files) + " with --set data.path=FILE");
 }
 
 SeriesTable load_csv(const Config& config) {
-  const std::string& path = key::required_path(
-      config, "no time series", std::string(series_files) + " with --set data.path=FILE");
+  const std::string& path = required_csv(config);
   const SeriesOptions options = options_of(config);
   try {
-    return with_keys(
-        config,
-        {{"gaps", key::gaps, "or set data.gaps = true"},
-         {"missing", key::missing, "or set data.missing to \"interpolate\" or \"previous\""},
-         {"columns", key::columns, "or set this key to the other columns"},
-         {"time_column", key::time_column, "give the name of the column of times, or \"none\""},
-         {"series_column", key::series_column,
-          "or give the column that names the series of each row"}},
-        [&] { return load_series(path, options); });
+    return with_series_keys(config, [&] { return load_series(path, options); });
   } catch (const InputError& error) {
-    const std::size_t count = num_problems(path, options);
-    if (count < 2) throw;
-    throw InputError(fmt::format("{}; {} have problems: `tapestry init FILE` lists them",
-                                 error.what(), counted(static_cast<std::int64_t>(count), "row")));
+    const std::vector<std::string> all = problems_of(path, options);
+    if (all.size() < 2) throw;
+    throw WrongRows(fmt::format("{}; {} have problems: `tapestry init FILE` lists them",
+                                error.what(), counted(std::ssize(all), "row")),
+                    first_problems(all));
   }
 }
 
@@ -71,6 +94,29 @@ SeriesTable load(const Config& config) {
                          .seed = seed_of(config)});
   }
   throw_unhandled(key::series_kind);
+}
+
+// Returns the elements with these indices, or all if there are none. Throws std::invalid_argument
+// for an index that is too large.
+template <class T>
+std::vector<T> chosen(const std::vector<T>& all, const std::vector<std::int64_t>& indices) {
+  if (indices.empty()) return all;
+  std::vector<T> some;
+  for (const std::int64_t i : indices) {
+    require(i < std::ssize(all), "series: {} of them; expected more than {}", all.size(), i);
+    some.push_back(all[i]);
+  }
+  return some;
+}
+
+SeriesScale chosen(const SeriesScale& all, const std::vector<std::int64_t>& indices) {
+  return {chosen(all.means, indices), chosen(all.deviations, indices)};
+}
+
+SeriesTable chosen(SeriesTable table, const std::vector<std::int64_t>& indices) {
+  table.names = chosen(table.names, indices);
+  table.values = select_series(table.values, 1, indices).value();
+  return table;
 }
 
 // Returns the numbers in a text, whatever the locale that a program sets. Throws
@@ -90,16 +136,10 @@ std::vector<double> numbers(const std::string& text) {
 
 std::vector<KeyInfo> series_keys() {
   using namespace key;
-  return {series_kind,    data_source,
-          num_waves,      wave_rows,
-          wave_noise,     gaps,
-          delimiter,      decimal,
-          time_column,    time_format,
-          columns,        series_column,
-          missing,        split_by,
-          train_fraction, validation_fraction,
-          train_months,   validation_months,
-          test_months};
+  return {series_kind,    data_source,         num_waves,    wave_rows,         wave_noise,
+          gaps,           delimiter,           decimal,      time_column,       time_format,
+          columns,        series_column,       targets,      missing,           split_by,
+          train_fraction, validation_fraction, train_months, validation_months, test_months};
 }
 
 void detect_series(Config& config) {
@@ -113,19 +153,29 @@ void detect_series(Config& config) {
   config.detect(key::decimal, found.decimal);
   config.detect(key::time_column, found.time_column);
   config.detect(key::time_format, found.time_format);
+  if (!config[key::targets].empty() && config[key::columns].empty())
+    config.detect(key::columns,
+                  with_series_keys(config, [&] { return series_columns(path, found); }));
+}
+
+std::vector<std::int64_t> target_indices(const Config& config) {
+  const std::vector<std::string>&columns = config[key::columns], &targets = config[key::targets];
+  if (targets.empty()) return {};
+  if (columns.empty()) required_csv(config);
+  std::vector<std::int64_t> indices;
+  for (const std::string& name : targets) {
+    const auto found = std::ranges::find(columns, name);
+    config.expect(found != columns.end(), key::targets,
+                  "no series is named {}; expected one of data.columns: {}", shown(name),
+                  list_briefly(columns));
+    indices.push_back(found - columns.begin());
+    config.expect(std::ranges::count(targets, name) == 1, key::targets,
+                  "{} is listed twice; remove one", shown(name));
+  }
+  return indices;
 }
 
 namespace {
-
-// Adds the first ten problems of the rows of a CSV, and how many there are.
-void add_problems(Recognized& found, const std::string& path, const SeriesOptions& options) {
-  constexpr std::size_t most = 10;
-  const std::vector<std::string> all = find_problems(path, options);
-  found.problems.insert(found.problems.end(), all.begin(),
-                        all.begin() + std::min(most, all.size()));
-  if (all.size() > most)
-    found.problems.push_back(fmt::format("{} more like these", all.size() - most));
-}
 
 // Returns the only column of a CSV that has texts other than times, or "".
 std::string column_of_names(const std::string& path, const SeriesOptions& options) {
@@ -139,7 +189,7 @@ SeriesTable load_with_changes(Recognized& found, const std::string& path) {
   for (int changes = 0;; ++changes) try {
       return load_series(path, options);
     } catch (const OptionError& error) {
-      if (changes == 0) add_problems(found, path, options);
+      if (changes == 0) found.problems = first_problems(find_problems(path, options));
       if (error.option == "gaps" && !options.gaps) {
         options.gaps = true;
         found.settings.push_back({key::gaps.name, true, "rows are missing"});
@@ -206,12 +256,16 @@ SeriesTable recognize_series(Recognized& found, const std::string& path) {
   return table;
 }
 
-SeriesScale kept_scale(const SeriesData::Metadata& trained) {
-  return {numbers(kept_value(trained, "means")), numbers(kept_value(trained, "deviations"))};
+SeriesScale kept_scale(const SeriesData::Metadata& trained,
+                       const std::vector<std::int64_t>& series) {
+  return chosen({numbers(kept_value(trained, "means")), numbers(kept_value(trained, "deviations"))},
+                series);
 }
 
-std::vector<std::string> kept_names(const SeriesData::Metadata& trained) {
-  return JsonValue::parse(kept_value(trained, names_of_columns)).get<std::vector<std::string>>();
+std::vector<std::string> kept_names(const SeriesData::Metadata& trained,
+                                    const std::vector<std::int64_t>& series) {
+  const JsonValue names = JsonValue::parse(kept_value(trained, names_of_columns));
+  return chosen(names.get<std::vector<std::string>>(), series);
 }
 
 SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window,
@@ -219,7 +273,9 @@ SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window
     : config_(config),
       window_(window),
       table_(std::make_shared<const SeriesTable>(load(config))),
+      targets_(chosen(*table_, window.targets)),
       scale_(scale_from(trained)),
+      target_scale_(chosen(scale_, window.targets)),
       values_(scale_.apply(table_->values)) {}
 
 SeriesScale SeriesData::scale_from(const Metadata& trained) const {
@@ -271,7 +327,7 @@ SeriesRanges SeriesData::ranges() const {
                               "lower the numbers of months, or set data.split = \"fractions\""}},
                             by_month)
                 : split_by_fractions(*table_, train, validation);
-  const auto [T, H] = window_;
+  const std::int64_t T = window_.context, H = window_.horizon;
   for (const auto& [name, range] : {std::pair{"training", ranges.train},
                                     {"validation", ranges.validation},
                                     {"test", ranges.test}})

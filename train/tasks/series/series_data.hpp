@@ -73,6 +73,12 @@ inline const Key<std::string> series_column{
     "name of a column that names the series of each row, for files with a row per series and time; "
     "empty: none",
     {.used_if = {of_csv}}};
+inline const Key<std::vector<std::string>> targets{
+    "data.targets",
+    {},
+    "names of the series that are forecast, each from all series of data.columns; empty: all, each "
+    "from its own past",
+    {.used_if = {of_csv, series_column.is("")}}};
 inline const Choice<MissingValues> missing{
     "data.missing",
     MissingValues::refuse,
@@ -124,10 +130,17 @@ void detect_series(Config& config);
 // InputError if it is not a table of numbers by time.
 SeriesTable recognize_series(Recognized& found, const std::string& path);
 
+// Returns the indices of data.targets among data.columns. Throws InputError for a name that is not
+// among them, or is given twice.
+std::vector<std::int64_t> target_indices(const Config& config);
+
 // Return the scale and the names of the series that a model was trained on, from a checkpoint's
-// metadata. Throw std::invalid_argument if they are missing.
-SeriesScale kept_scale(const std::map<std::string, std::string>& trained);
-std::vector<std::string> kept_names(const std::map<std::string, std::string>& trained);
+// metadata: of the series with these indices, or of all if `series` is empty. Throw
+// std::invalid_argument if they are missing.
+SeriesScale kept_scale(const std::map<std::string, std::string>& trained,
+                       const std::vector<std::int64_t>& series = {});
+std::vector<std::string> kept_names(const std::map<std::string, std::string>& trained,
+                                    const std::vector<std::int64_t>& series = {});
 
 // The series of a task, standardized by the mean and standard deviation of the training rows, which
 // a checkpoint stores.
@@ -139,9 +152,9 @@ class SeriesData {
   // column, or the key.
   SeriesData(const Config& config, const SeriesDataset::Window& window, const Metadata& trained);
 
-  const SeriesTable& table() const { return *table_; }
-  const SeriesScale& scale() const { return scale_; }
-  const Array& values() const { return values_; }  // (rows, M), standardized
+  const SeriesTable& targets() const { return targets_; }  // the series that are forecast
+  const SeriesScale& target_scale() const { return target_scale_; }
+  const Array& values() const { return values_; }  // (rows, M) of all series, standardized
   Metadata metadata() const;
 
   struct Splits {
@@ -158,7 +171,8 @@ class SeriesData {
   Config config_;
   SeriesDataset::Window window_;
   std::shared_ptr<const SeriesTable> table_;
-  SeriesScale scale_;
+  SeriesTable targets_;
+  SeriesScale scale_, target_scale_;
   Array values_;
   std::optional<Splits> splits_;
 };

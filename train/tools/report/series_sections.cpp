@@ -60,9 +60,9 @@ ReportSection section_of(const ForecastWindows& windows) {
   ReportSection section{
       .script = "forecast",
       .title = "Forecasts",
-      .caption = fmt::format("{} of the test split, of {} of {} series. Errors are in the "
-                             "units of each series; "
-                             "the metrics above are of all series, scaled to variance 1.",
+      .caption = fmt::format("{} of the test split, of {} of {} forecast series. Errors are in "
+                             "the units of each series; the metrics above are of all forecast "
+                             "series, scaled to variance 1.",
                              counted(K, "window"), M, windows.of_series)};
   section.data = {{"names", as_labels(windows.names)},
                   {"start_s", windows.start_s},
