@@ -142,14 +142,14 @@ std::optional<CharVocabulary> vocabulary_of_characters(std::string_view json,
   if (!model.is_object() || model.value("type", Json()) != model_type) return std::nullopt;
   const Json vocabulary = model.value("vocab", Json());
   expect_input(vocabulary.is_object(),
-               "{}: model.vocab: expected an object, found {}; copy or create the file again", path,
-               brief(vocabulary));
+               "{}: /model/vocab: expected an object, found {}; copy or create the file again",
+               path, brief(vocabulary));
   std::optional<CharVocabulary> characters;
   try {
     characters.emplace(symbols_of(vocabulary));
   } catch (const InputError&) {
     throw InputError(fmt::format(
-        "{}: model.vocab: expected single characters, numbered from 0 on, as tapestry export "
+        "{}: /model/vocab: expected single characters, numbered from 0 on, as tapestry export "
         "writes them, or byte-level BPE; give another tokenizer.json",
         path));
   }

@@ -263,9 +263,9 @@ TEST_CASE_FIXTURE(TemporaryFolder, "exchange: a model of characters goes out, an
   check_says(refusal([](Json& json) { json["pre_tokenizer"]["type"] = "Whitespace"; }),
              {path, "the WordLevel model is not as tapestry export writes one"});
   check_says(refusal([](Json& json) { json["model"]["vocab"]["the"] = 0; }),
-             {path, "model.vocab: expected single characters, numbered from 0 on"});
+             {path, "/model/vocab: expected single characters, numbered from 0 on"});
   check_says(refusal([](Json& json) { json["model"]["vocab"] = 3; }),
-             {path, "model.vocab: expected an object, found 3"});
+             {path, "/model/vocab: expected an object, found 3"});
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder,
