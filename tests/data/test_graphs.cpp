@@ -42,7 +42,7 @@ TEST_CASE("karate: 34 members, 78 pairs, and the two clubs they joined") {
   check_says(message_of([] {
                karate_club({1, 2});
              }),
-             {"2 of 34 members are labeled", "either side"});
+             {"2 of 34 members are labeled", "at least one of each class"});
   check_says(message_of([] { karate_club({35}); }), {"member 35", "1 to 34"});
 
   const NodeDataset data(std::make_shared<const NodeGraph>(club), club.training);

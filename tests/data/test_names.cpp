@@ -89,7 +89,7 @@ TEST_CASE("load_names: what is wrong, in which file and line") {
     return message_of([&] { load_names(folder.path("names.txt"), distinct); });
   };
   CHECK(load(numbered(10)).empty());
-  check_says(load(""), {"names.txt", "at least 10 words", "found 0", "one word per line"});
+  check_says(load(""), {"names.txt", "at least 10 words", "found 0", "one per line"});
   check_says(load(numbered(9)), {"at least 10 words", "found 9"});
   check_says(load(numbered(9) + "n0\n", true), {"10 distinct words", "found 9"});
   check_says(load("eva\n\n" + std::string(257, 'x')), {"names.txt: line 3", "257", "256"});

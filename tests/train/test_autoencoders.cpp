@@ -142,7 +142,7 @@ TEST_CASE_FIXTURE(Wardrobe, "clothes: what is wrong is one line, and nothing of 
       must(run("train sort --out toy model.layers=1 model.heads=1 model.width=4 "
                "data.held_back=8 train.steps=1"));
   check_says(run("latent toy").err, {"no latent space"});
-  check_says(run("sample toy --kind prior").err, {"--kind", "expected --count, --prompt"});
+  check_says(run("sample toy --kind prior").err, {"--kind", "expected one of --count, --prompt"});
 }
 
 TEST_SUITE_END();

@@ -339,11 +339,11 @@ TEST_CASE_FIXTURE(RunFixture,
   refused_with(0, line("999", "train"), "step 999; expected 1 to 40");
   refused_with(2, line("3", "train"), "step 3; expected 6 to 40");
   refused_with(1, line("0", "val"), "step 0; expected 3 to 40");
-  refused_with(0, line("18446744073709551615", "val"), "not a line of metrics");
-  refused_with(
-      17, "damaged",
+  const std::string no_metrics =
       "not a line of metrics: expected an object of at most 16384 bytes with step, split and "
-      "elapsed_s");
+      "elapsed_s";
+  refused_with(0, line("18446744073709551615", "val"), no_metrics);
+  refused_with(17, "damaged", no_metrics);
   refused_with(1, line("4", R"(tr\nforged: the same bits)"),
                R"(split "tr\x0aforged: the same bits"; expected train, val or test)");
 }
