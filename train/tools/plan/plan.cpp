@@ -105,7 +105,7 @@ std::string show_disk(const TrainingPlan& plan) {
                           bytes_text(plan.disk_free)));
 }
 
-// Returns the bytes of this process besides arrays: what is resident now, such as the program, and
+// Returns the bytes of this process outside arrays: what is resident now, such as the program, and
 // each thread's buffers for panels of matrix products (2 to 3 MB were measured).
 std::int64_t overhead_of_process() {
   constexpr std::int64_t bytes_of_a_thread = 3 << 20;

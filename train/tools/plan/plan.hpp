@@ -96,7 +96,7 @@ double seconds_of(const RunLength& run_length, const Throughput& throughput);
 // Estimated resources of a training.
 struct TrainingPlan {
   MemoryPlan memory{};
-  std::int64_t overhead = 0;  // bytes of the process besides its arrays: program and data
+  std::int64_t overhead = 0;  // bytes of the process outside its arrays: program and data
   std::int64_t machine = 0;   // bytes that the process can use
   RunLength run_length{};
   std::optional<Throughput> throughput{};  // null if not measured
