@@ -19,8 +19,7 @@ std::size_t quoted_length(std::string_view rest, const FileLine& line) {
     if (!rest.substr(i + 1).starts_with('"')) return i + 1;
     ++i;
   }
-  line.fail(shown(rest) +
-            ": the closing quote is missing; expected one before the end of the line");
+  line.fail(shown(rest) + ": the closing quote is missing; add it");
 }
 
 // Returns the text without white space around it, but with its tabs if they are delimiters.

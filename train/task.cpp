@@ -124,9 +124,9 @@ void expect_keys_of(const TaskSpec& spec, const std::vector<ConfigDocument>& doc
     for (const TomlSetting& given : document.settings)
       expect_input(is_known(given.name),
                    "{}: task = {}: {} is a config of the task {}, and {} is not a key of {}; give "
-                   "a config of that task (tapestry list)",
+                   "a config of the task {} (tapestry list)",
                    chosen.origin, chosen.shown(), documents.front().source, own.shown(),
-                   printable(given.name), chosen.shown());
+                   printable(given.name), chosen.shown(), chosen.shown());
 }
 
 // Returns the settings of a run of another task that a task which begins with its weights has.

@@ -224,8 +224,8 @@ void Nodes::read() {
     line.expect(!name.empty(), "column {}: the cell is empty; give each node an id",
                 shown(options.id_column));
     const auto [place, is_new] = numbers.emplace(name, static_cast<std::int32_t>(ids.size()));
-    line.expect(is_new, "node {} is also in line {}; remove one of these lines", shown(name),
-                is_new ? 0 : line_of(place->second));
+    line.expect(is_new, "column {}: node {} is also in line {}; remove one of these lines",
+                shown(options.id_column), shown(name), is_new ? 0 : line_of(place->second));
     ids.push_back(name);
     labels.push_back(class_of(line, cells[label], classes));
     const auto use = split ? use_named(lower(csv_text(cells[*split]))) : NodeUse::none;

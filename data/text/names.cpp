@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t max_characters = 256;
 constexpr std::int64_t least_names = 10;
-constexpr std::int32_t boundary = 0;  // a line end, before and after a word
+constexpr std::int32_t boundary = 0;  // a line end, before and after a name
 
 std::int64_t count_characters(std::string_view text) {
   return std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; });
@@ -39,14 +39,14 @@ NameList load_names(const std::string& path, bool distinct) {
     const std::string name(trimmed(line.text));
     const std::int64_t length = count_characters(name);
     line.expect(length <= max_characters,
-                "the word has {} characters; expected at most {}; give one word per line", length,
+                "the name has {} characters; expected at most {}; give one name per line", length,
                 max_characters);
     if (name.empty() || (distinct && !seen.insert(name).second)) return;
     list.names.push_back(name);
     list.longest = std::max(list.longest, length);
   });
   expect_input(std::ssize(list.names) >= least_names,
-               "{}: expected at least {}{} words, found {}; give more words, one per line", path,
+               "{}: expected at least {}{} names, found {}; give more names, one per line", path,
                least_names, distinct ? " distinct" : "", list.names.size());
   return list;
 }
@@ -65,7 +65,7 @@ NameSplits split_names(const NameList& list, const CharVocabulary& vocabulary,
                 options.held_back);
   const std::int64_t size = std::ssize(list.names);
   const std::int64_t held_back = std::min(options.held_back, size / 10);
-  std::vector<NameDataset::Word> train, test;
+  std::vector<NameDataset::Name> train, test;
   for (const std::int64_t i : shuffled(size, held_back, options.seed)) {
     const std::string& name = list.names[i];
     auto& split = std::ssize(test) < held_back ? test : train;
@@ -78,26 +78,26 @@ NameSplits split_names(const NameList& list, const CharVocabulary& vocabulary,
   return {NameDataset(std::move(train)), NameDataset(std::move(test))};
 }
 
-NameDataset::NameDataset(std::vector<Word> words) : words_(std::move(words)) {
-  require(!words_.empty(), "NameDataset: no words; expected at least one");
+NameDataset::NameDataset(std::vector<Name> names) : names_(std::move(names)) {
+  require(!names_.empty(), "NameDataset: no names; expected at least one");
 }
 
-const NameDataset::Word& NameDataset::word(std::int64_t example) const {
+const NameDataset::Name& NameDataset::name(std::int64_t example) const {
   require(example >= 0 && example < size(), "NameDataset: example {}; expected 0 to {}", example,
           size() - 1);
-  return words_[example];
+  return names_[example];
 }
 
 void NameDataset::add_to(Checksum& sum) const {
-  for (const Word& word : words_) sum.add_list(word);
+  for (const Name& name : names_) sum.add_list(name);
 }
 
 Batch NameDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
   std::int64_t T = 0;
-  for (const std::int64_t example : examples) T = std::max(T, std::ssize(word(example)) + 1);
+  for (const std::int64_t example : examples) T = std::max(T, std::ssize(name(example)) + 1);
   return next_token_batch({B, T}, [&](std::int64_t b) {
-    Word tokens = word(examples[b]);
+    Name tokens = name(examples[b]);
     tokens.insert(tokens.begin(), boundary);
     tokens.push_back(boundary);
     return tokens;

@@ -9,32 +9,32 @@
 
 namespace tapestry {
 
-// A list of words, read from a file.
+// A list of names, read from a file.
 struct NameList {
   std::string path{};
   std::vector<std::string> names{};  // UTF-8, none empty
   std::int64_t longest = 0;          // length of the longest in characters
 };
 
-// A data set for next-character prediction within words, such as first names, to generate new ones.
-// Token 0, a line end, precedes and follows each word, as in makemore. A batch, whose T is the
-// length of its longest word plus 1, is int32:
-//   inputs   (B, T)  0 and the word, then 0 up to the end of the row
-//   targets  (B, T)  the word and 0, then ignored_target
-// count: the number of targets that are not ignored: each word's characters and the 0 after them.
+// A data set for next-character prediction within names or other words, to generate new ones.
+// Token 0, a line end, precedes and follows each name, as in makemore. A batch, whose T is the
+// length of its longest name plus 1, is int32:
+//   inputs   (B, T)  0 and the name, then 0 up to the end of the row
+//   targets  (B, T)  the name and 0, then ignored_target
+// count: the number of targets that are not ignored: each name's characters and the 0 after them.
 class NameDataset final : public Dataset {
  public:
-  using Word = std::vector<std::int32_t>;  // tokens of the characters, without the 0s
+  using Name = std::vector<std::int32_t>;  // tokens of the characters, without the 0s
 
-  explicit NameDataset(std::vector<Word> words);  // throws std::invalid_argument without words
+  explicit NameDataset(std::vector<Name> names);  // throws std::invalid_argument without names
 
-  std::int64_t size() const override { return std::ssize(words_); }
+  std::int64_t size() const override { return std::ssize(names_); }
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
-  const Word& word(std::int64_t example) const;
+  const Name& name(std::int64_t example) const;
 
  private:
-  std::vector<Word> words_;
+  std::vector<Name> names_;
 };
 
 struct NameOptions {
@@ -48,17 +48,17 @@ struct NameSplits {
   NameDataset test;
 };
 
-// Reads a file (plain or gzip) of one word per line, as makemore does: removes white space around
-// words and empty lines, but keeps repeated words, because their frequency is part of the data. A
+// Reads a file (plain or gzip) of one name per line, as makemore does: removes white space around
+// names, and empty lines, but keeps repeated names, because their frequency is part of the data. A
 // name of the test split may then also be in the training split; `distinct` keeps each name once.
-// Throws InputError for text that is not UTF-8, a word of over 256 characters, fewer than 10 words,
+// Throws InputError for text that is not UTF-8, a name of over 256 characters, fewer than 10 names,
 // and a file above 1 GiB.
 NameList load_names(const std::string& path, bool distinct = false);
 
-// Returns the vocabulary of a line end, token 0, and the characters of the words.
+// Returns the vocabulary of a line end, token 0, and the characters of the names.
 CharVocabulary name_vocabulary(const NameList& list);
 
-// Returns the words as tokens of such a vocabulary. Throws InputError for a word with a character
+// Returns the names as tokens of such a vocabulary. Throws InputError for a name with a character
 // that the vocabulary lacks, and OptionError of "held_back" if that is below 1.
 NameSplits split_names(const NameList& list, const CharVocabulary& vocabulary,
                        const NameOptions& options = {});

@@ -13,10 +13,11 @@ namespace tapestry {
 namespace {
 
 std::int64_t num_patches(std::int64_t context, std::int64_t patch, std::int64_t stride) {
-  require(patch >= 1 && stride >= 1 && patch <= context && (context - patch) % stride == 0,
-          "forecaster: patches of {} with stride {} do not end with a context of {}; expected a "
-          "stride that divides context - patch",
-          patch, stride, context);
+  require(
+      patch >= 1 && stride >= 1 && patch <= context && (context - patch) % stride == 0,
+      "forecaster: patches of {} with stride {} do not cover a context of {} exactly; expected a "
+      "stride that divides context - patch",
+      patch, stride, context);
   return (context - patch) / stride + 1;
 }
 

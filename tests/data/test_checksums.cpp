@@ -34,7 +34,7 @@ TEST_CASE("checksum: XXH3's own values, however the bytes are parted") {
 }
 
 TEST_CASE("checksum: any other example makes another one of the data") {
-  using Words = std::vector<NameDataset::Word>;
+  using Words = std::vector<NameDataset::Name>;
   const auto names = [](const Words& words) { return checksum_of(NameDataset(words)); };
   CHECK(names({{1, 2}, {3}}) == names({{1, 2}, {3}}));
   CHECK(names({{1, 2}, {3}}) != names({{1}, {2, 3}}));

@@ -70,7 +70,7 @@ TEST_CASE("limits: a gzip file of data is inflated whatever its size") {
 TEST_CASE("bug: lines of nothing took sixteen times a file's memory") {
   const TemporaryFolder folder;
   const std::string lines = folder.write("lines", std::string(30 * megabyte, '\n'));
-  check_refused([&] { load_names(lines); }, {"at least 10 words"}, 40 * megabyte);
+  check_refused([&] { load_names(lines); }, {"at least 10 names"}, 40 * megabyte);
   check_refused([&] { load_series(lines); }, {"lines: the file is empty"}, 40 * megabyte);
   folder.write("nodes.csv", "id,label" + std::string(30 * megabyte, '\n'));
   check_refused([&] { detect_node_tables(folder.path()); }, {"nodes.csv: the table has no rows"},

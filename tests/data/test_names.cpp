@@ -14,7 +14,7 @@ using Tokens = std::vector<std::int32_t>;
 std::multiset<std::string> names_of(const NameDataset& dataset, const CharVocabulary& vocabulary) {
   std::multiset<std::string> names;
   for (std::int64_t i = 0; i < dataset.size(); ++i)
-    names.insert(vocabulary.decode(dataset.word(i)));
+    names.insert(vocabulary.decode(dataset.name(i)));
   return names;
 }
 
@@ -34,7 +34,7 @@ TEST_CASE("NameDataset: each name begins and ends with 0") {
   const NameDataset dataset(
       {vocabulary.encode("é"), vocabulary.encode("ada"), vocabulary.encode("bo")});
   CHECK(dataset.size() == 3);
-  CHECK(dataset.word(1) == Tokens{1, 3, 1});
+  CHECK(dataset.name(1) == Tokens{1, 3, 1});
   const Batch batch = dataset.batch(std::vector<std::int64_t>{1, 2, 0});
   CHECK(batch.inputs.shape() == Shape{3, 4});
   CHECK(ints_of(batch.inputs) == Tokens{0, 1, 3, 1, 0, 2, 4, 0, 0, 5, 0, 0});
@@ -42,7 +42,7 @@ TEST_CASE("NameDataset: each name begins and ends with 0") {
   CHECK(batch.count == 9);
   CHECK(dataset.batch(std::vector<std::int64_t>{0}).inputs.shape() == Shape{1, 2});
   CHECK_THROWS_AS(dataset.batch(std::vector<std::int64_t>{3}), std::invalid_argument);
-  CHECK_THROWS_AS(dataset.word(-1), std::invalid_argument);
+  CHECK_THROWS_AS(dataset.name(-1), std::invalid_argument);
   CHECK_THROWS_AS(NameDataset({}), std::invalid_argument);
 }
 
@@ -89,9 +89,9 @@ TEST_CASE("load_names: what is wrong, in which file and line") {
     return message_of([&] { load_names(folder.path("names.txt"), distinct); });
   };
   CHECK(load(numbered(10)).empty());
-  check_says(load(""), {"names.txt", "at least 10 words", "found 0", "one per line"});
-  check_says(load(numbered(9)), {"at least 10 words", "found 9"});
-  check_says(load(numbered(9) + "n0\n", true), {"10 distinct words", "found 9"});
+  check_says(load(""), {"names.txt", "at least 10 names", "found 0", "one per line"});
+  check_says(load(numbered(9)), {"at least 10 names", "found 9"});
+  check_says(load(numbered(9) + "n0\n", true), {"10 distinct names", "found 9"});
   check_says(load("eva\n\n" + std::string(257, 'x')), {"names.txt: line 3", "257", "256"});
   check_says(load("eva\nZo\xEB\n"), {"names.txt", "line 2", "UTF-8"});
   check_says(message_of([&] { load_names(folder.path("none.txt")); }),

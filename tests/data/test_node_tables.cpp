@@ -176,7 +176,8 @@ TEST_CASE("node tables: what is wrong, in which file and line") {
   check_says(refusal(good, knows, {.label_column = "job"}), {"line 1: no column is named job"});
   check_says(refusal(good + "gus,1,1\n"), {"line 8: expected 6 columns as in the header, found 3"});
   check_says(refusal(good + "\ngus,1,1,Rome,a,test\n"), {"line 8: the line is empty"});
-  check_says(refusal(good + "ann,1,1,Rome,a,test\n"), {"line 8: node ann is also in line 2"});
+  check_says(refusal(good + "ann,1,1,Rome,a,test\n"),
+             {"line 8: column id: node ann is also in line 2"});
   check_says(refusal(good + ",1,1,Rome,a,test\n"), {"line 8: column id: the cell is empty"});
   check_says(refusal(good + "gus,1,1,Rome,a,later\n"),
              {"line 8: column split: expected train, validation, test or nothing, found later"});

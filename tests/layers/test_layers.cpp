@@ -399,7 +399,7 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
        [&] {
          GroupNorm(4, {.groups = 3}).forward(Array::zeros({2, 4, 1, 1}));
        }},
-      {"forecaster: patches of 10 with stride 4 do not end with a context of 96",
+      {"forecaster: patches of 10 with stride 4 do not cover a context of 96 exactly",
        [&] { Forecaster({.patch = 10, .stride = 4}, r); }},
       {"forecaster: x (1, 2, 4); expected (B, 96, M)",
        [&] { Forecaster({.layers = 0}, r).forward(x); }},

@@ -46,8 +46,8 @@ Forecaster make_model(const Config& config) {
   const std::int64_t T = config[context], P = config[patch], S = config[stride];
   const bool linear = config[kind] == Kind::linear;
   config.expect(linear || (P <= T && (T - P) % S == 0), patch,
-                "patches every model.stride = {} steps do not end with model.context = {}; a "
-                "context of {} fits",
+                "with model.stride = {} the patches do not cover model.context = {} exactly; set "
+                "model.context={}",
                 S, T, linear ? T : P + std::max<std::int64_t>(0, T - P) / S * S);
   const ForecasterOptions options{.context = T,
                                   .horizon = config[horizon],
