@@ -56,7 +56,7 @@ struct Block {
 using Blocks = std::list<Block>;
 
 // An allocator of blocks from chunks on huge pages, which makes a training step 5 % faster: matrix
-// products read rows that are far apart, each on another small page.
+// products read rows that are far apart, and on small pages each row is on a page of its own.
 class Chunks {
  public:
   static constexpr std::size_t most_carved = 32 << 20;  // larger blocks have a mapping of their own

@@ -120,8 +120,10 @@ class Scope final : Restore<const std::string*> {
   explicit Scope(const std::string& path);  // `path` must outlive the guard
 };
 
-// The error for the first op with an output or a gradient that is not finite. Its message has the
-// op, the scope, and the shape and range of that array and of the input with the largest magnitude.
+// The error for an op with an output or a gradient that is not finite, and for a training that has
+// to skip more steps than train.max_bad_steps. The message for an op has the op, the scope, and the
+// shape and range of that array and of the input with the largest magnitude, which in the backward
+// pass is the received gradient.
 class NonFiniteError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

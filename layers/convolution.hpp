@@ -76,7 +76,7 @@ struct ConvolutionStackOptions {
 class ConvolutionStack final : public Module {
  public:
   ConvolutionStackOptions options;
-  std::vector<Convolution2d> layers;  // "0", "1", …
+  std::vector<Convolution2d> layers;  // modules named "0", "1", …
 
   ConvolutionStack(const ConvolutionStackOptions& wanted, Random& init);
   Tensor forward(const Tensor& x) const;
@@ -89,7 +89,7 @@ class ConvolutionStack final : public Module {
 class TransposedConvolutionStack final : public Module {
  public:
   ConvolutionStackOptions options;
-  std::vector<TransposedConvolution2d> layers;  // "0", "1", …
+  std::vector<TransposedConvolution2d> layers;  // modules named "0", "1", …
 
   TransposedConvolutionStack(const ConvolutionStackOptions& wanted, Random& init);
   Tensor forward(const Tensor& x) const;

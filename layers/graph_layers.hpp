@@ -102,7 +102,8 @@ class GraphAttention final : public GraphLayer {
 enum class Pooling { sum, mean, max };
 
 // Returns the pooled nodes of each graph of a batch: x (N, C), first_nodes (G + 1) int32 -> (G, C).
-// Graph g has the nodes [first_nodes[g], first_nodes[g + 1]).
+// Graph g has the nodes [first_nodes[g], first_nodes[g + 1]). Throws std::invalid_argument for
+// shapes that do not fit, and for first_nodes that do not ascend from 0 to N.
 Tensor pool(Pooling pooling, const Tensor& x, const Array& first_nodes);
 
 }  // namespace tapestry

@@ -39,7 +39,7 @@ class FeedForward final : public Module {
 // std::invalid_argument for fewer than two widths.
 class Mlp final : public Module {
  public:
-  std::vector<Linear> layers;  // "0", "1", …
+  std::vector<Linear> layers;  // modules named "0", "1", …
   Activation activation;
   bool activate_last;
 

@@ -114,8 +114,8 @@ class Model final {
   const std::vector<std::string>& class_names() const;
 
   // Reads PNG or JPEG files, one per row, fitted to the size of the model's images: (files,
-  // channels · height · width). Throws std::runtime_error for a file that is no picture, and
-  // std::invalid_argument for no paths.
+  // channels · height · width). Throws std::runtime_error for a file that cannot be read as a
+  // picture, and std::invalid_argument for no paths.
   Matrix read_pictures(std::span<const std::string> paths) const;
 
   // Return codes, images and classes. Throw std::invalid_argument unless the numbers are those of

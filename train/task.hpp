@@ -84,7 +84,8 @@ class Task {
   // Returns a message about data that are not trained on, for the beginning of a training; or "".
   virtual std::string remark() const { return ""; }
 
-  // Adds metrics that follow from the averages: "bits_per_char" from "loss".
+  // Adds metrics that follow from the averages ("bits_per_char" from "loss"), and removes averages
+  // that serve only to compute these.
   virtual void add_derived_metrics(Metrics&) const {}
   // Adds metrics of all texts of an evaluation: "bleu".
   virtual void add_corpus_metrics(const GeneratedTexts&, Metrics&) const {}

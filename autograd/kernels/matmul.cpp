@@ -32,7 +32,7 @@ void write_empty_sum(const Matmul& matmul, const MatmulOperands& operands) {
 constexpr int rows_together = vector_registers == 32 ? 4 : 3;
 
 // Computes the elements of C of all rows and a register of columns: a few columns of B at a time,
-// which stay in the first cache for all rows. Each pass prefetches some of the following columns,
+// which stay in the L1 cache for all rows. Each pass prefetches some of the following columns,
 // so that it rarely waits for memory.
 template <class T>
 void multiply_columns(std::int64_t m, std::int64_t k, std::int64_t n, const T* a, const T* b,

@@ -17,10 +17,11 @@ constexpr int tile_rows = vector_registers == 32 ? 14 : 6, tile_vectors = 2;
 template <class T>
 constexpr int tile_columns = tile_vectors* simd_width<T>;
 
-// The number of terms of a panel: one of B (24 KB with AVX-512) stays in the first cache while
+// The number of terms of a panel: one of B (24 KB with AVX-512) stays in the L1 cache while
 // those of A are read.
 constexpr std::int64_t depth_block = 192;
-// The part of A that is packed at a time stays in the second cache: 768 KB of float32.
+// The maximum number of elements of A that are packed at a time: 768 KB of float32, which fit an L2
+// cache of 1 MB.
 constexpr std::int64_t most_rows = 512, most_packed = most_rows * 2 * depth_block;
 
 // A half-open range.
@@ -141,8 +142,8 @@ class PackedProduct {
     return reinterpret_cast<T*>(memory.get());
   }
 
-  // Packs rows of A for some blocks of terms, then B panel by panel and block by block into the
-  // first cache, where a panel stays until all rows are done.
+  // Packs rows of A for some blocks of terms, then B panel by panel and block by block into the L1
+  // cache, where a panel stays until all rows are done.
   void multiply(ColumnRange rows, ColumnRange columns) const {
     const std::int64_t height =
         round_up(pieces_of(rows.size(), pieces_of(rows.size(), most_rows)), tile_rows);

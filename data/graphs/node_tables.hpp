@@ -52,10 +52,9 @@ struct NodeTables {
 // file cannot be opened.
 bool is_node_table_folder(const std::string& path);
 
-// Returns the options with those that were empty set to what nodes.csv has. The id is the column
-// id, node or name, else the first; the label is the column label, class or target; the split is
-// the column split, else no_column; columns with a text are categorical. Throws as
-// load_node_tables() does.
+// Returns the options, and sets the empty ones to what nodes.csv has. The id is the column id, node
+// or name, else the first; the label is the column label, class or target; the split is the column
+// split, else no_column; columns with a text are categorical. Throws as load_node_tables() does.
 NodeTableOptions detect_node_tables(const std::string& path, const NodeTableOptions& options = {});
 
 // Returns the columns that cannot be features: without values, or with more than 64 categories.

@@ -58,8 +58,9 @@ GradientSum::GradientSum(Ranks& ranks, const std::vector<Parameter*>& parameters
 
 GradientSum::~GradientSum() = default;
 
-// Divides an array equally among the ranks; assigns one of fewer fragments than ranks to the rank
-// that owns the fewest elements. No slice has more than most_fragments fragments.
+// Divides each array equally among the ranks, except arrays of fewer fragments than ranks: each of
+// these belongs to the rank that owns the fewest elements. No slice has more than most_fragments
+// fragments.
 void GradientSum::cut_into_slices() {
   const std::int64_t R = ranks_.size();
   std::vector<std::int64_t> load(R, 0);

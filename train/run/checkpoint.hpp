@@ -49,9 +49,9 @@ struct TrainingState {
 
 // The contents of a checkpoint, which is a safetensors file. Its tensors are the parameters by
 // their names, the optimizer's arrays as "optimizer.<slot>.<parameter>", and, if the parameters are
-// averages, the trained weights as "optimizer.weights.<parameter>". Its metadata are the state, the
-// resolved config, the backends, the task's metadata, the checksum of each tensor as
-// "xxh3.<tensor>", and that of all other metadata as "xxh3".
+// averages, the trained weights as "optimizer.weights.<parameter>". Its metadata are the name of
+// the format, the state, the resolved config, the backends, the task's metadata, the checksum of
+// each tensor as "xxh3.<tensor>", and that of all other metadata as "xxh3".
 struct Checkpoint {
   std::string path{};
   std::shared_ptr<SafetensorsReader> reader{};

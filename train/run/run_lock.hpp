@@ -17,9 +17,10 @@ class FolderLost final : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A lock that prevents other processes from training into the same folder. The folder is read only
-// after it is locked, because its files may change before. The lock belongs to the folder, not to
-// its path: all files of a run are written into the locked folder, wherever that is.
+// A lock that prevents other processes from training into the same folder. A training reads the
+// folder's files after it has locked the folder, because another process may change them before.
+// The lock belongs to the folder, not to its path: all files of a run are written into the locked
+// folder, wherever that is.
 class RunLock {
  public:
   enum class Folder { make, find };

@@ -26,7 +26,7 @@ enum class StoredFloats { as_they_are, bfloat16 };  // bfloat16: round floats to
 // A function that writes a file that consists of the given parts in order.
 using WriteParts = std::function<void(const std::vector<std::string_view>& parts)>;
 
-// Writes a file with `write`, and throws whatever this function throws.
+// Writes a file with `write`. Throws whatever `write` throws.
 void write_safetensors(const WriteParts& write, const Safetensors& file,
                        StoredFloats stored = StoredFloats::as_they_are);
 

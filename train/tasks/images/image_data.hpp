@@ -106,8 +106,8 @@ class ImageData {
   std::string remark() const;
   const ImageDataset* test() { return splits().test ? &*splits().test : nullptr; }
 
-  // Returns up to `count` validation images from image `first` on. Throws InputError that names
-  // --index if there are none.
+  // Returns up to `count` validation images from image `first` on. Throws InputError as splits()
+  // does, and with a message that names --index if there are none.
   Batch validation(std::int64_t first, std::int64_t count);
 
   // Returns the inputs of a batch, changed at random in training as the config says.

@@ -23,9 +23,9 @@ class VaeTask final : public Task {
   bool variational() const { return model_.options.sigma != Sigma::none; }
 
  private:
-  // Returns the weight of the reconstruction. With w the config's weight, m values of an image and
-  // n latent dimensions, training minimizes n times w · (mean error over m) + β · (mean KL over n);
-  // as sums, w n/m · recon + β · kl. The weight is 1 if w is 0.
+  // Returns the weight of the reconstruction error: 1 if the config's weight w is 0, else w n/m for
+  // m values of an image and n latent dimensions. Training minimizes this weight · recon + β · kl;
+  // if w is not 0, that is n · (w · recon/m + β · kl/n), with the means over values and dimensions.
   double weight_of_reconstruction() const;
   // Returns β, which rises during its warm-up in training. An evaluation uses its final value at
   // any step, because evaluations choose the best model.

@@ -25,7 +25,7 @@ inline constexpr std::int64_t gguf_block = 32, gguf_scale_bytes = sizeof(std::ui
 
 const char* name_of(GgufType type);  // returns "F32"
 
-// Returns the size in bytes of `numbers` numbers; q8_0 stores whole blocks.
+// Returns the size in bytes of `numbers` numbers; q8_0 needs a multiple of gguf_block.
 std::int64_t gguf_bytes(GgufType type, std::int64_t numbers);
 
 // Returns finite numbers in the bits that llama.cpp stores. Throws InputError if one is too large

@@ -35,7 +35,8 @@ void add_columns(Tokens& tokens, const Batch& one, const GraphPart& part, std::i
     if (features[f] != 0) tokens.push_back(static_cast<std::int32_t>(f));
 }
 
-// Returns the features of the node that has a target, as tokens.
+// Returns the columns of the features that are not zero, as tokens: those of the first node with a
+// target, then those of its neighbors.
 Tokens read_node(const Batch& one, const GraphPart& part) {
   const auto targets = one.targets.values<std::int32_t>();
   const std::int64_t node =

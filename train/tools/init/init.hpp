@@ -37,10 +37,10 @@ struct NewConfigOptions {
   std::int64_t machine = 0;  // bytes of memory; 0: that of this machine
 };
 
-// Returns a config with as many steps as fit options.minutes at the measured speed, but not more
-// than the data allow without overfitting. Throws InputError if not one step fits, if the training
-// does not fit into the memory, if the speed cannot be measured, or if the folder of options.out
-// has a file with the name of the base config.
+// Returns a config with as many steps as fit options.minutes at the measured speed, rounded down to
+// two digits, but at most Recognized::most_epochs epochs or 300 steps, whichever is more. Throws
+// InputError if not one step fits, if the training does not fit into the memory, if the speed
+// cannot be measured, or if the folder of options.out has a file with the name of the base config.
 NewConfig make_config(const FoundData& found, const NewConfigOptions& options);
 
 // Throws InputError if `out` is not the name of a new *.toml file in an existing folder.

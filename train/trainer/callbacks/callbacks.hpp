@@ -22,17 +22,18 @@ using Log = std::function<void(const std::string& message)>;
 // arrays in a checkpoint are "optimizer.weights.<parameter>".
 std::unique_ptr<Callback> average_weights(const Optimizer& optimizer, double decay);
 
-// Returns the callback that skips steps whose loss or gradient is not finite or jumps
-// (train.max_bad_steps), and throws std::runtime_error with an explanation if there are too many.
-// State: TrainingState::skipped.
+// Returns the callback that skips steps whose loss or gradient norm is not finite or whose gradient
+// norm jumps, see fault_of_step(). After train.max_bad_steps skipped steps, the callback throws
+// std::runtime_error with an explanation of the next one. State: TrainingState::skipped.
 std::unique_ptr<Callback> skip_steps(const Config& config, TrainingState& state, Ranks& ranks,
                                      Log log);
 
 // Number of gradient norms whose median the next norm is compared with, once there are as many.
 inline constexpr std::size_t norms_compared = 50;
 
-// Returns why the next step has to be skipped: its loss or gradient norm is not finite, or its norm
-// is above train.bad_step_factor times the median of those before. Empty: the step may be taken.
+// Returns why a step must be skipped: its loss or gradient norm is not finite, or, if
+// train.max_bad_steps and train.bad_step_factor are above 0 and `state` has norms_compared norms,
+// its norm is above the factor times their median. Returns "" if the step may be taken.
 std::string fault_of_step(double loss, double norm, const Config& config,
                           const TrainingState::SkippedSteps& state);
 
