@@ -277,7 +277,7 @@ std::string member_names(const JsonValue& object) {
   std::string names;
   for (const auto& [name, value] : object.items())
     names += (names.empty() ? "" : ", ") + brief(name);
-  return names.empty() ? "none" : names.size() <= 200 ? names : names.substr(0, 200) + "...";
+  return names.empty() ? "none" : names.size() <= 80 ? names : names.substr(0, 80) + "...";
 }
 
 }  // namespace tapestry

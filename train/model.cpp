@@ -82,7 +82,8 @@ TrainedModel load_usable(const std::string& run) {
   std::vector<std::string> usable;
   for (const auto& [name, spec] : task_registry())
     if (spec.is_usable_in_programs) usable.push_back(name);
-  expect_input(spec_of(config).is_usable_in_programs, "{}: its task is {}; expected one of {}",
+  expect_input(spec_of(config).is_usable_in_programs,
+               "{}: its task is {}; expected one of {}; give a run of one of these",
                checkpoint.path, config[key::task], fmt::join(usable, ", "));
   return load_trained(checkpoint, config, false);
 }

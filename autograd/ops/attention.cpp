@@ -73,9 +73,9 @@ void check_documents(const char* op, const AttentionOptions& options, const Shap
   if (starts.empty()) return;
   const std::int64_t T = queries[1];
   require(starts.dtype() == DType::int32 && starts.shape() == queries && options.causal && S == T,
-          "{}: document_starts {} with queries {} and {} keys; expected int32 of the queries' "
-          "shape, as many keys, and causal attention",
-          op, starts, queries, S);
+          "{}: document_starts {} with queries {}, {} keys and causal = {}; expected int32 of the "
+          "queries' shape, as many keys as queries, and causal = true",
+          op, starts, queries, S, options.causal);
   if (is_dry_run()) return;
   const auto values = starts.values<std::int32_t>();
   for (std::int64_t i = 0; i < starts.size(); ++i) {

@@ -93,7 +93,7 @@ Array read_png(const std::string& path, const std::string& content, std::int64_t
 
 Array read_jpeg(const std::string& path, const std::string& content, std::int64_t channels) {
   const std::unique_ptr<void, int (*)(tjhandle)> decoder(tjInitDecompress(), tjDestroy);
-  require(decoder != nullptr, "read_picture: the JPEG decoder cannot be created: {}",
+  require(decoder != nullptr, "{}: the JPEG decoder cannot be created ({}); free memory", path,
           tjGetErrorStr2(nullptr));
   const auto expect_read = [&](bool read) {
     expect_input(

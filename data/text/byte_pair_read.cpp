@@ -84,7 +84,8 @@ class Reader final {
 
   bool flag(const std::string& field, const Json& found, bool otherwise) const {
     if (found.is_null()) return otherwise;
-    if (!found.is_boolean()) fail(field, "true or false", found);
+    expect_input(found.is_boolean(), "{}: {}: expected true or false, found {}; correct the value",
+                 path_, field, brief(found));
     return found.get<bool>();
   }
 

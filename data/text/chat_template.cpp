@@ -43,7 +43,7 @@ struct TemplatePart {
 
 [[noreturn]] void refuse_template(const std::string& fact) {
   throw InputError(
-      fmt::format("chat template: {}; expected \"chatml\", \"llama3\", or a text with {{role}} and "
+      fmt::format("{}; expected chatml, llama3, or a text with {{role}} and "
                   "{{content}}, or with {{user}} and {{assistant}}",
                   fact));
 }
@@ -115,16 +115,14 @@ ChatTemplate of_exchanges(const std::vector<TemplatePart>& parts) {
   return made;
 }
 
-}  // namespace
-
-ChatTemplate read_chat_template(const std::string& text) {
+ChatTemplate parsed_template(const std::string& text) {
   if (text == "chatml") return chatml();
   if (text == "llama3") return llama3();
   const std::vector<TemplatePart> parts = parts_of(text);
   for (const TemplatePart& part : parts) {
     constexpr std::array known = {"role", "content", "system", "user", "assistant"};
     if (part.is_field && std::ranges::find(known, part.text) == known.end())
-      refuse_template(fmt::format("unknown field {{{}}}", printable(part.text.substr(0, 40))));
+      refuse_template(fmt::format("unknown field {{{}}}", printable(part.text.substr(0, 20))));
   }
   const bool of_one = uses(parts, "content") > 0 || uses(parts, "role") > 0;
   const bool of_two = uses(parts, "user") + uses(parts, "assistant") + uses(parts, "system") > 0;
@@ -138,6 +136,14 @@ ChatTemplate read_chat_template(const std::string& text) {
   made.name = text;
   made.begins_as_texts = true;
   return made;
+}
+
+}  // namespace
+
+ChatTemplate read_chat_template(const std::string& text, const std::string& place) try {
+  return parsed_template(text);
+} catch (const InputError& error) {
+  throw InputError(fmt::format("{}: {}", place, error.what()));
 }
 
 std::vector<std::string> marks_of(std::string_view text) {

@@ -34,8 +34,9 @@ struct ChatTemplate {
 // "<|{role}|>\n{content}\n", or a message and its answer as in
 // "### Instruction:\n{user}\n\n### Response:\n{assistant}\n\n". The latter may begin with {system}:
 // the text up to it and the white space after it are written only if there is a system message.
-// "{{" and "}}" are braces. Throws InputError for another text.
-ChatTemplate read_chat_template(const std::string& text);
+// "{{" and "}}" are braces. Throws InputError for another text; `place` begins its message.
+ChatTemplate read_chat_template(const std::string& text,
+                                const std::string& place = "chat template");
 
 // Names of tokens that a tokenizer adds to a conversation: before it, and after an answer if the
 // template has no token that ends one.

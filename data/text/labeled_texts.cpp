@@ -244,6 +244,8 @@ std::vector<Row> read_rows(const std::string& path, LabeledTextOptions& options)
     return rows;
   }
   if (options.label_column == 0) options.label_column = column_of_labels(rows, path);
+  expect_option(options.label_column <= 2, "label_column",
+                "{}: the table has 2 columns and no header", printable(path));
   for (Row& row : rows) {
     if (options.label_column == 2) std::swap(row.text, row.label);
     check(row, FileLine{path, row.line});

@@ -43,9 +43,8 @@ struct LabeledSplits {
 
 // Describes what load_labeled_texts reads.
 inline constexpr const char* labeled_text_files =
-    "texts with a label each: a file of JSONL, CSV, TSV or __label__ lines, a folder with such "
-    "files "
-    "train, validation and test, or a folder of *.txt files per class";
+    "labeled texts: JSONL, CSV, TSV or __label__ lines, a folder with such files train, validation "
+    "and test, or a folder of *.txt files per class";
 
 // Returns whether the path is a folder with labeled texts: with a file "train.jsonl" or the like,
 // or with sub-folders of *.txt files.

@@ -121,7 +121,7 @@ DateDataset::DateDataset(const DateOptions& options)
     : options_(options),
       characters_(CharVocabulary::of_text(
           " ',-./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")) {
-  expect_option(options_.examples >= 1, "examples", "{} examples; expected at least 1",
+  expect_option(options_.examples >= 1, "examples", "DateDataset: {} examples; expected at least 1",
                 options_.examples);
 }
 

@@ -27,8 +27,8 @@ RecallOptions checked(const RecallOptions& options) {
   expect_range("values", options.values, 2, 100);
   expect_range("distractors", options.distractors, 2, 1000);
   expect_range("pairs", options.pairs, 1, std::min({options.length, options.keys, options.values}));
-  expect_option(options.examples >= 1, "examples", "{} examples; expected at least 1",
-                options.examples);
+  expect_option(options.examples >= 1, "examples",
+                "RecallDataset: {} examples; expected at least 1", options.examples);
   return options;
 }
 

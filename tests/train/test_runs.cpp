@@ -229,7 +229,7 @@ TEST_CASE_FIXTURE(RunFixture, "runs: all commands say the same of a path that is
       {"train", this->path("text.toml"), "--out", this->path("new"), "--from"}};
   for (const Words& words : commands)
     for (const auto& [path, says] :
-         {std::pair{"none", "none: no such run; check the name, or train"},
+         {std::pair{"none", "none: no such run; give a run's folder, or train"},
           std::pair{"empty", "empty: is not a run, because it has no "}}) {
       CAPTURE(words.front());
       check_fails(tapestry_run(words + this->path(path)), {says});

@@ -160,7 +160,8 @@ TEST_CASE_FIXTURE(
     CHECK(result["tensors"].get<int>() > 0);
   }
   fs::rename(base, path("moved"));
-  check_says(refused_verify(*this, "run-6"), {"started from the weights of ", "--set train.from="});
+  check_says(refused_verify(*this, "run-6"),
+             {"train.from = ", "no such file or folder", "--set train.from="});
   must_verify(*this, "run-6", {"train.from=" + path("moved")});
 }
 

@@ -9,6 +9,7 @@
 #include "autograd/check.hpp"
 #include "train/commands/command_line.hpp"
 #include "train/config/config.hpp"
+#include "train/config/keys.hpp"
 #include "train/config/options.hpp"
 #include "train/run/version.hpp"
 
@@ -179,19 +180,40 @@ const CLI::App& typed_command(const CLI::App& app) {
   return *command;
 }
 
+// Returns the first argument without a leading "=", "20" of {"=", "20"}, that is not empty.
+std::string text_after_equals(const std::vector<std::string>& extras) {
+  for (const std::string& extra : extras)
+    if (extra != "=") return extra.substr(extra.starts_with('='));
+  return "VALUE";
+}
+
+// Returns the key that is common to all configs and has the name of an option, "train.steps" for
+// "--steps"; "" if there is none, or if the command has no --set.
+std::string key_of_option(const CLI::App& app, std::string option) {
+  if (!option.starts_with("--") || !typed_command(app).get_option_no_throw("--set")) return "";
+  std::ranges::replace(option, '-', '_');
+  const std::string end = "." + option.substr(2, option.find('=') - 2);
+  for (const KeyInfo& key : key::with_common_keys({}))
+    if (key.name.ends_with(end)) return key.name;
+  return "";
+}
+
 // Returns the message for unexpected arguments, with the most similar option of the command:
 // "--threads" for "--thread".
 std::string advice(const CLI::App& app, const std::vector<std::string>& extras) {
   if (const CLI::Option* set = typed_command(app).get_option_no_throw("--set"))
     for (const std::string& value : set->results())
       if (value.find('=') == value.npos)
-        return fmt::format("--set {}: expected key=value, such as {}={}", value, value,
-                           extras.front());
+        return fmt::format("--set {}: expected key=value without spaces, such as {}={}", value,
+                           value, text_after_equals(extras));
   if (!extras.front().starts_with('-'))
     return fmt::format("unexpected {}; --help lists what is expected", extras.front());
   std::vector<std::string> names;
   for (const CLI::Option* option : typed_command(app).get_options())
     if (!option->get_positional()) names.push_back(option->get_name());
+  if (const std::string key = key_of_option(app, extras.front()); !key.empty())
+    return fmt::format("unexpected {}; set the key of the config with --set {}=VALUE",
+                       extras.front(), key);
   const std::string similar = did_you_mean(extras.front(), names);
   return fmt::format("unexpected {}{}", extras.front(),
                      similar.empty() ? "; --help lists the options" : similar);

@@ -82,7 +82,7 @@ void print_notes(const std::vector<RunGroup>& groups) {
     std::string names;
     for (const ComparedRun& run : group.runs) names += (names.empty() ? "" : ", ") + run.folder;
     if (!group.is_folder && group.runs.size() > 1)
-      say("{}: {} runs that differ only in their seed: {}\n", printable(group.name),
+      say("{}: {} runs of one config with different seeds: {}\n", printable(group.name),
           group.runs.size(), printable(names));
     for (const std::string& seed : group.left_out)
       say("{}: left out, because it has no evaluation yet\n", printable(seed));
@@ -132,8 +132,8 @@ void print_differences(const std::vector<RunGroup>& groups) {
   say("\ndifference from {}:\n", printable(groups.front().name));
   print_table(rows, {.texts = 2, .remarks = true});
   if (intervals > 1)
-    say("{} intervals without a correction for multiple comparisons: 1 in 20 excludes 0 by "
-        "chance\n",
+    say("{} intervals, not corrected for their number: without any difference, 1 in 20 would still "
+        "exclude 0\n",
         intervals);
   if (has_single) say("{}\n", single_run_advice);
 }

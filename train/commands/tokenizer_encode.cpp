@@ -80,7 +80,7 @@ class EncodeText final : public Command {
   }
 
   ChatTemplate template_of_conversations() const {
-    if (!chat_template_.empty()) return read_chat_template(chat_template_);
+    if (!chat_template_.empty()) return read_chat_template(chat_template_, "--chat-template");
     const std::optional<ChatTemplate> own = chat_template_beside(tokenizer_);
     expect_input(own.has_value(),
                  "{}: the folder of this file has no chat template; give --chat-template",

@@ -193,8 +193,8 @@ class Train final : public Command {
     if (seeds_ > 0) return train_seeds(config, run, ranks);
     const Training training = train_into(run, config, options_, ranks);
     if (training.metrics.empty()) {
-      say("stopped after step {}; to resume: tapestry train {} --out {} --resume\n",
-          training.state.step, shell_word(run.config()), shell_word(run.folder()));
+      say("stopped after step {}; to resume: tapestry train {} --resume\n", training.state.step,
+          shell_word(run.folder()));
       return interrupted_status;
     }
     say("done after {:.1f} s: {}\n", training.state.elapsed_s,

@@ -16,6 +16,7 @@ namespace tapestry {
 namespace {
 
 constexpr const char* detected_origin = "data.path";  // of a value that was found in the data
+constexpr std::size_t longest_shown = 80;             // bytes of a value in a message
 
 const char* type_name(const Value& value) {
   constexpr const char* names[] = {"boolean", "integer",          "number",
@@ -306,7 +307,10 @@ bool Config::has(const std::string& key) const {
 
 void Config::fail(const KeyInfo& key, const std::string& message) const {
   const Entry& found = entry(key.name);
-  const std::string setting = fmt::format("{} = {}", key.name, to_toml(found.value));
+  std::string value = to_toml(found.value);
+  if (value.size() > longest_shown)
+    value = value.starts_with('[') ? "[…]" : printable(value.substr(0, longest_shown)) + "…";
+  const std::string setting = fmt::format("{} = {}", key.name, value);
   throw InputError(found.origin == "default"
                        ? fmt::format("{} (default): {}", setting, message)
                        : fmt::format("{}: {}: {}", found.origin, setting, message));

@@ -113,10 +113,12 @@ ConfigDocument::ConfigDocument(std::string name, const std::string& toml, bool i
     // Parses without `source`, which the TOML library copies where an exception ends the process.
     add_settings(toml::parse(toml), "", source, settings);
   } catch (const toml::parse_error& error) {
-    throw InputError(
-        fmt::format("{}: {}; correct the TOML; if the file contains data, give the "
-                    "config that `tapestry init FILE` writes",
-                    position(source, error.source()), error.description()));
+    const bool may_be_data = is_path && error.source().begin.line == 1;
+    throw InputError(fmt::format(
+        "{}: {}; correct the TOML{}", position(source, error.source()), error.description(),
+        may_be_data
+            ? "; if the file contains data, give the config that `tapestry init FILE` writes"
+            : ""));
   }
 }
 

@@ -52,7 +52,7 @@ void require_address_space() {
   if (space == MAP_FAILED)
     throw std::runtime_error(
         fmt::format("OpenBLAS, which computes principal components, needs {} MB of address space, "
-                    "which is not available; raise the limit (ulimit -v)",
+                    "which is not available; raise the limit (ulimit -v), or free memory",
                     needed / 1000000));
   munmap(space, needed);
 }

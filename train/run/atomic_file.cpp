@@ -125,7 +125,7 @@ void replace(const FilePlace& place, const std::string& temporary,
     file.sync();
     file.close();
     if (system_calls().renameat(place.folder, temporary.c_str(), place.name.c_str()) != 0)
-      fail(place.path, "cannot rename");
+      fail(place.path, "cannot rename the temporary file to this name");
   } catch (...) {
     system_calls().unlinkat(place.folder, temporary.c_str());
     throw;

@@ -59,9 +59,13 @@ void NewFolder::write(const std::string& name, const std::vector<std::string_vie
 }
 
 void NewFolder::finish() {
-  if (system_calls().rename(aside_.c_str(), path_.c_str()) != 0)
-    throw std::runtime_error(fmt::format("{}: cannot rename: {}; check the disk and permissions",
-                                         path_, std::strerror(errno)));
+  if (system_calls().rename(aside_.c_str(), path_.c_str()) != 0) {
+    const int error = errno;
+    const bool exists = error == ENOTEMPTY || error == EEXIST || error == ENOTDIR;
+    throw std::runtime_error(fmt::format(
+        "{}: cannot rename {} to this name: {}; {}", path_, aside_, std::strerror(error),
+        exists ? "give the name of a new folder" : "check the disk and permissions"));
+  }
   written_.clear();
   aside_.clear();
   sync_folder(folder_of(path_), path_);

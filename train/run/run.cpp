@@ -148,9 +148,9 @@ InputError no_such_run(const std::string& folder) {
   if (fs::is_directory(similar, unseen))
     return InputError(
         fmt::format("{}: no such run; did you mean {}?", printable(folder), printable(similar)));
-  return InputError(
-      fmt::format("{}: no such run; check the name, or train it: tapestry train CONFIG --out {}",
-                  printable(folder), shell_word(folder)));
+  return InputError(fmt::format(
+      "{}: no such run; give a run's folder, or train it: tapestry train CONFIG --out {}",
+      printable(folder), shell_word(folder)));
 }
 
 void expect_run(const Run& run, const std::vector<std::string>& files) {

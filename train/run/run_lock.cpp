@@ -85,7 +85,8 @@ void RunLock::make() {
 void RunLock::open() {
   if (descriptor_ >= 0) system_calls().close(descriptor_);
   descriptor_ = system_calls().open(run_.folder().c_str(), O_RDONLY | O_DIRECTORY);
-  if (descriptor_ < 0 && (errno == ENOENT || errno == ENOTDIR)) throw no_such_run(run_.folder());
+  expect_input(descriptor_ >= 0 || (errno != ENOENT && errno != ENOTDIR),
+               "{}: there is no run to resume; leave out --resume", run_.folder());
   if (descriptor_ < 0)
     throw std::runtime_error(
         fmt::format("{}: cannot open: {}; check the permissions", run_.folder(), strerror(errno)));

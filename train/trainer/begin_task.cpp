@@ -19,11 +19,11 @@ void expect_same_scale(const Config& before, const Config& config) {
                 before[key::adapter_alpha], config[key::from]);
 }
 
-// Throws InputError if a key differs that changes what a model computes, but no shape of its
+// Throws InputError if a key differs that determines what a model computes, or the shapes of most
 // weights.
 void expect_same_function(const Config& before, const Config& config) {
-  for (const std::string name :
-       {"model.activation", "model.heads", "model.norm", "model.positions", "model.rotary_pairs"})
+  for (const std::string name : {"model.activation", "model.heads", "model.layers", "model.norm",
+                                 "model.positions", "model.rotary_pairs", "model.width"})
     if (config.has(name) && before.has(name))
       config.expect(config.value(name) == before.value(name), KeyInfo{name, {}, {}, {}},
                     "expected {}, with which the weights of {} were trained",

@@ -27,10 +27,13 @@ std::vector<std::string> class_names_of(const Config& config,
   for (int label = 0; config[key::class_names].empty() && label < garment_classes; ++label)
     names.push_back(config[key::data_path].empty() ? garment_name(label) : fmt::to_string(label));
   for (const std::string& name : names)
-    config.expect(!name.empty() && name.find_first_of("\",\n\r") == std::string::npos &&
-                      std::ranges::count(names, name) == 1,
-                  key::class_names,
-                  "expected different names, none empty, without quotes, commas and line breaks");
+    config.expect(
+        !name.empty() && name.find_first_of("\",\n\r") == std::string::npos &&
+            std::ranges::count(names, name) == 1,
+        key::class_names,
+        "the name \"{}\": expected different names, none empty, without quotes, commas and "
+        "line breaks",
+        printable(name));
   return names;
 }
 

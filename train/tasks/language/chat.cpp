@@ -38,7 +38,7 @@ const Key<std::int64_t> chat_seed = seed_option();
 
 ChatTemplate template_of(const LanguageModel& task, const Options& options) {
   if (const std::string& text = options[typed_template]; !text.empty())
-    return read_chat_template(text);
+    return read_chat_template(text, fmt::format("--{}", typed_template.name));
   constexpr const char* advice = "give --template chatml, llama3 or a text";
   std::optional<ChatTemplate> own;
   try {

@@ -99,8 +99,10 @@ LabeledSplits load(const Config& config) {
   return with_keys(
       config,
       {{"format", labeled_format, "correct the data, or set this key"},
-       {"text_field", text_field, "set this key to the name of the text"},
-       {"label_field", label_field, "set this key to the name of the label"},
+       {"text_field", text_field,
+        "correct the line, or set this key to the field or column of the text"},
+       {"label_field", label_field,
+        "correct the line, or set this key to the field or column of the label"},
        {"label_column", label_column, "set this key to the column of the labels, 1 or 2"},
        {"classes", key::class_names, "correct the label, or list all classes here"},
        {"share", labeled_validation_fraction, "change the value, or give more texts"}},
@@ -108,7 +110,9 @@ LabeledSplits load(const Config& config) {
 }
 
 LabeledSplits make_reports(const Config& config) {
-  key::expect_no_path(config);
+  config.expect(config[key::data_path].empty(), key::data_path,
+                "{} = \"reports\" makes the texts; set {} = \"text\" to read yours",
+                labeled_kind.name, labeled_kind.name);
   return {
       .classes = match_report_classes(),
       .train = make_match_reports({.examples = config[training_reports], .seed = seed_of(config)}),

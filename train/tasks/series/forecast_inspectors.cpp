@@ -91,8 +91,8 @@ std::int64_t first_row(const SeriesTable& table, const ForecasterOptions& window
   if (named == "end" || table.rows() == T) return table.rows();
   for (std::int64_t row = T; row < table.rows(); ++row)
     if (row_text(table, row).starts_with(named)) return row;
-  throw InputError(fmt::format("--prompt {}: expected a time from {} to {}, or \"end\"", named,
-                               row_text(table, T), row_text(table, table.rows() - 1)));
+  throw InputError(fmt::format("--prompt {}: expected a time from \"{}\" to \"{}\", or \"end\"",
+                               named, row_text(table, T), row_text(table, table.rows() - 1)));
 }
 
 // Returns the forecast (horizon, K) in the series' own units.

@@ -104,8 +104,8 @@ void Fields::ignore(std::initializer_list<const char*> names) {
 void Fields::expect_all_known() const {
   for (const auto& [name, value] : object_.items())
     expect_input(known_.contains(name),
-                 "{}: {}{} = {}: unknown field, which may change what the model computes; expected "
-                 "only fields that Tapestry knows; use another file",
+                 "{}: {}{} = {}: unknown field, which may change what the model computes; use a "
+                 "file without this field",
                  path_, at_, printable(name), brief(value));
 }
 

@@ -262,8 +262,8 @@ void read_block(const char* from, std::span<float> numbers) {
 void read_gguf_numbers(std::string_view bytes, GgufType type, std::span<float> numbers) {
   const auto count = static_cast<std::int64_t>(numbers.size());
   require(std::ssize(bytes) == gguf_bytes(type, count),
-          "read_gguf_numbers: {} bytes for {} {}; expected gguf_bytes() of them", bytes.size(),
-          count, name_of(type));
+          "read_gguf_numbers: {} bytes for {} numbers of {}; expected {}", bytes.size(), count,
+          name_of(type), gguf_bytes(type, count));
   if (type == GgufType::f32) {
     std::memcpy(numbers.data(), bytes.data(), bytes.size());
   } else if (type == GgufType::f16) {

@@ -31,6 +31,9 @@ std::string read_required(const std::string& folder, const std::string& name,
   expect_input(!fs::exists(in(folder, "adapter_config.json")),
                "{}: contains an adapter; add --base RUN, the run with its base model",
                printable(folder));
+  expect_input(fs::exists(in(folder, name)) || !fs::exists(in(folder, "config.toml")),
+               "{}: is a run, which needs no import; give the command this folder as RUN",
+               printable(folder));
   expect_input(fs::exists(in(folder, name)),
                "{}: has no {}; expected a folder that save_pretrained of transformers wrote",
                printable(folder), name);

@@ -101,6 +101,9 @@ void expect_new_config(const std::string& out) {
       out);
   expect_input(name.extension() == ".toml",
                "--out {}: expected a name that ends in .toml; add the ending", out);
+  std::error_code unseen;
+  expect_input(!fs::exists(out, unseen), "--out {}: already exists; give the name of a new file",
+               out);
   expect_new_file(out);
 }
 

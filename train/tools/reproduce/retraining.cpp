@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "autograd/counted.hpp"
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
@@ -69,10 +70,12 @@ Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides
 
 void Retraining::expect_trained_alike(const Checkpoint& checkpoint) const {
   const std::vector<std::string> differences = config_of(checkpoint).differences(config_);
+  const std::size_t others = differences.empty() ? 0 : differences.size() - 1;
   expect_input(differences.empty(),
-               "{}: {} was trained with a different config: {}; restore the config, or use a "
+               "{}: {} was trained with a different config: {}{}; restore the config, or use a "
                "checkpoint of this run",
-               run_.config(), checkpoint.path, fmt::join(differences, ", "));
+               run_.config(), checkpoint.path, differences.empty() ? "" : differences.front(),
+               others > 0 ? " and " + counted(static_cast<std::int64_t>(others), "other key") : "");
 }
 
 Trainer& Retraining::begin(const Checkpoint* from) {
@@ -80,9 +83,8 @@ Trainer& Retraining::begin(const Checkpoint* from) {
   std::error_code unseen;
   expect_input(
       from || weights.empty() || fs::exists(weights, unseen),
-      "{}: started from the weights of {}, but no such file or folder exists; give the present "
-      "path with --set {}=RUN",
-      run_.folder(), printable_beginning(weights), key::from.name);
+      "{}: {} = {}: no such file or folder; give the present path of the weights with --set {}=RUN",
+      run_.folder(), key::from.name, printable_beginning(weights), key::from.name);
   use_machine_as(config_);
   task_ = from ? make_task(*from, config_) : begin_task(config_);
   schedules_ = schedules_of(run_, sessions_, overrides_);
