@@ -225,6 +225,18 @@ TEST_CASE("bug: doctor: a training that memory does not hold is told so before a
   CHECK(!check_plan(*enough.under_test).fault);
 }
 
+TEST_CASE("bug: doctor: free disk space that is unknown was taken for a full disk") {
+  TrainingPlan plan = plan_training(shipped("karate"), {.seconds = 0});
+  plan.disk_free.reset();
+  TrainingUnderTest unknown(shipped("karate"), plan);
+  const CheckResult result = check_plan(unknown);
+  CHECK(!result.fault);
+  check_says(result.said, {"of disk (the free space is unknown) for "});
+  plan.disk_free = plan.disk - 1;
+  TrainingUnderTest full(shipped("karate"), plan);
+  check_says(found_in(check_plan(full)), {"the run's folder needs ", " of disk; "});
+}
+
 TEST_CASE("bug: doctor: the plan's memory is the training's, not the doctor's" *
           not_sanitized("the sanitizer's own memory counts")) {
   const auto report =

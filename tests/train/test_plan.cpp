@@ -223,6 +223,14 @@ TEST_CASE_FIXTURE(RunFixture, "bug: plan: a config whose text was missing was no
   CHECK(train("text", "run", {missing}).status == 2);
 }
 
+TEST_CASE("bug: plan: free disk space that is unknown was shown as 0 bytes") {
+  TrainingPlan plan;
+  plan.disk = 3000;
+  check_says(show(plan), {"one being written; the free space is unknown\n"});
+  plan.disk_free = 0;
+  check_says(show(plan), {"one being written; 0 B are free\n"});
+}
+
 TEST_CASE_FIXTURE(RunFixture, "plan: the pace is measured, by steps that leave nothing behind") {
   check_prints(tapestry_run(Words("plan {} --seconds 1", path("toy.toml")), {.folder = path()}),
                {"weights", "step ", "evaluation ", "total", "40 steps", "disk"});

@@ -44,10 +44,10 @@ Fault out_of_memory(const std::bad_alloc& error) {
 CheckResult compare_with_machine(const TrainingPlan& plan) {
   CheckResult result{
       .said = fmt::format(
-          "{} of {} of memory and {} of disk for {} steps; `tapestry plan` measures the "
+          "{} of {} of memory and {} of disk{} for {} steps; `tapestry plan` measures the "
           "time",
           bytes_text(plan.needs()), bytes_text(plan.machine), bytes_text(plan.disk),
-          plan.run_length.steps)};
+          plan.disk_free ? "" : " (the free space is unknown)", plan.run_length.steps)};
   if (!plan.fits())
     result.fault = Fault{
         fmt::format("the training needs {} of memory; {} are available", bytes_text(plan.needs()),
@@ -58,10 +58,10 @@ CheckResult compare_with_machine(const TrainingPlan& plan) {
                           plan.smallest->cost)
             : "no change that keeps the results makes the training fit; use a smaller model or "
               "batch"};
-  else if (plan.disk > plan.disk_free)
+  else if (plan.disk_free && plan.disk > *plan.disk_free)
     result.fault =
         Fault{fmt::format("the run's folder needs {} of disk; {} are free", bytes_text(plan.disk),
-                          bytes_text(plan.disk_free)),
+                          bytes_text(*plan.disk_free)),
               "the disk is too small, or full", "free space, or choose another disk: --out DIR"};
   return result;
 }

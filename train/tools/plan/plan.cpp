@@ -101,8 +101,9 @@ std::string show_time(const TrainingPlan& plan) {
 std::string show_disk(const TrainingPlan& plan) {
   return "disk\n" + line("checkpoint", bytes_text(plan.memory.checkpoint)) +
          line("run folder, at most", bytes_text(plan.disk),
-              fmt::format("the last checkpoint, the best, and one being written; {} are free",
-                          bytes_text(plan.disk_free)));
+              fmt::format("the last checkpoint, the best, and one being written; {}",
+                          plan.disk_free ? bytes_text(*plan.disk_free) + " are free"
+                                         : "the free space is unknown"));
 }
 
 // Returns the bytes of this process outside arrays: what is resident now, such as the program, and
@@ -113,10 +114,11 @@ std::int64_t overhead_of_process() {
          num_threads() * bytes_of_a_thread;
 }
 
-std::int64_t free_bytes_here() {
+std::optional<std::int64_t> free_bytes_here() {
   std::error_code unknown;
   const std::filesystem::space_info space = std::filesystem::space(".", unknown);
-  return unknown ? 0 : static_cast<std::int64_t>(space.available);
+  if (unknown) return std::nullopt;
+  return static_cast<std::int64_t>(space.available);
 }
 
 // --- the smallest change with which a training fits ---

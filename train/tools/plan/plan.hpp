@@ -101,8 +101,8 @@ struct TrainingPlan {
   RunLength run_length{};
   std::optional<Throughput> throughput{};  // null if not measured
   std::string unmeasured{};                // why the measurement failed; empty if not attempted
-  std::int64_t disk = 0;       // maximum bytes of the run's folder, while a checkpoint is written
-  std::int64_t disk_free = 0;  // free bytes in the current folder; 0: unknown
+  std::int64_t disk = 0;  // maximum bytes of the run's folder, while a checkpoint is written
+  std::optional<std::int64_t> disk_free{};  // free bytes in the current folder; null: unknown
   // The smallest change with which the training fits; null if the training fits, or never does.
   std::optional<Change> smallest{};
   int ranks = 1;
