@@ -417,6 +417,48 @@ TEST_CASE("ranks: ten thousand schedules of messages and deaths" * doctest::skip
   });
 }
 
+// Returns how a step ended for each rank, where micro-batch 0 alone reaches the first of the
+// parameters, and none the others: "" if its sum is right, or the message of what all ranks found.
+std::vector<std::string> sum_of_seldom(int count, int parameters) {
+  const auto take_step = [&](Ranks& ranks) {
+    std::vector<Parameter> all;
+    for (int i = 0; i < parameters; ++i) all.emplace_back(normal({40}, 1, f32), Role::weight);
+    std::vector<Parameter*> pointers;
+    for (Parameter& parameter : all) pointers.push_back(&parameter);
+    GradientSum sum(ranks, pointers, {.micro_batches = count + 1});
+    for (std::int64_t i = sum.first(); i < sum.last(); ++i) {
+      const Tensor other = Tensor::variable(Array::full({2}, 2));
+      Tape tape;
+      sum.add(tape, i == 0 ? tapestry::sum(all[0].tensor * 3) : tapestry::sum(other * 1), 1);
+    }
+    const Gradients gradients = sum.finish();
+    const Array* gradient = gradients.find(all[0]);
+    return gradient != nullptr && same_bits(*gradient, Array::full({40}, 3)) ? "" : "wrong sum";
+  };
+  Network network({.ranks = count});
+  std::vector<std::string> ends(count);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < count; ++rank)
+    threads.emplace_back([&, rank] {
+      Ranks ranks = Ranks::over([&, rank] { return new SimulatedTransport(network, rank); });
+      try {
+        ends[rank] = take_step(ranks);
+      } catch (const std::invalid_argument& error) {
+        ends[rank] = (ranks.is_agreed() ? "all: " : "alone: ") + std::string(error.what());
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return ends;
+}
+
+TEST_CASE("bug: ranks: a parameter without a gradient on one rank alone ended that rank") {
+  for (const std::string& end : sum_of_seldom(3, 1)) CHECK(end == "");
+  for (const std::string& end : sum_of_seldom(3, 2))
+    CHECK(end ==
+          "all: GradientSum: parameter  (40,) has no gradient; expected one from a micro-batch of "
+          "any rank");
+}
+
 TEST_CASE("bug: a transport that could not be opened ended the process") {
   const std::string error = message_of(
       [] { Ranks::over([]() -> SimulatedTransport* { throw InputError("no network"); }); });

@@ -294,19 +294,26 @@ Gradients GradientSum::finish() {
   micro_batch_ = 0;
   Gradients gradients;
   if (!ranks_.alone()) {
+    auto gathering = ranks_.begin_gather(given_, "the parameters that have gradients");
     const double before = now_s();
     ranks_.wait([this] { return left_ == 0; }, "the sum of the gradients",
                 [this] { return missing(); });
     const double now = now_s();
     seconds_waited_ += now - before;
     seconds_under_way_ += now - first_left_s_;
+    for (const std::vector<bool>& given : ranks_.end_gather(std::move(gathering)))
+      for (std::size_t i = 0; i < parameters_.size(); ++i)
+        if (given[i]) given_[i] = true;
     profile::mark(profile::Phase::step, "wait for ranks", nullptr, 0);
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    require(given_[i] || ranks_.alone(),
-            "GradientSum: parameter {} {} has no gradient; expected one from a micro-batch of "
-            "each rank",
-            parameters_[i]->name, to_string(parameters_[i]->tensor.shape()));
+    if (!given_[i] && !ranks_.alone()) {
+      ranks_.found_by_all();
+      throw std::invalid_argument(
+          fmt::format("GradientSum: parameter {} {} has no gradient; expected one from a "
+                      "micro-batch of any rank",
+                      parameters_[i]->name, parameters_[i]->tensor.shape()));
+    }
     if (given_[i]) gradients.set(*parameters_[i], sums_[0][i]);
   }
   return gradients;

@@ -60,8 +60,8 @@ class GradientSum final {
 
   // Returns the sum; with Kept::own_shard only this rank's shard of the arrays is valid. Must be
   // called by all ranks. Throws std::invalid_argument before add() was called for all micro-batches
-  // of this rank. One process omits a parameter without a gradient; with several ranks, a rank none
-  // of whose micro-batches has a gradient of a parameter throws std::invalid_argument.
+  // of this rank. If no micro-batch of any rank has a gradient of a parameter, one process omits
+  // the parameter, and several ranks all throw std::invalid_argument.
   Gradients finish();
 
   // Returns the norm of the sum that finish() returned, and the factor that clips the norm to
@@ -110,7 +110,9 @@ class GradientSum final {
   std::vector<std::vector<Array>> stack_;  // incomplete sums
   std::vector<std::vector<Array>> sums_;   // sums to be sent; the total replaces the first
   std::size_t sum_ = 0;                    // index of the next sum in sums_
-  std::vector<bool> given_;  // per parameter: whether this rank's micro-batches gave a gradient
+  // Per parameter, whether this rank's micro-batches gave a gradient; after finish(), whether those
+  // of any rank did.
+  std::vector<bool> given_;
   // Sum of squares of each fragment; before clip() only of those of this rank's shard.
   std::vector<double> squares_;
   std::atomic<std::int64_t> left_ = 0;  // number of incomplete slices
