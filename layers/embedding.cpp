@@ -76,6 +76,7 @@ Tensor PositionalEncoding::forward(const Tensor& x, const std::vector<std::int64
           firsts.size(), x.shape());
   switch (options.kind) {
     case Positions::learned: {
+      if (firsts.empty()) return x;
       if (firsts.size() == 1) return x + learned(firsts.front(), T);
       std::vector<Tensor> rows;
       for (const std::int64_t first : firsts) rows.push_back(learned(first, T));
@@ -102,8 +103,9 @@ Tensor PositionalEncoding::forward(const Tensor& x, const Array& positions) cons
       return x + embedding(*weight, positions);
     case Positions::sinusoidal: {
       const Tensor scaled = options.input_scale == 1 ? x : options.input_scale * x;
+      const auto given = positions.values<std::int32_t>();
       const std::int64_t count =
-          is_dry_run() ? x.dim(1) : 1 + std::ranges::max(positions.values<std::int32_t>());
+          is_dry_run() || given.empty() ? x.dim(1) : 1 + std::ranges::max(given);
       const Tensor table = reshape(waves({0}, count, x.dim(-1)).to(x.dtype()), {count, x.dim(-1)});
       return scaled + embedding(table, positions);
     }

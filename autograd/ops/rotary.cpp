@@ -52,7 +52,9 @@ std::vector<std::int64_t> listed_positions(const RotaryOptions& options, std::in
     listed.resize(T);
     return listed;
   }
-  const auto [lowest, highest] = std::ranges::minmax(options.positions.values<std::int32_t>());
+  const auto given = options.positions.values<std::int32_t>();
+  if (given.empty()) return listed;
+  const auto [lowest, highest] = std::ranges::minmax(given);
   require_value(lowest >= 0, "rotary", "position", lowest, "0 or more");
   for (std::int64_t position = 0; position <= highest; ++position) listed.push_back(position);
   return listed;

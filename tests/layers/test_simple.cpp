@@ -98,6 +98,17 @@ TEST_CASE("layers: learned positions are rows of the table, and end with it") {
   CHECK_THROWS_AS(layer.forward(zeros, {2}), std::invalid_argument);
 }
 
+TEST_CASE("bug: the encoding of no positions read past their end") {
+  Random r = init();
+  for (const Positions kind : {Positions::learned, Positions::sinusoidal})
+    for (const Shape& shape : {Shape{0, 3, 2}, Shape{2, 0, 2}}) {
+      const PositionalEncoding layer({.kind = kind, .context = 3, .width = 2}, r);
+      const Tensor x = Array::zeros(shape);
+      CHECK(layer.forward(x, ints({}, {shape[0], shape[1]})).shape() == shape);
+      if (shape[0] == 0) CHECK(layer.forward(x, std::vector<std::int64_t>()).shape() == shape);
+    }
+}
+
 TEST_CASE("layers: rotary positions turn each pair of columns by the position times its rate") {
   // Two heads of width 4, and two columns that stay as they are.
   const std::vector<double> x = {1, 0, 0, 1, 0, 2, 3, 0, 5, 6};
