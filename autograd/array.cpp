@@ -205,6 +205,7 @@ Array Array::select(const std::vector<std::int64_t>& rows) const {
 Array Array::to(DType dtype) const {
   if (dtype == dtype_) return *this;
   Array array(shape_, dtype);
+  if (is_dry_run()) return array;
   dispatch_any(dtype_, [&]<class From>() {
     dispatch_any(dtype, [&]<class To>() {
       std::ranges::transform(values<From>(), array.mutable_values<To>().begin(),

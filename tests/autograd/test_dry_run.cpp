@@ -55,6 +55,18 @@ TEST_CASE("dry run: what it reserved goes back") {
   CHECK(memory_use().bytes_held == before);
 }
 
+TEST_CASE("bug: dry run: a conversion to another dtype wrote the converted elements") {
+  const Array ones = Array::full({1000}, 1);
+  forget_reserved_memory();
+  {
+    const DryRun dry_run;
+    const Array converted = ones.to(DType::float64);
+    CHECK(converted.shape() == ones.shape());
+    for (const double x : converted.values<double>()) CHECK(x == 0);  // pages that nobody wrote
+  }
+  forget_reserved_memory();
+}
+
 TEST_CASE("bug: batches of ever other lengths left blocks of every size behind") {
   const auto train = [] {
     for (std::int64_t step = 0; step < 200; ++step) {
