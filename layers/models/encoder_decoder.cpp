@@ -93,9 +93,10 @@ Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
 
 Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
                               AttentionCaches& caches) const {
-  require(caches.size() == decoder.size(),
-          "encoder-decoder: {} caches for {} blocks; expected one for each", caches.size(),
-          decoder.size());
+  require(!caches.empty() && caches.size() == decoder.size(),
+          "encoder-decoder: {} caches for {} blocks; expected at least one block, and a cache for "
+          "each",
+          caches.size(), decoder.size());
   return decode(target, encoded, nullptr, &caches);
 }
 

@@ -47,7 +47,7 @@ class EncoderDecoder final : public Module {
 
   // Return empty caches, one per decoder block, and the logits of tokens that follow those in the
   // caches, to which the tokens are appended. Throws std::invalid_argument for another number of
-  // caches.
+  // caches, and for a model without decoder blocks.
   AttentionCaches make_caches(std::int64_t batch) const;
   Tensor decode(const Array& target, const EncodedSource& encoded, AttentionCaches& caches) const;
 

@@ -4,6 +4,7 @@
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/ops.hpp"
+#include "layers/models/encoder_decoder.hpp"
 #include "layers/models/recurrent_network.hpp"
 #include "optim/adam.hpp"
 #include "tests/support/modules.hpp"
@@ -306,6 +307,21 @@ TEST_CASE("bug: a transformer read past the end of too few caches") {
         model.forward(ints({1}, {1, 1}), *caches),
         doctest::Contains(fmt::format("{} caches for 2 blocks", caches->size()).c_str()),
         std::invalid_argument);
+}
+
+TEST_CASE("bug: an encoder-decoder without decoder blocks read the first of no caches") {
+  Random r = init();
+  const EncoderDecoder model({.source_vocabulary = 5,
+                              .target_vocabulary = 5,
+                              .encoder_layers = 1,
+                              .decoder_layers = 0,
+                              .block = {.width = 4, .attention = {.heads = 2}}},
+                             r);
+  AttentionCaches caches = model.make_caches(1);
+  const auto encoded = model.encode(ints({1, 2}, {1, 2}), Array());
+  CHECK(misuse_of([&] {
+          model.decode(ints({1}, {1, 1}), encoded, caches);
+        }).starts_with("encoder-decoder: 0 caches for 0 blocks; expected at least one block"));
 }
 
 // The likeliest continuation of a prompt by the logits of the whole text so far.
