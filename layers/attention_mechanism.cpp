@@ -168,9 +168,9 @@ class RandomFeatureMechanism final : public AttentionMechanism {
   Tensor combine(const Operands& of, const AttentionOptions& options,
                  LinearAttentionState* state = nullptr) const {
     require(options.mask.empty() && options.window == 0 && options.keys < 0 &&
-                options.document_starts.empty(),
-            "multi-head attention: random features support no mask, window, document_starts or "
-            "keys; leave them unset, or use softmax");
+                options.document_starts.empty() && options.key_counts.empty(),
+            "multi-head attention: random features support no mask, window, document_starts, keys "
+            "or key_counts; leave them unset, or use softmax");
     const Features keys = features_.forward(split_heads(of.key, heads_));
     const Features queries = features_.forward(split_heads(of.query, heads_));
     return linear_attention(queries.values, keys.values, of.value, of.gate,

@@ -356,6 +356,9 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
        [&] {
          SelfAttention(4, r, {.heads = 2, .window = 2, .random_features = gated}).forward(x);
        }},
+      {"multi-head attention: random features support no mask, window, document_starts, keys or "
+       "key_counts; leave them unset",
+       [&] { by_features.forward(x, {.causal = true, .key_counts = ints({1}, {1})}); }},
       {"multi-head attention: the cache contains keys and values; expected sums",
        [&] { by_features.forward(x, *keys, {.causal = true}); }},
       {"multi-head attention: the cache contains sums; expected keys and values",
