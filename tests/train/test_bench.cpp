@@ -6,6 +6,7 @@
 #include "tests/bench/scaling.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
+#include "train/measure/machine.hpp"
 #include "train/measure/quantities.hpp"
 
 // The benchmarks of tests/bench/, and what times steps for them.
@@ -25,6 +26,16 @@ TEST_CASE("bug: durations just below a second were shown as 1e+03 ms") {
   CHECK(duration_text(0.9994) == "999 ms");
   CHECK(duration_text(9.9996e-4) == "1 ms");
   CHECK(duration_text(0) == "0 s");
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: the age of a process whose /proc cannot be read threw") {
+  CHECK(process_age_s() > 0);
+  CHECK(process_age_s(path()) == 0);
+  for (const char* damaged : {"", "7", "7 (tapestry)", "7 (tapestry) S 1 2 3"}) {
+    CAPTURE(damaged);
+    write("proc/self/stat", damaged);
+    CHECK(process_age_s(path()) == 0);
+  }
 }
 
 TEST_CASE("bench: steps are timed as often, and as long, as was asked for") {

@@ -57,16 +57,20 @@ double measure_memory_peak() {
   return 2.0 * static_cast<double>(x.bytes()) / fastest_time([&] { turn_signs(x, 1); }) / 1e9;
 }
 
-double process_age_s() {
-  std::ifstream file("/proc/self/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  std::istringstream fields(text.substr(text.rfind(')') + 2));
+double process_age_s(const std::filesystem::path& root) {
+  std::ifstream file(root / "proc/self/stat");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t end_of_name = text.rfind(')');  // of field 2
+  if (end_of_name == text.npos) return 0;
+  std::istringstream fields(text.substr(end_of_name + 1));
   std::string field;
-  for (int i = 3; i <= 22; ++i) fields >> field;  // field 22 is starttime, in clock ticks
+  for (int i = 3; i < 22; ++i) fields >> field;
+  std::int64_t start = 0;  // field 22, in clock ticks
+  if (!(fields >> start)) return 0;
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 -
-         std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
+         static_cast<double>(start) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 std::int64_t resident_bytes() {

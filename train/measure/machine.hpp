@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 
 #include "train/config/config.hpp"
@@ -22,8 +23,9 @@ double measure_memory_peak();
 // Returns the seconds of one call of `work`.
 double time_once(const std::function<void()>& work);
 
-// Returns the seconds since the process started, from the kernel's record (resolution 10 ms).
-double process_age_s();
+// Returns the seconds since the process started, from the kernel's record (resolution 10 ms); 0 if
+// it is unknown, because /proc cannot be read. `root` contains the folder proc.
+double process_age_s(const std::filesystem::path& root = "/");
 
 // Returns the resident memory of this process in bytes; 0 if it is unknown.
 std::int64_t resident_bytes();

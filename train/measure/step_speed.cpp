@@ -68,7 +68,7 @@ StepSpeed step_speed(const std::function<void()>& step, const TimingOptions& opt
   warm.warm_up = 1;
   speed.times = time_steps(step, warm);
   speed.times.first_s = first_s;
-  if (is_first) speed.first_step_s = age_s + first_s;
+  if (is_first && age_s > 0) speed.first_step_s = age_s + first_s;
   is_first = false;
   speed.peak_bytes = peak_resident_bytes();
   speed.peak_after = measure_arithmetic_peak();
