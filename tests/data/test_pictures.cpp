@@ -346,6 +346,14 @@ TEST_CASE_FIXTURE(PictureFixture, "bug: latent of pictures without classes crash
   check_fails(tapestry_run(
                   {"sample", run, "--image", picture, "--index", "1", "--kind", "reconstructions"}),
               {"--index: not used with --image"});
+  for (const Words& kind :
+       {Words(), Words("--kind reconstructions"), Words("--kind interpolation")})
+    check_fails(
+        tapestry_run(Words{"sample", run, "--image", picture, "--image", picture, "--count", "1"} +
+                     kind),
+        {"--count: not used with --image, whose pictures are all shown"});
+  must(tapestry_run({"sample", run, "--image", picture, "--count", "1", "--kind", "around", "--out",
+                     path("again.png")}));
 }
 
 TEST_CASE_FIXTURE(PictureFixture, "bug: init did not mention broken pictures of an autoencoder") {

@@ -187,10 +187,12 @@ class Pictures {
 PictureGrid pictures_of(VaeTask& task, const Options& options) {
   Pictures pictures(task, options);
   const bool own = options.is_set(decoded_image);
-  if (own && !options.is_set(kind)) return pictures.reconstructions();
-  expect_input(!own || options[kind] != Kind::prior,
+  const Kind shown = own && !options.is_set(kind) ? Kind::reconstructions : options[kind];
+  expect_input(!own || shown != Kind::prior,
                "--image: not used by --kind prior; give another kind");
-  switch (options[kind]) {
+  expect_input(!own || shown == Kind::around || !options.is_set(image_count),
+               "--count: not used with --image, whose pictures are all shown; leave out --count");
+  switch (shown) {
     case Kind::prior:
       return pictures.prior();
     case Kind::reconstructions:
