@@ -82,6 +82,40 @@ TEST_CASE_FIXTURE(CommandFolder,
               {"data.kind = \"citations\": ", "clubs has nodes.csv; set data.kind = \"csv\""});
 }
 
+TEST_CASE_FIXTURE(CommandFolder,
+                  "bug: node tables task: other classes than the model's were all listed") {
+  std::string nodes = "id,age,label,split\n";
+  for (int i = 0; i < 28; ++i)
+    nodes += fmt::format("p{},{},class {},{}\n", i, i % 5, i / 4,
+                         i % 4 == 0   ? "val"
+                         : i % 4 == 1 ? "test"
+                                      : "train");
+  write("many/nodes.csv", nodes);
+  write("many/edges.csv", "source,target\np0,p1\np1,p2\np2,p3\n");
+  must(
+      run("train cora --quiet --out run data.kind=csv data.path=many data.label_column=label "
+          "data.split_column=split train.steps=2"));
+  const auto refused = [&](const std::vector<std::string>& names, const std::string& part) {
+    std::string list;
+    for (const std::string& name : names)
+      list += fmt::format("{}\"{}\"", list.empty() ? "" : ", ", name);
+    const Finished finished = run(Words{"eval", "run", "data.class_names=[" + list + "]"});
+    check_fails(finished, {part});
+    CHECK(finished.err.size() < 300);
+  };
+  std::vector<std::string> names;
+  for (int i = 0; i < 7; ++i) names.push_back(fmt::format("class {}", i));
+  std::vector<std::string> more = names;
+  more.emplace_back("class 7");
+  refused(more,
+          "class 8 of 8 is class 7, but this model was trained on 7 classes, of which it is "
+          "missing; give the data");
+  std::swap(names[0], names[6]);
+  refused(names,
+          "has the classes class 6, class 1, class 2, class 3, class 4, ..., but this model was "
+          "trained on class 0, class 1, class 2, class 3, class 4, ...; give the data");
+}
+
 TEST_CASE_FIXTURE(
     CommandFolder,
     "node tables task: the class of a node in no split changes neither loss nor step") {

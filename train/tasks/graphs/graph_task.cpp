@@ -7,6 +7,7 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
+#include "data/input_file.hpp"
 #include "train/config/keys.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
@@ -90,6 +91,36 @@ TaskSpec spec() {
 
 const RegisterTask registered(spec);
 
+// Returns the names in a list such as "art, maths".
+std::vector<std::string> classes_in(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::string_view name : split(list, ',')) {
+    if (!names.empty()) name.remove_prefix(std::min<std::size_t>(1, name.size()));
+    names.emplace_back(name);
+  }
+  return names;
+}
+
+// Throws InputError unless the classes of the data are those of the model. The message lists them
+// briefly, or names the first class that differs if this is not among those listed.
+void expect_classes(const std::string& path, const std::string& found, const std::string& trained) {
+  if (found == trained) return;
+  const std::vector<std::string> own = classes_in(found), expected = classes_in(trained);
+  const std::string own_list = list_briefly(own), expected_list = list_briefly(expected);
+  expect_input(
+      own_list == expected_list,
+      "{}: has the classes {}, but this model was trained on {}; give the data of this model", path,
+      own_list, expected_list);
+  const std::size_t first = std::ranges::mismatch(own, expected).in1 - own.begin();
+  const auto name = [first](const std::vector<std::string>& names) {
+    return first < names.size() ? names[first] : "missing";
+  };
+  throw InputError(fmt::format(
+      "{}: class {} of {} is {}, but this model was trained on {} classes, of which it is {}; give "
+      "the data of this model",
+      path, first + 1, own.size(), name(own), expected.size(), name(expected)));
+}
+
 }  // namespace
 
 GraphTask::GraphTask(const TaskSetup& setup)
@@ -99,12 +130,8 @@ GraphTask::GraphTask(const TaskSetup& setup)
   for (Parameter* parameter : model_.parameters())
     if (parameter->role == Role::weight && parameter->name.starts_with("layers.0."))
       first_weights_.push_back(parameter);
-  const auto trained = setup.metadata.find("classes");
-  const std::string found = metadata().at("classes");
-  expect_input(
-      trained == setup.metadata.end() || trained->second == found,
-      "{}: has the classes {}, but this model was trained on {}; give the data of this model",
-      setup.config[key::data_path], found, trained == setup.metadata.end() ? "" : trained->second);
+  if (const auto trained = setup.metadata.find("classes"); trained != setup.metadata.end())
+    expect_classes(setup.config[key::data_path], metadata().at("classes"), trained->second);
 }
 
 std::map<std::string, std::string> GraphTask::metadata() const {
