@@ -250,7 +250,11 @@ TEST_CASE_FIXTURE(Echo, "forecast: a run with targets is resumed and verified") 
       {"data.targets=[\"echo\"] data.columns=[\"noise\"]",
        {"no series is named echo; expected one of data.columns: noise"}},
       {"data.targets=[\"echo\"] data.time_column=day", {"data.time_column = \"day\"", "no column"}},
-      {"data.targets=[\"echo\"] data.path=none.csv", {"none.csv", "no such file"}}};
+      {"data.targets=[\"echo\"] data.path=none.csv", {"none.csv", "no such file"}},
+      {"data.targets=[\"echo\"] data.path=run",
+       {"data.columns is empty, and run is not a file whose columns can be read; give a CSV file, "
+        "or "
+        "list the series in data.columns"}}};
   for (const auto& [words, parts] : wrong)
     check_fails(run(Words(train) + "--out new" + words), parts);
   check_fails(run("train etth1 --out new data.targets=[\"OT\"]"), {"no time series", "ETTh1.csv"});

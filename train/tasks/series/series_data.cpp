@@ -161,7 +161,16 @@ void detect_series(Config& config) {
 std::vector<std::int64_t> target_indices(const Config& config) {
   const std::vector<std::string>&columns = config[key::columns], &targets = config[key::targets];
   if (targets.empty()) return {};
-  if (columns.empty()) required_csv(config);
+  if (columns.empty()) {
+    const std::string& path = required_csv(config);
+    std::error_code unseen;
+    config.fail(key::targets,
+                std::filesystem::is_regular_file(path, unseen)
+                    ? "data.columns is empty; list the series in data.columns"
+                    : fmt::format("data.columns is empty, and {} is not a file whose columns can "
+                                  "be read; give a CSV file, or list the series in data.columns",
+                                  shown(path)));
+  }
   std::vector<std::int64_t> indices;
   for (const std::string& name : targets) {
     const auto found = std::ranges::find(columns, name);
