@@ -6,6 +6,7 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 #include "train/task.hpp"
+#include "train/tasks/language/text_classification_data.hpp"
 
 // What tests/cli/init.txt cannot show: data that no shell writes, and the memory of a machine.
 namespace tapestry {
@@ -21,7 +22,30 @@ std::string long_text() {
   return text;
 }
 
+// The bytes that this process has read from files; 0 if the system does not tell.
+std::int64_t bytes_read() {
+  std::ifstream file("/proc/self/io");
+  std::string name;
+  std::int64_t count = 0;
+  file >> name >> count;
+  return count;
+}
+
 TEST_SUITE_BEGIN("init");
+
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: init: a CSV of texts with other names of columns was read four times") {
+  std::string rows = "id,review,sentiment\n";
+  for (int i = 0; rows.size() < 2'000'000; ++i)
+    rows += fmt::format("{},\"A fine soup, or not ({})\",{}\n", i, i, i % 2);
+  const std::string file = write("reviews.csv", rows);
+  const std::int64_t before = bytes_read();
+  const std::vector<Recognized> found = recognize_labeled_texts(file);
+  const auto times = static_cast<double>(bytes_read() - before) / static_cast<double>(rows.size());
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].fit == Recognized::Fit::certain);
+  CHECK(times < 2.5);
+}
 
 TEST_CASE_FIXTURE(CommandFolder, "init: images are classified, or encoded with --task vae") {
   write_images(*this, "shapes", 6);

@@ -248,13 +248,12 @@ bool have_letters(const LabeledTexts& texts) {
 
 bool is_csv(const std::string& path) { return path.ends_with(".csv") || path.ends_with(".csv.gz"); }
 
-// Returns whether the path is likely to have labeled texts: its first bytes, its columns, or its
-// folders.
+// Returns whether the path is likely to have labeled texts: its first bytes, or its folders. A CSV
+// has columns instead (guess_columns).
 bool looks_labeled(const std::string& path) {
   std::error_code unseen;
   if (std::filesystem::is_directory(path, unseen)) return is_labeled_text_folder(path);
-  if (!std::filesystem::is_regular_file(path, unseen)) return false;
-  if (is_csv(path)) return guess_columns(path).has_value();
+  if (is_csv(path) || !std::filesystem::is_regular_file(path, unseen)) return false;
   std::string beginning(4096, ' ');
   InputFile file(path);
   beginning.resize(file.read(beginning));
@@ -263,14 +262,16 @@ bool looks_labeled(const std::string& path) {
          first.find('\t') != first.npos;
 }
 
-// Returns the texts, after a table whose columns have other names has set these.
-LabeledSplits load_with_columns(Recognized& found, const std::string& path) try {
+// Returns the texts, after a table whose columns have other names has set these. `columns`: those
+// that were guessed; none if that was not tried.
+LabeledSplits load_with_columns(Recognized& found, const std::string& path,
+                                std::optional<LabeledColumns> columns) try {
   return load_labeled_texts(path);
 } catch (const OptionError& error) {
   std::error_code unseen;
   const bool is_name = error.option == "text_field" || error.option == "label_field";
   if (!is_name || !std::filesystem::is_regular_file(path, unseen)) throw;
-  const std::optional<LabeledColumns> columns = guess_columns(path);
+  if (!columns) columns = guess_columns(path);
   if (!columns) throw;
   found.settings.push_back({text_field.name, columns->text, "the column with the longest texts"});
   found.settings.push_back(
@@ -282,9 +283,13 @@ LabeledSplits load_with_columns(Recognized& found, const std::string& path) try 
 
 std::vector<Recognized> recognize_labeled_texts(const std::string& path) {
   return {recognized_as("text-classification", "labeled texts", [&](Recognized& found) {
-    expect_input(looks_labeled(path), "expected {}", labeled_text_files);
+    std::error_code unseen;
+    std::optional<LabeledColumns> columns;  // of a CSV
+    if (is_csv(path) && std::filesystem::is_regular_file(path, unseen))
+      columns = guess_columns(path);
+    expect_input(columns || looks_labeled(path), "expected {}", labeled_text_files);
     found.fit = Recognized::Fit::similar;
-    const LabeledSplits texts = load_with_columns(found, path);
+    const LabeledSplits texts = load_with_columns(found, path, columns);
     const std::int64_t train = std::ssize(texts.train.texts);
     std::vector<std::int64_t> lengths;
     for (const std::string& text : texts.train.texts) lengths.push_back(std::ssize(text));
