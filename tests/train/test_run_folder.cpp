@@ -101,11 +101,30 @@ TEST_CASE_FIXTURE(
     for (const auto& [name, bytes] : files_in(run)) fs::remove(fs::path(run) / name);
   });
   CHECK(message ==
-        run + ": the training ends, because files in it were removed; last checkpoint: none");
+        run + ": the training ends, because files in it were removed; last checkpoint: none in " +
+            run);
   CHECK(!fs::exists(run));
   CHECK(train_while(*this, "kept", [&] {
           fs::remove(path("kept/config.toml"));
         }).ends_with("last checkpoint: " + checkpoint("kept")));
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: the checkpoints in a moved folder of several seeds were not found") {
+  const Run run(path("run"));
+  const std::string moved = path("moved");
+  const RunLock lock(run, RunLock::Folder::make);
+  for (const std::string file : {"seed-3/metrics.jsonl", "seed-3/best.safetensors"})
+    write("run/" + file, "x");
+  fs::rename(run.folder(), moved);
+  CHECK_THROWS_WITH_AS(
+      lock.expect_in_place(),
+      fmt::format("{}: the training ends, because the folder was moved to {}; last checkpoint: "
+                  "{}/seed-3/best.safetensors; to resume: tapestry train {}/seed-3/config.toml "
+                  "--seeds N --out {} --resume",
+                  run.folder(), moved, moved, moved, moved)
+          .c_str(),
+      FolderLost);
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder,

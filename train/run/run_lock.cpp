@@ -25,17 +25,19 @@ bool is_at(int descriptor, const std::string& folder) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-// Returns the last written one of checkpoint and best model; empty if there is neither.
-std::string last_written(const Run& run) {
+// Returns the last written one of the checkpoints and best models of these runs; empty if there is
+// none.
+std::string last_written(const std::vector<std::string>& folders) {
   std::string last;
   fs::file_time_type last_time = fs::file_time_type::min();
-  for (const std::string& path : {run.best(), run.checkpoint()}) {
-    std::error_code missing;
-    const fs::file_time_type time = fs::last_write_time(path, missing);
-    if (missing || time < last_time) continue;
-    last = path;
-    last_time = time;
-  }
+  for (const std::string& folder : folders)
+    for (const std::string& path : {Run(folder).best(), Run(folder).checkpoint()}) {
+      std::error_code missing;
+      const fs::file_time_type time = fs::last_write_time(path, missing);
+      if (missing || time < last_time) continue;
+      last = path;
+      last_time = time;
+    }
   return last;
 }
 
@@ -115,14 +117,18 @@ void RunLock::expect_in_place() const {
                     run_.folder()));
   const bool is_moved = at != run_.folder();
   if (!is_moved && !was_emptied()) return;
-  const std::string last = last_written(Run(at));
+  const std::vector<std::string> seeds = seed_folders(at);
+  const std::string last = last_written(seeds.empty() ? std::vector{at} : seeds);
   const std::string message =
       fmt::format("{}: the training ends, because {}; last checkpoint: {}", run_.folder(),
                   is_moved ? "the folder was moved to " + at : "files in it were removed",
-                  last.empty() ? "none" : last);
+                  last.empty() ? "none in " + at : last);
   if (!is_moved || last.empty()) throw FolderLost(message);
-  throw FolderLost(
-      fmt::format("{}; to resume: tapestry train {} --resume", message, shell_word(at)));
+  const std::string resumed =
+      seeds.empty() ? shell_word(at)
+                    : fmt::format("{} --seeds N --out {}", shell_word(Run(seeds.front()).config()),
+                                  shell_word(at));
+  throw FolderLost(fmt::format("{}; to resume: tapestry train {} --resume", message, resumed));
 }
 
 // Returns whether the files were removed without the folder.
