@@ -99,7 +99,7 @@ TEST_CASE("chat templates: one that does not parse is refused in a line") {
     const std::string message = said([&] { read_chat_template(text); });
     const std::string begin = "chat template: ",
                       end =
-                          "; expected \"chatml\", \"llama3\", or a text with {role} and "
+                          "; expected chatml, llama3, or a text with {role} and "
                           "{content}, or with {user} and {assistant}";
     REQUIRE(message.starts_with(begin));
     REQUIRE(message.ends_with(end));

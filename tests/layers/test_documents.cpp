@@ -186,10 +186,13 @@ TEST_CASE("documents: what cannot be is refused, and names what was found") {
     return misuse_of([&] { scaled_dot_product_attention(x, x, x, options); });
   };
   const std::string op = "scaled_dot_product_attention: ";
-  CHECK(said({.document_starts = starts_of({{2, 2}})})
-            .starts_with(op + "document_starts int32 (1, 4) with queries (1, 4) and 4 keys"));
+  CHECK(
+      said({.document_starts = starts_of({{2, 2}})})
+          .starts_with(
+              op + "document_starts int32 (1, 4) with queries (1, 4), 4 keys and causal = false"));
   CHECK(said({.causal = true, .document_starts = starts_of({{2, 3}})})
-            .starts_with(op + "document_starts int32 (1, 5) with queries (1, 4) and 4 keys"));
+            .starts_with(
+                op + "document_starts int32 (1, 5) with queries (1, 4), 4 keys and causal = true"));
   CHECK(said({.causal = true, .document_starts = ints({0, 1, 0, 3}, {1, 4})}) ==
         op + "the document of token 2 starts at 0; expected 1 to 2");
   CHECK(said({.causal = true, .document_starts = ints({0, 2, 2, 3}, {1, 4})}) ==

@@ -257,7 +257,8 @@ TEST_CASE_FIXTURE(LabeledFixture,
   refuses("text", "tuned", {}, {"its task is text-classification; expected language-model"});
   refuses("labels", "base", "model.kind=transformer",
           {"model.kind = \"transformer\": expected \"decoder\""});
-  refuses("labels", "base", "model.width=32", {"token_embedding.weight", "the config expects"});
+  refuses("labels", "base", "model.width=32",
+          {"model.width = 32: expected 16, with which the weights"});
   write("labels.tsv", "wall\tup\nwalls\tup\nZebra\tup\nQuagga\tdown\n");
   refuses("labels", "base", {}, {"data.path = ", "labels.tsv", "character 'Z' (U+005A)"});
 }

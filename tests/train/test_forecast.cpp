@@ -93,7 +93,8 @@ TEST_CASE_FIXTURE(Station,
       {"train waves --out new data.rows=400",
        {"waves: no window of", "validation split", "280 to 320"}},
       {"train waves --out new data.validation_fraction=0.3", {"a test split is left"}},
-      {"train waves --out new model.patch=15", {"model.context = 96; a context of 95 fits"}}};
+      {"train waves --out new model.patch=15",
+       {"do not cover model.context = 96 exactly; set model.context=95"}}};
   for (const auto& [words, parts] : wrong) {
     check_fails(run(words), parts);
   }
@@ -252,7 +253,8 @@ TEST_CASE_FIXTURE(Echo, "forecast: a run with targets is resumed and verified") 
       {"data.targets=[\"echo\"] data.time_column=day", {"data.time_column = \"day\"", "no column"}},
       {"data.targets=[\"echo\"] data.path=none.csv", {"none.csv", "no such file"}},
       {"data.targets=[\"echo\"] data.path=run",
-       {"data.columns is empty, and run is not a file whose columns can be read; give a CSV file, "
+       {"data.columns is empty, and ",
+        "run is not a file whose columns can be read; give a CSV file, "
         "or "
         "list the series in data.columns"}}};
   for (const auto& [words, parts] : wrong)

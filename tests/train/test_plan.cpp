@@ -114,7 +114,7 @@ TEST_CASE_FIXTURE(
   must_train("toy", "run", "train.steps=1");
   check_fails(
       tapestry_run("plan {} --from {} --seconds 0 model.width=32", path("toy.toml"), path("run")),
-      {"is float32 (", "the config expects"});
+      {"model.width = 32: expected 16, with which the weights of ", " were trained"});
 }
 
 TEST_CASE_FIXTURE(

@@ -205,7 +205,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: weights that are not numbers were sampled wi
 
 TEST_CASE_FIXTURE(RunFixture, "bug: --resume trained anew where there was nothing to go on with") {
   const Finished typo = train("toy", "typo", "--resume");
-  check_fails(typo, {"typo: no such run"});
+  check_fails(typo, {"typo: there is no run to resume; leave out --resume"});
   CHECK(!has("typo"));
   write("letters/one.txt", "dear");
   check_says(refusal(*this, "toy", "letters"), {"letters: is not a run", "config.toml"});

@@ -146,11 +146,10 @@ TEST_CASE_FIXTURE(RunFixture,
   const Finished stopped = train("toy", "run", "train.steps=100000 model.width=8",
                                  {.when = when_holds(path("run/metrics.jsonl")), .signal = SIGINT});
   REQUIRE(stopped.status == 130);
-  const std::string config = path("run/config.toml");
-  check_says(stopped.out, {"tapestry train " + config});
+  check_says(stopped.out, {"tapestry train " + path("run") + " --resume\n"});
   const auto step = std::to_string(load_checkpoint(checkpoint("run")).state.step);
-  must(tapestry_run("train {} --out {} --resume train.steps={} optim.decay_steps=100000", config,
-                    path("run"), step));
+  must(
+      tapestry_run("train {} --resume train.steps={} optim.decay_steps=100000", path("run"), step));
 }
 
 TEST_CASE_FIXTURE(RunFixture, "bug: two processes could train into one folder") {

@@ -232,7 +232,7 @@ TEST_CASE_FIXTURE(TextDesk, "tokens: data and tokenizers that do not belong toge
   must_cut("books", "more");
   const Refusal rows[] = {
       {"train text.toml data.path=books/*.text", {"books/*.text: no file matches"}},
-      {"train text.toml data.path=none", {"none", "no such file or folder; name a UTF-8"}},
+      {"train text.toml data.path=none", {"none", "no such file or folder; give a UTF-8"}},
       {"train text.toml data.path=mixed", {"mixed: contains shards of tokens and texts"}},
       {"train text.toml data.path=shards data.tokenizer=other.json",
        {"data.tokenizer = \"other.json\": ",

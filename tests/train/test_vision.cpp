@@ -184,8 +184,9 @@ TEST_CASE(
     CHECK_MESSAGE(trained.status == 0, trained.err);
     check_says(shown(out), {": sh"});
   }
-  check_fails(run("train clothes-vit", "twice", R"(["shirt", "shirt"])"),
-              {"data.class_names = [\"shirt\", \"shirt\"]: expected different names"});
+  check_fails(
+      run("train clothes-vit", "twice", R"(["shirt", "shirt"])"),
+      {"data.class_names = [\"shirt\", \"shirt\"]: the name \"shirt\": expected different names"});
 }
 
 TEST_CASE("bug: vision: a text was written into a picture, and a key named another scale") {

@@ -71,8 +71,7 @@ const std::string& required_path(const Config& config, const std::string& missin
                                  const std::string& wanted) {
   const std::string &path = config[data_path], &source = config[data_source];
   const std::string advice =
-      source.empty() ? fmt::format("give {}", wanted)
-                     : fmt::format("give {} with --set {}=PATH", source, data_path.name);
+      fmt::format("give {}{}{}", wanted, source.empty() ? "" : ", such as ", source);
   std::error_code ignored;
   config.expect(!path.empty(), data_path, "there is {}; {}", missing, advice);
   config.expect(std::filesystem::exists(path, ignored), data_path, "no such file or folder; {}",

@@ -210,7 +210,7 @@ inline const Key<std::string> expected_source{
 std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys);
 
 // Returns data.path. Throws InputError if it names no existing file or folder; `missing` and
-// `wanted` complete "there is …; name …".
+// `wanted` complete "there is …; give …".
 const std::string& required_path(const Config& config, const std::string& missing,
                                  const std::string& wanted);
 // Throws InputError if data.path is set, although the data are synthetic.

@@ -93,12 +93,8 @@ const RegisterTask registered(spec);
 
 // Returns the names in a list such as "art, maths".
 std::vector<std::string> classes_in(const std::string& list) {
-  std::vector<std::string> names;
-  for (std::string_view name : split(list, ',')) {
-    if (!names.empty()) name.remove_prefix(std::min<std::size_t>(1, name.size()));
-    names.emplace_back(name);
-  }
-  return names;
+  const std::vector<std::string_view> names = split(list, ',');
+  return {names.begin(), names.end()};
 }
 
 // Throws InputError unless the classes of the data are those of the model. The message lists them
