@@ -15,8 +15,8 @@ class Branches {
   // Runs f and records the branches of its ops.
   explicit Branches(const std::function<Tensor()>& f);
 
-  // Returns f() with the recorded branches. Throws std::invalid_argument if f calls other piecewise
-  // ops than the first time.
+  // Returns f() with the recorded branches. Throws std::invalid_argument if the branches of f's
+  // piecewise ops differ from the recorded ones in number, shape or dtype.
   Tensor hold(const std::function<Tensor()>& f);
 
   std::int64_t held() const { return held_; }  // number of elements kept in their branch so far

@@ -44,7 +44,7 @@ class InputGradients {
   bool wanted(std::size_t input) const { return inputs_[input].id != 0; }  // false: a constant
 
   // Adds to the gradient of an input, unless it is a constant. A gradient of the shape that the
-  // input was broadcast to is summed to the input's own shape here, and nowhere else.
+  // input was broadcast to is summed to the input's own shape.
   void add(std::size_t input, const Array& gradient);
 
   // Adds to the gradient of an input in place, unless the input is a constant:

@@ -116,8 +116,8 @@ class ForwardTile {
   }
 
  private:
-  // Returns which queries of the tile see a key. A query whose scores are all -inf has overflowed,
-  // and must differ from one without keys.
+  // Returns which queries of the tile see a key. If all scores of such a query are -inf, they have
+  // overflowed, and its weight must be NaN, not 0 as for a query without keys.
   std::array<bool, tile> see_keys(std::int64_t first_query) {
     std::array<bool, tile> sees{};
     for (std::int64_t key = keys_.range.first; key < keys_.range.last; key += tile) {

@@ -11,8 +11,8 @@ namespace tapestry {
 // near cache.
 inline void prefetch(const void* address) { __builtin_prefetch(address); }
 
-// Number of elements that are written beyond the end of a panel, because whole registers are
-// stored.
+// Maximum number of elements that are written beyond the end of a panel, because whole registers
+// are stored.
 template <class T, int width>
 inline constexpr std::int64_t slack_of_panels =
     (width + simd_width<T> - 1) / simd_width<T>* simd_width<T> - width;

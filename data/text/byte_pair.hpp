@@ -41,7 +41,7 @@ struct BytePairModel {
   std::vector<AddedToken> added{};  // special tokens, and tokens whose bytes are their names
   std::int64_t only_added = 0;      // number of added tokens after the vocabulary
   PieceOptions pieces{};
-  bool space_before = false;  // add a space to a text that does not begin with one
+  bool space_before = false;  // add a space to each part between added tokens that lacks one
   bool whole_first = false;   // encode a piece that equals a token as this token, without merges
   std::int32_t unknown = -1;  // token for bytes that are not tokens; -1: omit such bytes
   std::vector<std::int32_t> before{}, after{};  // template: tokens added to those of a text

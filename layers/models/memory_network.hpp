@@ -167,7 +167,7 @@ struct MemoryOptions {
   MemoryKind kind = MemoryKind::query_key;
   std::int64_t width = 32;
   std::int64_t heads = 4;                  // heads of multi-head memory; must divide the width
-  ExponentialForgetting::Options decay{};  // options of the forgetting memory
+  ExponentialForgetting::Options decay{};  // of forgetting; recurrent and gated use only its gamma
 };
 
 std::unique_ptr<Memory> make_memory(const MemoryOptions& options, Random& init);

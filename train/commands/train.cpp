@@ -50,7 +50,8 @@ struct SeedRun {
 };
 
 // Returns the runs of all seeds. With --resume, existing runs are resumed, or only evaluated if
-// they have ended. Throws InputError before any of them starts if one cannot be trained.
+// they have ended. Throws InputError, before any run starts, if open_run() rejects one of them, if
+// the folder contains a run of one seed, or if it contains none of the runs to resume.
 std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
                                const TrainingOptions& options, std::int64_t seeds) {
   const std::int64_t first = config[key::seed];

@@ -18,7 +18,7 @@ using Json = JsonValue;
 
 constexpr std::size_t most_named = 8;  // maximum number of named tensors
 
-// Returns the version, instruction level, processor, threads and ranks of a session.
+// Returns the version, backends, processor, threads and ranks of a session.
 std::string maker(const Session& session) {
   return fmt::format("tapestry {}, {}, {}, {}, {}", printable_beginning(session.version),
                      printable_beginning(session.backends), printable_beginning(session.processor),

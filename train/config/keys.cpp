@@ -22,7 +22,8 @@ Condition has_setting(const std::string& setting) {
   return condition;
 }
 
-// Returns the settings of all optimizers, each once. Shared ones come last.
+// Returns the settings of all optimizers, each once: in the place of the last optimizer that has
+// it.
 std::vector<KeyInfo> optimizer_keys() {
   std::vector<KeyInfo> keys;
   for (const auto& [optimizer_name, type] : optimizer_registry())

@@ -27,7 +27,7 @@ struct GradientSum::Slice {
   int owner = 0;
   std::size_t first_fragment = 0, fragments = 0;
 
-  // A sum of one rank that the owner adds; sorted by micro-batch. Only the owner has terms.
+  // A rank's sum that the owner adds. Only the owner has terms, and they are sorted by micro-batch.
   struct Term {
     int rank = 0;
     std::size_t sum = 0;  // index among that rank's sums

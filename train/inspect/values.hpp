@@ -62,9 +62,9 @@ struct LatentCodes {
 // Returns CSV with a line per image: its index in its split, the split, its class and z1, z2, …
 std::string latent_csv(const LatentCodes& latent);
 
-// Returns the codes in two or three dimensions, one cloud per class: along their principal
-// components if they have more than three dimensions, and over the class if they have one. Shows at
-// most `most` images, chosen at random.
+// Returns the codes in two or three dimensions, one cloud per class. Codes of more dimensions are
+// projected onto their first three principal components; codes of one dimension get the class as
+// second axis. Shows at most `most` images, chosen at random.
 Scatter latent_scatter(const LatentCodes& latent, std::int64_t most = 5000);
 
 // Throws InputError if outputs of a model are not finite, as after a divergence.

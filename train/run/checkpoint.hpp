@@ -86,7 +86,7 @@ std::string checksum_of(const Checkpoint& checkpoint, const SafetensorsEntry& en
 // InputError if one is missing.
 Checksums parameter_checksums(const Checkpoint& checkpoint);
 
-// Return the number of parameters of the model.
+// Return the number of elements of all parameters, without the optimizer's arrays.
 std::int64_t count_parameters(const Checkpoint& checkpoint);
 std::int64_t count_parameters(Module& model);
 

@@ -55,10 +55,9 @@ class SafetensorsReader final {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
   // Returns a tensor: F32, F64 and I32 unchanged, F16 and BF16 as float32, which is exact. Throws
-  // InputError for other dtypes.
+  // InputError for other dtypes, and if the file was truncated after it was opened.
   Array read(const SafetensorsEntry& entry);
-  // Reads into an array of the tensor's shape and of dtype_of(entry). Throws InputError likewise,
-  // and if the file was truncated after it was opened.
+  // Reads into an array of the tensor's shape and of dtype_of(entry). Throws InputError likewise.
   void read(const SafetensorsEntry& entry, Array& into);
   // Returns the dtype of read(entry). Throws InputError for other dtypes.
   DType dtype_of(const SafetensorsEntry& entry) const;

@@ -42,11 +42,15 @@ class Trainer {
   // --- for tools that take steps themselves; nothing is recorded ---
   MetricSums step();       // returns the sums of the metrics; throws as train() does
   MetricSums take_step();  // lets NonFiniteError, OutOfMemory and other exceptions pass
-  ComputedStep compute();  // returns the next step's loss and gradients, without moving parameters
+  // Returns the loss and gradients of the next step without updating parameters. Reads its batch,
+  // so that a later call of compute() or step() uses the batch after it.
+  ComputedStep compute();
   // Sets the schedule from the next step on.
   void follow(const Schedule& schedule) { schedule_ = schedule; }
   MetricsLine training_line(const MetricSums& averages) const;  // returns the line of the last step
-  MetricsLine evaluation_line();  // evaluates the validation split; no values if stopped
+  // Returns the line of an evaluation of the validation split; its values are empty if stopped.
+  // Throws InputError if a batch does not fit into memory. Must be called by all ranks.
+  MetricsLine evaluation_line();
   // Returns the arrays of a checkpoint without parameters at rank 0; must be called by all ranks.
   OptimizerState optimizer_state();
   // Returns the checksums of the tensors that a checkpoint has now; must be called by all ranks.

@@ -65,8 +65,9 @@ class Chat final {
   Chat(const LanguageModel& task, const ChatTemplate& chat_template, ChatOptions options);
 
   // Generates the answer and passes its text to `sink`, for as long as `continues` returns true. If
-  // the context is full, the oldest exchanges are removed until the rest fits. Throws InputError if
-  // the message is not UTF-8 or exceeds the context on its own; the session is then unchanged.
+  // the context is full, the oldest exchanges are removed; if the current exchange alone fills the
+  // context, the answer ends. Throws InputError if the message is not UTF-8, or does not fit the
+  // context with the chat template and the system message; the session is then unchanged.
   Answer answer(const std::string& message, const TextSink& sink,
                 const std::function<bool()>& continues);
 

@@ -20,7 +20,7 @@ std::optional<ChatTemplate> kept_chat_template(const std::map<std::string, std::
 
 // Returns the chat template of the published tokenizer whose files the model stores, in Jinja:
 // chat_template.jinja, or the default one of tokenizer_config.json. Empty if there is none. Throws
-// InputError for several templates of which none is the default, and for invalid JSON.
+// InputError for a list of templates without one named "default", and for invalid JSON.
 std::string carried_jinja(const std::map<std::string, std::string>& metadata);
 
 // Returns the template that the model was trained with, in Jinja; nothing if it was not trained on

@@ -248,8 +248,8 @@ bool have_letters(const LabeledTexts& texts) {
 
 bool is_csv(const std::string& path) { return path.ends_with(".csv") || path.ends_with(".csv.gz"); }
 
-// Returns whether the path is likely to have labeled texts: its first bytes, or its folders. A CSV
-// has columns instead (guess_columns).
+// Returns whether a file or folder is likely to contain labeled texts, by the first line of the
+// file or the names in the folder. Returns false for a CSV, which guess_columns() recognizes.
 bool looks_labeled(const std::string& path) {
   std::error_code unseen;
   if (std::filesystem::is_directory(path, unseen)) return is_labeled_text_folder(path);

@@ -73,7 +73,8 @@ PublishedWeights read_published_weights(const std::string& folder);
 // Returns the tensor as float32. Throws InputError if its numbers are not finite.
 Array read_finite(const PublishedTensor& tensor);
 
-// Returns whether shapes and elements are equal.
+// Returns whether shapes and elements, as float32, are equal. Throws InputError if a tensor holds
+// integers or cannot be read.
 bool are_equal(const PublishedTensor& a, const PublishedTensor& b);
 
 // The tokenizer and other files, which the metadata of a language model store for export.

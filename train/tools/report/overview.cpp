@@ -36,7 +36,7 @@ std::vector<double> measured(const RecordedRun& recorded, MetricsOf line, const 
   return values;
 }
 
-// Returns "1.886", or for several seeds "0.8150 ± 0.0070"; empty if the metric was not measured.
+// Returns "1.886", or for several seeds "0.81532 ± 0.0071"; empty if the metric was not measured.
 std::string figure_text(const RecordedRun& recorded, MetricsOf line, const std::string& name) {
   const std::vector<double> values = measured(recorded, line, name);
   if (values.empty()) return "";

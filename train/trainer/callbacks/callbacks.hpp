@@ -48,9 +48,9 @@ std::unique_ptr<Callback> stop_early(const Config& config, TrainingState& state,
 // 0: never).
 std::unique_ptr<Callback> limit_time(double minutes, std::atomic<bool>& stop);
 
-// Returns the callback that measures the steps 6 to 25 of this process, or those of them that are
-// trained (--profile), writes profile.txt and trace.json, and logs the table. Without any, it logs
-// why it writes nothing.
+// Returns the callback of --profile, which measures the steps 6 to 25 of this process, or those of
+// them that are trained, writes profile.txt and trace.json, and logs the table. If no step was
+// measured, the callback logs why it writes no files.
 std::unique_ptr<Callback> profile_steps(RunLock& lock, const Ranks& ranks, const GradientSum& sum,
                                         Log log);
 
