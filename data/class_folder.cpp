@@ -72,6 +72,11 @@ void expect_class_names(const fs::path& folder, const std::vector<std::string>& 
 std::int32_t label_of(const fs::path& folder, const std::string& name,
                       const std::vector<std::string>& classes) {
   const auto found = std::ranges::find(classes, name);
+  expect_input(
+      found != classes.end() || classes != std::vector<std::string>{no_classes},
+      "{}: is a sub-folder, but the training split has no sub-folders of classes; move its "
+      "files into {}",
+      shown_path(folder / name), shown_path(folder));
   expect_input(found != classes.end(),
                "{}: is not one of the classes {}; move the folder elsewhere, or rename the folder",
                shown_path(folder / name), list_briefly(classes));

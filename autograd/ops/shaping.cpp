@@ -122,10 +122,10 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
     check_same_dtype("concat", parts[0], part);
     Shape others = part.shape();
     if (others.rank() == shape.rank()) others[at] = shape[at];
-    require(
-        others == shape,
-        "concat: {} with {} along axis {}: another axis differs; expected the others to be equal",
-        parts[0].shape(), part.shape(), axis);
+    require(others == shape,
+            "concat: {} with {} along axis {}; expected equal ranks, and equal extents of all "
+            "other axes",
+            parts[0].shape(), part.shape(), axis);
     shape[at] += part.dim(at);
   }
   Array y(shape, parts[0].dtype());

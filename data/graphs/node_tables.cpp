@@ -327,7 +327,8 @@ class Encoder {
     const std::int64_t N = std::ssize(nodes_.ids);
     const bool is_sparse = width_ / 8 >= std::ssize(places_);
     expect_input(is_sparse || width_ <= most_values / N,
-                 "{}: {} nodes with {} features; expected at most {} values; leave columns out",
+                 "{}: {} nodes with {} features; expected at most {} values; give fewer nodes, or "
+                 "train with fewer columns",
                  nodes_.path(), N, width_, most_values);
     std::vector<Edge> entries;  // from feature to node
     std::vector<float> values;

@@ -131,11 +131,12 @@ SeriesDataset::SeriesDataset(Array values, const RowRange& rows, const Window& w
       window_(window),
       first_(std::max(rows.begin, window.context)),
       last_(rows.end - window.horizon) {
-  require(
-      values_.rank() == 2 && rows.end <= values_.dim(0) && window.context >= 1 &&
-          window.horizon >= 1 && first_ <= last_,
-      "SeriesDataset: rows [{}, {}) of {} contain no window of {} + {} rows; expected at least one",
-      rows.begin, rows.end, to_string(values_.shape()), window.context, window.horizon);
+  require(values_.rank() == 2 && rows.end <= values_.dim(0) && window.context >= 1 &&
+              window.horizon >= 1 && first_ <= last_,
+          "SeriesDataset: values {}, targets in rows [{}, {}), context {} and horizon {}; expected "
+          "values "
+          "(rows, M) with these rows and at least one window",
+          to_string(values_.shape()), rows.begin, rows.end, window.context, window.horizon);
   std::vector<std::int64_t>& targets = window_.targets;
   if (targets.empty()) {
     targets.resize(values_.dim(1));

@@ -325,13 +325,15 @@ class Reader final {
   void read_post_processor(const std::string& field, const Json& found) {
     const Json& type = member(found, "type");
     if (found.is_null() || type == "ByteLevel") return;
-    if (type == "Sequence")
-      for (const Json& each : list(field + ".processors", member(found, "processors")))
-        read_post_processor(field, each);
-    else if (type == "TemplateProcessing" && model_.before.empty() && model_.after.empty())
+    if (type == "Sequence") {
+      const Json& processors = list(field + ".processors", member(found, "processors"));
+      for (std::size_t i = 0; i < processors.size(); ++i)
+        read_post_processor(fmt::format("{}.processors[{}]", field, i), processors[i]);
+    } else if (type == "TemplateProcessing" && model_.before.empty() && model_.after.empty()) {
       read_template(field, found);
-    else
-      fail(field + ".type", "ByteLevel and at most one TemplateProcessing", type);
+    } else {
+      fail(field + ".type", "ByteLevel or at most one TemplateProcessing", type);
+    }
   }
 
   void read_template(const std::string& field, const Json& found) {

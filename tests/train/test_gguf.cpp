@@ -445,8 +445,8 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
        "damaged, copy or create it again; expected single characters, as Tapestry writes them; use "
        "another file");
   says(TinyLlama().set("tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 1}),
-       "tokenizer.ggml.token_type: expected 3 numbers, one for each token, found [1,1]; use "
-       "another file");
+       "tokenizer.ggml.token_type: expected 3 numbers, one for each token, instead of 2, found "
+       "[1,1]; use another file");
   says(TinyLlama().set("tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 9, 1}),
        "tokenizer.ggml.token_type: expected numbers from 1 to 5, of which number 1 is 9, found "
        "[1,9,1]; use another file");

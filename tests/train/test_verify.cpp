@@ -294,7 +294,7 @@ TEST_CASE_FIXTURE(RunFixture,
   text[text.size() / 3] ^= 1;
   std::ofstream(this->path("changed.txt")) << text;
   check_says(refused_verify(*this, "run", {"data.path=" + this->path("changed.txt")}),
-             {"has the same number of examples but different contents"});
+             {"gives the same number of examples but different contents"});
 }
 
 TEST_CASE_FIXTURE(RunFixture,

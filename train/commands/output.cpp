@@ -148,7 +148,8 @@ void expect_not_of_a_run(const std::string& out, const std::string& option) {
     const std::string name = path.filename().string();
     expect_input(!name.ends_with(".safetensors") && !name.starts_with("events.out.tfevents") &&
                      std::ranges::count(of_runs, name) == 0,
-                 "{} {}: is the name of a file of a run; give another name", option, out);
+                 "{} {}: {}is the name of a file of a run; give another name", option, out,
+                 path == fs::path(out) ? "" : fmt::format("links to {}, which ", name));
   }
 }
 

@@ -93,8 +93,8 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config,
   if (!generated.predictions.empty()) task.add_corpus_metrics(generated, metrics);
   return metrics;
 } catch (const OutOfMemory& error) {
-  config.fail(key::eval_batch_size,
-              fmt::format("{}; lower {}", error.what(), key::eval_batch_size.name));
+  config.fail(key::eval_batch_size, fmt::format("{}; lower {}, or use a smaller model",
+                                                error.what(), key::eval_batch_size.name));
 }
 
 Metrics values_of(const MetricSums& averages) {

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t most_faulty = 8;  // maximum number of examples that a message names
 // Maximum number of shown examples of a micro-batch; `replay` shows all.
 constexpr std::size_t most_examples = 2;
-constexpr std::size_t most_largest = 3;
+constexpr std::size_t most_largest = 2;
 constexpr const char* lower_rate = "lower optim.learning_rate, or set optim.clip_norm = 1.0";
 
 // A guard that checks the output of every op.
@@ -145,7 +145,7 @@ std::string explain_step(const StepInputs& inputs, Ranks& ranks) {
   for (int rank = 0; rank < ranks.size(); ++rank)
     if (!found[rank].empty()) return (rank == 0 ? "" : ranks.name(rank) + ": ") + found[rank];
   return fmt::format(
-      "every op of each micro-batch is finite; the largest gradients of a micro-batch are {}; "
+      "every op of each micro-batch is finite; the largest gradients are {}; "
       "training examples {}; {}",
       name_largest(inputs, ranks), list_of(inputs.examples()), lower_rate);
 }

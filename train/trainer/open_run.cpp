@@ -122,14 +122,14 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
 void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
                       const Config& config) {
   expect_input(before.examples == now.examples,
-               "{}: trained on {} so far, but {} = {} has {}; give the original data, because "
-               "other data need a new run",
+               "{}: trained on {} so far, but {} = {} now gives {}; give the original data and "
+               "tokenizer, because other data need a new run",
                run.folder(), counted(before.examples, "example"), key::data_path.name,
                printable_beginning(config[key::data_path]), now.examples);
   expect_input(
       before.data.empty() || before.data == now.data,
-      "{}: {} = {} has the same number of examples but different contents; give the original "
-      "data, because other data need a new run",
+      "{}: {} = {} gives the same number of examples but different contents; give the original "
+      "data and tokenizer, because other data need a new run",
       run.folder(), key::data_path.name, printable_beginning(config[key::data_path]));
 }
 

@@ -115,9 +115,10 @@ std::unique_ptr<ConversationDataset> make_conversations(const Config& config,
     counts.dropped += encoded.dropped;
     std::ranges::move(encoded.all, std::back_inserter(all));
   }
-  config.expect(
-      !all.empty(), key::context,
-      "no conversation of the {} split has an answer within this context; raise this value", split);
+  config.expect(!all.empty(), key::context,
+                "no conversation of the {} split has an answer of weight 1 within this context; "
+                "raise this value, or set the weight of answers",
+                split);
   return std::make_unique<ConversationDataset>(
       std::move(all), ConversationOptions{.context = context, .packing = config[key::packing]});
 }

@@ -176,7 +176,8 @@ Json read_list(HeaderReader& header, const std::string& field) {
   if (type == FieldType::list)
     header.fail(
         begin,
-        fmt::format("{}: expected a list of numbers, strings or booleans, found a list of lists",
+        fmt::format("{}: expected a list of numbers, strings or booleans, found a list of lists; "
+                    "convert the model again without this field",
                     field));
   const auto count = header.number<std::uint64_t>(field.c_str());
   header.expect_room(count, value_bytes[static_cast<std::size_t>(type)], field.c_str());
@@ -324,9 +325,10 @@ GgufReader::GgufReader(const std::string& path) try : path_(path) {
   expect_input(tensors_.empty() || data_begin + data_bytes <= file_bytes,
                "{}: the file has {} bytes, but its tensors end at byte {}: the file is truncated",
                path, file_bytes, data_begin + data_bytes);
-  expect_input(file_bytes <= data_begin + offset,
-               "{}: the file has {} bytes, expected {}, the end of its tensors", path, file_bytes,
-               data_begin + offset);
+  expect_input(
+      file_bytes <= data_begin + offset,
+      "{}: the file has {} bytes, expected at most {}, the end of its tensors and their padding",
+      path, file_bytes, data_begin + offset);
 } catch (const InputError& error) {
   const std::string what = printable(error.what());  // a name may contain any characters
   const bool advises = what.find("; ") != what.npos;

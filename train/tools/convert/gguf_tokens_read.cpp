@@ -94,7 +94,8 @@ class TokenReader final {
     if (!fields_.optional_list(kinds_field)) return;
     const Json& kinds = fields_.list(kinds_field);
     if (kinds.size() != names_.size())
-      fields_.fail(kinds_field, fmt::format("{} numbers, one for each token", names_.size()));
+      fields_.fail(kinds_field, fmt::format("{} numbers, one for each token, instead of {}",
+                                            names_.size(), kinds.size()));
     for (std::size_t i = 0; i < names_.size(); ++i) {
       if (!kinds[i].is_number_unsigned() || kinds[i] < static_cast<int>(normal) ||
           kinds[i] > static_cast<int>(unused))

@@ -97,7 +97,8 @@ void read_llama(Fields& fields, const std::string& path, PublishedConfig& config
     fields.ignore({"sliding_window", "max_window_layers"});
     if (const JsonValue* types = fields.optional_list("layer_types"))
       for (const JsonValue& type : *types)
-        if (type != "full_attention") fields.fail("layer_types", "only \"full_attention\"");
+        if (type != "full_attention")
+          fields.fail("layer_types", "only \"full_attention\", not " + brief(type));
   }
   config.key_value_heads = fields.optional_count("num_key_value_heads").value_or(config.heads);
   config.head_width = fields.optional_count("head_dim").value_or(0);

@@ -74,9 +74,9 @@ class SkippedSteps final : public Callback {
                               computed.inputs.step + 1, fault, state_.count, most));
     const std::string explanation = explain_step(computed.inputs, ranks_);
     const std::string excess =
-        most == 0
-            ? ""
-            : fmt::format(" after {} ({})", counted(most, "skipped step"), key::max_bad_steps.name);
+        most == 0 ? ""
+                  : fmt::format(" after {} ({})", counted(state_.count - 1, "skipped step"),
+                                key::max_bad_steps.name);
     ranks_.found_by_all();
     throw NonFiniteError(fmt::format("{}{}: {}", fault, excess, explanation));
   }
