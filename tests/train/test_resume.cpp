@@ -219,7 +219,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: other train.steps on --resume let the learni
     return more + "train.steps=40 optim.final_learning_rate=1e-5";
   };
   check_says(refusal(*this, "toy", "run", to_40({})),
-             {"train.steps = 40", "ends at step 20", "0.00164 instead of 1e-05",
+             {"train.steps = 40", "ends at step 20", "changes from 1e-05 to 0.00164",
               "--set optim.decay_steps=20", "=40 to change its end"});
   must_train("toy", "run", to_40("--resume optim.decay_steps=20"));
   for (const Json& line : metrics("run"))

@@ -206,6 +206,10 @@ std::string advice(const CLI::App& app, const std::vector<std::string>& extras) 
       if (value.find('=') == value.npos)
         return fmt::format("--set {}: expected key=value without spaces, such as {}={}", value,
                            value, text_after_equals(extras));
+  const bool is_setting = extras.front().find('=') != std::string::npos;
+  if (is_setting && typed_command(app).get_option_no_throw("--set"))
+    return fmt::format("unexpected {}; write --set before each setting: --set {}", extras.front(),
+                       extras.front());
   if (!extras.front().starts_with('-'))
     return fmt::format("unexpected {}; --help lists what is expected", extras.front());
   std::vector<std::string> names;

@@ -133,6 +133,8 @@ class Doctor final : public Command {
 
   static void expect_check(const std::string& name) {
     const std::vector<std::string> known = check_names();
+    expect_input(name.find(',') == std::string::npos,
+                 "--skip {}: expected the name of one check; repeat --skip for each", name);
     expect_input(std::ranges::count(doctor_checks(), current_name(name), &DoctorCheck::name) > 0,
                  "--skip {}: no such check{}; expected one of {}", name, did_you_mean(name, known),
                  fmt::join(known, ", "));

@@ -28,8 +28,8 @@ class Init final : public Command {
   }
 
   int run() override {
-    expect_new_config(out_);
     const FoundData found = recognize_data(data_, task_);
+    expect_new_config(out_);
     if (!json_) say("{}", show(found));
     const NewConfig made = make_config(
         found,

@@ -116,7 +116,9 @@ ConfigDocument::ConfigDocument(std::string name, const std::string& toml, bool i
     const bool may_be_data = is_path && error.source().begin.line == 1;
     throw InputError(fmt::format(
         "{}: {}; correct the TOML{}", position(source, error.source()), error.description(),
-        may_be_data
+        error.description().find("could not determine value type") != std::string_view::npos
+            ? "; a text needs quotes"
+        : may_be_data
             ? "; if the file contains data, give the config that `tapestry init FILE` writes"
             : ""));
   }

@@ -57,13 +57,13 @@ void expect_begun_as(const Run& run, const Config& config) {
   expect_same(config_of(run), config, run);
 }
 
-// Returns ": the next learning rate is 0.00164 instead of 1e-05", with the digits in which
+// Returns ", and the next learning rate changes from 1e-05 to 0.00164", with the digits in which
 // they differ; "" if they are equal.
 std::string rates_apart(double now, double before) {
   std::string a, b;
   for (int digits = 3; a == b && now != before; ++digits)
     a = fmt::format("{:.{}g}", now, digits), b = fmt::format("{:.{}g}", before, digits);
-  return a == b ? "" : fmt::format(": the next learning rate is {} instead of {}", a, b);
+  return a == b ? "" : fmt::format(", and the next learning rate changes from {} to {}", b, a);
 }
 
 // Throws InputError if a new train.steps changes the learning-rate schedule, unless
@@ -73,13 +73,14 @@ void expect_same_schedule(const Run& run, const Config& before, const Config& co
                           std::int64_t step) {
   const Schedule was = make_schedule(before), now = make_schedule(config);
   const bool is_warming = step <= now.warmup && was.warmup == now.warmup;
-  config.expect(now.decay == Decay::constant || now.steps == was.steps ||
-                    config[key::decay_steps] > 0 || is_warming,
-                key::steps,
-                "the learning-rate schedule of {}, at step {}, ends at step {}{}; add --set {}={} "
-                "to keep this schedule, or --set {}={} to change its end",
-                run.folder(), step, was.steps, rates_apart(now.at(step), was.at(step)),
-                key::decay_steps.name, was.steps, key::decay_steps.name, now.steps);
+  config.expect(
+      now.decay == Decay::constant || now.steps == was.steps || config[key::decay_steps] > 0 ||
+          is_warming,
+      key::steps,
+      "{} is at step {}, and its learning-rate schedule ends at step {}{}; add --set {}={} "
+      "to keep this schedule, or --set {}={} to change its end",
+      run.folder(), step, was.steps, rates_apart(now.at(step), was.at(step)), key::decay_steps.name,
+      was.steps, key::decay_steps.name, now.steps);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ auto with_series_keys(const Config& config, const auto& read) {
       config,
       {{"gaps", key::gaps, "or set data.gaps = true"},
        {"missing", key::missing, "or set data.missing to \"interpolate\" or \"previous\""},
-       {"columns", key::columns, "or set this key to the other columns"},
+       {"columns", key::columns, "or list other columns in this key"},
        {"time_column", key::time_column, "give the name of the column of times, or \"none\""},
        {"series_column", key::series_column,
         "or give the column that names the series of each row"}},

@@ -69,6 +69,11 @@ Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides
 }
 
 void Retraining::expect_trained_alike(const Checkpoint& checkpoint) const {
+  expect_input(
+      checkpoint.state.examples > 0,
+      "{}: holds imported weights, so that there is no training to repeat; give a run that "
+      "was trained",
+      run_.folder());
   const std::vector<std::string> differences = config_of(checkpoint).differences(config_);
   const std::size_t others = differences.empty() ? 0 : differences.size() - 1;
   expect_input(differences.empty(),
