@@ -31,9 +31,12 @@ class Tensor {
   std::uint64_t id_ = 0;
 };
 
-// The role of a parameter. Optimizers decay weights, and other roles only if asked to. A fixed
-// parameter belongs to the model and its checkpoints, but is a constant without gradient.
-enum class Role { weight, bias, norm, embedding, fixed };
+// The role of a parameter. A head is the weight of a model's last linear map, which computes its
+// outputs. Optimizers decay weights and heads, and other roles only if asked to. A fixed parameter
+// belongs to the model and its checkpoints, but is a constant without gradient.
+enum class Role { weight, head, bias, norm, embedding, fixed };
+
+inline bool is_weight(Role role) { return role == Role::weight || role == Role::head; }
 
 // A named tensor whose memory an optimizer updates in place.
 struct Parameter {

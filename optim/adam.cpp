@@ -7,13 +7,8 @@
 namespace tapestry {
 namespace {
 
-const std::vector<Setting<AdamOptions>> settings{
-    {"beta1", &AdamOptions::beta1, "decay of Adam's first moment", {.low = 0, .high = 0.999999}},
-    {"beta2", &AdamOptions::beta2, "decay of Adam's second moment", {.low = 0, .high = 0.999999}},
-    {"epsilon", &AdamOptions::epsilon, "epsilon in Adam's denominator", {.low = 1e-30, .high = 1}}};
-
-const RegisterOptimizer<Adam> adam{"adam", settings};
-const RegisterOptimizer<AdamW> adamw{"adamw", with_weight_decay(settings)};
+const RegisterOptimizer<Adam> adam{"adam", adam_settings<AdamOptions>()};
+const RegisterOptimizer<AdamW> adamw{"adamw", with_weight_decay(adam_settings<AdamOptions>())};
 
 AdamOptions without_decay(AdamOptions options) {
   options.weight_decay = 0;

@@ -11,6 +11,15 @@ struct AdamOptions {
   bool decay_all = false;   // decays biases, norms and embeddings as well
 };
 
+// Returns the settings of Adam's moments, for options with the fields of AdamOptions.
+template <class Options>
+std::vector<Setting<Options>> adam_settings() {
+  return {
+      {"beta1", &Options::beta1, "decay of Adam's first moment", {.low = 0, .high = 0.999999}},
+      {"beta2", &Options::beta2, "decay of Adam's second moment", {.low = 0, .high = 0.999999}},
+      {"epsilon", &Options::epsilon, "epsilon in Adam's denominator", {.low = 1e-30, .high = 1}}};
+}
+
 // Adam (Kingma & Ba 2014, arXiv 1412.6980, algorithm 1) with decoupled weight decay: AdamW
 // (Loshchilov & Hutter 2017, arXiv 1711.05101, algorithm 2).
 //   m = β₁ m + (1 - β₁) g,  v = β₂ v + (1 - β₂) g²
@@ -19,9 +28,11 @@ class AdamW : public Optimizer {
  public:
   using Options = AdamOptions;
   AdamW(std::vector<Parameter*> parameters, const Options& options);
+  std::vector<std::string> slot_names(const Parameter&) const override {
+    return {"first_moment", "second_moment"};
+  }
 
  protected:
-  std::vector<std::string> slot_names() const override { return {"first_moment", "second_moment"}; }
   void update(const Update& update) const override;
 
  private:

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -22,6 +23,15 @@ struct WeightDecay {
   bool all = false;  // decays biases, norms and embeddings as well as weights
 };
 
+// How the updates of one parameter differ from those of the others.
+struct ParameterOptions {
+  double rate_factor = 1;                // factor of the learning rate
+  std::optional<double> weight_decay{};  // λ, whatever the role; none: that of the optimizer
+};
+
+// The arrays of an optimizer by name, each for a whole parameter.
+using OptimizerState = std::vector<std::pair<std::string, Array>>;
+
 // The base of optimizers, which update parameters, except fixed ones, from their gradients. A
 // subclass implements the update of a range of elements.
 class Optimizer {
@@ -36,9 +46,13 @@ class Optimizer {
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
+  // Sets the options of one of parameters(). Throws std::invalid_argument for another parameter.
+  void set_options(const Parameter& parameter, const ParameterOptions& options);
+
   // Restricts updates and state to these parts of the parameters, in ascending order; the index
   // does not count fixed parameters. Throws std::invalid_argument after the first step or call of
-  // state(), and for a part that is empty or outside its parameter.
+  // state(), and for a part that is empty or outside its parameter, or only a part of a parameter
+  // that is updated as a whole.
   void keep_to(std::vector<ArrayPart> share);
 
   // An array of the optimizer state, which checkpoints save: zeros before the first step.
@@ -49,7 +63,21 @@ class Optimizer {
     Array values;
   };
   std::vector<Slot> state() const;
-  std::vector<std::string> slot_kinds() const { return slot_names(); }
+  // Returns the kinds of a parameter's slots.
+  virtual std::vector<std::string> slot_names(const Parameter& parameter) const = 0;
+
+  // Returns whether the parameter is updated by one call of update_whole(), which needs all of its
+  // gradient, instead of by calls of update() for parts.
+  virtual bool updates_whole(const Parameter& /*parameter*/) const { return false; }
+
+  // Returns the arrays of the state that belong to no parameter. They share memory with those of
+  // the optimizer.
+  virtual OptimizerState numbers() const { return {}; }
+
+  // Returns whether an average of the parameters after each step is to be evaluated and saved in
+  // their place, as AveragedWeights does, and the share of the newest ones in it.
+  virtual bool averages() const { return false; }
+  virtual double average_share() const { return 0; }
 
   const std::vector<Parameter*>& parameters() const { return parameters_; }  // without fixed ones
 
@@ -76,21 +104,24 @@ class Optimizer {
       return Array(slots[slot]).mutable_values<T>().subspan(begin - slots_begin, end - begin);
     }
   };
-  virtual std::vector<std::string> slot_names() const = 0;
+  virtual void begin_step(double /*learning_rate*/) {}  // called once before the updates of a step
   virtual void update(const Update& update) const = 0;  // called on several threads
+  // Updates all elements of a parameter. Called on the thread of step(), also in a dry run.
+  virtual void update_whole(const Update& /*update*/) const {}
 
  private:
   void make_slots() const;
+  Update update_of(std::size_t part, const Gradients& gradients, double learning_rate,
+                   double scale) const;
 
   WeightDecay decay_;
   std::vector<Parameter*> parameters_;
+  std::vector<ParameterOptions> options_;          // of each parameter
   std::vector<ArrayPart> share_;                   // the updated parts of parameters_
   mutable std::vector<std::vector<Array>> slots_;  // one element for each part of the shard
   std::int64_t steps_ = 0;
 };
 
-// The arrays of an optimizer by name, each for a whole parameter.
-using OptimizerState = std::vector<std::pair<std::string, Array>>;
 // Returns the arrays of the optimizer. Throws std::invalid_argument if keep_to() left only a part
 // of a parameter.
 OptimizerState whole_state(const Optimizer& optimizer);

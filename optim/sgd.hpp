@@ -16,9 +16,9 @@ class Sgd final : public Optimizer {
  public:
   using Options = SgdOptions;
   Sgd(std::vector<Parameter*> parameters, const Options& options);
+  std::vector<std::string> slot_names(const Parameter&) const override { return {"velocity"}; }
 
  protected:
-  std::vector<std::string> slot_names() const override { return {"velocity"}; }
   void update(const Update& update) const override;
 
  private:

@@ -125,7 +125,9 @@ ConvolutionalClassifier::ConvolutionalClassifier(const ConvolutionalClassifierOp
       norms(make_norms(options, convolutions)),
       blocks(make_blocks(options, init)),
       dropout(options.dropout),
-      head(head_widths(options), init, {.activation = options.activation}) {}
+      head(head_widths(options), init, {.activation = options.activation}) {
+  head.layers.back().weight.role = Role::head;
+}
 
 Tensor ConvolutionalClassifier::forward(const Tensor& images, Random* noise) const {
   const Scope scope(path());

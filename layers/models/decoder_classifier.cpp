@@ -49,7 +49,9 @@ ReadRows read_rows(const Array& tokens, std::int32_t padding, DType dtype) {
 
 DecoderClassifier::DecoderClassifier(const TransformerOptions& wanted, std::int64_t classes,
                                      Random& init)
-    : transformer(without_head(wanted), init), score(make_score(wanted, classes, init)) {}
+    : transformer(without_head(wanted), init), score(make_score(wanted, classes, init)) {
+  score.weight.role = Role::head;
+}
 
 Tensor DecoderClassifier::forward(const Array& tokens, Random* noise) const {
   const Scope scope(path());

@@ -50,8 +50,9 @@ EncoderDecoder::EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init
     encoder_norm.emplace(C, block.norms);
     decoder_norm.emplace(C, block.norms);
   }
-  if (!options.tied_embeddings)
-    head.emplace(C, options.target_vocabulary, init, LinearOptions{.bias = false});
+  if (options.tied_embeddings) return;
+  head.emplace(C, options.target_vocabulary, init, LinearOptions{.bias = false});
+  head->weight.role = Role::head;
 }
 
 const Embedding& EncoderDecoder::target_table() const {

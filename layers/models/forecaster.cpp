@@ -80,6 +80,7 @@ Forecaster::Forecaster(const ForecasterOptions& wanted, Random& init)
       dropout(options.block.dropout),
       head(head_inputs(options), head_outputs(options), init) {
   if (options.layers > 0) patches.emplace(patch_options(options), init);
+  head.weight.role = Role::head;
 }
 
 Tensor Forecaster::forward(const Tensor& x, Random* noise) const {

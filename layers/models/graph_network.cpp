@@ -33,6 +33,9 @@ GraphNetwork::GraphNetwork(const GraphNetworkOptions& options, Random& init)
     layers.push_back(make_layer(options, i == 0 ? options.inputs : options.width,
                                 !pooling && i + 1 == options.layers, init));
   if (pooling) head.emplace(options.width, options.classes, init, LinearOptions{.glorot = true});
+  Module& last = pooling ? static_cast<Module&>(*head) : *layers.back();
+  for (Parameter* parameter : last.parameters())
+    if (parameter->role == Role::weight) parameter->role = Role::head;
 }
 
 Tensor GraphNetwork::forward(const Adjacency& graph, const NodeFeatures& x,

@@ -159,7 +159,9 @@ std::unique_ptr<Memory> make_memory(const MemoryOptions& options, Random& init) 
 MemoryNetwork::MemoryNetwork(const MemoryNetworkOptions& options, Random& init)
     : embedding(options.vocabulary, options.memory.width, init, 1),
       memory(make_memory(options.memory, init)),
-      readout({3 * options.memory.width, options.hidden, options.classes}, init) {}
+      readout({3 * options.memory.width, options.hidden, options.classes}, init) {
+  readout.layers.back().weight.role = Role::head;
+}
 
 // Returns the items, sums of their symbols: (B, T, S) -> (B, T, C).
 Tensor MemoryNetwork::embed(const Array& symbols) const {

@@ -28,8 +28,9 @@ RecurrentNetwork::RecurrentNetwork(const RecurrentNetworkOptions& wanted, Random
       dropout(options.dropout) {
   for (std::int64_t i = 0; i < options.layers; ++i)
     layers.emplace_back(options.width, options.width, init, options.bias);
-  if (!options.tied_embeddings)
-    head.emplace(options.width, options.vocabulary, init, LinearOptions{.bias = options.bias});
+  if (options.tied_embeddings) return;
+  head.emplace(options.width, options.vocabulary, init, LinearOptions{.bias = options.bias});
+  head->weight.role = Role::head;
 }
 
 Tensor RecurrentNetwork::forward(const Array& tokens, Random* noise) const {

@@ -59,6 +59,7 @@ TextClassifier::TextClassifier(const TextClassifierOptions& wanted, Random& init
       head(options.block.width, options.classes, init) {
   if (options.layers > 0 && options.block.norm == NormPlacement::pre)
     final_norm.emplace(options.block.width, options.block.norms);
+  head.weight.role = Role::head;
 }
 
 std::optional<std::int32_t> TextClassifier::first_token() const {

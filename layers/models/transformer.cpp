@@ -44,9 +44,10 @@ Transformer::Transformer(const TransformerOptions& wanted, Random& init)
     blocks.emplace_back(block_options(options), init);
   if (options.block.norm == NormPlacement::pre)
     final_norm.emplace(options.block.width, options.block.norms);
-  if (!options.tied_embeddings)
-    head.emplace(options.block.width, options.vocabulary, init,
-                 LinearOptions{.bias = false, .standard_deviation = initial_deviation});
+  if (options.tied_embeddings) return;
+  head.emplace(options.block.width, options.vocabulary, init,
+               LinearOptions{.bias = false, .standard_deviation = initial_deviation});
+  head->weight.role = Role::head;
 }
 
 Tensor Transformer::forward(const Array& tokens, Random* noise,

@@ -69,7 +69,9 @@ Vae::Vae(const VaeOptions& wanted, Random& init)
     log_sigma.emplace(options.hidden.back(), options.latent, init);
   else if (options.sigma == Sigma::shared)
     shared_log_sigma.emplace(Array::zeros({1}), Role::bias);
-  if (!options.channels.empty()) {
+  if (options.channels.empty()) {
+    decoder.layers.back().weight.role = Role::head;
+  } else {
     convolutions.emplace(stack_options(options), init);
     transposed_convolutions.emplace(stack_options(options), init);
   }

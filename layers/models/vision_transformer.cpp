@@ -33,7 +33,9 @@ Tensor cut_squares(const Tensor& images, const VisionTransformerOptions& options
 VisionTransformer::VisionTransformer(const VisionTransformerOptions& wanted, Random& init)
     : options(wanted),
       patches(patch_options(options), init),
-      head(options.block.width, options.classes, init) {}
+      head(options.block.width, options.classes, init) {
+  head.weight.role = Role::head;
+}
 
 Tensor VisionTransformer::forward(const Tensor& images, Random* noise) const {
   const Scope scope(path());

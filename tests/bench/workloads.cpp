@@ -34,7 +34,7 @@ Array random_tokens(std::int64_t B, std::int64_t T, std::int64_t V) {
 double transformer_flops(Transformer& model, std::int64_t B, std::int64_t T) {
   double weights = 0;
   for (const Parameter* parameter : model.parameters())
-    if (parameter->role == Role::weight) weights += static_cast<double>(parameter->tensor.size());
+    if (is_weight(parameter->role)) weights += static_cast<double>(parameter->tensor.size());
   if (model.options.tied_embeddings)
     weights += static_cast<double>(model.options.vocabulary * model.options.block.width);
   const auto tokens = static_cast<double>(B * T);
@@ -95,7 +95,7 @@ StepSpeed mlp_step() {
 double vae_flops(Vae& model) {
   double products = 0;
   for (const Parameter* parameter : model.parameters())
-    if (parameter->role == Role::weight) products += static_cast<double>(parameter->tensor.size());
+    if (is_weight(parameter->role)) products += static_cast<double>(parameter->tensor.size());
   if (!model.convolutions)
     return 6 * products - 2.0 * static_cast<double>(model.encoder.layers[0].weight.tensor.size());
   const auto& down = model.convolutions->layers;
@@ -184,7 +184,7 @@ StepSpeed graph_step() {
   GraphNetwork model({.inputs = F, .classes = classes, .dropout = 0.5}, init);
   const std::vector<Parameter*> parameters = model.parameters();
   const auto first = std::ranges::find_if(
-      parameters, [](const Parameter* parameter) { return parameter->role == Role::weight; });
+      parameters, [](const Parameter* parameter) { return is_weight(parameter->role); });
   Adam optimizer(parameters, {});
   const Adjacency graph = citations(N, 5278, data);
   const SparseMatrix features = sparse_matrix(words(N, F, 49'216, data));

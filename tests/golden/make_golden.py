@@ -5,8 +5,8 @@
 
 rewrites the *.safetensors files beside this script. The committed files were made with Debian 12's
 python3-torch 1.13.1+dfsg-4 (torch.__version__ 1.13.0a0) and Python 3.11.2 on x86-64, but
-convolutional_classifier.safetensors with PyTorch 2.15.0 from PyPI; another version may change the
-last bits.
+convolutional_classifier and muon.safetensors with PyTorch 2.15.0 from PyPI; another version may
+change the last bits.
 
 Floating tensors are F64, indices and masks I32. Inputs and parameters are rounded to float32
 values first, so a float32 test starts from the same numbers. Every function below seeds its own
@@ -21,6 +21,7 @@ import pathlib
 import struct
 import zlib
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch.nn.utils.stateless import functional_call
@@ -196,6 +197,48 @@ def optimizers():
             after.append(parameter.detach().clone())
         write(name, {"initial": initial, "gradients": steps, "parameters": torch.stack(after), **{
             key: torch.tensor(value, dtype=torch.float64) for key, value in settings.items()}})
+
+
+def orthogonalized(matrix):
+    """Five Newton-Schulz steps, in float64."""
+    x = matrix / max(np.linalg.norm(matrix), 1e-7)
+    if x.shape[0] > x.shape[1]:
+        return orthogonalized(matrix.T).T
+    for _ in range(5):
+        gram = x @ x.T
+        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+    return x
+
+
+def muon():
+    """Steps of Muon in NumPy, and the same in PyTorch, which rounds to bfloat16 inside."""
+    r = generator("muon")
+    lr, decay, momentum = 0.02, 0.1, 0.95
+    tensors = {}
+    for name, shape in (("wide", (6, 20)), ("tall", (24, 8)), ("square", (12, 12))):
+        initial, gradients = normal(r, *shape), normal(r, 6, *shape)
+        gradients[:, 0] = 0
+        for adjusts in ("match_rms_adamw", "original"):
+            parameter = initial.clone().requires_grad_()
+            optimizer = torch.optim.Muon([parameter], lr=lr, weight_decay=decay, momentum=momentum,
+                                         adjust_lr_fn=adjusts)
+            theta, m, after, of_torch = initial.numpy().copy(), np.zeros(shape), [], []
+            rate = lr * (0.2 * max(shape) ** 0.5 if adjusts == "match_rms_adamw" else
+                         max(1, shape[0] / shape[1]) ** 0.5)
+            for gradient in gradients:
+                g = gradient.numpy()
+                m = momentum * m + (1 - momentum) * g
+                o = orthogonalized((1 - momentum) * g + momentum * m)
+                theta = theta - lr * decay * theta - rate * o
+                parameter.grad = gradient.clone()
+                optimizer.step()
+                after.append(torch.from_numpy(theta))
+                of_torch.append(parameter.detach().clone())
+            tensors.update({f"{name}.initial": initial, f"{name}.gradients": gradients,
+                            f"{name}.{adjusts}": torch.stack(after),
+                            f"{name}.{adjusts}.torch": torch.stack(of_torch)})
+    write("muon", {**tensors, **{key: torch.tensor(value, dtype=torch.float64) for key, value in
+                                 (("lr", lr), ("weight_decay", decay), ("momentum", momentum))}})
 
 
 VOCABULARY, CONTEXT, LAYERS, HEADS, WIDTH = 11, 6, 2, 2, 8
@@ -382,6 +425,6 @@ def classifier():
 
 if __name__ == "__main__":
     torch.set_num_threads(2)
-    for case in (layers, convolutions, cross_entropy, attention, multi_head, optimizers, transformer, translation,
-                 vae, classifier):
+    for case in (layers, convolutions, cross_entropy, attention, multi_head, optimizers, muon,
+                 transformer, translation, vae, classifier):
         case()

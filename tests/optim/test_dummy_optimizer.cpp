@@ -23,9 +23,9 @@ class Sliding final : public Optimizer {
   using Options = SlidingOptions;
   Sliding(std::vector<Parameter*> parameters, const Options& options)
       : Optimizer(std::move(parameters)), options_(options) {}
+  std::vector<std::string> slot_names(const Parameter&) const override { return {"speed"}; }
 
  protected:
-  std::vector<std::string> slot_names() const override { return {"speed"}; }
   void update(const Update& update) const override {
     if (update.step <= options_.rest) return;
     const double rate = options_.uphill ? -update.learning_rate : update.learning_rate;
@@ -78,7 +78,8 @@ TEST_CASE("dummy optimizer: a config has its settings, with their defaults, rang
   check_says(message_of([] { config_of({"optim.rest=0.5"}); }), {"expected an integer"});
   check_says(message_of([] { config_of({"optim.uphil=true"}); }), {"did you mean optim.uphill?"});
   check_says(message_of([] { config_of({"optim.name=slidin"}); }),
-             {"expected one of adam, adamw, sgd, sliding; did you mean \"sliding\"?"});
+             {"expected one of adam, adamw, muon, sgd, sliding; did you mean "
+              "\"sliding\"?"});
 }
 
 TEST_CASE("dummy optimizer: what the config sets reaches the update") {
@@ -115,7 +116,7 @@ TEST_CASE("dummy optimizer: one that registers no weight_decay is refused one, a
   CHECK(refused("adam", "0.1") ==
         "--set: optim.weight_decay = 0.1: is not used with optim.name = \"adam\"; leave out this "
         "key, "
-        "or set optim.name = \"adamw\" or \"sgd\"");
+        "or set optim.name = \"adamw\" or \"muon\" or \"sgd\"");
 }
 
 }  // namespace

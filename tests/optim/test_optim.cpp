@@ -247,19 +247,20 @@ TEST_CASE("optimizer: Adam's first step is the learning rate against the gradien
 
 // With gradients of 0, only decay moves a parameter: by 1 - η λ.
 TEST_CASE("optimizer: decay leaves biases, norms and embeddings alone, unless decay_all") {
-  for (const std::string name : {"adam", "adamw", "sgd"})
+  for (const std::string name : {"adam", "adamw", "muon", "sgd"})
     for (const bool all : {false, true}) {
       CAPTURE(name);
       CAPTURE(all);
       Parameters p;
-      for (const Role role : {Role::weight, Role::bias, Role::norm, Role::embedding})
+      for (const Role role :
+           {Role::weight, Role::head, Role::bias, Role::norm, Role::embedding})
         p.add(row({2}), role);
       optimizer_registry()
           .at(name)
           .make(p.pointers, {{"weight_decay", 0.5}, {"decay_all", all}})
-          ->step(gradients_of(p.pointers, std::vector<Array>(4, row({0}))), 0.1);
+          ->step(gradients_of(p.pointers, std::vector<Array>(5, row({0}))), 0.1);
       for (const Parameter& parameter : p.all) {
-        const bool decays = name != "adam" && (all || parameter.role == Role::weight);
+        const bool decays = name != "adam" && (all || is_weight(parameter.role));
         CHECK(parameter.value().values<double>()[0] == doctest::Approx(decays ? 1.9 : 2));
       }
     }
@@ -335,6 +336,7 @@ TEST_CASE("optimizer: the state is named for a checkpoint, zeros before the firs
   const std::map<std::string, Strings> wanted = {
       {"adam", {"first_moment.0", "second_moment.0", "first_moment.1", "second_moment.1"}},
       {"adamw", {"first_moment.0", "second_moment.0", "first_moment.1", "second_moment.1"}},
+      {"muon", {"momentum.0", "first_moment.1", "second_moment.1"}},
       {"sgd", {"velocity.0", "velocity.1"}}};
   for (const auto& [name, type] : optimizer_registry()) {
     CAPTURE(name);

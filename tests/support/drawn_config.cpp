@@ -72,6 +72,8 @@ const BoundsOf usual_bounds = {{"seed", {1, 1 << 20}},
                                {"optim.final_learning_rate", {1e-6, 1e-4, true}},
                                {"optim.warmup_steps", {8, 128, true}},
                                {"optim.decay_steps", {200, 800, true}},
+                               {"optim.muon_momentum", {0.8, 0.97}},
+                               {"optim.newton_schulz_steps", {4, 8}},
                                {"optim.clip_norm", {0.5, 2, true}},
                                {"optim.beta1", {0.8, 0.95}},
                                {"optim.beta2", {0.95, 0.999}},
@@ -130,6 +132,7 @@ const std::map<std::string, std::string> not_drawn = {
     {"model.padding", "has to fit model.channels"},
     {"model.beams", "counts in decoding only"},
     {"model.vocabulary", "has to fit the tokenizer"},
+    {"optim.match_rms_adamw", "false needs other learning rates"},
     {"train.from", "names a run"},
     {"train.trainable", "names parameters"},
     {"train.steps", "the doctor takes steps of its own"},
@@ -278,7 +281,7 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
 // --- drawing ---
 
 // Tests register more optimizers, and a task, which the program does not have.
-const std::vector<std::string> optimizers = {"adam", "adamw", "sgd"};
+const std::vector<std::string> optimizers = {"adam", "adamw", "muon", "sgd"};
 
 double drawn_number(const Bounds& bounds, Random& random) {
   if (bounds.or_zero && random.below(3) == 0) return 0;

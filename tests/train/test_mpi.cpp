@@ -107,6 +107,22 @@ TEST_CASE_FIXTURE(
   }
 }
 
+TEST_CASE_FIXTURE(RunFixture, "mpi: each optimizer has the same bits on 1 and 3 ranks, in shards") {
+  const Words more = "train.micro_batches=4 train.steps=12 train.eval_every=4 model.width=64";
+  for (const std::string optimizer : {"muon"}) {
+    CAPTURE(optimizer);
+    const Words own = more + Words("optim.name=" + optimizer);
+    must_train("toy", optimizer + "-1", own);
+    must_train_together(*this, {3}, "toy", optimizer + "-3", own);
+    must_train_together(*this, {3}, "toy", optimizer + "-shards",
+                        own + "train.shard_optimizer=true");
+    for (const std::string other : {"-3", "-shards"}) {
+      CHECK(untimed(metrics(optimizer + "-1")) == untimed(metrics(optimizer + other)));
+      check_same_checkpoint(checkpoint(optimizer + "-1"), checkpoint(optimizer + other));
+    }
+  }
+}
+
 TEST_CASE_FIXTURE(
     RunFixture,
     "mpi: a run goes on with another number of ranks, in shares or not, as if never stopped") {

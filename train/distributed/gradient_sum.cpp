@@ -53,15 +53,15 @@ GradientSum::GradientSum(Ranks& ranks, const std::vector<Parameter*>& parameters
   for (const Parameter* parameter : parameters_) sizes.push_back(parameter->tensor.size());
   fragments_ = fragments_of(sizes);
   squares_.resize(fragments_.size());
-  cut_into_slices();
+  cut_into_slices(options.is_undivided);
 }
 
 GradientSum::~GradientSum() = default;
 
-// Divides each array equally among the ranks, except arrays of fewer fragments than ranks: each of
-// these belongs to the rank that owns the fewest elements. No slice has more than most_fragments
-// fragments.
-void GradientSum::cut_into_slices() {
+// Divides each array equally among the ranks, except one that is undivided or has fewer fragments
+// than ranks: it belongs to the rank that owns the fewest elements. No slice has more than
+// most_fragments fragments.
+void GradientSum::cut_into_slices(const std::function<bool(const Parameter&)>& is_undivided) {
   const std::int64_t R = ranks_.size();
   std::vector<std::int64_t> load(R, 0);
   const auto add = [&](std::int64_t begin, std::int64_t end, int owner) {
@@ -89,7 +89,7 @@ void GradientSum::cut_into_slices() {
     std::int64_t end = begin;
     while (end < std::ssize(fragments_) && fragments_[end].array == array) ++end;
     const std::int64_t count = end - begin;
-    if (count < R)
+    if (count < R || (is_undivided && is_undivided(*parameters_[array])))
       add(begin, end, static_cast<int>(std::ranges::min_element(load) - load.begin()));
     else
       for (int rank = 0; rank < R; ++rank)
@@ -354,12 +354,13 @@ void GradientSum::exchange(const std::function<std::span<std::byte>(const ArrayP
       const Slice& slice = slices_[i];
       const int tag = tag_of_exchange(i, slices_.size());
       const auto done = [&left] { --left; };
-      if (slice.owner != ranks_.rank() && (to == To::all || ranks_.rank() == 0)) {
+      const bool receives = slice.owner != ranks_.rank() && (to == To::all || ranks_.rank() == 0);
+      if (receives && !place(slice.part).empty()) {
         ++left;
         ranks_.receive(slice.owner, tag, place(slice.part), done);
       }
       for (int rank = 0; rank < ranks_.size() && slice.owner == ranks_.rank(); ++rank)
-        if (rank != ranks_.rank() && (to == To::all || rank == 0)) {
+        if (rank != ranks_.rank() && (to == To::all || rank == 0) && !place(slice.part).empty()) {
           ++left;
           ranks_.send(rank, tag, place(slice.part), done);
         }

@@ -24,6 +24,9 @@ struct GradientSumOptions {
   // Number of micro-batches per step on all ranks together, at least one per rank.
   std::int64_t micro_batches = 1;
   Kept kept = Kept::all;
+  // Returns whether a parameter has a single owner, for an optimizer that updates it as a whole;
+  // null: none.
+  std::function<bool(const Parameter&)> is_undivided{};
 };
 
 // Sums the gradients of a step's micro-batches over all ranks. The order of the additions depends
@@ -73,7 +76,8 @@ class GradientSum final {
 
   enum class To { all, first };
   // Sends every rank's shard of some arrays, one per parameter, to all ranks or to rank 0. Must be
-  // called by all ranks. `place` returns the memory of a part of one of the arrays.
+  // called by all ranks. `place` returns the memory of a part of one of the arrays; no bytes, on
+  // all ranks: the part is not sent.
   void exchange(const std::function<std::span<std::byte>(const ArrayPart&)>& place, To to,
                 std::string_view what);
 
@@ -86,7 +90,7 @@ class GradientSum final {
   struct Slice;
   void begin();
   void accept(std::size_t parameter, Array gradient);
-  void cut_into_slices();
+  void cut_into_slices(const std::function<bool(const Parameter&)>& is_undivided);
   // The following functions run on the messages' thread.
   void await(Slice& slice);
   void give(std::size_t sum, std::size_t parameter);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "autograd/profile.hpp"
 
@@ -28,14 +29,18 @@ void pass_parameters_on(GradientSum& sum, const std::vector<Parameter*>& paramet
 OptimizerState gather_state(GradientSum& sum, const Optimizer& optimizer, const Ranks& ranks) {
   const std::vector<Optimizer::Slot> slots = optimizer.state();
   const bool is_first = ranks.rank() == 0;
-  // Per parameter: slots by kind.
-  std::vector<std::map<std::string, Array>> whole(optimizer.parameters().size());
-  for (const std::string& kind : optimizer.slot_kinds()) {
-    if (is_first)
-      for (std::size_t i = 0; i < whole.size(); ++i) {
-        const Tensor& parameter = optimizer.parameters()[i]->tensor;
-        whole[i][kind] = Array::zeros(parameter.shape(), parameter.dtype());
-      }
+  std::set<std::string> kinds;
+  // Per parameter: slots by kind; without values on other ranks than the first.
+  std::vector<std::map<std::string, Array>> whole;
+  for (const Parameter* parameter : optimizer.parameters()) {
+    std::map<std::string, Array>& arrays = whole.emplace_back();
+    for (const std::string& kind : optimizer.slot_names(*parameter)) {
+      kinds.insert(kind);
+      arrays[kind] =
+          is_first ? Array::zeros(parameter->tensor.shape(), parameter->tensor.dtype()) : Array();
+    }
+  }
+  for (const std::string& kind : kinds) {
     const auto own = [&](const ArrayPart& part) -> const Optimizer::Slot& {
       return *std::ranges::find_if(slots, [&](const Optimizer::Slot& slot) {
         return slot.kind == kind && slot.part.array == part.array &&
@@ -43,22 +48,27 @@ OptimizerState gather_state(GradientSum& sum, const Optimizer& optimizer, const 
       });
     };
     for (const ArrayPart& part : sum.own_shard())
-      if (is_first)
+      if (is_first && whole[part.array].contains(kind))
         whole[part.array][kind]
             .part(part.begin, part.end)
             .copy_from(own(part).values.reshaped({part.size()}));
     sum.exchange(
         [&](const ArrayPart& part) {
+          if (!whole[part.array].contains(kind)) return std::span<std::byte>();
           if (is_first) return bytes_of(whole[part.array][kind], part.begin, part.end);
           const Optimizer::Slot& slot = own(part);
           return bytes_of(slot.values, part.begin - slot.part.begin, part.end - slot.part.begin);
         },
         GradientSum::To::first, "the optimizer's state");
   }
+  if (!is_first) return {};
   OptimizerState state;
-  for (std::size_t i = 0; is_first && i < whole.size(); ++i)
-    for (const std::string& kind : optimizer.slot_kinds())
-      state.emplace_back(kind + "." + optimizer.parameters()[i]->name, whole[i][kind]);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const Parameter& parameter = *optimizer.parameters()[i];
+    for (const std::string& kind : optimizer.slot_names(parameter))
+      state.emplace_back(kind + "." + parameter.name, whole[i][kind]);
+  }
+  for (const auto& number : optimizer.numbers()) state.push_back(number);
   return state;
 }
 

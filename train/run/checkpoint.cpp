@@ -333,6 +333,8 @@ void restore_optimizer(const Checkpoint& checkpoint, Optimizer& optimizer) {
     Array(slot.values)
         .copy_from(whole.part(slot.part.begin, slot.part.end).reshaped(slot.values.shape()));
   }
+  for (const auto& [name, array] : optimizer.numbers())
+    restore(checkpoint, optimizer_prefix + name, array);
   optimizer.set_steps(checkpoint.state.step - checkpoint.state.skipped.count);
 }
 

@@ -35,13 +35,16 @@ bool is_evaluated(std::int64_t step, const Config& config) {
   return step == config[key::steps] || (every > 0 && step % every == 0);
 }
 
-StepSums::StepSums(Ranks& ranks, const std::vector<Parameter*>& parameters, const Config& config)
+StepSums::StepSums(Ranks& ranks, const Optimizer& optimizer, const Config& config)
     : ranks_(ranks),
       clip_norm_(config[key::clip_norm]),
       keeps_own_shard_(config[key::shard_optimizer] && !ranks.alone()),
-      gradients_(ranks, parameters,
+      gradients_(ranks, optimizer.parameters(),
                  {.micro_batches = config[key::micro_batches],
-                  .kept = config[key::shard_optimizer] ? Kept::own_shard : Kept::all}) {}
+                  .kept = config[key::shard_optimizer] ? Kept::own_shard : Kept::all,
+                  .is_undivided = [&](const Parameter& parameter) {
+                    return keeps_own_shard_ && optimizer.updates_whole(parameter);
+                  }}) {}
 
 void StepSums::begin(const StepInputs& inputs) {
   std::vector<double> counts;

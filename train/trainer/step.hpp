@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "optim/optimizer.hpp"
 #include "train/distributed/gradient_sum.hpp"
 #include "train/task.hpp"
 
@@ -45,7 +46,7 @@ struct ComputedStep {
 // number of ranks. With one process, every function only adds.
 class StepSums final {
  public:
-  StepSums(Ranks& ranks, const std::vector<Parameter*>& parameters, const Config& config);
+  StepSums(Ranks& ranks, const Optimizer& optimizer, const Config& config);
 
   // Begins a step with `inputs` as the micro-batches of this rank.
   void begin(const StepInputs& inputs);

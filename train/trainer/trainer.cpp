@@ -59,7 +59,7 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
       ranks_(ranks),
       optimizer_(make_optimizer(config, task.model().parameters())),
       schedule_(make_schedule(config)),
-      sums_(ranks, task.model().parameters(), config),
+      sums_(ranks, *optimizer_, config),
       loader_(task.training_data(), make_sampler(task, config),
               {.batch_size = config[key::batch_size],
                .micro_batches = config[key::micro_batches],

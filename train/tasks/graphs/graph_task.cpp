@@ -124,7 +124,7 @@ GraphTask::GraphTask(const TaskSetup& setup)
       data_(load_graphs(setup.config, setup.metadata)),
       model_(network(setup.config, data_)) {
   for (Parameter* parameter : model_.parameters())
-    if (parameter->role == Role::weight && parameter->name.starts_with("layers.0."))
+    if (is_weight(parameter->role) && parameter->name.starts_with("layers.0."))
       first_weights_.push_back(parameter);
   if (const auto trained = setup.metadata.find("classes"); trained != setup.metadata.end())
     expect_classes(setup.config[key::data_path], metadata().at("classes"), trained->second);

@@ -105,7 +105,7 @@ std::vector<Layer> layers_of(const std::vector<Parameter*>& parameters,
                              const Gradients& gradients) {
   std::vector<Layer> layers;
   for (const Parameter* parameter : parameters) {
-    if (parameter->role != Role::weight) continue;
+    if (!is_weight(parameter->role)) continue;
     const Array* gradient = gradients.find(*parameter);
     layers.push_back({parameter->name, gradient ? root_mean_square(*gradient) : 0,
                       root_mean_square(parameter->value())});

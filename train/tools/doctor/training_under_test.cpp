@@ -100,7 +100,7 @@ TrainingUnderTest::Growth TrainingUnderTest::largest_growth() {
   const std::vector<Parameter*> all = parameters();
   for (std::size_t i = 0; i < all.size(); ++i) {
     const double first = sum_of_squares(first_values_[i]);
-    if (all[i]->role != Role::weight || first == 0) continue;
+    if (!is_weight(all[i]->role) || first == 0) continue;
     const double factor = std::sqrt(sum_of_squares(all[i]->value()) / first);
     if (factor > largest.factor) largest = {all[i]->name, factor};
   }
