@@ -105,6 +105,15 @@ TEST_CASE("schedule: the learning rates of a hand's computation") {
   const Schedule cosine{.decay = Decay::cosine, .peak = 1, .floor = 0.1, .warmup = 4, .steps = 17};
   const Schedule plain{.decay = Decay::cosine, .peak = 2, .steps = 9};
   const Schedule short_run{.decay = Decay::linear, .peak = 1, .warmup = 9, .steps = 5};
+  const Schedule stable{.decay = Decay::stable_linear,
+                        .peak = 1,
+                        .floor = 0.2,
+                        .warmup = 4,
+                        .steps = 20,
+                        .cooldown = 8};
+  const Schedule cooled{
+      .decay = Decay::stable_linear, .peak = 1, .warmup = 2, .steps = 6, .cooldown = 100};
+  const Schedule inverse{.decay = Decay::inverse_sqrt, .peak = 2, .warmup = 3};
   const Schedule one{.decay = Decay::cosine, .peak = 3};
   const double root = std::numbers::sqrt2 / 2;
   const std::vector<Row> rows = {
@@ -136,6 +145,20 @@ TEST_CASE("schedule: the learning rates of a hand's computation") {
       {short_run, 9, 1},
       {short_run, 10, 0},
       {one, 0, 3},
+      {stable, 3, 0.8},
+      {stable, 4, 1},
+      {stable, 11, 1},  // the last step before the decay
+      {stable, 12, 0.9},
+      {stable, 15, 0.6},
+      {stable, 19, 0.2},  // the last step
+      {stable, 1000, 0.2},
+      {cooled, 1, 2.0 / 3},  // the decay begins after the warm-up
+      {cooled, 2, 0.75},
+      {cooled, 5, 0},
+      {inverse, 2, 1.5},
+      {inverse, 3, 2},
+      {inverse, 15, 1},
+      {inverse, 63, 0.5},
   };
   for (const Row& row : rows) {
     CAPTURE(row.step);
@@ -145,8 +168,10 @@ TEST_CASE("schedule: the learning rates of a hand's computation") {
 }
 
 TEST_CASE("schedule: rises through warm-up, and never after it") {
-  for (const Decay decay : {Decay::constant, Decay::linear, Decay::cosine}) {
-    const Schedule schedule{.decay = decay, .peak = 1, .floor = 0.2, .warmup = 10, .steps = 60};
+  for (const Decay decay :
+       {Decay::constant, Decay::linear, Decay::cosine, Decay::stable_linear, Decay::inverse_sqrt}) {
+    const Schedule schedule{
+        .decay = decay, .peak = 1, .floor = 0.2, .warmup = 10, .steps = 60, .cooldown = 20};
     for (std::int64_t step = 1; step < 70; ++step) {
       const double before = schedule.at(step - 1), now = schedule.at(step);
       CAPTURE(step);

@@ -249,6 +249,37 @@ TEST_CASE_FIXTURE(
   CHECK(std::stod(now) == doctest::Approx(std::stod(before)).epsilon(1e-3));
 }
 
+std::map<std::int64_t, double> rates_of(const std::vector<Json>& lines) {
+  std::map<std::int64_t, double> rates;
+  for (const Json& line : lines)
+    if (line["split"] == "train") rates[line["step"]] = line["lr"];
+  return rates;
+}
+
+TEST_CASE_FIXTURE(RunFixture,
+                  "resume: a wsd schedule goes on from the step before its decay, without a jump") {
+  const Words wsd =
+      "optim.schedule=wsd optim.final_learning_rate=1e-5 train.log_every=1 train.eval_every=3";
+  const Words brief = wsd + "train.steps=20 optim.cooldown_steps=8";
+  const Words longer = wsd + "train.steps=40 optim.cooldown_steps=10";
+  must_train("toy", "whole", longer);
+  must_train("toy", "run", brief);
+  CHECK(rates_of(metrics("run")).at(12) == 3e-3);
+  CHECK(rates_of(metrics("run")).at(13) < 3e-3);
+  CHECK(load_checkpoint(path("run/before_decay.safetensors")).state.step == 12);
+
+  check_says(refusal(*this, "toy", "run", wsd + "train.steps=22 optim.cooldown_steps=12"),
+             {"train.steps = 22", "at step 20, decays from step 12 on", "raise train.steps"});
+  Words rest = longer;
+  check_prints(
+      tapestry_run(Words("train {} --resume --out {}", path("toy.toml"), path("run")) + rest),
+      {"from step 12"});
+  CHECK(rates_of(metrics("run")) == rates_of(metrics("whole")));
+  CHECK(load_checkpoint(path("run/before_decay.safetensors")).state.step == 30);
+  check_same_run(*this, "whole", "run");
+  check_prints(tapestry_run("verify {}", path("run")), {"bitwise identical"});
+}
+
 TEST_CASE_FIXTURE(RunFixture, "bug: the last step's learning rate was not the final one") {
   for (const std::string schedule : {"linear", "cosine"}) {
     must_train("toy", schedule,

@@ -56,7 +56,7 @@ std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
   append_section("model.");
   append({adapter_rank, adapter_alpha, adapter_dropout, adapter_targets});
   keys.push_back(named_optimizer());
-  append({learning_rate, final_learning_rate, schedule, warmup_steps, decay_steps});
+  append({learning_rate, final_learning_rate, schedule, warmup_steps, decay_steps, cooldown_steps});
   append(optimizer_keys());
   keys.push_back(clip_norm);
   append({from, trainable, steps, batch_size, micro_batches, shard_optimizer, eval_every,
@@ -109,11 +109,15 @@ std::unique_ptr<Optimizer> make_optimizer(const Config& config,
 }
 
 Schedule make_schedule(const Config& config) {
+  const std::int64_t steps = config[key::steps], cooldown = config[key::cooldown_steps];
   return {.decay = config[key::schedule],
           .peak = config[key::learning_rate],
           .floor = config[key::final_learning_rate],
           .warmup = config[key::warmup_steps],
-          .steps = config[config[key::decay_steps] > 0 ? key::decay_steps : key::steps]};
+          .steps = config[key::decay_steps] > 0 ? config[key::decay_steps] : steps,
+          .cooldown = config[key::schedule] != Decay::stable_linear ? 0
+                      : cooldown > 0                                ? cooldown
+                                     : std::max<std::int64_t>(1, steps / 10)};
 }
 
 void rethrow_with_key(const Config& config, const std::vector<OptionKey>& keys,

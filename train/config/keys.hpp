@@ -33,16 +33,21 @@ inline const Key<double> learning_rate{"optim.learning_rate",
                                        1e-3,
                                        "peak learning rate, reached after the warm-up",
                                        {.low = 0, .high = 1e3, .also_called = {"lr"}}};
-inline const Choice<Decay> schedule{
-    "optim.schedule",
-    Decay::constant,
-    "schedule of the learning rate",
-    {{"constant", Decay::constant}, {"linear", Decay::linear}, {"cosine", Decay::cosine}}};
+inline const Choice<Decay> schedule{"optim.schedule",
+                                    Decay::constant,
+                                    "schedule of the learning rate",
+                                    {{"constant", Decay::constant},
+                                     {"linear", Decay::linear},
+                                     {"cosine", Decay::cosine},
+                                     {"wsd", Decay::stable_linear},
+                                     {"inverse_sqrt", Decay::inverse_sqrt}}};
 inline const Key<double> final_learning_rate{
     "optim.final_learning_rate",
     0,
-    "learning rate at the last step of a linear or cosine schedule",
-    {.low = 0, .high = 1e3, .used_if = {schedule.is(Decay::linear, Decay::cosine)}}};
+    "learning rate at the last step of a linear, cosine or wsd schedule",
+    {.low = 0,
+     .high = 1e3,
+     .used_if = {schedule.is(Decay::linear, Decay::cosine, Decay::stable_linear)}}};
 inline const Key<std::int64_t> warmup_steps{
     "optim.warmup_steps",
     0,
@@ -61,6 +66,15 @@ inline const Key<std::int64_t> decay_steps{
      .high = 1e12,
      .may_change_on_resume = true,
      .used_if = {schedule.is(Decay::linear, Decay::cosine)}}};
+
+inline const Key<std::int64_t> cooldown_steps{
+    "optim.cooldown_steps",
+    0,
+    "steps of the decay at the end of a wsd schedule; 0: a tenth of train.steps, at least 1",
+    {.low = 0,
+     .high = 1e12,
+     .may_change_on_resume = true,
+     .used_if = {schedule.is(Decay::stable_linear)}}};
 
 inline const Key<std::int64_t> adapter_rank{
     "model.lora.rank",

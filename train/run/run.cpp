@@ -109,7 +109,9 @@ void expect_recorded(const Checkpoint& checkpoint) {
   const Run run(folder_of(checkpoint.path));
   const std::string name = file_name_of(checkpoint.path);
   const bool is_best = name == file_name_of(run.best());
-  if (!is_best && name != file_name_of(run.checkpoint())) return;
+  if (!is_best && name != file_name_of(run.checkpoint()) &&
+      name != file_name_of(run.before_decay()))
+    return;
   const std::int64_t step = checkpoint.state.step;
   const EvaluationRecord record = evaluation_record(run, step);
   constexpr const char* advice =
@@ -182,12 +184,17 @@ Config config_of(const Checkpoint& checkpoint, const std::vector<std::string>& o
   return resolved_config(checkpoint.config, checkpoint.path + " (its config)", overrides);
 }
 
+Checkpoint load_recorded_metadata(const std::string& path) {
+  Checkpoint found = load_checkpoint_metadata(path);
+  expect_recorded(found);
+  return found;
+}
+
 std::optional<Checkpoint> latest_checkpoint(const Run& run) {
   std::optional<Checkpoint> latest;
   for (const std::string& path : {run.best(), run.checkpoint()}) {
     if (!fs::exists(path)) continue;
-    Checkpoint found = load_checkpoint_metadata(path);
-    expect_recorded(found);
+    Checkpoint found = load_recorded_metadata(path);
     if (!latest || found.state.step >= latest->state.step) latest = std::move(found);
   }
   return latest;
@@ -201,9 +208,7 @@ Checkpoint load_trained_metadata(const std::string& path) {
     expect_run(run, {run.best(), run.checkpoint()});
     file = fs::exists(run.best(), unseen) ? run.best() : run.checkpoint();
   }
-  Checkpoint head = load_checkpoint_metadata(file);
-  expect_recorded(head);
-  return head;
+  return load_recorded_metadata(file);
 }
 
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,

@@ -23,6 +23,8 @@ class Run {
   std::string metrics() const { return folder_ + "/metrics.jsonl"; }
   std::string checkpoint() const { return folder_ + "/checkpoint.safetensors"; }
   std::string best() const { return folder_ + "/best.safetensors"; }
+  // The checkpoint of the last step before the decay of a wsd schedule.
+  std::string before_decay() const { return folder_ + "/before_decay.safetensors"; }
   std::string trace() const { return folder_ + "/trace.json"; }
   std::string profile() const { return folder_ + "/profile.txt"; }
   std::string sessions() const { return folder_ + "/sessions.jsonl"; }
@@ -30,8 +32,8 @@ class Run {
   std::string samples() const { return folder_ + "/samples.jsonl"; }
 
   std::vector<std::string> files() const {  // returns the paths of all files above
-    return {config(), metrics(), checksums(), checkpoint(), best(),
-            trace(),  profile(), sessions(),  samples()};
+    return {config(),       metrics(), checksums(), checkpoint(), best(),
+            before_decay(), trace(),   profile(),   sessions(),   samples()};
   }
 
  private:
@@ -73,6 +75,9 @@ class ForeignModel final : public InputError {
 // checkpoint.safetensors, without tensors; nothing if there is none. Throws InputError if one is
 // damaged, and ForeignModel if metrics.jsonl recorded other parameters at its step.
 std::optional<Checkpoint> latest_checkpoint(const Run& run);
+
+// Returns a checkpoint in a run's folder without its tensors. Throws as latest_checkpoint does.
+Checkpoint load_recorded_metadata(const std::string& path);
 
 // Returns the checkpoint that RUN names, without tensors: for a folder its best, or the last one if
 // there is no best; or the file itself. Throws as latest_checkpoint and expect_run do.

@@ -155,9 +155,20 @@ void RunLock::replace(const std::string& path, const std::vector<std::string_vie
   write_file_atomically(place(path), parts);
 }
 
+void RunLock::restore_before_decay(bool keeps_best) {
+  expect_in_place();
+  const FilePlace last = place(run_.checkpoint());
+  if (system_calls().renameat(descriptor_, file_name_of(run_.before_decay()).c_str(),
+                              last.name.c_str()) != 0)
+    throw FileError(fmt::format("{}: cannot rename: {}; check the permissions", run_.before_decay(),
+                                strerror(errno)));
+  if (!keeps_best) system_calls().unlinkat(descriptor_, file_name_of(run_.best()).c_str());
+  sync_folder_of(last);
+}
+
 void RunLock::remove_unfinished() {
-  for (const std::string& path :
-       {run_.config(), run_.checkpoint(), run_.best(), run_.trace(), run_.profile()})
+  for (const std::string& path : {run_.config(), run_.checkpoint(), run_.best(),
+                                  run_.before_decay(), run_.trace(), run_.profile()})
     tapestry::remove_unfinished(FilePlace{descriptor_, file_name_of(path), path});
 }
 

@@ -52,6 +52,10 @@ class RunLock {
   // expect_in_place do.
   void replace(const std::string& path, const std::vector<std::string_view>& parts);
 
+  // Renames before_decay.safetensors to checkpoint.safetensors, and removes best.safetensors unless
+  // `keeps_best`. Throws FileError if that fails, and as expect_in_place does.
+  void restore_before_decay(bool keeps_best);
+
   // Removes the temporary files of a killed process. Throws FileError if that fails.
   void remove_unfinished();
 

@@ -2,7 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "autograd/counted.hpp"
 #include "data/input_file.hpp"
@@ -66,21 +68,27 @@ std::string rates_apart(double now, double before) {
   return a == b ? "" : fmt::format(", and the next learning rate changes from {} to {}", b, a);
 }
 
-// Throws InputError if a new train.steps changes the learning-rate schedule, unless
-// optim.decay_steps is set. A run that is still in an unchanged warm-up is accepted: the steps that
-// it has taken are the same in both schedules.
+// Throws InputError if new settings change the rest of a learning-rate schedule whose decay has
+// begun, unless optim.decay_steps is set.
 void expect_same_schedule(const Run& run, const Config& before, const Config& config,
                           std::int64_t step) {
   const Schedule was = make_schedule(before), now = make_schedule(config);
-  const bool is_warming = step <= now.warmup && was.warmup == now.warmup;
+  const bool has_end = now.decay != Decay::constant && now.decay != Decay::inverse_sqrt;
+  if (!has_end || (now.steps == was.steps && now.cooldown == was.cooldown)) return;
+  const bool is_stable =
+      step <= std::min(was.stable_steps(), now.stable_steps()) && was.warmup == now.warmup;
+  const std::string rates = rates_apart(now.at(step), was.at(step));
+  if (now.decay == Decay::stable_linear)
+    config.expect(is_stable, key::steps,
+                  "{} is at step {}, and its learning rate decays from step {} on{}; restore its "
+                  "schedule, or raise {} to resume before the decay",
+                  run.folder(), step, was.stable_steps(), rates, key::steps.name);
   config.expect(
-      now.decay == Decay::constant || now.steps == was.steps || config[key::decay_steps] > 0 ||
-          is_warming,
-      key::steps,
+      is_stable || config[key::decay_steps] > 0, key::steps,
       "{} is at step {}, and its learning-rate schedule ends at step {}{}; add --set {}={} "
       "to keep this schedule, or --set {}={} to change its end",
-      run.folder(), step, was.steps, rates_apart(now.at(step), was.at(step)), key::decay_steps.name,
-      was.steps, key::decay_steps.name, now.steps);
+      run.folder(), step, was.steps, rates, key::decay_steps.name, was.steps, key::decay_steps.name,
+      now.steps);
 }
 
 }  // namespace
@@ -101,7 +109,7 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
   }
   for (const std::string& path : run.files()) has_file(path);  // throws for a pipe or a device
 
-  std::optional<Checkpoint> checkpoint = latest_checkpoint(run);
+  std::optional<Checkpoint> checkpoint = checkpoint_to_resume(run, config);
   if (!checkpoint) {
     expect_begun_as(run, config);
     return std::nullopt;
@@ -118,6 +126,24 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
                 counted(checkpoint->state.step, "step"));
   expect_same_schedule(run, before, config, checkpoint->state.step);
   return checkpoint;
+}
+
+std::optional<Checkpoint> checkpoint_to_resume(const Run& run, const Config& config) {
+  std::optional<Checkpoint> latest = latest_checkpoint(run);
+  if (!latest || !fs::exists(run.before_decay())) return latest;
+  const Schedule was = make_schedule(config_of(*latest)), now = make_schedule(config);
+  const bool is_delayed =
+      now.decay == Decay::stable_linear && now.stable_steps() > was.stable_steps();
+  if (!is_delayed || latest->state.step <= was.stable_steps()) return latest;
+  Checkpoint kept = load_recorded_metadata(run.before_decay());
+  if (kept.state.step != was.stable_steps()) return latest;
+  if (has_later_best(run, kept.state.step))
+    kept.state.best_loss = std::numeric_limits<double>::infinity();
+  return kept;
+}
+
+bool has_later_best(const Run& run, std::int64_t step) {
+  return fs::exists(run.best()) && load_checkpoint_metadata(run.best()).state.step > step;
 }
 
 void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,

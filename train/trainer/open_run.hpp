@@ -13,6 +13,14 @@ namespace tapestry {
 // Writes no files.
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume);
 
+// Returns the checkpoint of latest_checkpoint(); or, if that is within the decay of a wsd schedule
+// that `config` delays, before_decay.safetensors. Its best loss is infinite if best.safetensors is
+// of a later step. Throws as latest_checkpoint() does.
+std::optional<Checkpoint> checkpoint_to_resume(const Run& run, const Config& config);
+
+// Returns whether best.safetensors is of a later step.
+bool has_later_best(const Run& run, std::int64_t step);
+
 // Throws InputError if the data that `before` recorded for a run differ from those of `now`.
 void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
                       const Config& config);

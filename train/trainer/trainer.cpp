@@ -76,7 +76,8 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
     restore_parameters(*checkpoint, task.model());
     restore_optimizer(*checkpoint, *optimizer_);
     loader_.seek(state_.position);
-    if (checkpoint->path == run_.checkpoint()) saved_step_ = state_.step;
+    if (checkpoint->path == run_.checkpoint() || checkpoint->path == run_.before_decay())
+      saved_step_ = state_.step;
   }
   const auto log_to_all = [this](const std::string& message) { log(message); };
   if (config[key::average_decay] > 0) add(average_weights(*optimizer_, config[key::average_decay]));
@@ -108,6 +109,8 @@ Metrics Trainer::train() {
       inspect();
       last = evaluate_and_record();
     }
+    if (schedule_.decay == Decay::stable_linear && state_.step == schedule_.stable_steps())
+      save(run_.before_decay());
     if (state_.step == steps || is_due(state_.step, config_[key::checkpoint_every]))
       save_checkpoint_of_step();
   }

@@ -57,7 +57,7 @@ std::optional<Checkpoint> open_run_on_all_ranks(const Run& run, const Config& co
     if (ranks.rank() == 0) checkpoint = open_run(run, config, resume);
   });
   ranks.agree("reading the checkpoint", [&] {
-    if (ranks.rank() != 0 && resume) checkpoint = latest_checkpoint(run);
+    if (ranks.rank() != 0 && resume) checkpoint = checkpoint_to_resume(run, config);
   });
   return checkpoint;
 }
@@ -252,12 +252,14 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   if (checkpoint) backends_before = checkpoint->backends;
   std::optional<std::vector<ChangedSetting>> changed;  // none if the run begins here
   if (checkpoint) changed = changes(config_of(*checkpoint), config);
+  const bool repeats_decay = checkpoint && checkpoint->path == run.before_decay();
   checkpoint.reset();  // its tensors have been restored
 
   // No check comes after this point, and no file was written before it.
   ranks.agree("beginning the run", [&] {
     if (!writes) return;
     lock->remove_unfinished();
+    if (repeats_decay) lock->restore_before_decay(!has_later_best(run, trainer->state().step));
     try {
       lock->replace(run.config(), {config.toml_with_origins()});
       record_begin(*lock, trainer->state(), ranks.size(), changed);

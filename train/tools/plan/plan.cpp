@@ -101,7 +101,8 @@ std::string show_time(const TrainingPlan& plan) {
 std::string show_disk(const TrainingPlan& plan) {
   return "disk\n" + line("checkpoint", bytes_text(plan.memory.checkpoint)) +
          line("run folder, at most", bytes_text(plan.disk),
-              fmt::format("the last checkpoint, the best, and one being written; {}",
+              fmt::format("the last checkpoint, the best{}, and one being written; {}",
+                          plan.disk > 3 * plan.memory.checkpoint ? ", that before the decay" : "",
                           plan.disk_free ? bytes_text(*plan.disk_free) + " are free"
                                          : "the free space is unknown"));
 }
@@ -205,7 +206,8 @@ TrainingPlan plan_training(const ConfigWith& config_with, const PlanOptions& opt
                     .ranks = options.ranks,
                     .assumed = assumed_text(config).value_or("")};
   plan.overhead = overhead_of_process();
-  plan.disk = 3 * plan.memory.checkpoint;
+  const bool keeps_before_decay = config[key::schedule] == Decay::stable_linear;
+  plan.disk = (keeps_before_decay ? 4 : 3) * plan.memory.checkpoint;
   plan.disk_free = free_bytes_here();
   if (!plan.fits())
     plan.smallest =

@@ -43,7 +43,8 @@ std::vector<std::pair<std::int64_t, Schedule>> schedules_of(
   for (std::size_t i = 0; i < sessions.size(); ++i) {
     const ConfigSettings before = settings_before(sessions, i);
     std::vector<std::string> settings;
-    for (const std::string& name : {key::steps.name, key::decay_steps.name})
+    for (const std::string& name :
+         {key::steps.name, key::decay_steps.name, key::cooldown_steps.name})
       if (const std::string value = value_in(before, name); !value.empty())
         settings.push_back(fmt::format("{}={}", name, value));
     settings.insert(settings.end(), overrides.begin(), overrides.end());
