@@ -1,7 +1,6 @@
 #include "train/fine_tuning.hpp"
 
 #include <fmt/ranges.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <limits>
@@ -11,6 +10,7 @@
 #include "layers/adapters.hpp"
 #include "layers/module.hpp"
 #include "train/config/keys.hpp"
+#include "train/config/parameter_names.hpp"
 
 namespace tapestry {
 namespace {
@@ -70,37 +70,11 @@ void add_adapters(Module& model, const Config& config) {
   }
 }
 
-// Returns whether a pattern matches: "blocks.5.*" and "blocks.5" match the same parameters.
-bool matches(const std::string& pattern, const std::string& name) {
-  const auto is_like = [&](const std::string& wanted) {
-    return fnmatch(wanted.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
-  };
-  return is_like(pattern) || is_like(pattern + ".*");
-}
-
-// Returns the names of all modules and parameters, for suggestions.
-std::vector<std::string> names_in(const std::vector<Parameter*>& parameters) {
-  std::set<std::string> names;
-  for (const Parameter* parameter : parameters)
-    for (std::size_t end = 0; end != std::string::npos;) {
-      end = parameter->name.find('.', end + 1);
-      names.insert(parameter->name.substr(0, end));
-    }
-  return {names.begin(), names.end()};
-}
-
 void fix_others(const std::vector<Parameter*>& parameters, const Config& config,
                 const std::string& head) {
   std::vector<std::string> patterns = config[key::trainable];
-  for (const std::string& pattern : patterns) {
-    const bool is_known = std::ranges::any_of(parameters, [&](const Parameter* parameter) {
-      return parameter->role != Role::fixed && matches(pattern, parameter->name);
-    });
-    config.expect(
-        is_known, key::trainable,
-        "expected names of parameters, but no trainable parameter of the model matches {}{}",
-        to_toml(Value(pattern)), did_you_mean(pattern, names_in(parameters), "\""));
-  }
+  for (const std::string& pattern : patterns)
+    expect_match(config, key::trainable, pattern, parameters);
   if (!head.empty()) patterns.push_back(head);
   for (Parameter* parameter : parameters)
     if (std::ranges::none_of(patterns, [&](const std::string& pattern) {

@@ -437,6 +437,7 @@ Value DrawnConfig::draw(const KeyInfo& key, Random& random) const {
     return rate * (1 - std::get<double>(value("optim.momentum")));  // as large as its steps are
   }
   if (key.name == key::adapter_targets.name) return drawn_targets(random);
+  if (key.name == key::groups.name) return Words{"* lr=0.7"};
   if (key.name == "data.targets") return drawn_list({"load", "oil"}, 1 + random.below(2), random);
   const auto own = sound_.bounds.find(key.name), usual = usual_bounds.find(key.name);
   Bounds bounds = own != sound_.bounds.end()    ? own->second

@@ -53,6 +53,11 @@ inline const Key<std::int64_t> warmup_steps{
     0,
     "steps in which the learning rate rises linearly to its peak",
     {.low = 0}};
+inline const Key<std::vector<std::string>> groups{
+    "optim.groups",
+    {},
+    "learning rate and weight decay of parameters by name, such as \"blocks.*.bias lr=2 decay=0\": "
+    "a pattern, the factor of the learning rate, the decay; the last match counts"};
 inline const Key<double> clip_norm{"optim.clip_norm",
                                    0,
                                    "largest global norm of the gradient; 0: no clipping",
@@ -242,7 +247,8 @@ class Optimizer;
 
 std::uint64_t seed_of(const Config& config);  // returns the value of key::seed
 
-// Return the config's optimizer with its settings, and the schedule of its learning rate.
+// Return the config's optimizer with its settings, and the schedule of its learning rate. Throws
+// InputError for an invalid group of optim.groups, and one that matches none of the parameters.
 std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
 Schedule make_schedule(const Config& config);
 
