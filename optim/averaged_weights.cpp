@@ -14,7 +14,11 @@ AveragedWeights::AveragedWeights(std::vector<Parameter*> parameters, double deca
 }
 
 void AveragedWeights::follow(std::int64_t step) {
-  const double t = static_cast<double>(step), kept = std::min(decay_, (1 + t) / (10 + t));
+  const double t = static_cast<double>(step);
+  add(1 - std::min(decay_, (1 + t) / (10 + t)));
+}
+
+void AveragedWeights::add(double share) {
   std::vector<std::int64_t> sizes;
   for (const auto& [name, array] : arrays_) sizes.push_back(array.size());
   for_each_fragment(sizes, [&](const Fragment& piece) {
@@ -22,8 +26,8 @@ void AveragedWeights::follow(std::int64_t step) {
     dispatch(weights.dtype(), [&]<class T>() {
       const T* w = weights.values<T>().data() + piece.begin;
       T* a = average.mutable_values<T>().data() + piece.begin;
-      map_span(piece.size(), {a, w}, a, [rest = T(1 - kept)](auto before, auto weight) {
-        return before + rest * (weight - before);
+      map_span(piece.size(), {a, w}, a, [newest = T(share)](auto before, auto weight) {
+        return before + newest * (weight - before);
       });
     });
   });

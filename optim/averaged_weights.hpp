@@ -15,6 +15,8 @@ class AveragedWeights {
   AveragedWeights(std::vector<Parameter*> parameters, double decay);
 
   void follow(std::int64_t step);  // updates the average after step 1, 2, …
+  // Updates the average with another share: average += share (weight - average).
+  void add(double share);
 
   // Swaps the weights of the model with the averages.
   void exchange();

@@ -5,8 +5,8 @@
 
 rewrites the *.safetensors files beside this script. The committed files were made with Debian 12's
 python3-torch 1.13.1+dfsg-4 (torch.__version__ 1.13.0a0) and Python 3.11.2 on x86-64, but
-convolutional_classifier and muon.safetensors with PyTorch 2.15.0 from PyPI; another version may
-change the last bits.
+convolutional_classifier, muon and schedule_free.safetensors with PyTorch 2.15.0 from PyPI; another
+version may change the last bits.
 
 Floating tensors are F64, indices and masks I32. Inputs and parameters are rounded to float32
 values first, so a float32 test starts from the same numbers. Every function below seeds its own
@@ -241,6 +241,31 @@ def muon():
                                  (("lr", lr), ("weight_decay", decay), ("momentum", momentum))}})
 
 
+def schedule_free():
+    """Steps of schedule-free AdamW in NumPy with the three sequences of the paper, float64."""
+    r = generator("schedule_free")
+    y, gradients = normal(r, 10).numpy(), normal(r, 12, 10).numpy()
+    initial, beta1, beta2, eps, decay = y, 0.9, 0.95, 1e-8, 0.1
+    rates = [0.01 * min(1, (t + 1) / 5) for t in range(len(gradients))]  # a warm-up
+    x, z, v, total = y, y, np.zeros(10), 0
+    ys, xs = [], []
+    for t, (g, lr) in enumerate(zip(gradients, rates), 1):
+        v = beta2 * v + (1 - beta2) * g * g
+        d = g / (np.sqrt(v / (1 - beta2 ** t)) + eps) + decay * y
+        z = z - lr * d
+        total += max(rates[:t]) ** 2
+        c = max(rates[:t]) ** 2 / total
+        x = (1 - c) * x + c * z
+        y = (1 - beta1) * z + beta1 * x
+        ys.append(torch.from_numpy(y)), xs.append(torch.from_numpy(x))
+    write("schedule_free", {
+        "initial": torch.from_numpy(initial), "gradients": torch.from_numpy(gradients),
+        "rates": torch.tensor(rates, dtype=torch.float64), "y": torch.stack(ys),
+        "x": torch.stack(xs), **{key: torch.tensor(value, dtype=torch.float64) for key, value in
+                                 (("beta1", beta1), ("beta2", beta2), ("epsilon", eps),
+                                  ("weight_decay", decay))}})
+
+
 VOCABULARY, CONTEXT, LAYERS, HEADS, WIDTH = 11, 6, 2, 2, 8
 
 
@@ -426,5 +451,5 @@ def classifier():
 if __name__ == "__main__":
     torch.set_num_threads(2)
     for case in (layers, convolutions, cross_entropy, attention, multi_head, optimizers, muon,
-                 transformer, translation, vae, classifier):
+                 schedule_free, transformer, translation, vae, classifier):
         case()

@@ -78,7 +78,7 @@ TEST_CASE("dummy optimizer: a config has its settings, with their defaults, rang
   check_says(message_of([] { config_of({"optim.rest=0.5"}); }), {"expected an integer"});
   check_says(message_of([] { config_of({"optim.uphil=true"}); }), {"did you mean optim.uphill?"});
   check_says(message_of([] { config_of({"optim.name=slidin"}); }),
-             {"expected one of adam, adamw, muon, sgd, sliding; did you mean "
+             {"expected one of adam, adamw, muon, schedule_free_adamw, sgd, sliding; did you mean "
               "\"sliding\"?"});
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("dummy optimizer: one that registers no weight_decay is refused one, a
   CHECK(refused("adam", "0.1") ==
         "--set: optim.weight_decay = 0.1: is not used with optim.name = \"adam\"; leave out this "
         "key, "
-        "or set optim.name = \"adamw\" or \"muon\" or \"sgd\"");
+        "or set optim.name = \"adamw\" or \"muon\" or \"schedule_free_adamw\" or \"sgd\"");
 }
 
 }  // namespace

@@ -282,7 +282,7 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
 // --- drawing ---
 
 // Tests register more optimizers, and a task, which the program does not have.
-const std::vector<std::string> optimizers = {"adam", "adamw", "muon", "sgd"};
+const std::vector<std::string> optimizers = {"adam", "adamw", "muon", "schedule_free_adamw", "sgd"};
 
 double drawn_number(const Bounds& bounds, Random& random) {
   if (bounds.or_zero && random.below(3) == 0) return 0;

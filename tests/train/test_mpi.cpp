@@ -109,7 +109,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(RunFixture, "mpi: each optimizer has the same bits on 1 and 3 ranks, in shards") {
   const Words more = "train.micro_batches=4 train.steps=12 train.eval_every=4 model.width=64";
-  for (const std::string optimizer : {"muon"}) {
+  for (const std::string optimizer : {"muon", "schedule_free_adamw"}) {
     CAPTURE(optimizer);
     const Words own = more + Words("optim.name=" + optimizer);
     must_train("toy", optimizer + "-1", own);

@@ -13,7 +13,7 @@ Words with_groups(const std::string& groups, const Words& more = {}) {
 }
 
 TEST_CASE_FIXTURE(RunFixture, "groups: the last match sets the learning rate, for each optimizer") {
-  for (const std::string optimizer : {"adamw", "muon", "sgd"}) {
+  for (const std::string optimizer : {"adamw", "muon", "schedule_free_adamw", "sgd"}) {
     CAPTURE(optimizer);
     const Words own = "train.eval_every=0 optim.name=" + optimizer;
     const auto groups = with_groups(R"(["* lr=0", "blocks.0.attention lr=1"])", own);

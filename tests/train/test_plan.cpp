@@ -37,6 +37,7 @@ TEST_CASE_FIXTURE(RunFixture, "plan: the bytes of arrays are those that the trai
                                   "train.eval_batch_size=1",
                                   "optim.name=sgd train.micro_batches=2",
                                   "optim.name=muon",
+                                  "optim.name=schedule_free_adamw",
                                   {"train.trainable=[\"blocks.0.attention\"]"},
                                   {"--from", path("base"), "model.lora.rank=2"}};
   int number = 0;

@@ -26,6 +26,16 @@ Condition has_setting(const std::string& setting) {
   return condition;
 }
 
+// Returns the key with the condition that the optimizer keeps no average, which takes the place of
+// a schedule that decays and of another average.
+KeyInfo without_average(KeyInfo key) {
+  Condition condition{.key = optimizer.name, .values = {}, .excludes = true};
+  for (const auto& [optimizer_name, type] : optimizer_registry())
+    if (type.make({}, {})->averages()) condition.values.emplace_back(optimizer_name);
+  if (!condition.values.empty()) key.limits.used_if.push_back(condition);
+  return key;
+}
+
 // Returns the settings of all optimizers, each once: in the place of the last optimizer that has
 // it.
 std::vector<KeyInfo> optimizer_keys() {
@@ -60,12 +70,14 @@ std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
   append_section("model.");
   append({adapter_rank, adapter_alpha, adapter_dropout, adapter_targets});
   keys.push_back(named_optimizer());
-  append({learning_rate, final_learning_rate, schedule, warmup_steps, decay_steps, cooldown_steps});
+  append({learning_rate, without_average(final_learning_rate), without_average(schedule),
+          warmup_steps, without_average(decay_steps), without_average(cooldown_steps)});
   append(optimizer_keys());
   append({groups, clip_norm});
   append({from, trainable, steps, batch_size, micro_batches, shard_optimizer, eval_every,
-          eval_batch_size, checkpoint_every, log_every, average_decay, early_stopping, min_delta,
-          time_limit, tensorboard, samples, threads, precision, check_finite});
+          eval_batch_size, checkpoint_every, log_every, without_average(average_decay),
+          early_stopping, min_delta, time_limit, tensorboard, samples, threads, precision,
+          check_finite});
   append({max_bad_steps, bad_step_factor});
   append_section("train.");
   append({expected_metric, expected_value, expected_data, expected_source});
@@ -154,6 +166,11 @@ std::unique_ptr<Optimizer> make_optimizer(const Config& config,
       if (matches(group.pattern, parameter->name)) made->set_options(*parameter, group.options);
   }
   return made;
+}
+
+bool averages_weights(const Config& config) {
+  return config[key::average_decay] > 0 ||
+         optimizer_registry().at(config[key::optimizer]).make({}, {})->averages();
 }
 
 Schedule make_schedule(const Config& config) {

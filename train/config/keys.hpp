@@ -247,6 +247,8 @@ class Optimizer;
 
 std::uint64_t seed_of(const Config& config);  // returns the value of key::seed
 
+// Returns whether averages of the weights are evaluated: by train.average_decay or the optimizer.
+bool averages_weights(const Config& config);
 // Return the config's optimizer with its settings, and the schedule of its learning rate. Throws
 // InputError for an invalid group of optim.groups, and one that matches none of the parameters.
 std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);

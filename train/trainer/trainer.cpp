@@ -80,7 +80,7 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
       saved_step_ = state_.step;
   }
   const auto log_to_all = [this](const std::string& message) { log(message); };
-  if (config[key::average_decay] > 0) add(average_weights(*optimizer_, config[key::average_decay]));
+  if (averages_weights(config)) add(average_weights(*optimizer_, config[key::average_decay]));
   add(skip_steps(config, state_, ranks, log_to_all));
   add(stop_early(config, state_, log_to_all));
   if (checkpoint)

@@ -86,7 +86,7 @@ class DryTraining {
     const DryRun dry_run;
     const std::int64_t without = bytes_in_use();
     trainer_.emplace(*task_, config_, Run(""), nullptr, stop_, ranks_);
-    if (config_[key::average_decay] > 0) plan_.average = bytes_in_use() - without;
+    if (averages_weights(config_)) plan_.average = bytes_in_use() - without;
   }
 
   MemoryPlan run() {

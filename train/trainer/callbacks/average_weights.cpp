@@ -19,7 +19,11 @@ class WeightAveraging final : public Callback {
     average_.exchange();
   }
   void on_step_end(const ComputedStep&, bool moved) override {
-    if (moved) average_.follow(optimizer_.steps());
+    if (!moved) return;
+    if (optimizer_.averages())
+      average_.add(optimizer_.average_share());
+    else
+      average_.follow(optimizer_.steps());
   }
   void exchange_weights() override { average_.exchange(); }
 

@@ -18,8 +18,9 @@ namespace tapestry {
 
 using Log = std::function<void(const std::string& message)>;
 
-// Returns the callback that updates and exchanges averaged weights (train.average_decay). Its
-// arrays in a checkpoint are "optimizer.weights.<parameter>".
+// Returns the callback that updates and exchanges averaged weights, those of train.average_decay or
+// of the optimizer (Optimizer::averages). Its arrays in a checkpoint are
+// "optimizer.weights.<parameter>".
 std::unique_ptr<Callback> average_weights(const Optimizer& optimizer, double decay);
 
 // Returns the callback that skips steps whose loss or gradient norm is not finite or whose gradient
