@@ -132,7 +132,7 @@ void expect_keys_of(const TaskSpec& spec, const std::vector<ConfigDocument>& doc
 // Returns the settings of a run of another task that a task which begins with its weights has.
 // Throws InputError if the task cannot begin with them.
 ConfigDocument adopted(ConfigDocument run, const TaskSpec& spec, const std::string& config) {
-  const Pretraining& pretraining = spec.pretraining;
+  const Pretraining& pretraining = spec.pretraining();
   const auto& task = std::get<std::string>(*run.find(key::task.name)->value);
   expect_input(pretraining.task == task, "{}: its task is {}; expected {}, the task of {}",
                run.source, task, spec.name, config);
@@ -208,7 +208,7 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
 std::unique_ptr<Task> make_task(const TaskSetup& setup) {
   const TaskSpec& spec = spec_of(setup.config);
   std::unique_ptr<Task> task = spec.make(setup);
-  prepare_fine_tuning(task->model(), setup.config, spec.pretraining.new_head);
+  prepare_fine_tuning(task->model(), setup.config, spec.pretraining().new_head);
   return task;
 }
 

@@ -205,7 +205,9 @@ struct TaskSpec {
   // Returns what this task finds at a path, for each kind of data that it reads. Null: the task
   // reads no files, or `tapestry init` does not know them.
   std::vector<Recognized> (*recognize)(const std::string& path) = nullptr;
-  Pretraining pretraining{};
+  // Returns with which models a training can begin. A function, because an exception in the
+  // initialization of a TaskSpec makes GCC 12 destroy a nested KeyInfo that does not exist yet.
+  Pretraining (*pretraining)() = [] { return Pretraining(); };
   // Metrics of this task, in addition to those of every training.
   std::vector<MetricInfo> metrics{};
   Inspector<Sample> samples{"this run's model has no samples to show; use a run of another task"};

@@ -194,8 +194,9 @@ TEST_CASE_FIXTURE(ChatFixture,
              {"data.packing", "random features cannot separate the conversations of a row"});
   check_says(refused("model.kind=recurrent"),
              {"data.packing", "a recurrent network cannot separate the conversations"});
-  check_says(refused("model.context=4"),
-             {"model.context", "no conversation of the training split has an answer within"});
+  check_says(
+      refused("model.context=4"),
+      {"model.context", "no conversation of the training split has an answer of weight 1 within"});
   check_says(refused({"data.path=" + path("none.jsonl")}), {"none.jsonl"});
   write("talks.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}\n");
   check_says(refused({}), {"data.path", "contains one conversation; expected at least 2"});

@@ -497,7 +497,7 @@ TEST_CASE("fine-tuning: wrong adapters are refused by file, field or tensor") {
   check_fails(tapestry_run({"sample", adapter.base(), "--adapter", of_another.adapter()}),
               {"belongs to no projection", "the model that it was trained for"});
   check_says(tapestry_run({"eval", adapter.base(), "--adapter", adapter.base()}).err,
-             {"lacks adapter_config.json or adapter_model.safetensors"});
+             {"is a run; write its adapters with tapestry export "});
   check_fails(tapestry_run("import " + adapter.adapter()), {"contains an adapter; add --base RUN"});
 }
 

@@ -223,7 +223,8 @@ TEST_CASE("gguf: damaged heads are refused by byte, field or tensor") {
        "byte 41: field a occurs twice");
   says(GgufBytes{}.head(0, 1).text("a").u32(13).u32(1), "byte 33: a: type 13, expected 0 to 12");
   says(GgufBytes{}.head(0, 1).text("a").u32(9).u32(9).u64(1),
-       "byte 37: a: expected a list of numbers, strings or booleans, found a list of lists");
+       "byte 37: a: expected a list of numbers, strings or booleans, found a list of lists; "
+       "convert the model again without this field");
   says(GgufBytes{}.head(0, 1).text("a").u32(9).u32(12).u64(1ull << 61).u64(0),
        "byte 49: a: 2305843009213693952, but only 8 bytes are left: the file is truncated");
   says(GgufBytes{}.head(0, 1).text("a").u32(7).u32(2), "byte 37: a: 2, expected 0 or 1");
@@ -268,7 +269,7 @@ TEST_CASE("gguf: damaged places of tensors are refused by name") {
   says(one_tensor({4}).aligned().u32(1),
        "the file has 68 bytes, but its tensors end at byte 80: the file is truncated");
   says(one_tensor({4}).aligned().u64(1).u64(2).aligned().u32(1),
-       "the file has 100 bytes, expected at most 96, the end of its tensors");
+       "the file has 100 bytes, expected at most 96, the end of its tensors and their padding");
   says(GgufBytes{}
            .head(2, 0)
            .text("x")

@@ -241,10 +241,9 @@ TEST_CASE_FIXTURE(
   const Words brief = "train.early_stopping=1 train.min_delta=1e9";
   must_train("toy", "near", {"train.steps=2000", brief[0], brief[1]});
   const std::string said = refusal(*this, "toy", "near", {"train.steps=2001", brief[0], brief[1]});
-  const std::size_t begin = said.find("learning rate is ") + 17,
-                    middle = said.find(" instead of ", begin);
-  const std::string now = said.substr(begin, middle - begin),
-                    before = said.substr(middle + 12, said.find(' ', middle + 12) - middle - 12);
+  const std::size_t begin = said.find("changes from ") + 13, middle = said.find(" to ", begin);
+  const std::string before = said.substr(begin, middle - begin),
+                    now = said.substr(middle + 4, said.find(';', middle) - middle - 4);
   CHECK(std::stod(now) != std::stod(before));
   CHECK(std::stod(now) == doctest::Approx(std::stod(before)).epsilon(1e-3));
 }
@@ -269,8 +268,13 @@ TEST_CASE_FIXTURE(RunFixture,
   CHECK(load_checkpoint(path("run/before_decay.safetensors")).state.step == 12);
 
   check_says(refusal(*this, "toy", "run", wsd + "train.steps=22 optim.cooldown_steps=12"),
-             {"train.steps = 22", "at step 20, decays from step 12 on", "raise train.steps"});
-  Words rest = longer;
+             {"train.steps = 22", "is at step 20, and its learning rate decays from step 12 on",
+              "raise train.steps"});
+  Words rest = wsd + "train.steps=22 optim.cooldown_steps=10";  // the same step begins the decay
+  must_train("toy", "run", rest + "--resume");
+  CHECK(rates_of(metrics("run")).at(12) == 3e-3);
+  CHECK(rates_of(metrics("run")).at(22) == doctest::Approx(1e-5));
+  rest = longer;
   check_prints(
       tapestry_run(Words("train {} --resume --out {}", path("toy.toml"), path("run")) + rest),
       {"from step 12"});

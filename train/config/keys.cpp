@@ -26,13 +26,20 @@ Condition has_setting(const std::string& setting) {
   return condition;
 }
 
-// Returns the key with the condition that the optimizer keeps no average, which takes the place of
-// a schedule that decays and of another average.
+// Returns a condition that excludes the optimizers that average the weights.
+const Condition& keeps_no_average() {
+  static const Condition condition = [] {
+    Condition excluding{.key = optimizer.name, .values = {}, .excludes = true};
+    for (const auto& [optimizer_name, type] : optimizer_registry())
+      if (type.make({}, {})->averages()) excluding.values.emplace_back(optimizer_name);
+    return excluding;
+  }();
+  return condition;
+}
+
+// Returns a key of what the average takes the place of: a schedule that decays, another average.
 KeyInfo without_average(KeyInfo key) {
-  Condition condition{.key = optimizer.name, .values = {}, .excludes = true};
-  for (const auto& [optimizer_name, type] : optimizer_registry())
-    if (type.make({}, {})->averages()) condition.values.emplace_back(optimizer_name);
-  if (!condition.values.empty()) key.limits.used_if.push_back(condition);
+  key.limits.used_if.push_back(keeps_no_average());
   return key;
 }
 

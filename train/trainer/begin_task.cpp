@@ -36,7 +36,7 @@ Differences allowed_differences(const Config& before, const Config& config) {
   Differences allowed{.new_adapters = true};
   const std::string &theirs = before[key::task], &own = config[key::task];
   if (theirs == own) return allowed;
-  const Pretraining& pretraining = spec_of(config).pretraining;
+  const Pretraining& pretraining = spec_of(config).pretraining();
   config.expect(pretraining.task == theirs, key::from, "is a run of the task {}; expected {}",
                 theirs, own);
   config.expect(config.value(pretraining.kind.name) == Value(pretraining.own_kind),

@@ -132,9 +132,11 @@ std::optional<Checkpoint> checkpoint_to_resume(const Run& run, const Config& con
   std::optional<Checkpoint> latest = latest_checkpoint(run);
   if (!latest || !fs::exists(run.before_decay())) return latest;
   const Schedule was = make_schedule(config_of(*latest)), now = make_schedule(config);
-  const bool is_delayed =
-      now.decay == Decay::stable_linear && now.stable_steps() > was.stable_steps();
-  if (!is_delayed || latest->state.step <= was.stable_steps()) return latest;
+  const bool changes = now.steps != was.steps || now.cooldown != was.cooldown;
+  const bool repeats_decay = now.decay == Decay::stable_linear && changes &&
+                             was.stable_steps() <= now.stable_steps() &&
+                             was.stable_steps() < latest->state.step;
+  if (!repeats_decay) return latest;
   Checkpoint kept = load_recorded_metadata(run.before_decay());
   if (kept.state.step != was.stable_steps()) return latest;
   if (has_later_best(run, kept.state.step))

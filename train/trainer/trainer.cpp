@@ -102,6 +102,8 @@ Metrics Trainer::train() {
     saved_step_ = -1;  // the checkpoint that was resumed does not have this evaluation
   }
   while (state_.step < steps && !is_stopped() && !is_ended()) {
+    if (schedule_.decay == Decay::stable_linear && state_.step == schedule_.stable_steps())
+      save(run_.before_decay());
     const MetricSums averages = step();
     if (is_due(state_.step, config_[key::log_every])) record_training(averages);
     state_.evaluation_due = is_evaluated(state_.step, config_);
@@ -109,8 +111,6 @@ Metrics Trainer::train() {
       inspect();
       last = evaluate_and_record();
     }
-    if (schedule_.decay == Decay::stable_linear && state_.step == schedule_.stable_steps())
-      save(run_.before_decay());
     if (state_.step == steps || is_due(state_.step, config_[key::checkpoint_every]))
       save_checkpoint_of_step();
   }

@@ -108,6 +108,15 @@ std::vector<MetricInfo> text_classification_metrics() {
   return all;
 }
 
+Pretraining text_pretraining() {
+  return {.task = "language-model",
+          .kind = text_network,
+          .their_kind = "transformer",
+          .own_kind = text_network.name_of(TextNetwork::decoder),
+          .old_head = "head",
+          .new_head = "score"};
+}
+
 TaskSpec text_classification_spec() {
   return {
       .name = "text-classification",
@@ -117,12 +126,7 @@ TaskSpec text_classification_spec() {
       .make = make_task_of<TextClassification>,
       .detect = detect_labeled_texts,
       .recognize = recognize_labeled_texts,
-      .pretraining = {.task = "language-model",
-                      .kind = text_network,
-                      .their_kind = "transformer",
-                      .own_kind = text_network.name_of(TextNetwork::decoder),
-                      .old_head = "head",
-                      .new_head = "score"},
+      .pretraining = text_pretraining,
       .metrics = text_classification_metrics(),
       .samples = text_classification_samples(),
       .attention = text_classification_attention(),
