@@ -94,6 +94,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> train_depend
     {"tools/convert", {"config", "fine_tuning", "inspect", "run", "task", "tasks"}},
     {"tools/reproduce", {"config", "measure", "run", "task", "trainer"}},
     {"tools/report", {"config", "inspect", "measure", "plot", "run", "task", "trainer"}},
+    {"tools/search", {"config", "measure", "run", "task", "tools/report", "trainer"}},
     {"commands",
      {"config", "distributed", "inspect", "measure", "plot", "run", "task", "tasks", "tools",
       "trainer"}}};

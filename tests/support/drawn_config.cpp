@@ -151,7 +151,15 @@ const std::map<std::string, std::string> not_drawn = {
     {"expected.metric", "compares results"},
     {"expected.value", "compares results"},
     {"expected.data", "compares results"},
-    {"expected.source", "compares results"}};
+    {"expected.source", "compares results"},
+    {"search.vary", "a training ignores [search]"},
+    {"search.method", "a training ignores [search]"},
+    {"search.trials", "a training ignores [search]"},
+    {"search.seeds", "a training ignores [search]"},
+    {"search.steps", "a training ignores [search]"},
+    {"search.minutes", "a training ignores [search]"},
+    {"search.total_steps", "a training ignores [search]"},
+    {"search.total_minutes", "a training ignores [search]"}};
 
 namespace {
 

@@ -61,7 +61,7 @@ TEST_CASE_FIXTURE(SmallFixture,
        {"COMMAND is required",
         "attention, bench, chat, compare, config, doctor, eval, export, gradcheck, import, init, "
         "latent, "
-        "list, manual, plan, replay, report, sample, tokenizer, tokens, train, verify"}},
+        "list, manual, plan, replay, report, sample, search, tokenizer, tokens, train, verify"}},
       {{""}, {"COMMAND is required"}},
       {"smaple run", {"did you mean sample?"}},
       {"--versoin", {"--versoin", "did you mean --version?"}},

@@ -36,6 +36,30 @@ TEST_CASE("statistics: Student's t is that of the tables") {
   CHECK_THROWS_AS(student_t(0.95, 0), std::invalid_argument);
 }
 
+TEST_CASE("statistics: p-values are those of Student's t") {
+  for (const double degrees : {1.0, 4.0, 30.0})
+    for (const double probability : {0.5, 0.95, 0.999})
+      CHECK(is_near(student_p(-student_t(probability, degrees), degrees), 1 - probability));
+  CHECK(student_p(0, 3) == 1);
+  CHECK(is_near(student_p(1, 1), 0.5));  // of Cauchy's distribution
+  CHECK_THROWS_AS(student_p(1, 0), std::invalid_argument);
+}
+
+TEST_CASE("statistics: Holm's method is that of a computation by hand") {
+  // Sorted: 0.005 * 4 = 0.02, 0.01 * 3 = 0.03, 0.03 * 2 = 0.06, and 0.04 * 1, but not below 0.06.
+  const std::vector<HolmTest> tests = holm(Values{0.01, 0.04, 0.03, 0.005});
+  const double adjusted[] = {0.03, 0.06, 0.06, 0.02};
+  const double levels[] = {0.05 / 3, 0.05, 0.05 / 2, 0.05 / 4};
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(is_near(tests[i].adjusted_p, adjusted[i]));
+    CHECK(is_near(tests[i].level, levels[i]));
+    CHECK(tests[i].is_rejected == (adjusted[i] <= 0.05));
+  }
+  CHECK(holm({}).empty());
+  CHECK(holm(Values{0.7}).front().adjusted_p == 0.7);
+  CHECK(holm(Values{0.7, 0.9}).front().adjusted_p == 1);
+}
+
 TEST_CASE("statistics: mean, deviation of one run, and the interval of the mean") {
   const Estimate estimate = estimate_of(first);
   CHECK(estimate.n == 5);

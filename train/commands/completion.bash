@@ -6,7 +6,7 @@ _tapestry() {
     words="--help --version $(command tapestry --help 2>/dev/null | awk '/^Subcommands:/ {on = 1; next} on {print $1}')"
   elif [[ $current == -* ]]; then
     words=$(command tapestry "$command" --help 2>/dev/null | awk '$1 ~ /^-/ {gsub(/-h,/, ""); print $1}')
-  elif ((COMP_CWORD == 2)) && [[ $command =~ ^(train|plan|doctor|gradcheck|config|bench)$ ]]; then
+  elif ((COMP_CWORD == 2)) && [[ $command =~ ^(train|search|plan|doctor|gradcheck|config|bench)$ ]]; then
     words=$(command tapestry list 2>/dev/null | awk '/^[^ ]/ {print $1}')
   fi
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")

@@ -8,6 +8,7 @@
 
 #include "optim/optimizer.hpp"
 #include "train/config/parameter_names.hpp"
+#include "train/config/search_keys.hpp"
 
 namespace tapestry::key {
 namespace {
@@ -88,6 +89,8 @@ std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
   append({max_bad_steps, bad_step_factor});
   append_section("train.");
   append({expected_metric, expected_value, expected_data, expected_source});
+  append({search_vary, search_method, search_trials, search_seeds, search_steps, search_minutes,
+          search_total_steps, search_total_minutes});
   return keys;
 }
 

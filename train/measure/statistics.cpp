@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "autograd/check.hpp"
 
 namespace tapestry {
 namespace {
 
-constexpr double confidence = 0.95;
+constexpr double confidence = 0.95;  // of welch_difference()
+constexpr double significance = 0.05;
 
 // Returns I_x(a, b) for x <= (a + 1) / (a + b + 2) by the continued fraction 8.17.22 of the NIST
 // Digital Library of Mathematical Functions, evaluated from its end.
@@ -51,11 +53,11 @@ Estimate estimate_of(std::span<const double> values) {
       .mean = mean, .deviation = n > 1 ? std::sqrt(squares / (n - 1)) : 0, .n = std::ssize(values)};
 }
 
-Confidence confidence_of(const Estimate& estimate) {
+Confidence confidence_of(const Estimate& estimate, double probability) {
   require(estimate.n > 1, "confidence_of: {} values; expected 2 or more", estimate.n);
   const auto n = static_cast<double>(estimate.n);
   return {.value = estimate.mean,
-          .margin = student_t(confidence, n - 1) * estimate.deviation / std::sqrt(n),
+          .margin = student_t(probability, n - 1) * estimate.deviation / std::sqrt(n),
           .degrees = n - 1};
 }
 
@@ -72,12 +74,13 @@ Confidence welch_difference(const Estimate& first, const Estimate& other) {
           .degrees = degrees};
 }
 
-Confidence paired_difference(std::span<const double> first, std::span<const double> other) {
+Confidence paired_difference(std::span<const double> first, std::span<const double> other,
+                             double probability) {
   require(first.size() == other.size(),
           "paired_difference: {} and {} values; expected equally many", first.size(), other.size());
   std::vector<double> differences;
   for (std::size_t i = 0; i < first.size(); ++i) differences.push_back(other[i] - first[i]);
-  return confidence_of(estimate_of(differences));
+  return confidence_of(estimate_of(differences), probability);
 }
 
 // Returns the t with P(|T| > t) = I_x(degrees / 2, 1 / 2), x = degrees / (degrees + t²), by
@@ -93,6 +96,29 @@ double student_t(double probability, double degrees) {
     (incomplete_beta(x, degrees / 2, 0.5) < 1 - probability ? low : high) = x;
   }
   return std::sqrt(degrees * (1 - high) / high);
+}
+
+double student_p(double t, double degrees) {
+  require(degrees > 0, "student_p: {} degrees of freedom; expected more than 0", degrees);
+  if (t == 0) return 1;
+  const double x = degrees / (degrees + t * t);
+  return x > 0 ? incomplete_beta(x, degrees / 2, 0.5) : 0;
+}
+
+std::vector<HolmTest> holm(std::span<const double> p_values) {
+  std::vector<std::size_t> order(p_values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return p_values[i]; });
+  std::vector<HolmTest> tests(p_values.size());
+  double adjusted = 0;
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    const auto left = static_cast<double>(order.size() - rank);
+    adjusted = std::max(adjusted, std::min(1.0, left * p_values[order[rank]]));
+    tests[order[rank]] = {.adjusted_p = adjusted,
+                          .level = significance / left,
+                          .is_rejected = adjusted <= significance};
+  }
+  return tests;
 }
 
 }  // namespace tapestry

@@ -19,28 +19,44 @@ struct Estimate {
 // Returns the estimate of some values. Throws std::invalid_argument if there are none.
 Estimate estimate_of(std::span<const double> values);
 
-// The 95 % confidence interval value ± margin of a mean. It assumes a normal distribution.
+// The confidence interval value ± margin of a mean. It assumes a normal distribution.
 struct Confidence {
   double value = 0, margin = 0;
   double degrees = 0;  // degrees of freedom of Student's t
 };
 
-// Returns the interval of a mean of n >= 2 values (Student 1908). Throws std::invalid_argument for
-// fewer.
-Confidence confidence_of(const Estimate& estimate);
+// Returns the interval that contains the mean of n >= 2 values with this probability (Student
+// 1908). Throws std::invalid_argument for fewer values, and as student_t() does.
+Confidence confidence_of(const Estimate& estimate, double probability = 0.95);
 
-// Returns the interval of the mean of `other` minus that of `first`, for n >= 2 independent values
-// of each (Welch 1947; degrees of freedom of Satterthwaite 1946). Throws std::invalid_argument for
-// fewer.
+// Returns the 95 % interval of the mean of `other` minus that of `first`, for n >= 2 independent
+// values of each (Welch 1947; degrees of freedom of Satterthwaite 1946). Throws
+// std::invalid_argument for fewer.
 Confidence welch_difference(const Estimate& first, const Estimate& other);
 
 // Returns the interval for at least two pairs, such as runs with equal seeds: other[i] belongs to
-// first[i]. Throws std::invalid_argument for fewer, and for different numbers of values.
-Confidence paired_difference(std::span<const double> first, std::span<const double> other);
+// first[i]. Throws std::invalid_argument for fewer, for different numbers of values, and as
+// student_t() does.
+Confidence paired_difference(std::span<const double> first, std::span<const double> other,
+                             double probability = 0.95);
 
 // Returns the t for which |T| <= t with this probability; T has Student's distribution with
 // `degrees` degrees of freedom. Throws std::invalid_argument unless 0 < probability < 1 and degrees
 // > 0.
 double student_t(double probability, double degrees);
+
+// Returns the probability that |T| > |t|, the p-value of a two-sided test. Throws
+// std::invalid_argument if `degrees` is not above 0.
+double student_p(double t, double degrees);
+
+// A hypothesis among several that are tested together.
+struct HolmTest {
+  double adjusted_p = 1;  // p-value, corrected for the number of hypotheses
+  double level = 0.05;    // significance level with which its p-value was compared
+  bool is_rejected = false;
+};
+// Returns Holm's step-down test (1979) of hypotheses with these p-values, in their order: the
+// probability of rejecting any true one is at most 0.05.
+std::vector<HolmTest> holm(std::span<const double> p_values);
 
 }  // namespace tapestry

@@ -168,8 +168,8 @@ void expect_finite(const Metrics& values, const std::string& split, const Datase
     if (ranks.rank() == 0) op = explain_evaluation(task, data, config);
   });
   ranks.found_by_all();
-  throw std::runtime_error(fmt::format("the {} {} is {}{}{}; expected a finite number", split,
-                                       found->first, found->second, op.empty() ? "" : ": ", op));
+  throw Diverged(fmt::format("the {} {} is {}{}{}; expected a finite number", split, found->first,
+                             found->second, op.empty() ? "" : ": ", op));
 }
 
 }  // namespace tapestry

@@ -7,6 +7,12 @@
 
 namespace tapestry {
 
+// The error of a training whose loss, gradients or parameters are not finite.
+class Diverged final : public NonFiniteError {
+ public:
+  using NonFiniteError::NonFiniteError;
+};
+
 // Returns one line that names the first part of a step that is not finite (a parameter, an
 // example's input, or an op with its module and the ranges of its inputs), or the largest gradients
 // if all parts are finite. Computes the step again with every op checked. Must be called by all
@@ -21,7 +27,7 @@ std::string examples_of_micro_batch(const StepInputs& inputs, std::size_t i);
 // finite. Called by one process.
 std::string explain_evaluation(Task& task, const Dataset& data, const Config& config);
 
-// Throws std::runtime_error that names the metric and the op if a metric of an evaluation of
+// Throws Diverged, which names the metric and the op, if a metric of an evaluation of
 // `data`, the split named `split`, is not finite. Must be called by all ranks.
 void expect_finite(const Metrics& values, const std::string& split, const Dataset& data, Task& task,
                    const Config& config, Ranks& ranks);

@@ -144,7 +144,7 @@ MetricSums Trainer::step() try { return take_step(); } catch (const OutOfMemory&
 } catch (const InputError&) {
   throw;
 } catch (const std::runtime_error& error) {
-  throw failure(state_.step + 1, error);
+  fail(state_.step + 1, error);
 }
 
 ComputedStep Trainer::compute() {
@@ -256,8 +256,7 @@ MetricsLine Trainer::evaluation_line() {
 }
 
 // Evaluates the validation split, whose time is excluded from the throughput, and saves the best
-// model. Returns the metrics; empty if stopped. Throws std::runtime_error if the loss is not
-// finite.
+// model. Returns the metrics; empty if stopped. Throws Diverged if the loss is not finite.
 Metrics Trainer::evaluate_and_record() try {
   const double before = now_s();
   const MetricsLine line = evaluation_line();
@@ -281,12 +280,14 @@ Metrics Trainer::evaluate_and_record() try {
 } catch (const FolderLost&) {
   throw;
 } catch (const std::runtime_error& error) {
-  throw failure(state_.step, error);
+  fail(state_.step, error);
 }
 
-std::runtime_error Trainer::failure(std::int64_t step, const std::runtime_error& error) const {
-  return std::runtime_error(
-      fmt::format("step {}: {}{}", step, error.what(), what_is_kept(run_, lock_)));
+void Trainer::fail(std::int64_t step, const std::runtime_error& error) const {
+  const std::string message =
+      fmt::format("step {}: {}{}", step, error.what(), what_is_kept(run_, lock_));
+  if (dynamic_cast<const NonFiniteError*>(&error)) throw Diverged(message);
+  throw std::runtime_error(message);
 }
 
 void Trainer::save_checkpoint_of_step() {
@@ -294,17 +295,17 @@ void Trainer::save_checkpoint_of_step() {
   saved_step_ = state_.step;
 }
 
-// Writes a checkpoint. Throws std::runtime_error without writing if a parameter is not finite: a
-// step can overflow parameters after a finite loss, and the checkpoint before is good.
+// Writes a checkpoint. Throws Diverged without writing if a parameter is not finite: a step can
+// overflow parameters after a finite loss, and the checkpoint before is good.
 void Trainer::save(const std::string& path) {
   for (const Parameter* parameter : task_.model().parameters())
     if (!std::isfinite(sum_of_squares(parameter->value()))) {
       ranks_.found_by_all();
-      throw failure(state_.step,
-                    std::runtime_error(fmt::format(
-                        "parameter {} is not finite: a step changed this parameter too much; lower "
-                        "{}, or set {} = 1.0",
-                        parameter->name, key::learning_rate.name, key::clip_norm.name)));
+      fail(state_.step,
+           Diverged(fmt::format(
+               "parameter {} is not finite: a step changed this parameter too much; lower {}, or "
+               "set {} = 1.0",
+               parameter->name, key::learning_rate.name, key::clip_norm.name)));
     }
   const OptimizerState optimizer = optimizer_state();
   if (!lock_) return;

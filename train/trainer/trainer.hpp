@@ -70,7 +70,9 @@ class Trainer {
   void inspect();
   bool is_stopped() const;
   bool is_ended() const;
-  std::runtime_error failure(std::int64_t step, const std::runtime_error& error) const;
+  // Throws the error with the step and the place of the last checkpoint: Diverged if `error` is a
+  // NonFiniteError, else std::runtime_error.
+  [[noreturn]] void fail(std::int64_t step, const std::runtime_error& error) const;
   void save_checkpoint_of_step();
   void save(const std::string& path);
 

@@ -113,7 +113,7 @@ bool is_indifferent(const std::string& name) {
       key::check_finite.name,
       key::max_bad_steps.name,
   };
-  return names.contains(name) || name.starts_with("expected.");
+  return names.contains(name) || name.starts_with("expected.") || name.starts_with("search.");
 }
 
 // Returns the first key that differs: "train.steps = 300, sort has 1500"; "" if none does.

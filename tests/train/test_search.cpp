@@ -1,0 +1,220 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "tests/support/run_fixture.hpp"
+#include "train/tools/search/search.hpp"
+
+// Searches over settings of tiny models.
+namespace tapestry {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Returns the lines of a ledger without times.
+std::vector<std::string> ledger_of(const std::string& experiment) {
+  std::vector<std::string> lines;
+  for (const std::string& line : lines_of(read_bytes(experiment + "/ledger.jsonl"))) {
+    Json read = Json::parse(line);
+    read.erase("elapsed_s");
+    lines.push_back(read.dump());
+  }
+  return lines;
+}
+
+std::vector<std::string> decisions_of(const std::string& experiment) {
+  std::vector<std::string> decisions;
+  for (const std::string& line : ledger_of(experiment))
+    if (const Json read = Json::parse(line); read.contains("decision"))
+      decisions.push_back(fmt::format("{} {} {}", read["decision"].get<std::string>(),
+                                      read.value("candidate", ""), read.value("reason", "")));
+  return decisions;
+}
+
+class SearchFixture : public RunFixture {
+ public:
+  // tapestry search toy.toml --out OUT --quiet MORE
+  Finished search(const std::string& out, const Words& more, const RunOptions& options = {}) const {
+    return tapestry_run(Words{"search", path("toy.toml"), "--quiet", "--out", path(out)} + more,
+                        options);
+  }
+};
+
+TEST_SUITE_BEGIN("search");
+
+TEST_CASE("search: the rungs of successive halving are those of a computation by hand") {
+  using Rungs = std::vector<std::int64_t>;
+  CHECK(rungs_of(2, 900) == Rungs{900});
+  CHECK(rungs_of(3, 900) == Rungs{300, 900});
+  CHECK(rungs_of(9, 900) == Rungs{100, 300, 900});
+  CHECK(rungs_of(26, 900) == Rungs{100, 300, 900});
+  CHECK(rungs_of(27, 900) == Rungs{33, 100, 300, 900});
+  CHECK(rungs_of(27, 5) == Rungs{1, 5});
+}
+
+TEST_CASE_FIXTURE(SearchFixture, "search: a learning rate is found, and told from the base") {
+  const Finished found = must(search("found",
+                                     "--vary optim.learning_rate=3e-2,1e-7 --seeds 4 "
+                                     "optim.learning_rate=1e-6"));
+  CAPTURE(found.out);
+  check_says(found.out, {"candidate-01 is better than the base: loss is lower by", "4 new seeds",
+                         "worse than candidate-01", "winner.toml has the config of candidate-01"});
+  check_says(read_bytes(path("found/winner.toml")), {"learning_rate = 0.03"});
+  // The folders of the candidates are what compare and verify read.
+  check_prints(
+      tapestry_run("compare --groups {} {}", path("found/base"), path("found/candidate-01")),
+      {"loss"});
+  must(tapestry_run("verify {}", path("found/candidate-01/seed-1")));
+  must(tapestry_run("train {} --out {} --quiet train.steps=2", path("found/winner.toml"),
+                    path("again")));
+  check_refused(search("found", "--vary optim.learning_rate=3e-2"), {"already exists", "--resume"});
+  check_refused(search("found", "--resume --vary optim.learning_rate=3e-3"),
+                {"was begun with another config"});
+}
+
+TEST_CASE_FIXTURE(SearchFixture, "search: a ledger and runs are the same after kills") {
+  for (const std::string method : {"grid", "halving"}) {
+    CAPTURE(method);
+    const Words more =
+        Words("--vary optim.learning_rate=1e-3,3e-2,1e-6 --seeds 3 --method") + Words{method};
+    must(search(method, more));
+    const std::string killed = method + "-killed";
+    std::int64_t lines = 0;
+    for (; lines < 60; ++lines) {
+      const auto is_further = [&] {
+        const std::string ledger = path(killed + "/ledger.jsonl");
+        return fs::exists(ledger) && std::ssize(lines_of(read_bytes(ledger))) > lines;
+      };
+      const Finished end = search(killed, lines == 0 ? more : more + Words("--resume"),
+                                  {.when = is_further, .signal = SIGKILL});
+      if (end.status == 0) break;
+    }
+    CHECK(lines > 5);
+    CHECK(lines < 60);
+    CHECK(ledger_of(path(killed)) == ledger_of(path(method)));
+    CHECK(read_bytes(path(killed + "/winner.toml")) == read_bytes(path(method + "/winner.toml")));
+    for (const auto& candidate : fs::directory_iterator(path(method)))
+      for (const std::string& seed : seed_folders(candidate.path()))
+        CHECK(run_difference(seed, path(killed) + seed.substr(path(method).size())) == "");
+  }
+}
+
+TEST_CASE_FIXTURE(SearchFixture, "search: a signal stops it, and it resumes from its folder") {
+  const auto begun = [&] { return fs::exists(path("run/base/seed-2/metrics.jsonl")); };
+  const Words more = "--vary train.micro_batches=2,4 --seeds 2 train.steps=400";
+  const Finished stopped = search("run", more, {.when = begun, .signal = SIGTERM});
+  CHECK(stopped.status == 130);
+  check_says(stopped.out, {"stopped; to resume: tapestry search ", "run --resume"});
+  must(tapestry_run("search {} --resume --quiet", path("run")));
+  must(search("whole", more));
+  CHECK(ledger_of(path("run")) == ledger_of(path("whole")));
+}
+
+TEST_CASE_FIXTURE(SearchFixture, "search: candidates that agree to the bit are called identical") {
+  const Finished found =
+      must(search("same", "--vary train.log_every=1,2 --vary optim.learning_rate=3e-3,3e-2"));
+  check_says(found.out, {"identical to base", "identical to candidate-"});
+  const Finished none = must(search("none", "--vary train.log_every=1,2,4"));
+  check_says(none.out, {"no candidate is better than the base", "the config of base"});
+  CHECK(decisions_of(path("none")) ==
+        std::vector<std::string>{
+            "drop candidate-01 identical to base", "drop candidate-02 identical to base",
+            "drop candidate-03 identical to base", "best base ", "winner base "});
+}
+
+TEST_CASE_FIXTURE(SearchFixture, "search: settings without an effect are not told from the base") {
+  const int repetitions = static_cast<int>(from_environment("TAPESTRY_REPETITIONS", 2));
+  int told = 0;
+  for (int i = 0; i < repetitions; ++i) {
+    const std::string out = fmt::format("null-{}", i);
+    const Finished found =
+        must(search(out, Words("--vary model.dropout=0.1001,0.1002,0.0999 seed={}", 100 * i + 1)));
+    told += !contains(found.out, "no candidate");
+  }
+  CHECK(20 * told <= repetitions);
+}
+
+TEST_CASE_FIXTURE(SearchFixture, "search: a candidate that diverges is dropped") {
+  const Finished found =
+      must(search("diverged",
+                  "--vary optim.learning_rate=1000,1e-3 --seeds 2 optim.name=sgd "
+                  "optim.clip_norm=0 optim.weight_decay=0"));
+  CAPTURE(found.out);
+  check_says(found.out, {"failed: step "});
+}
+
+TEST_CASE_FIXTURE(SearchFixture, "search: halving resumes the runs of the rung before") {
+  must(search("halved",
+              "--method halving --trials 9 --vary optim.learning_rate=log:1e-5:1e-1 "
+              "--seeds 2 --steps 36"));
+  std::map<std::int64_t, int> runs;  // by budget
+  for (const std::string& line : ledger_of(path("halved")))
+    if (const Json read = Json::parse(line); read.contains("run")) ++runs[read["budget"]];
+  CHECK(runs[4] == 2 * 10);
+  CHECK(runs[12] == 2 * 4);
+  CHECK(runs[36] >= 2 * 2);
+  check_says(read_bytes(path("halved/base/seed-1/config.toml")), {"decay_steps = 36"});
+}
+
+TEST_CASE_FIXTURE(SearchFixture, "search: budgets of the search, and of a run in minutes") {
+  const Words vary = "--vary train.micro_batches=2,4";
+  must(search("small", vary + Words("--total-steps 720")));  // 6 runs, 10 for the test, 3 more
+  const std::vector<std::string> decisions = decisions_of(path("small"));
+  CHECK(std::ranges::count(decisions, "budget  ") + (decisions.size() <= 4) > 0);
+  check_refused(search("less", vary + Words("--total-steps 600")),
+                {"search.total_steps", "the first 6 runs and the final test need 640 steps"});
+  must(search("timed", vary + Words("--seeds 2 --minutes 1e-6")));
+  for (const std::string& line : ledger_of(path("timed")))
+    if (const Json read = Json::parse(line); read.contains("run")) CHECK(read["steps"] == 10);
+}
+
+TEST_CASE_FIXTURE(SearchFixture, "search: what is refused before anything is written") {
+  const Refusal rows[] = {
+      {"", {"no setting to vary; give --vary KEY=A,B,C"}},
+      {"--vary optim.lr=1,2", {"--vary: unknown key optim.lr", "optim.learning_rate"}},
+      {"--vary optim.learning_rate=1e-3,x", {"--vary: optim.learning_rate = \"x\": expected"}},
+      {"--vary model.heads=2,3", {"model.heads = 3", "must divide"}},
+      {"--vary optim.learning_rate", {"--vary optim.learning_rate: expected KEY=A,B,C"}},
+      {"--vary optim.learning_rate=", {"a value is empty"}},
+      {"--vary optim.learning_rate=log:1e-2:1e-4", {"the range is empty"}},
+      {"--vary optim.learning_rate=log:0:1", {"above 0"}},
+      {"--vary optim.learning_rate=log:1e-4:1e-2:1", {"a count from 2 to 1000"}},
+      {"--vary optim.learning_rate=log:1e-4:1e-2", {"a grid needs values", ":COUNT"}},
+      {"--vary seed=1,2", {"same task, data, steps and seeds"}},
+      {"--vary model.layers=1", {"every candidate has the settings of the base"}},
+      {"--vary model.width=16 --vary model.width=32", {"model.width is varied twice"}},
+      {"--vary data.length=3,4", {"losses cannot be compared", "data.length is 3 and 4"}},
+      {"--vary train.log_every=linear:1:900:900 --vary model.layers=1,2",
+       {"more than 1000 candidates", "--trials"}},
+      {"--vary model.layers=1,2 --trials 3", {"a grid tries all combinations"}},
+      {"--vary model.layers=1,2 --method gird", {"search.method", "grid, random, halving"}},
+      {"--vary model.layers=1,2 --resume", {"there is no run to resume"}}};
+  for (const Refusal& row : rows) {
+    CAPTURE(row.words);
+    check_refused(search("refused", row.words), row.parts);
+    CHECK(!fs::exists(path("refused")));
+  }
+}
+
+TEST_CASE_FIXTURE(SearchFixture,
+                  "search: a dry run prints the work; [search] sets what options do") {
+  write("own.toml",
+        std::string(toy_toml) +
+            "[search]\nvary = [\"model.layers=1,2\", \"optim.learning_rate=1e-3,1e-2\"]\n"
+            "seeds = 3\nsteps = 7\n");
+  const Finished planned = must(tapestry_run("search {} --dry-run", path("own.toml")));
+  check_says(planned.out, {"4 candidates and the base: 10 to 21 runs, 70 to 147 steps",
+                           "estimated time with the base's speed: "});
+  CHECK(!fs::exists("searches"));
+  const Finished found =
+      must(tapestry_run("search {} --json --out {} --seeds 2", path("own.toml"), path("own")));
+  const Json result = Json::parse(found.out);
+  CHECK(result["candidates"].size() == 5);
+  CHECK(result["candidates"][1]["settings"][0] == "model.layers=1");
+  must(tapestry_run("train {} --quiet --out {} train.steps=2", path("own.toml"), path("plain")));
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry

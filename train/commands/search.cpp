@@ -1,0 +1,163 @@
+#include "train/tools/search/search.hpp"
+
+#include <filesystem>
+
+#include "autograd/counted.hpp"
+#include "data/text/printable.hpp"
+#include "train/commands/command.hpp"
+#include "train/commands/training_config.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/search_keys.hpp"
+#include "train/measure/machine.hpp"
+#include "train/measure/quantities.hpp"
+#include "train/run/terminal.hpp"
+#include "train/tools/plan/plan.hpp"
+
+namespace tapestry {
+namespace {
+namespace fs = std::filesystem;
+
+class SearchSettings final : public Command {
+ public:
+  void declare(Arguments& arguments) override {
+    given_.declare(arguments);
+    arguments.option("--vary", vary_, "KEY=VALUES",
+                     "try these values of a key: A,B,C, or a range log:LOW:HIGH or "
+                     "linear:LOW:HIGH, :COUNT for a grid (default: search.vary)");
+    arguments.option("--method", method_,
+                     "grid, random or halving (successive halving) (default: search.method, or "
+                     "grid)");
+    arguments.option("--trials", trials_,
+                     "number of random candidates (default: search.trials, or 16)", {.low = 1});
+    arguments.option("--seeds", seeds_,
+                     "largest number of seeds per candidate (default: search.seeds, or 5)",
+                     {.low = 2, .high = 1000});
+    arguments.option("--steps", steps_, "steps of each run (default: search.steps, or train.steps)",
+                     {.low = 1});
+    arguments.option("--minutes", minutes_,
+                     "minutes after which a run ends with its next evaluation (default: 0, no "
+                     "limit)");
+    arguments.option("--total-steps", total_steps_, "steps of all runs (default: no limit)",
+                     {.low = 1});
+    arguments.option("--total-minutes", total_minutes_,
+                     "minutes of all runs after which no seeds are added (default: 0, no limit)");
+    arguments.option("--out", out_, "folder of the experiment (default: searches/<name>)");
+    arguments.flag("--resume", resume_, "resume the search; CONFIG may be the experiment's folder");
+    arguments.flag("--dry-run", dry_run_, "print the number of runs and their time, and end");
+    arguments.flag("--quiet", quiet_, "print the result only, without an estimate");
+    arguments.flag("--json", json_, "print the result only, as one JSON object");
+  }
+
+  int run() override {
+    quiet_ |= json_;
+    resume_folder();
+    const Config asked = given_.read(overrides());
+    if (asked[key::search_steps] > 0)
+      budget_ = fmt::format("{}={}", key::steps.name, asked[key::search_steps]);
+    use_machine_as(asked);
+    const ConfigWith config_with = [this](const std::vector<std::string>& changes) {
+      std::vector<std::string> all = overrides();
+      if (!budget_.empty()) all.push_back(budget_);
+      all.insert(all.end(), changes.begin(), changes.end());
+      return given_.read(all);
+    };
+    std::vector<Candidate> candidates = make_candidates(config_with);
+    const Config base = candidates.front().config;
+    const SearchSize size = size_of(candidates);
+    const Run experiment(out_.empty() ? "searches/" + base[key::name] : out_);
+    if (dry_run_ || (!quiet_ && !resume_)) print_size(size, config_with);
+    if (dry_run_) return 0;
+
+    expect_input(resume_ || !fs::exists(experiment.folder()) ||
+                     (fs::is_directory(experiment.folder()) && fs::is_empty(experiment.folder())),
+                 "{}: already exists; give another --out, or add --resume to resume the search",
+                 experiment.folder());
+    RunLock lock(experiment, resume_ ? RunLock::Folder::find : RunLock::Folder::make);
+    write_config(lock, base);
+    const std::optional<SearchResult> result = search(lock, std::move(candidates), quiet_);
+    if (!result) {
+      say("stopped; to resume: tapestry search {} --resume\n", shell_word(experiment.folder()));
+      return interrupted_status;
+    }
+    if (json_)
+      say("{}\n", json_of(*result).dump());
+    else
+      say("{}{}/winner.toml has the config of {}\n", show(*result), printable(experiment.folder()),
+          result->contestants[result->winner].candidate.name);
+    return 0;
+  }
+
+ private:
+  // Sets the config and --out from the experiment's folder that CONFIG names. Throws InputError
+  // without --resume, and for another folder.
+  void resume_folder() {
+    std::error_code unseen;
+    if (is_shipped(given_.config) || !fs::is_directory(given_.config, unseen)) return;
+    const Run experiment(different_folders({given_.config}).front());
+    expect_input(resume_ && fs::exists(experiment.config(), unseen) &&
+                     !fs::exists(experiment.metrics(), unseen),
+                 "{}: is a folder; give a config, or the folder of a search with --resume",
+                 experiment.folder());
+    expect_input(out_.empty() || fs::equivalent(out_, experiment.folder(), unseen),
+                 "--out {}: differs from {}, the search to resume; leave out --out", out_,
+                 experiment.folder());
+    given_.config = experiment.config();
+    out_ = experiment.folder();
+  }
+
+  // Returns the settings of [search] that the options set.
+  std::vector<std::string> overrides() const {
+    std::vector<std::string> all;
+    const auto add = [&](const KeyInfo& key, const std::string& value) {
+      all.push_back(fmt::format("{}={}", key.name, value));
+    };
+    if (!vary_.empty()) add(key::search_vary, to_toml(Value(vary_)));
+    if (!method_.empty()) add(key::search_method, method_);
+    if (trials_ > 0) add(key::search_trials, fmt::to_string(trials_));
+    if (seeds_ > 0) add(key::search_seeds, fmt::to_string(seeds_));
+    if (steps_ > 0) add(key::search_steps, fmt::to_string(steps_));
+    if (!minutes_.empty()) add(key::search_minutes, minutes_);
+    if (total_steps_ > 0) add(key::search_total_steps, fmt::to_string(total_steps_));
+    if (!total_minutes_.empty()) add(key::search_total_minutes, total_minutes_);
+    return all;
+  }
+
+  // Prints the number of runs and steps, and their time if it can be measured.
+  static void print_size(const SearchSize& size, const ConfigWith& config_with) {
+    say("{} and the base: {} to {} runs, {} to {} steps\n", counted(size.candidates, "candidate"),
+        size.least_runs, size.most_runs, size.least_steps, size.most_steps);
+    const TrainingPlan plan = plan_training(config_with, {.seconds = 2});
+    if (plan.throughput) {
+      const double step_s = seconds_of(plan.run_length, *plan.throughput) /
+                            static_cast<double>(plan.run_length.steps);
+      say("estimated time with the base's speed: {} to {}\n",
+          duration_text(step_s * static_cast<double>(size.least_steps)),
+          duration_text(step_s * static_cast<double>(size.most_steps)));
+    }
+    std::fflush(stdout);
+  }
+
+  // Writes the config of a new experiment. Throws InputError if a resumed one had another config.
+  static void write_config(RunLock& lock, const Config& base) {
+    const Run& run = lock.run();
+    if (fs::exists(run.config()))
+      expect_input(config_of(run).toml() == base.toml(),
+                   "{}: the search was begun with another config or other options; restore these, "
+                   "or resume with: tapestry search {} --resume",
+                   printable(run.config()), shell_word(run.folder()));
+    else
+      lock.replace(run.config(), {base.toml_with_origins()});
+  }
+
+  TrainingArguments given_;
+  std::vector<std::string> vary_;
+  std::string method_, minutes_, total_minutes_, out_, budget_;
+  std::int64_t trials_ = 0, seeds_ = 0, steps_ = 0, total_steps_ = 0;
+  bool resume_ = false, dry_run_ = false, quiet_ = false, json_ = false;
+};
+
+const RegisterCommand<SearchSettings> search_command(
+    "search", "search for better settings, with seeds, confidence intervals and a final test");
+
+}  // namespace
+}  // namespace tapestry

@@ -1,0 +1,251 @@
+#include "train/tools/search/candidates.hpp"
+
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "autograd/random.hpp"
+#include "data/input_file.hpp"
+#include "data/text/printable.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/search_keys.hpp"
+#include "train/task.hpp"
+#include "train/tools/report/comparison.hpp"
+#include "train/trainer/begin_task.hpp"
+
+namespace tapestry {
+namespace {
+
+using ConfigWithOverrides = std::function<Config(const std::vector<std::string>&)>;
+
+constexpr std::int64_t most_candidates = 1000;
+constexpr std::int64_t default_trials = 16;
+
+// A setting that is varied: listed values, or a range of numbers.
+struct Axis {
+  std::string key{};
+  std::vector<std::string> values{};
+  double low = 0, high = 0;  // the range, if there are no values
+  bool is_log = false, is_integer = false;
+};
+
+[[noreturn]] void fail_axis(const std::string& text, const std::string& message) {
+  throw InputError(fmt::format("--vary {}: {}", printable_beginning(text), message));
+}
+
+// Returns the parts of a text between separators that are outside of brackets and quotes:
+// "[1,2],[3]" -> {"[1,2]", "[3]"}.
+std::vector<std::string> split_values(const std::string& text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  bool is_quoted = false;
+  for (const char c : text) {
+    if (c == '"') is_quoted = !is_quoted;
+    if (!is_quoted) depth += (c == '[') - (c == ']');
+    if (c == ',' && depth == 0 && !is_quoted)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+// Returns the number that the text is; NaN if it is none.
+double number_of(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number ? value : std::numeric_limits<double>::quiet_NaN();
+}
+
+// Returns the value of a range as text: an integer, or a number with 4 significant digits.
+std::string value_text(const Axis& axis, double value) {
+  return axis.is_integer ? fmt::format("{:.0f}", std::round(value)) : fmt::format("{:.4g}", value);
+}
+
+// Returns the value at a place from 0 (low) to 1 (high) of a range.
+std::string value_at(const Axis& axis, double place) {
+  if (!axis.is_log) return value_text(axis, axis.low + place * (axis.high - axis.low));
+  const double low = std::log(axis.low), high = std::log(axis.high);
+  return value_text(axis, std::exp(low + place * (high - low)));
+}
+
+// Returns the axis of "KEY=log:LOW:HIGH" or "KEY=linear:LOW:HIGH", or of evenly spaced values if
+// ":COUNT" follows.
+Axis range_axis(const std::string& text, Axis axis, const std::string& written) {
+  const std::vector<std::string_view> parts = split(written, ':');
+  axis.is_log = parts[0] == "log";
+  axis.low = number_of(parts.size() > 1 ? parts[1] : "");
+  axis.high = number_of(parts.size() > 2 ? parts[2] : "");
+  const double count = parts.size() > 3 ? number_of(parts[3]) : 0;
+  const bool is_count =
+      parts.size() < 4 || (count >= 2 && count <= most_candidates && count == std::floor(count));
+  if (!std::isfinite(axis.low) || !std::isfinite(axis.high) || !is_count || parts.size() > 4)
+    fail_axis(text, fmt::format("expected KEY={0}:LOW:HIGH, or KEY={0}:LOW:HIGH:COUNT with a count "
+                                "from 2 to {1}",
+                                parts[0], most_candidates));
+  if (axis.low >= axis.high || (axis.is_log && axis.low <= 0))
+    fail_axis(text, fmt::format("the range is empty; expected LOW below HIGH{}",
+                                axis.is_log ? ", both above 0" : ""));
+  for (int i = 0; i < static_cast<int>(count); ++i)
+    axis.values.push_back(value_at(axis, i / (count - 1)));
+  return axis;
+}
+
+Axis axis_of(const std::string& text, const Config& base) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    fail_axis(text, "expected KEY=A,B,C, KEY=log:LOW:HIGH or KEY=linear:LOW:HIGH");
+  Axis axis{.key = text.substr(0, equals)};
+  axis.is_integer =
+      base.has(axis.key) && std::holds_alternative<std::int64_t>(base.value(axis.key));
+  const std::string written = text.substr(equals + 1);
+  static const std::set<std::string> given = {key::task.name, key::name.name, key::seed.name,
+                                              key::steps.name, key::data_path.name};
+  if (given.contains(axis.key) || axis.key.starts_with("search."))
+    fail_axis(text,
+              "all runs of a search have the same task, data, steps and seeds; vary another "
+              "key");
+  if (written.starts_with("log:") || written.starts_with("linear:"))
+    return range_axis(text, std::move(axis), written);
+  axis.values = split_values(written);
+  for (const std::string& value : axis.values)
+    if (value.empty()) fail_axis(text, "a value is empty; expected KEY=A,B,C, or \"\" for no text");
+  return axis;
+}
+
+std::vector<Axis> axes_of(const Config& base) {
+  std::vector<Axis> axes;
+  for (const std::string& text : base[key::search_vary]) {
+    axes.push_back(axis_of(text, base));
+    for (std::size_t i = 0; i + 1 < axes.size(); ++i)
+      if (axes[i].key == axes.back().key)
+        fail_axis(text, fmt::format("{} is varied twice; give all of its values in one --vary",
+                                    axes.back().key));
+  }
+  expect_input(!axes.empty(), "no setting to vary; give --vary KEY=A,B,C, or search.vary");
+  return axes;
+}
+
+using Settings = std::vector<std::string>;
+
+// Returns all combinations of the values; the last setting varies fastest.
+std::vector<Settings> grid_of(const std::vector<Axis>& axes) {
+  std::vector<Settings> all(1);
+  for (const Axis& axis : axes) {
+    expect_input(!axis.values.empty(),
+                 "--vary {0}={1}:{2}:{3}: a grid needs values; give {0}={1}:{2}:{3}:COUNT, or "
+                 "--method random",
+                 axis.key, axis.is_log ? "log" : "linear", axis.low, axis.high);
+    expect_input(std::ssize(all) * std::ssize(axis.values) <= most_candidates,
+                 "--vary: the grid has more than {} candidates; give fewer values, or --method "
+                 "random with --trials N",
+                 most_candidates);
+    std::vector<Settings> longer;
+    for (const Settings& before : all)
+      for (const std::string& value : axis.values) {
+        longer.push_back(before);
+        longer.back().push_back(axis.key + "=" + value);
+      }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+// Returns random combinations; the n-th one depends on the seed and on n only.
+std::vector<Settings> draws_of(const std::vector<Axis>& axes, std::int64_t seed,
+                               std::int64_t trials) {
+  std::vector<Settings> all;
+  for (std::int64_t trial = 0; trial < trials; ++trial) {
+    Random random(static_cast<std::uint64_t>(seed), Stream::sample,
+                  static_cast<std::uint64_t>(trial));
+    Settings settings;
+    for (const Axis& axis : axes)
+      settings.push_back(
+          axis.key + "=" +
+          (axis.values.empty()
+               ? value_at(axis, random.uniform())
+               : axis.values[static_cast<std::size_t>(random.below(std::ssize(axis.values)))]));
+    all.push_back(std::move(settings));
+  }
+  return all;
+}
+
+std::vector<Settings> combinations(const Config& base) {
+  const std::vector<Axis> axes = axes_of(base);
+  const SearchMethod method = base[key::search_method];
+  const std::int64_t trials = base[key::search_trials];
+  const bool has_range =
+      std::ranges::any_of(axes, [](const Axis& axis) { return axis.values.empty(); });
+  const bool is_grid = method == SearchMethod::grid ||
+                       (method == SearchMethod::halving && trials == 0 && !has_range);
+  base.expect(method != SearchMethod::grid || trials == 0, key::search_trials,
+              "a grid tries all combinations; leave this out, or set search.method = \"random\"");
+  if (is_grid) return grid_of(axes);
+  return draws_of(axes, base[key::seed], trials > 0 ? trials : default_trials);
+}
+
+// Returns the config of a candidate. Throws InputError, which names --vary, if a training refuses
+// it.
+Config checked_config(const ConfigWithOverrides& config_with, const Settings& settings) try {
+  Config config = config_with(settings);
+  check_training_keys(config);
+  if (config[key::from].empty()) {  // begin_task() accepts missing texts in a dry run
+    const InitialDryRun dry_run;
+    make_task({.config = config});
+  } else {
+    begin_task(config, Weights::dry_run);
+  }
+  return config;
+} catch (const InputError& error) {
+  const std::string message = error.what(), option = "--set";
+  if (settings.empty()) throw;
+  throw InputError(message.starts_with(option)
+                       ? "--vary" + message.substr(option.size())
+                       : fmt::format("--vary {}: {}", fmt::join(settings, " "), message));
+}
+
+// Returns a group of one run that has the config, without data and tokens, which must be the same.
+RunGroup group_of(const Config& config) {
+  ComparedRun run{.task = config[key::task], .settings = config.settings_that_count()};
+  for (const char* name : {"data.tokenizer", "data.vocabulary"})
+    run.tokens += value_in(run.settings, name) + " ";
+  return {.name = "", .runs = {std::move(run)}};
+}
+
+}  // namespace
+
+std::vector<Candidate> make_candidates(const ConfigWithOverrides& config_with) {
+  std::vector<Candidate> candidates;
+  candidates.push_back({"base", {}, checked_config(config_with, {})});
+  const Config base = candidates.front().config;
+  const RunGroup base_group = group_of(base);
+  std::set<ConfigSettings> known = {base.settings()};
+  for (Settings& settings : combinations(base)) {
+    Config config = checked_config(config_with, settings);
+    if (!known.insert(config.settings()).second) continue;
+    const std::string reason = why_not_comparable(base_group, group_of(config), "loss");
+    expect_input(reason.empty(),
+                 "--vary {}: losses cannot be compared with those of the base: {}; vary another "
+                 "key",
+                 fmt::join(settings, " "), reason);
+    candidates.push_back({fmt::format("candidate-{:02}", candidates.size()), std::move(settings),
+                          std::move(config)});
+  }
+  expect_input(candidates.size() > 1,
+               "--vary: every candidate has the settings of the base; give other values");
+  return candidates;
+}
+
+std::vector<std::int64_t> rungs_of(std::int64_t candidates, std::int64_t steps) {
+  std::vector<std::int64_t> rungs = {steps};
+  for (; candidates >= halving_factor && rungs.front() >= halving_factor;
+       candidates /= halving_factor)
+    rungs.insert(rungs.begin(), rungs.front() / halving_factor);
+  return rungs;
+}
+
+}  // namespace tapestry

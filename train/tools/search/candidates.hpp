@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "train/config/config.hpp"
+
+namespace tapestry {
+
+// A config that a search tries. The first candidate is the base, without changes.
+struct Candidate {
+  std::string name{};                   // name of its folder: "base", or "candidate-01"
+  std::vector<std::string> settings{};  // what it changes: "optim.learning_rate=0.003"
+  Config config;
+};
+
+// Returns the base and the candidates of search.vary, each different config once. `config_with`
+// returns the config with overrides applied last. Throws InputError, before any training, for an
+// empty or misspelled search.vary, for more than 1000 candidates, for a setting that a training
+// refuses, and for a setting with which losses cannot be compared.
+std::vector<Candidate> make_candidates(
+    const std::function<Config(const std::vector<std::string>& overrides)>& config_with);
+
+// Returns the steps of the rungs of successive halving (Li et al. 2018) with eta = 3, the last of
+// which has `steps`: {100, 300, 900} for 9 to 26 candidates and 900 steps. Each rung keeps a third
+// of the candidates. Returns {steps} for fewer than 3 candidates.
+std::vector<std::int64_t> rungs_of(std::int64_t candidates, std::int64_t steps);
+inline constexpr std::int64_t halving_factor = 3;
+
+}  // namespace tapestry

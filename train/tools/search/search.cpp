@@ -1,0 +1,508 @@
+#include "train/tools/search/search.hpp"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "autograd/counted.hpp"
+#include "data/text/printable.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/search_keys.hpp"
+#include "train/measure/machine.hpp"
+#include "train/measure/statistics.hpp"
+#include "train/run/terminal.hpp"
+#include "train/tools/search/ledger.hpp"
+#include "train/trainer/explanation.hpp"
+#include "train/trainer/training.hpp"
+
+namespace tapestry {
+namespace {
+
+using Json = JsonValue;
+
+constexpr std::int64_t first_seeds = 2;  // seeds of every candidate before the first decision
+
+// Ends a training with the first evaluation after a number of minutes.
+class EndsAfterMinutes final : public Callback {
+ public:
+  explicit EndsAfterMinutes(double minutes) : minutes_(minutes) {}
+  void on_metrics(const MetricsLine& line) override {
+    if (line.split == "val") is_over_ |= minutes_ > 0 && line.elapsed_s >= 60 * minutes_;
+  }
+  bool ends_training() const override { return is_over_; }
+
+ private:
+  double minutes_;
+  bool is_over_ = false;
+};
+
+// Thrown within this file when a signal stopped a training.
+struct SearchStopped {};
+
+// Returns the checksum of the parameters at the last evaluation; empty if there is none.
+std::string last_parameters(const Run& run) {
+  std::string parameters;
+  for (LineReader line(run.metrics()); line.next();)
+    if (const Json entry = line.metrics(); is_split(entry, "val"))
+      parameters = entry.value("parameters_xxh3", "");
+  return parameters;
+}
+
+Json to_json(const SearchRun& run) {
+  Json line{{"steps", run.steps}, {"ended", run.failure.empty() ? "done" : run.failure}};
+  if (run.failure.empty()) line["loss"] = run.loss;
+  if (run.test_loss) line["test_loss"] = *run.test_loss;
+  line["parameters_xxh3"] = run.parameters;
+  line["elapsed_s"] = run.elapsed_s;
+  return line;
+}
+
+SearchRun run_of(const Json& line) {
+  SearchRun run{.steps = line.at("steps").integer(),
+                .parameters = line.at("parameters_xxh3").get<std::string>(),
+                .elapsed_s = line.at("elapsed_s").get<double>()};
+  const std::string ended = line.at("ended").get<std::string>();
+  if (ended == "done")
+    run.loss = line.at("loss").get<double>();
+  else
+    run.failure = ended;
+  if (line.contains("test_loss")) run.test_loss = line.at("test_loss").get<double>();
+  return run;
+}
+
+// Returns whether two candidates computed the same bits in all runs.
+bool are_identical(const Contestant& a, const Contestant& b) {
+  return std::ranges::equal(a.runs, b.runs, [](const auto& one, const auto& other) {
+    return one.first == other.first && one.second.steps == other.second.steps &&
+           !one.second.parameters.empty() && one.second.parameters == other.second.parameters;
+  });
+}
+
+PairedTest paired_test(std::span<const double> best, std::span<const double> other,
+                       const HolmTest& corrected) {
+  const Confidence found = paired_difference(best, other, 1 - corrected.level);
+  return {.difference = found.value,
+          .margin = found.margin,
+          .adjusted_p = corrected.adjusted_p,
+          .level = corrected.level,
+          .is_significant = corrected.is_rejected};
+}
+
+// Returns the p-value of a paired test; 1 if the differences have no spread or are too few.
+double p_value(std::span<const double> first, std::span<const double> other) {
+  if (first.size() < 2) return 1;
+  const Confidence found = paired_difference(first, other);
+  if (!(found.margin > 0)) return 1;
+  const double error = found.margin / student_t(0.95, found.degrees);
+  return student_p(found.value / error, found.degrees);
+}
+
+std::string interval_of(const PairedTest& test) {
+  return fmt::format("{:.4g} to {:.4g}", test.difference - test.margin,
+                     test.difference + test.margin);
+}
+
+// A search that is trained, or replayed from its ledger.
+class Searching {
+ public:
+  Searching(RunLock& lock, std::vector<Candidate> candidates, bool quiet)
+      : lock_(lock),
+        ledger_(lock),
+        size_(size_of(candidates)),
+        quiet_(quiet),
+        base_(candidates.front().config) {
+    for (Candidate& candidate : candidates) all_.push_back({.candidate = std::move(candidate)});
+  }
+
+  SearchResult result() {
+    if (base_[key::search_method] == SearchMethod::halving) halve();
+    add_seeds();
+    SearchResult result;
+    const std::size_t best = best_open();
+    const bool is_told = best != 0 && !all_[0].dropped.empty();
+    record({{"decision", "best"}, {"candidate", all_[best].candidate.name}}, {});
+    if (is_told && all_[0].runs.rbegin()->second.failure.empty())
+      judge(best, result);
+    else
+      conclude(best, is_told, result);
+    const std::string toml = all_[result.winner].candidate.config.toml_with_origins();
+    lock_.replace(lock_.run().folder() + "/winner.toml", {toml});
+    result.steps = steps_;
+    result.elapsed_s = elapsed_s_;
+    result.contestants = std::move(all_);
+    return result;
+  }
+
+ private:
+  std::int64_t most_seeds() const { return base_[key::search_seeds]; }
+  std::int64_t steps() const { return base_[key::steps]; }
+
+  // Appends a decision to the ledger, or checks that it is the recorded one.
+  void record(Json decision, const Json& numbers) {
+    if (ledger_.recorded(decision)) return;
+    if (!numbers.is_null()) decision.update(numbers);
+    ledger_.append(decision);
+  }
+
+  // Trains a seed of a candidate up to a step, or takes the result from the ledger.
+  void run(Contestant& one, std::int64_t seed, std::int64_t steps) {
+    const Json identity{{"run", fmt::format("{}/seed-{}", one.candidate.name, seed)},
+                        {"budget", steps}};
+    const std::optional<Json> line = ledger_.recorded(identity);
+    SearchRun run = line ? read(*line) : train(one, seed, steps);
+    if (!line) {
+      Json added = identity;
+      added["settings"] = one.candidate.settings;
+      added.update(to_json(run));
+      ledger_.append(added);
+    }
+    if (!quiet_ && !line) {
+      say("{}/seed-{}: {}  ({:.1f} s)\n", one.candidate.name, seed,
+          run.failure.empty() ? fmt::format("step {}, best loss {:.4f}", run.steps, run.loss)
+                              : printable(run.failure),
+          run.elapsed_s);
+      std::fflush(stdout);
+    }
+    const SearchRun before = one.runs.contains(seed) ? one.runs[seed] : SearchRun{};
+    steps_ += run.steps - before.steps;
+    elapsed_s_ += run.elapsed_s - before.elapsed_s;
+    run.budget = steps;
+    one.runs[seed] = std::move(run);
+  }
+
+  SearchRun read(const Json& line) const try {
+    return run_of(line);
+  } catch (const Json::exception& error) {
+    throw InputError(fmt::format("{}/ledger.jsonl: {}; restore the file, or start a new search",
+                                 printable(lock_.run().folder()), error.what()));
+  }
+
+  SearchRun train(const Contestant& one, std::int64_t seed, std::int64_t steps) {
+    lock_.expect_in_place();
+    Config config = one.candidate.config;
+    config.set(key::seed, seed);
+    if (steps < config[key::steps] && config.has(key::decay_steps.name) &&
+        config[key::decay_steps] == 0)
+      config.set(key::decay_steps, config[key::steps]);
+    config.set(key::steps, steps);
+    const Run run(fmt::format("{}/{}/seed-{}", lock_.run().folder(), one.candidate.name, seed));
+    use_machine_as(config);
+    EndsAfterMinutes limit(base_[key::search_minutes]);
+    const TrainingOptions options{
+        .resume = std::filesystem::exists(run.folder()), .quiet = true, .callbacks = {&limit}};
+    try {
+      const Training training = train_into(run, config, options);
+      if (training.metrics.empty()) throw SearchStopped();
+      const auto test = training.metrics.find("test_loss");
+      return {
+          .steps = training.state.step,
+          .loss = training.state.best_loss,
+          .test_loss = test == training.metrics.end() ? std::nullopt : std::optional(test->second),
+          .parameters = last_parameters(run),
+          .elapsed_s = training.state.elapsed_s};
+    } catch (const Diverged& error) {
+      const std::string message = error.what();  // its last part names the checkpoints
+      return {.steps = steps, .failure = "failed: " + message.substr(0, message.rfind("; "))};
+    }
+  }
+
+  void drop(Contestant& one, const std::string& reason, const Json& numbers = {}) {
+    one.dropped = reason;
+    record({{"decision", "drop"}, {"candidate", one.candidate.name}, {"reason", reason}}, numbers);
+  }
+
+  std::vector<Contestant*> open() {
+    std::vector<Contestant*> open;
+    for (Contestant& one : all_)
+      if (one.dropped.empty()) open.push_back(&one);
+    return open;
+  }
+
+  // Returns the open candidate of the lowest mean loss; the base if it is among the lowest ones,
+  // or if none is open.
+  std::size_t best_open() const {
+    std::size_t best = 0;
+    for (std::size_t i = 0; i < all_.size(); ++i)
+      if (all_[i].dropped.empty() &&
+          (!all_[best].dropped.empty() || all_[i].mean_loss() < all_[best].mean_loss()))
+        best = i;
+    return best;
+  }
+
+  void run_open(std::int64_t seeds, std::int64_t steps) {
+    for (Contestant* one : open()) {
+      for (std::int64_t i = 0; i < seeds; ++i)
+        if (const std::int64_t seed = base_[key::seed] + i;
+            !one->runs.contains(seed) || one->runs[seed].budget < steps)
+          if (one->runs.empty() || one->runs.rbegin()->second.failure.empty())
+            run(*one, seed, steps);
+      one->chosen_on = seeds;
+    }
+    for (Contestant* one : open())
+      for (const auto& [seed, run] : one->runs)
+        if (one->dropped.empty() && !run.failure.empty()) drop(*one, run.failure);
+  }
+
+  // Trains the rungs before the last one, and keeps a third of the candidates in each. The base is
+  // always kept.
+  void halve() {
+    const std::vector<std::int64_t> rungs = rungs_of(size_.candidates, steps());
+    for (std::size_t rung = 0; rung + 1 < rungs.size(); ++rung) {
+      run_open(first_seeds, rungs[rung]);
+      std::vector<Contestant*> ranked = open();
+      std::erase(ranked, &all_[0]);
+      std::ranges::stable_sort(ranked, {}, &Contestant::mean_loss);
+      const std::int64_t kept = std::max<std::int64_t>(1, std::ssize(ranked) / halving_factor);
+      for (std::int64_t i = kept; i < std::ssize(ranked); ++i)
+        drop(*ranked[i], fmt::format("halving: rank {} of {} after {} steps", i + 1,
+                                     std::ssize(ranked), rungs[rung]));
+    }
+  }
+
+  // Trains the open candidates with more and more seeds, until one is left, or the budget is used.
+  void add_seeds() {
+    for (std::int64_t seeds = first_seeds; seeds <= most_seeds(); ++seeds) {
+      if (seeds > first_seeds && !is_affordable(std::ssize(open()))) {
+        record({{"decision", "budget"}, {"seeds", seeds - 1}}, {});
+        return;
+      }
+      run_open(seeds, steps());
+      drop_identical();
+      drop_worse();
+      if (open().size() <= 1) return;
+    }
+  }
+
+  // Returns whether the budget of the search allows these runs and the final test.
+  bool is_affordable(std::int64_t runs) const {
+    const std::int64_t steps_after = steps_ + (runs + 2 * most_seeds()) * steps();
+    const std::int64_t total_steps = base_[key::search_total_steps];
+    const double total_minutes = base_[key::search_total_minutes];
+    const double step_s = elapsed_s_ / static_cast<double>(std::max<std::int64_t>(1, steps_));
+    return (total_steps == 0 || steps_after <= total_steps) &&
+           (total_minutes == 0 || static_cast<double>(steps_after) * step_s <= 60 * total_minutes);
+  }
+
+  void drop_identical() {
+    const std::vector<Contestant*> candidates = open();
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if (candidates[i]->dropped.empty() && candidates[j]->dropped.empty() &&
+            are_identical(*candidates[i], *candidates[j]))
+          drop(*candidates[i], "identical to " + candidates[j]->candidate.name);
+  }
+
+  void drop_worse() {
+    const Contestant& best = all_[best_open()];
+    std::vector<const Contestant*> others;
+    std::vector<Contestant*> candidates = open();
+    std::erase_if(candidates, [&](const Contestant* one) { return one == &best; });
+    others.assign(candidates.begin(), candidates.end());
+    const std::vector<PairedTest> tests = tests_against(best, others);
+    for (std::size_t i = 0; i < tests.size(); ++i)
+      if (tests[i].is_significant)
+        drop(*candidates[i], "worse than " + best.candidate.name,
+             {{"difference", tests[i].difference},
+              {"low", tests[i].difference - tests[i].margin},
+              {"high", tests[i].difference + tests[i].margin},
+              {"level", 1 - tests[i].level},
+              {"p", tests[i].adjusted_p}});
+  }
+
+  // Compares the best candidate with the base on new seeds, which took part in no decision: the
+  // seeds that chose the candidate favor it, also on the test split.
+  void judge(std::size_t best, SearchResult& result) {
+    std::vector<double> of_base, of_best;
+    result.metric = all_[0].runs.begin()->second.test_loss ? "test_loss" : "loss";
+    const auto judged = [&](Contestant& one, std::int64_t seed) {
+      run(one, seed, steps());
+      const SearchRun& found = one.runs[seed];
+      return found.test_loss ? *found.test_loss : found.loss;
+    };
+    const std::int64_t first = base_[key::seed] + most_seeds();
+    std::string failure;
+    for (std::int64_t seed = first; seed < first + most_seeds() && failure.empty(); ++seed)
+      for (Contestant* one : {&all_[0], &all_[best]}) {
+        (one == &all_[0] ? of_base : of_best).push_back(judged(*one, seed));
+        if (!one->runs[seed].failure.empty())
+          failure = one->candidate.name + " " + one->runs[seed].failure;
+      }
+    const std::string name = all_[best].candidate.name;
+    if (!failure.empty()) {
+      result.conclusion =
+          fmt::format("no candidate can be told from the base: {} was best, but on new seeds {}",
+                      name, failure);
+    } else {
+      const HolmTest single = holm(std::vector{p_value(of_base, of_best)}).front();
+      result.judged = paired_test(of_base, of_best, single);
+      if (result.judged->is_significant && result.judged->difference < 0) result.winner = best;
+      result.conclusion =
+          result.winner == best
+              ? fmt::format(
+                    "{} is better than the base: {} is lower by {:.4g} on {} new seeds "
+                    "(95 % CI of the difference: {})",
+                    name, result.metric, -result.judged->difference, most_seeds(),
+                    interval_of(*result.judged))
+              : fmt::format(
+                    "no candidate can be told from the base: {} was best, but its {} on {} "
+                    "new seeds differs by {} (95 % CI)",
+                    name, result.metric, most_seeds(), interval_of(*result.judged));
+    }
+    record({{"decision", "winner"},
+            {"candidate", all_[result.winner].candidate.name},
+            {"metric", result.metric}},
+           result.judged ? Json{{"difference", result.judged->difference},
+                                {"low", result.judged->difference - result.judged->margin},
+                                {"high", result.judged->difference + result.judged->margin},
+                                {"p", result.judged->adjusted_p}}
+                         : Json::object());
+  }
+
+  // Sets the winner if there is nothing to test on new seeds.
+  void conclude(std::size_t best, bool is_told, SearchResult& result) {
+    const bool is_none_left = !all_[best].dropped.empty();
+    if (is_told) {
+      result.winner = best;
+      result.conclusion = fmt::format("{} is best; the base {}", all_[best].candidate.name,
+                                      printable(all_[0].dropped));
+    } else if (is_none_left) {
+      result.conclusion = "every candidate and the base failed";
+    } else if (open().size() == 1) {
+      result.conclusion = "no candidate is better than the base";
+    } else {
+      result.conclusion = "no candidate can be told from the base";
+    }
+    record({{"decision", "winner"}, {"candidate", all_[result.winner].candidate.name}}, {});
+  }
+
+  RunLock& lock_;
+  Ledger ledger_;
+  SearchSize size_;
+  bool quiet_;
+  Config base_;
+  std::vector<Contestant> all_;
+  std::int64_t steps_ = 0;
+  double elapsed_s_ = 0;
+};
+
+}  // namespace
+
+double Contestant::mean_loss() const {
+  std::vector<double> losses;
+  for (const auto& [seed, run] : runs)
+    if (std::ssize(losses) < chosen_on) losses.push_back(run.loss);
+  return losses.empty() ? 0 : estimate_of(losses).mean;
+}
+
+std::vector<PairedTest> tests_against(const Contestant& best,
+                                      const std::vector<const Contestant*>& others) {
+  std::vector<std::vector<double>> firsts, seconds;
+  std::vector<double> p;
+  for (const Contestant* other : others) {
+    std::vector<double> first, second;
+    for (const auto& [seed, run] : other->runs)
+      if (const auto paired = best.runs.find(seed); paired != best.runs.end()) {
+        first.push_back(paired->second.loss);
+        second.push_back(run.loss);
+      }
+    p.push_back(p_value(first, second));
+    firsts.push_back(std::move(first));
+    seconds.push_back(std::move(second));
+  }
+  const std::vector<HolmTest> corrected = holm(p);
+  std::vector<PairedTest> tests;
+  for (std::size_t i = 0; i < others.size(); ++i)
+    tests.push_back(firsts[i].size() < 2 ? PairedTest{}
+                                         : paired_test(firsts[i], seconds[i], corrected[i]));
+  return tests;
+}
+
+SearchSize size_of(const std::vector<Candidate>& candidates) {
+  const Config& base = candidates.front().config;
+  const std::int64_t steps = base[key::steps], most_seeds = base[key::search_seeds];
+  const std::int64_t all = std::ssize(candidates), total = base[key::search_total_steps];
+  const bool is_halving = base[key::search_method] == SearchMethod::halving;
+  base.expect(base[key::seed] <= std::numeric_limits<std::int64_t>::max() - 2 * most_seeds,
+              key::seed, "must be at most {} with search.seeds = {}",
+              std::numeric_limits<std::int64_t>::max() - 2 * most_seeds, most_seeds);
+  base.expect(!is_halving || base[key::search_minutes] == 0, key::search_minutes,
+              "successive halving needs a budget in steps; set search.steps instead");
+  SearchSize size{.candidates = all - 1};
+  std::int64_t left = all, before = 0;
+  for (const std::int64_t rung : is_halving ? rungs_of(all - 1, steps) : std::vector{steps}) {
+    if (before > 0) left = 1 + std::max<std::int64_t>(1, (left - 1) / halving_factor);
+    size.least_steps += first_seeds * left * (rung - before);
+    before = rung;
+  }
+  size.least_runs = first_seeds * all;
+  const std::int64_t more = (most_seeds - first_seeds) * left, judged = 2 * most_seeds;
+  size.most_runs = size.least_runs + more + judged;
+  size.most_steps = size.least_steps + (more + judged) * steps;
+  base.expect(total == 0 || size.least_steps + judged * steps <= total, key::search_total_steps,
+              "the first {} and the final test need {} steps; raise this, or lower search.steps",
+              counted(size.least_runs, "run"), size.least_steps + judged * steps);
+  if (total > 0) size.most_steps = std::min(size.most_steps, total);
+  return size;
+}
+
+std::optional<SearchResult> search(RunLock& lock, std::vector<Candidate> candidates,
+                                   bool quiet) try {
+  return Searching(lock, std::move(candidates), quiet).result();
+} catch (const SearchStopped&) {
+  return std::nullopt;
+}
+
+namespace {
+
+std::string outcome_of(const SearchResult& result, std::size_t i) {
+  const Contestant& one = result.contestants[i];
+  if (i == result.winner) return i == 0 ? "kept" : "winner";
+  return one.dropped.empty() ? "cannot be told from the best" : one.dropped;
+}
+
+}  // namespace
+
+std::string show(const SearchResult& result) {
+  std::string text = fmt::format("\n{:<14} {:>5} {:>10}  {}\n", "candidate", "seeds", "mean loss",
+                                 "settings: outcome");
+  for (std::size_t i = 0; i < result.contestants.size(); ++i) {
+    const Contestant& one = result.contestants[i];
+    const bool is_failed = one.dropped.starts_with("failed");
+    text +=
+        fmt::format("{:<14} {:>5} {:>10}  {}{}\n", one.candidate.name, one.chosen_on,
+                    is_failed ? "-" : fmt::format("{:.4f}", one.mean_loss()),
+                    one.candidate.settings.empty()
+                        ? ""
+                        : printable(fmt::format("{}: ", fmt::join(one.candidate.settings, " "))),
+                    printable(outcome_of(result, i)));
+  }
+  return text + fmt::format("{}\n", printable(result.conclusion));
+}
+
+Json json_of(const SearchResult& result) {
+  Json object{{"winner", result.contestants[result.winner].candidate.name},
+              {"is_told_from_base", result.winner != 0},
+              {"conclusion", result.conclusion},
+              {"steps", result.steps},
+              {"elapsed_s", result.elapsed_s},
+              {"candidates", Json::array()}};
+  for (std::size_t i = 0; i < result.contestants.size(); ++i) {
+    const Contestant& one = result.contestants[i];
+    object["candidates"].push_back({{"name", one.candidate.name},
+                                    {"settings", one.candidate.settings},
+                                    {"seeds", one.chosen_on},
+                                    {"mean_loss", one.mean_loss()},
+                                    {"outcome", outcome_of(result, i)}});
+  }
+  if (result.judged)
+    object["judged"] = {{"metric", result.metric},
+                        {"difference", result.judged->difference},
+                        {"low", result.judged->difference - result.judged->margin},
+                        {"high", result.judged->difference + result.judged->margin},
+                        {"p", result.judged->adjusted_p}};
+  return object;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/json.hpp"
+#include "train/run/run_lock.hpp"
+#include "train/tools/search/candidates.hpp"
+
+namespace tapestry {
+
+// The result of a run of a candidate.
+struct SearchRun {
+  std::int64_t budget = 0;  // steps that it was allowed to take
+  std::int64_t steps = 0;   // steps that it took; those of its budget if it failed
+  double loss = 0;          // lowest validation loss
+  std::optional<double> test_loss{};
+  std::string parameters{};  // checksum of the parameters at its last step
+  std::string failure{};     // why it diverged; empty if it did not
+  double elapsed_s = 0;
+};
+
+// A candidate during a search, with its runs by seed.
+struct Contestant {
+  Candidate candidate;
+  std::map<std::int64_t, SearchRun> runs{};
+  std::string dropped{};  // why it was dropped; empty if it is still open
+
+  double mean_loss() const;    // returns the mean over the seeds that chose the winner
+  std::int64_t chosen_on = 0;  // number of these seeds
+};
+
+// The difference between two candidates: the mean of `other` minus that of `best` over their common
+// seeds, with the confidence interval of Holm's level.
+struct PairedTest {
+  double difference = 0, margin = 0, adjusted_p = 1, level = 0.05;
+  bool is_significant = false;
+};
+
+struct SearchResult {
+  std::vector<Contestant> contestants{};  // the base first
+  std::size_t winner = 0;                 // the base unless the final test told the winner from it
+  std::string conclusion{};               // one sentence
+  std::optional<PairedTest> judged{};     // final test on new seeds, of `metric`
+  std::string metric{};
+  std::int64_t steps = 0;  // steps of all runs
+  double elapsed_s = 0;    // time of all runs
+};
+
+// The work of a search. It is known in advance only within limits.
+struct SearchSize {
+  std::int64_t candidates = 0;  // without the base
+  std::int64_t least_runs = 0, most_runs = 0;
+  std::int64_t least_steps = 0, most_steps = 0;
+};
+// Throws InputError if search.total_steps is less than the first runs and the final test need, and
+// for budgets that exclude each other.
+SearchSize size_of(const std::vector<Candidate>& candidates);
+
+// Trains the candidates into the locked folder of an experiment, NAME/seed-N for each run, and
+// records its ledger.jsonl; runs and decisions that are in the ledger already are not repeated.
+// Writes winner.toml. Returns nothing if a signal stopped it. Throws as train_into() does, but a
+// candidate that diverges is dropped.
+std::optional<SearchResult> search(RunLock& lock, std::vector<Candidate> candidates, bool quiet);
+
+// Returns the tests of `others` against `best` over the seeds that both have, corrected by Holm's
+// method for their number. A pair with fewer than 2 seeds, or without a spread, is not significant.
+std::vector<PairedTest> tests_against(const Contestant& best,
+                                      const std::vector<const Contestant*>& others);
+
+// Return the result as lines for a terminal, and as a JSON object.
+std::string show(const SearchResult& result);
+JsonValue json_of(const SearchResult& result);
+
+}  // namespace tapestry
