@@ -110,6 +110,26 @@ TEST_CASE_FIXTURE(SearchFixture, "search: a signal stops it, and it resumes from
   CHECK(ledger_of(path("run")) == ledger_of(path("whole")));
 }
 
+TEST_CASE_FIXTURE(SearchFixture, "search: a ledger that does not belong to it is refused") {
+  const Words more = "--vary=train.micro_batches=2 --seeds 2";
+  must(search("run", more));
+  const std::string ledger = path("run/ledger.jsonl"), good = read_bytes(ledger);
+  const std::pair<std::string, std::vector<std::string>> rows[] = {
+      {replaced(good, "base/seed-2", "base/seed-7"), {"ledger.jsonl:2: run is ", "base/seed-2"}},
+      {replaced(good, "\"loss\"", "\"less\""), {"ledger.jsonl: ", "loss", "restore the file"}},
+      {"[]\n" + good, {"ledger.jsonl:1: ", "not a JSON object"}}};
+  for (const auto& [text, parts] : rows) {
+    write("run/ledger.jsonl", text);
+    check_refused(search("run", more + Words("--resume")), parts);
+    CHECK(read_bytes(ledger) == text);
+  }
+  // A line that was not written completely is written again.
+  write("run/ledger.jsonl", good.substr(0, good.size() / 2));
+  must(search("run", more + Words("--resume")));
+  must(search("whole", more));
+  CHECK(ledger_of(path("run")) == ledger_of(path("whole")));
+}
+
 TEST_CASE_FIXTURE(SearchFixture, "search: candidates that agree to the bit are called identical") {
   const Finished found =
       must(search("same", "--vary=train.log_every=1,2 --vary=optim.learning_rate=3e-3,3e-2"));
@@ -171,6 +191,8 @@ TEST_CASE_FIXTURE(SearchFixture, "search: budgets of the search, and of a run in
   CHECK(std::ranges::count(decisions, "budget  ") + (decisions.size() <= 4) > 0);
   check_refused(search("less", vary + Words("--total-steps 600")),
                 {"search.total_steps", "the first 6 runs and the final test need 640 steps"});
+  must(search("hasty", vary + Words("--total-minutes 1e-6")));
+  CHECK(std::ranges::count(decisions_of(path("hasty")), "budget  ") == 1);
   must(search("timed", vary + Words("--seeds 2 --minutes 1e-6")));
   for (const std::string& line : ledger_of(path("timed")))
     if (const Json read = Json::parse(line); read.contains("run")) CHECK(read["steps"] == 10);

@@ -490,10 +490,11 @@ Json json_of(const SearchResult& result) {
               {"candidates", Json::array()}};
   for (std::size_t i = 0; i < result.contestants.size(); ++i) {
     const Contestant& one = result.contestants[i];
+    const bool is_failed = one.dropped.starts_with("failed");
     object["candidates"].push_back({{"name", one.candidate.name},
                                     {"settings", one.candidate.settings},
                                     {"seeds", one.chosen_on},
-                                    {"mean_loss", one.mean_loss()},
+                                    {"mean_loss", is_failed ? Json() : Json(one.mean_loss())},
                                     {"outcome", outcome_of(result, i)}});
   }
   if (result.judged)
