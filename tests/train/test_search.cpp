@@ -52,7 +52,8 @@ TEST_CASE("search: the rungs of successive halving are those of a computation by
   CHECK(rungs_of(27, 5) == Rungs{1, 5});
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "search: a learning rate is found, and told from the base") {
+TEST_CASE_FIXTURE(SearchFixture,
+                  "search: a learning rate is found, and differs significantly from the base") {
   const Finished found = must(search("found",
                                      "--vary=optim.learning_rate=3e-2,1e-7 --seeds 4 "
                                      "optim.learning_rate=1e-6"));
@@ -142,7 +143,8 @@ TEST_CASE_FIXTURE(SearchFixture, "search: candidates that agree to the bit are c
             "drop candidate-03 identical to base", "best base ", "winner base "});
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "search: settings without an effect are not told from the base") {
+TEST_CASE_FIXTURE(SearchFixture,
+                  "search: settings without an effect make no significant difference") {
   const int repetitions = static_cast<int>(from_environment("TAPESTRY_REPETITIONS", 2));
   int told = 0;
   for (int i = 0; i < repetitions; ++i) {

@@ -331,9 +331,9 @@ class Searching {
       }
     const std::string name = all_[best].candidate.name;
     if (!failure.empty()) {
-      result.conclusion =
-          fmt::format("no candidate can be told from the base: {} was best, but on new seeds {}",
-                      name, failure);
+      result.conclusion = fmt::format(
+          "no candidate differs significantly from the base: {} was best, but on new seeds {}",
+          name, failure);
     } else {
       const HolmTest single = holm(std::vector{p_value(of_base, of_best)}).front();
       result.judged = paired_test(of_base, of_best, single);
@@ -346,7 +346,8 @@ class Searching {
                     name, result.metric, -result.judged->difference, most_seeds(),
                     interval_of(*result.judged))
               : fmt::format(
-                    "no candidate can be told from the base: {} was best, but its {} on {} "
+                    "no candidate differs significantly from the base: {} was best, but its {} on "
+                    "{} "
                     "new seeds differs by {} (95 % CI)",
                     name, result.metric, most_seeds(), interval_of(*result.judged));
     }
@@ -372,7 +373,7 @@ class Searching {
     } else if (open().size() == 1) {
       result.conclusion = "no candidate is better than the base";
     } else {
-      result.conclusion = "no candidate can be told from the base";
+      result.conclusion = "no candidate differs significantly from the base";
     }
     record({{"decision", "winner"}, {"candidate", all_[result.winner].candidate.name}}, {});
   }
@@ -459,7 +460,7 @@ namespace {
 std::string outcome_of(const SearchResult& result, std::size_t i) {
   const Contestant& one = result.contestants[i];
   if (i == result.winner) return i == 0 ? "kept" : "winner";
-  return one.dropped.empty() ? "cannot be told from the best" : one.dropped;
+  return one.dropped.empty() ? "no significant difference from the best" : one.dropped;
 }
 
 }  // namespace
@@ -483,7 +484,7 @@ std::string show(const SearchResult& result) {
 
 Json json_of(const SearchResult& result) {
   Json object{{"winner", result.contestants[result.winner].candidate.name},
-              {"is_told_from_base", result.winner != 0},
+              {"differs_from_base", result.winner != 0},
               {"conclusion", result.conclusion},
               {"steps", result.steps},
               {"elapsed_s", result.elapsed_s},

@@ -41,7 +41,7 @@ struct PairedTest {
 
 struct SearchResult {
   std::vector<Contestant> contestants{};  // the base first
-  std::size_t winner = 0;                 // the base unless the final test told the winner from it
+  std::size_t winner = 0;                 // the base unless the final test found the winner better
   std::string conclusion{};               // one sentence
   std::optional<PairedTest> judged{};     // final test on new seeds, of `metric`
   std::string metric{};
