@@ -15,7 +15,10 @@ struct AdamOptions {
 template <class Options>
 std::vector<Setting<Options>> adam_settings() {
   return {
-      {"beta1", &Options::beta1, "decay of Adam's first moment", {.low = 0, .high = 0.999999}},
+      {"beta1",
+       &Options::beta1,
+       "decay of Adam's first moment; with schedule_free_adamw, weight of the average",
+       {.low = 0, .high = 0.999999}},
       {"beta2", &Options::beta2, "decay of Adam's second moment", {.low = 0, .high = 0.999999}},
       {"epsilon", &Options::epsilon, "epsilon in Adam's denominator", {.low = 1e-30, .high = 1}}};
 }

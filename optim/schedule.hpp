@@ -23,8 +23,9 @@ struct Schedule {
   std::int64_t steps = 1;     // number of steps until the floor is reached, which then stays
   std::int64_t cooldown = 0;  // number of steps of the decay of stable_linear
 
-  // Returns the number of steps before the first one whose rate depends on `steps` or `cooldown`:
-  // those of the warm-up, and of stable_linear's constant rate.
+  // Returns the number of steps whose rate depends on neither `steps` nor `cooldown`: those of the
+  // warm-up and of stable_linear's constant rate. Not of use for constant and inverse_sqrt, of
+  // which no rate depends on them.
   std::int64_t stable_steps() const {
     return decay == Decay::stable_linear ? std::max(warmup, steps - cooldown) : warmup;
   }

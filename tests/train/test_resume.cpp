@@ -268,7 +268,7 @@ TEST_CASE_FIXTURE(RunFixture,
   CHECK(load_checkpoint(path("run/before_decay.safetensors")).state.step == 12);
 
   check_says(refusal(*this, "toy", "run", wsd + "train.steps=22 optim.cooldown_steps=12"),
-             {"train.steps = 22", "is at step 20, and its learning rate decays from step 12 on",
+             {"train.steps = 22", "is at step 20, and the learning rate decays from step 10 on",
               "raise train.steps"});
   Words rest = wsd + "train.steps=22 optim.cooldown_steps=10";  // the same step begins the decay
   must_train("toy", "run", rest + "--resume");
@@ -282,6 +282,32 @@ TEST_CASE_FIXTURE(RunFixture,
   CHECK(load_checkpoint(path("run/before_decay.safetensors")).state.step == 30);
   check_same_run(*this, "whole", "run");
   check_prints(tapestry_run("verify {}", path("run")), {"bitwise identical"});
+}
+
+TEST_CASE_FIXTURE(RunFixture, "bug: the best model before a wsd schedule's decay was lost") {
+  must_train("toy", "run",
+             "optim.schedule=wsd optim.cooldown_steps=8 train.steps=20 train.eval_every=3");
+  const std::string best = path("run/best.safetensors");
+  REQUIRE(load_checkpoint(best).state.step > 12);
+  {
+    RunLock lock(Run(path("run")), RunLock::Folder::find);
+    lock.restore_before_decay(true);
+    CHECK(load_checkpoint(checkpoint("run")).state.step == 12);
+    CHECK(load_checkpoint(best).state.step <= 12);
+    CHECK(load_checkpoint(best).state.best_loss ==
+          load_checkpoint(checkpoint("run")).state.best_loss);
+    CHECK_THROWS_AS(lock.restore_before_decay(true), FileError);  // removes a best model at most
+  }
+}
+
+TEST_CASE_FIXTURE(RunFixture, "bug: the checkpoint before a wsd schedule's decay was not resumed") {
+  const Words settings = "optim.schedule=wsd optim.cooldown_steps=8 train.steps=20";
+  must_train("toy", "run", settings);
+  std::filesystem::remove(checkpoint("run"));
+  std::filesystem::remove(path("run/best.safetensors"));
+  check_prints(
+      tapestry_run(Words("train {} --resume --out {}", path("toy.toml"), path("run")) + settings),
+      {"from step 12"});
 }
 
 TEST_CASE_FIXTURE(RunFixture, "bug: the last step's learning rate was not the final one") {

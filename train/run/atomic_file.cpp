@@ -61,6 +61,9 @@ int SystemCalls::close(int file) { return ::close(file); }
 int SystemCalls::renameat(int folder, const char* from, const char* to) {
   return ::renameat(folder, from, folder, to);
 }
+int SystemCalls::linkat(int folder, const char* from, const char* to) {
+  return ::linkat(folder, from, folder, to, 0);
+}
 int SystemCalls::unlinkat(int folder, const char* path) { return ::unlinkat(folder, path, 0); }
 int SystemCalls::mkdir(const char* path) { return ::mkdir(path, 0777); }
 int SystemCalls::rmdir(const char* path) { return ::rmdir(path); }

@@ -27,6 +27,8 @@ class SystemCalls {
   virtual int fsync(int file);
   virtual int close(int file);
   virtual int renameat(int folder, const char* from, const char* to);  // within the folder
+  virtual int linkat(int folder, const char* from,
+                     const char* to);  // a hard link, within the folder
   virtual int unlinkat(int folder, const char* path);
   virtual int mkdir(const char* path);
   virtual int rmdir(const char* path);

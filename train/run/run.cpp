@@ -192,7 +192,7 @@ Checkpoint load_recorded_metadata(const std::string& path) {
 
 std::optional<Checkpoint> latest_checkpoint(const Run& run) {
   std::optional<Checkpoint> latest;
-  for (const std::string& path : {run.best(), run.checkpoint()}) {
+  for (const std::string& path : {run.before_decay(), run.best(), run.checkpoint()}) {
     if (!fs::exists(path)) continue;
     Checkpoint found = load_recorded_metadata(path);
     if (!latest || found.state.step >= latest->state.step) latest = std::move(found);

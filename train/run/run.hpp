@@ -25,6 +25,8 @@ class Run {
   std::string best() const { return folder_ + "/best.safetensors"; }
   // The checkpoint of the last step before the decay of a wsd schedule.
   std::string before_decay() const { return folder_ + "/before_decay.safetensors"; }
+  // The best model of that step, if there was one.
+  std::string best_before_decay() const { return folder_ + "/best_before_decay.safetensors"; }
   std::string trace() const { return folder_ + "/trace.json"; }
   std::string profile() const { return folder_ + "/profile.txt"; }
   std::string sessions() const { return folder_ + "/sessions.jsonl"; }
@@ -32,8 +34,9 @@ class Run {
   std::string samples() const { return folder_ + "/samples.jsonl"; }
 
   std::vector<std::string> files() const {  // returns the paths of all files above
-    return {config(),       metrics(), checksums(), checkpoint(), best(),
-            before_decay(), trace(),   profile(),   sessions(),   samples()};
+    return {config(),       metrics(),           checksums(), checkpoint(), best(),
+            before_decay(), best_before_decay(), trace(),     profile(),    sessions(),
+            samples()};
   }
 
  private:
@@ -71,9 +74,10 @@ class ForeignModel final : public InputError {
   using InputError::InputError;
 };
 
-// Returns the later one of best.safetensors, which is a whole checkpoint as well, and
-// checkpoint.safetensors, without tensors; nothing if there is none. Throws InputError if one is
-// damaged, and ForeignModel if metrics.jsonl recorded other parameters at its step.
+// Returns the latest one of checkpoint.safetensors, best.safetensors, which is a whole checkpoint
+// as well, and before_decay.safetensors, without tensors; nothing if there is none. Throws
+// InputError if one is damaged, and ForeignModel if metrics.jsonl recorded other parameters at its
+// step.
 std::optional<Checkpoint> latest_checkpoint(const Run& run);
 
 // Returns a checkpoint in a run's folder without its tensors. Throws as latest_checkpoint does.

@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "autograd/check.hpp"
+#include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/run/atomic_file.hpp"
 
@@ -155,20 +157,41 @@ void RunLock::replace(const std::string& path, const std::vector<std::string_vie
   write_file_atomically(place(path), parts);
 }
 
-void RunLock::restore_before_decay(bool keeps_best) {
+// Renames a file in the folder. Returns whether it existed.
+bool RunLock::rename_to(const std::string& from, const std::string& to) {
+  if (system_calls().renameat(descriptor_, file_name_of(from).c_str(), place(to).name.c_str()) == 0)
+    return true;
+  if (errno == ENOENT) return false;
+  throw FileError(
+      fmt::format("{}: cannot rename: {}; check the permissions", from, strerror(errno)));
+}
+
+void RunLock::keep_best_before_decay() {
   expect_in_place();
-  const FilePlace last = place(run_.checkpoint());
-  if (system_calls().renameat(descriptor_, file_name_of(run_.before_decay()).c_str(),
-                              last.name.c_str()) != 0)
-    throw FileError(fmt::format("{}: cannot rename: {}; check the permissions", run_.before_decay(),
-                                strerror(errno)));
-  if (!keeps_best) system_calls().unlinkat(descriptor_, file_name_of(run_.best()).c_str());
-  sync_folder_of(last);
+  const FilePlace kept = place(run_.best_before_decay());
+  system_calls().unlinkat(descriptor_, kept.name.c_str());
+  const std::string best = file_name_of(run_.best());
+  if (system_calls().linkat(descriptor_, best.c_str(), kept.name.c_str()) != 0 && errno != ENOENT)
+    write_file_atomically(
+        kept,
+        {read_file(run_.best(),
+                   std::numeric_limits<std::int64_t>::max())});  // a file system without hard links
+  sync_folder_of(kept);
+}
+
+void RunLock::restore_before_decay(bool has_later_best) {
+  expect_in_place();
+  if (!rename_to(run_.best_before_decay(), run_.best()) && has_later_best)
+    system_calls().unlinkat(descriptor_, file_name_of(run_.best()).c_str());
+  if (!rename_to(run_.before_decay(), run_.checkpoint()))
+    throw FileError(fmt::format("{}: no such file; restore it", run_.before_decay()));
+  sync_folder_of(place(run_.checkpoint()));
 }
 
 void RunLock::remove_unfinished() {
-  for (const std::string& path : {run_.config(), run_.checkpoint(), run_.best(),
-                                  run_.before_decay(), run_.trace(), run_.profile()})
+  for (const std::string& path :
+       {run_.config(), run_.checkpoint(), run_.best(), run_.before_decay(),
+        run_.best_before_decay(), run_.trace(), run_.profile()})
     tapestry::remove_unfinished(FilePlace{descriptor_, file_name_of(path), path});
 }
 

@@ -52,9 +52,14 @@ class RunLock {
   // expect_in_place do.
   void replace(const std::string& path, const std::vector<std::string_view>& parts);
 
-  // Renames before_decay.safetensors to checkpoint.safetensors, and removes best.safetensors unless
-  // `keeps_best`. Throws FileError if that fails, and as expect_in_place does.
-  void restore_before_decay(bool keeps_best);
+  // Keeps best.safetensors, if it exists, also as best_before_decay.safetensors. Throws FileError
+  // if that fails, and as expect_in_place does.
+  void keep_best_before_decay();
+
+  // Makes before_decay.safetensors the last checkpoint, and best_before_decay.safetensors the best
+  // one; without the latter, removes a best one that is later (`has_later_best`). May be repeated
+  // after a kill. Throws FileError if that fails, and as expect_in_place does.
+  void restore_before_decay(bool has_later_best);
 
   // Removes the temporary files of a killed process. Throws FileError if that fails.
   void remove_unfinished();
@@ -68,6 +73,7 @@ class RunLock {
   void open();
   bool is_lost() const;
   bool was_emptied() const;
+  bool rename_to(const std::string& from, const std::string& to);
 
   Run run_;
   int descriptor_ = -1;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 
 #include "autograd/counted.hpp"
 #include "data/input_file.hpp"
@@ -80,9 +79,12 @@ void expect_same_schedule(const Run& run, const Config& before, const Config& co
   const std::string rates = rates_apart(now.at(step), was.at(step));
   if (now.decay == Decay::stable_linear)
     config.expect(is_stable, key::steps,
-                  "{} is at step {}, and its learning rate decays from step {} on{}; restore its "
-                  "schedule, or raise {} to resume before the decay",
-                  run.folder(), step, was.stable_steps(), rates, key::steps.name);
+                  "{} is at step {}, and the learning rate decays from step {} on{}; restore its "
+                  "schedule{}",
+                  run.folder(), step, std::min(was.stable_steps(), now.stable_steps()), rates,
+                  fs::exists(run.before_decay())
+                      ? fmt::format(", or raise {} to resume before the decay", key::steps.name)
+                      : "");
   config.expect(
       is_stable || config[key::decay_steps] > 0, key::steps,
       "{} is at step {}, and its learning-rate schedule ends at step {}{}; add --set {}={} "
@@ -94,7 +96,8 @@ void expect_same_schedule(const Run& run, const Config& before, const Config& co
 }  // namespace
 
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume) {
-  const bool saved = fs::exists(run.checkpoint()) || fs::exists(run.best());
+  const bool saved =
+      fs::exists(run.checkpoint()) || fs::exists(run.best()) || fs::exists(run.before_decay());
   const bool begun = saved || fs::exists(run.config()) || fs::exists(run.metrics());
   expect_input(resume || !begun,
                "{}: already holds {} run; give another --out, or add --resume to `tapestry train`",
@@ -137,11 +140,8 @@ std::optional<Checkpoint> checkpoint_to_resume(const Run& run, const Config& con
                              was.stable_steps() <= now.stable_steps() &&
                              was.stable_steps() < latest->state.step;
   if (!repeats_decay) return latest;
-  Checkpoint kept = load_recorded_metadata(run.before_decay());
-  if (kept.state.step != was.stable_steps()) return latest;
-  if (has_later_best(run, kept.state.step))
-    kept.state.best_loss = std::numeric_limits<double>::infinity();
-  return kept;
+  const Checkpoint kept = load_recorded_metadata(run.before_decay());
+  return kept.state.step == was.stable_steps() ? kept : latest;
 }
 
 bool has_later_best(const Run& run, std::int64_t step) {

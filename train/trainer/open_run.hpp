@@ -14,8 +14,7 @@ namespace tapestry {
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume);
 
 // Returns the checkpoint of latest_checkpoint(); or, if that is within the decay of a wsd schedule
-// that `config` changes, before_decay.safetensors. Its best loss is infinite if best.safetensors is
-// of a later step. Throws as latest_checkpoint() does.
+// that `config` changes, before_decay.safetensors. Throws as latest_checkpoint() does.
 std::optional<Checkpoint> checkpoint_to_resume(const Run& run, const Config& config);
 
 // Returns whether best.safetensors is of a later step.

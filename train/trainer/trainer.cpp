@@ -42,7 +42,7 @@ std::string what_is_kept(const Run& run, const RunLock* lock) {
   if (run.folder().empty()) return "";
   const Run now(lock ? lock->where() : run.folder());
   if (now.folder().empty()) return fmt::format("; {} was removed meanwhile", run.folder());
-  return has_bytes(now.checkpoint()) || has_bytes(now.best())
+  return has_bytes(now.checkpoint()) || has_bytes(now.best()) || has_bytes(now.before_decay())
              ? fmt::format("; the checkpoints in {} are kept", now.folder())
              : fmt::format("; {} has no checkpoint yet", now.folder());
 }
@@ -102,8 +102,10 @@ Metrics Trainer::train() {
     saved_step_ = -1;  // the checkpoint that was resumed does not have this evaluation
   }
   while (state_.step < steps && !is_stopped() && !is_ended()) {
-    if (schedule_.decay == Decay::stable_linear && state_.step == schedule_.stable_steps())
+    if (schedule_.decay == Decay::stable_linear && state_.step == schedule_.stable_steps()) {
+      if (lock_) lock_->keep_best_before_decay();
       save(run_.before_decay());
+    }
     const MetricSums averages = step();
     if (is_due(state_.step, config_[key::log_every])) record_training(averages);
     state_.evaluation_due = is_evaluated(state_.step, config_);

@@ -184,7 +184,8 @@ void record_failure(RunLock& lock, std::int64_t step, const std::exception& erro
 // wrote a checkpoint or the best model.
 bool is_refused(const RunLock& lock, const std::exception& error) {
   return (dynamic_cast<const InputError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) &&
-         !lock.has_placed(lock.run().checkpoint()) && !lock.has_placed(lock.run().best());
+         !lock.has_placed(lock.run().checkpoint()) && !lock.has_placed(lock.run().best()) &&
+         !lock.has_placed(lock.run().before_decay());
 }
 
 // Trains to the last step, then evaluates the best model on the test split if there is one.
@@ -259,7 +260,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   ranks.agree("beginning the run", [&] {
     if (!writes) return;
     lock->remove_unfinished();
-    if (repeats_decay) lock->restore_before_decay(!has_later_best(run, trainer->state().step));
+    if (repeats_decay) lock->restore_before_decay(has_later_best(run, trainer->state().step));
     try {
       lock->replace(run.config(), {config.toml_with_origins()});
       record_begin(*lock, trainer->state(), ranks.size(), changed);

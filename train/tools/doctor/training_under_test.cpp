@@ -199,7 +199,10 @@ class TrialTask final : public Task {
 Config config_of_trial(Config config, std::int64_t chosen, const std::string& optimizer) {
   config.set(key::max_bad_steps, std::int64_t{0});
   config.set(key::check_finite, false);
-  if (!optimizer.empty()) config.set(key::optimizer, optimizer);
+  if (!optimizer.empty()) {
+    config.set(key::optimizer, optimizer);
+    config.set(key::groups, std::vector<std::string>());  // their decay may not exist there
+  }
   if (chosen == 0) return config;
   config.set(key::batch_size, chosen);
   config.set(key::micro_batches, std::int64_t{1});

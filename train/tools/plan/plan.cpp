@@ -102,7 +102,7 @@ std::string show_disk(const TrainingPlan& plan) {
   return "disk\n" + line("checkpoint", bytes_text(plan.memory.checkpoint)) +
          line("run folder, at most", bytes_text(plan.disk),
               fmt::format("the last checkpoint, the best{}, and one being written; {}",
-                          plan.disk > 3 * plan.memory.checkpoint ? ", that before the decay" : "",
+                          plan.disk > 3 * plan.memory.checkpoint ? ", both before the decay" : "",
                           plan.disk_free ? bytes_text(*plan.disk_free) + " are free"
                                          : "the free space is unknown"));
 }
@@ -207,7 +207,7 @@ TrainingPlan plan_training(const ConfigWith& config_with, const PlanOptions& opt
                     .assumed = assumed_text(config).value_or("")};
   plan.overhead = overhead_of_process();
   const bool keeps_before_decay = config[key::schedule] == Decay::stable_linear;
-  plan.disk = (keeps_before_decay ? 4 : 3) * plan.memory.checkpoint;
+  plan.disk = (keeps_before_decay ? 5 : 3) * plan.memory.checkpoint;
   plan.disk_free = free_bytes_here();
   if (!plan.fits())
     plan.smallest =

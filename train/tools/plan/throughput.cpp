@@ -102,7 +102,8 @@ RunLength run_length_of(const Config& config) {
   const std::int64_t evaluations = times(config[key::eval_every]);
   return {.steps = steps,
           .evaluations = evaluations,
-          .checkpoints = evaluations + times(config[key::checkpoint_every])};
+          .checkpoints = evaluations + times(config[key::checkpoint_every]) +
+                         (config[key::schedule] == Decay::stable_linear ? 1 : 0)};
 }
 
 double seconds_of(const RunLength& run_length, const Throughput& throughput) {

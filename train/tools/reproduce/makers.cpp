@@ -43,7 +43,8 @@ std::vector<std::string> other_makers(const std::vector<Session>& sessions,
         sessions.size()));
   for (const Session& session : result.recorded_by)
     for (const ChangedSetting& one : session.changed.value_or(std::vector<ChangedSetting>{}))
-      if (one.key != key::steps.name && one.key != key::decay_steps.name)
+      if (one.key != key::steps.name && one.key != key::decay_steps.name &&
+          one.key != key::cooldown_steps.name)
         add(fmt::format("{1} was {2} up to step {0}, but has the value of config.toml here",
                         session.from_step, printable_beginning(one.key),
                         one.before.empty() ? "unused" : printable_beginning(one.before)));
