@@ -329,6 +329,18 @@ TEST_CASE_FIXTURE(Club, "bug: compare: of the loss alone it was said which way i
                   figure);
 }
 
+TEST_CASE("compare: keys of augmentation change the training data alone") {
+  const auto group = [](const std::string& key, const std::string& value) {
+    const ConfigSettings settings = {{"task", "\"image-classification\""}, {key, value}};
+    const ComparedRun run{.task = "image-classification", .settings = settings};
+    return RunGroup{.name = "", .runs = {run}};
+  };
+  for (const std::string key : {"data.flip", "data.shift"})
+    CHECK(why_not_comparable(group(key, "1"), group(key, "2"), "loss").empty());
+  CHECK(why_not_comparable(group("data.skip_broken", "false"), group("data.skip_broken", "true"),
+                           "loss") == "data.skip_broken is false and true");
+}
+
 TEST_CASE("compare: each task says of its metrics which way is better") {
   using enum MetricInfo::Better;
   CHECK(metric_info("forecast", "test_mse").better == lower);

@@ -22,10 +22,10 @@ using Names = std::set<std::string>;
 // Returns the keys of [data] that change the training data or the tokens, but not the validation
 // text.
 const Names& keys_of_training() {
-  static const Names keys = {"data.path",     "data.tokenizer",       "data.vocabulary",
-                             "data.template", "data.end_of_text",     "data.packing",
-                             "data.examples", "data.training_images", "data.class_names",
-                             "data.train"};
+  static const Names keys = {
+      "data.path",        "data.tokenizer", "data.vocabulary", "data.template",
+      "data.end_of_text", "data.packing",   "data.examples",   "data.training_images",
+      "data.class_names", "data.train",     "data.flip",       "data.shift"};
   return keys;
 }
 
