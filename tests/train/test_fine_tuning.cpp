@@ -498,6 +498,9 @@ TEST_CASE("fine-tuning: wrong adapters are refused by file, field or tensor") {
               {"belongs to no projection", "the model that it was trained for"});
   check_says(tapestry_run({"eval", adapter.base(), "--adapter", adapter.base()}).err,
              {"is a run; write its adapters with tapestry export "});
+  // Another program may write a config.toml of its own.
+  adapter.write("adapter/config.toml", "rank = 2\n");
+  must(tapestry_run({"sample", adapter.base(), "--tokens", "2", "--adapter", adapter.adapter()}));
   check_fails(tapestry_run("import " + adapter.adapter()), {"contains an adapter; add --base RUN"});
 }
 

@@ -235,7 +235,7 @@ TrainedModel load_trained_with(const std::string& adapter, const std::string& ru
   if (adapter.empty()) return load_trained(run, overrides, needs_data);
   std::error_code unseen;
   const auto in = [&](const char* name) { return (fs::path(adapter) / name).string(); };
-  expect_input(!fs::exists(in("config.toml"), unseen),
+  expect_input(fs::exists(in(config_name), unseen) || !fs::exists(in("config.toml"), unseen),
                "{0}: is a run; write its adapters with tapestry export {0} --format peft --out "
                "FOLDER, and give that folder",
                printable(adapter));
