@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "tests/support/run_fixture.hpp"
 #include "train/tools/search/search.hpp"
@@ -31,6 +33,28 @@ std::vector<std::string> decisions_of(const std::string& experiment) {
   return decisions;
 }
 
+// Changes the lines of a ledger, and removes those for which `change` returns false.
+void change_ledger(const std::string& experiment, const std::function<bool(Json&)>& change) {
+  std::string text;
+  for (const std::string& line : lines_of(read_bytes(experiment + "/ledger.jsonl"))) {
+    Json read = Json::parse(line);
+    if (change(read)) text += read.dump() + "\n";
+  }
+  std::ofstream(experiment + "/ledger.jsonl", std::ios::binary) << text;
+}
+
+// Removes the lines of a ledger after this run, and makes it a run that failed.
+void end_with_failure(const std::string& experiment, const std::string& run, int budget) {
+  bool has_ended = false;
+  change_ledger(experiment, [&](Json& line) {
+    if (has_ended) return false;
+    has_ended = line.value("run", "") == run && line["budget"] == budget;
+    if (has_ended) line["ended"] = "failed: step 3: the loss is nan";
+    return true;
+  });
+  CHECK(has_ended);
+}
+
 class SearchFixture : public RunFixture {
  public:
   // tapestry search toy.toml --out OUT --quiet MORE
@@ -54,13 +78,18 @@ TEST_CASE("search: the rungs of successive halving are those of a computation by
 
 TEST_CASE_FIXTURE(SearchFixture,
                   "search: a learning rate is found, and differs significantly from the base") {
-  const Finished found = must(search("found",
-                                     "--vary=optim.learning_rate=3e-2,1e-7 --seeds 4 "
-                                     "optim.learning_rate=1e-6"));
+  const Words more = "--vary=optim.learning_rate=3e-2,1e-7 --seeds 4 optim.learning_rate=1e-6";
+  const Finished found = must(search("found", more));
   CAPTURE(found.out);
   check_says(found.out, {"candidate-01 is better than the base: loss is lower by", "4 new seeds",
                          "worse than candidate-01", "winner.toml has the config of candidate-01"});
-  check_says(read_bytes(path("found/winner.toml")), {"learning_rate = 0.03"});
+  check_says(read_bytes(path("found/config.toml")),
+             {"vary = [\"optim.learning_rate=", "seeds = 4"});
+  for (const std::string name : {"winner.toml", "candidate-01/seed-1/config.toml"}) {
+    const std::string config = read_bytes(path("found/" + name));
+    check_says(config, {"learning_rate = 0.03", "vary = []\n"});
+    CHECK(!contains(config, "seeds = "));
+  }
   // The folders of the candidates are what compare and verify read.
   check_prints(
       tapestry_run("compare --groups {} {}", path("found/base"), path("found/candidate-01")),
@@ -70,7 +99,44 @@ TEST_CASE_FIXTURE(SearchFixture,
                     path("again")));
   check_refused(search("found", "--vary=optim.learning_rate=3e-2"), {"already exists", "--resume"});
   check_refused(search("found", "--resume --vary=optim.learning_rate=2e-3"),
-                {"was begun with another config"});
+                {"was begun with another config", "differ in optim.learning_rate, search.seeds, "});
+  must(search("found", more + Words("--resume train.log_every=7 name=renamed")));
+
+  // The final test on the new seeds 5 to 8.
+  const std::string ledger = path("found/ledger.jsonl"), good = read_bytes(ledger);
+  const std::pair<std::vector<double>, std::vector<std::string>> rows[] = {
+      {{10, 10.01, 10.03, 10.02},
+       {"the base is better than candidate-01: loss is lower by", "the config of base",
+        "learning_rate=3e-2: not significantly better on new seeds"}},
+      {{0.1, 10, 0.2, 10},
+       {"no candidate is significantly better than the base: candidate-01 was best, but its loss",
+        "the config of base"}}};
+  for (const auto& [losses, parts] : rows) {
+    write("found/ledger.jsonl", good);
+    auto loss = losses.begin();
+    change_ledger(path("found"), [&](Json& line) {
+      const std::string run = line.value("run", "");
+      if (run.starts_with("candidate-01/") && run.back() > '4') line["loss"] = *loss++;
+      return line.value("decision", "") != "winner";
+    });
+    CHECK(loss == losses.end());
+    check_prints(search("found", more + Words("--resume")), parts);
+  }
+  for (const auto& [run, parts] :
+       {std::pair{"base/seed-5",
+                  std::vector<std::string>{
+                      "candidate-01 is better than the base: it completed its runs on 4 new "
+                      "seeds, but the base failed: step 3: the loss is nan",
+                      "the config of candidate-01"}},
+        std::pair{"candidate-01/seed-5",
+                  std::vector<std::string>{
+                      "no candidate is significantly better than the base: candidate-01 was "
+                      "best, but on new seeds it failed: step 3: the loss is nan",
+                      "the config of base"}}}) {
+    write("found/ledger.jsonl", good);
+    end_with_failure(path("found"), run, 40);
+    check_prints(search("found", more + Words("--resume")), parts);
+  }
 }
 
 TEST_CASE_FIXTURE(SearchFixture, "search: a ledger and runs are the same after kills") {
@@ -118,12 +184,20 @@ TEST_CASE_FIXTURE(SearchFixture, "search: a ledger that does not belong to it is
   const std::pair<std::string, std::vector<std::string>> rows[] = {
       {replaced(good, "base/seed-2", "base/seed-7"), {"ledger.jsonl:2: run is ", "base/seed-2"}},
       {replaced(good, "\"loss\"", "\"less\""), {"ledger.jsonl: ", "loss", "restore the file"}},
+      {replaced(good, "[\"train.micro_batches=2\"]", "[\"train.micro_batches=4\"]"),
+       {"ledger.jsonl:3: settings is ", "micro_batches=4", "this search records ",
+        "micro_batches=2"}},
+      {good + good, {"the ledger is of another search"}},
       {"[]\n" + good, {"ledger.jsonl:1: ", "not a JSON object"}}};
   for (const auto& [text, parts] : rows) {
     write("run/ledger.jsonl", text);
     check_refused(search("run", more + Words("--resume")), parts);
     CHECK(read_bytes(ledger) == text);
   }
+  fs::rename(path("run/config.toml"), path("config.toml"));
+  check_refused(search("run", more + Words("--resume")), {"has no config.toml of the search"});
+  CHECK(!fs::exists(path("run/config.toml")));
+  fs::rename(path("config.toml"), path("run/config.toml"));
   // A line that was not written completely is written again.
   write("run/ledger.jsonl", good.substr(0, good.size() / 2));
   must(search("run", more + Words("--resume")));
@@ -136,7 +210,8 @@ TEST_CASE_FIXTURE(SearchFixture, "search: candidates that agree to the bit are c
       must(search("same", "--vary=train.log_every=1,2 --vary=optim.learning_rate=3e-3,3e-2"));
   check_says(found.out, {"identical to base", "identical to candidate-"});
   const Finished none = must(search("none", "--vary=train.log_every=1,2,4"));
-  check_says(none.out, {"no candidate is better than the base", "the config of base"});
+  check_says(none.out,
+             {"no candidate is significantly better than the base", "the config of base"});
   CHECK(decisions_of(path("none")) ==
         std::vector<std::string>{
             "drop candidate-01 identical to base", "drop candidate-02 identical to base",
@@ -163,6 +238,29 @@ TEST_CASE_FIXTURE(SearchFixture, "search: a candidate that diverges is dropped")
                   "optim.clip_norm=0 optim.weight_decay=0"));
   CAPTURE(found.out);
   check_says(found.out, {"failed: step "});
+
+  const Finished none =
+      search("none",
+             "--vary=train.log_every=1,2 --seeds 2 optim.learning_rate=1000 optim.name=sgd "
+             "optim.clip_norm=0 optim.weight_decay=0");
+  CAPTURE(none.out);
+  CHECK(none.status == 1);
+  check_says(none.out, {"no candidate is left: the base and every candidate failed"});
+  CHECK(!fs::exists(path("none/winner.toml")));
+}
+
+TEST_CASE_FIXTURE(SearchFixture, "search: a first training that is refused leaves no folder") {
+  must_train("toy", "start", "train.steps=2");
+  std::string bytes = read_bytes(best("start"));
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
+  for (std::size_t i = sizeof header_bytes + header_bytes; i < bytes.size(); ++i)
+    bytes[i] = static_cast<char>(bytes[i] ^ 1);
+  write("start/best.safetensors", bytes);
+  check_refused(
+      search("refused", Words("--vary=optim.learning_rate=1e-4 --from {}", path("start"))),
+      {"best.safetensors: "});
+  CHECK(!fs::exists(path("refused")));
 }
 
 TEST_CASE_FIXTURE(SearchFixture, "search: halving resumes the runs of the rung before") {
@@ -184,6 +282,13 @@ TEST_CASE_FIXTURE(SearchFixture, "search: halving resumes the runs of the rung b
   must_train("toy", "whole", "train.steps=36");
   CHECK(last_validation("whole")["parameters_xxh3"] ==
         last_validation("halved/base/seed-1")["parameters_xxh3"]);
+  // A base that fails in the last rung is trained no further.
+  end_with_failure(path("halved"), "base/seed-1", 36);
+  const Finished failed = must(tapestry_run("search {} --resume --quiet", path("halved")));
+  check_says(failed.out, {" is best; the base failed: step 3: the loss is nan"});
+  for (const std::string& line : ledger_of(path("halved")))
+    if (const Json read = Json::parse(line); read.value("run", "") == "base/seed-2")
+      CHECK(read["budget"] < 36);
 }
 
 TEST_CASE_FIXTURE(SearchFixture, "search: budgets of the search, and of a run in minutes") {
@@ -220,12 +325,21 @@ TEST_CASE_FIXTURE(SearchFixture, "search: what is refused before anything is wri
        {"more than 1000 candidates", "--trials"}},
       {"--vary=model.layers=1,2 --trials 3", {"a grid tries all combinations"}},
       {"--vary=model.layers=1,2 --method gird", {"search.method", "grid, random, halving"}},
-      {"--vary=model.layers=1,2 --resume", {"there is no run to resume"}}};
+      {"--vary=model.layers=1,2 --resume", {"there is no run to resume"}},
+      {{R"(--vary=optim.groups=["nothing.* lr=2"])"},
+       {"--vary: optim.groups = ", "no trainable parameter of the model matches"}},
+      {"--vary=model.layers=1,2 --method halving optim.schedule=wsd",
+       {"optim.schedule = \"wsd\"", "successive halving resumes runs"}},
+      {"--vary=optim.schedule=linear,wsd --method halving",
+       {"--vary: optim.schedule = \"wsd\"", "use another schedule"}}};
   for (const Refusal& row : rows) {
     CAPTURE(row.words);
     check_refused(search("refused", row.words), row.parts);
     CHECK(!fs::exists(path("refused")));
   }
+  check_refused(run("search toy.toml --quiet --vary=model.layers=1,2 name=../other"),
+                {"../other: cannot be the name of a folder"});
+  CHECK(!fs::exists(path("other")));
 }
 
 TEST_CASE_FIXTURE(SearchFixture,

@@ -1,5 +1,7 @@
 #include "train/tools/search/search.hpp"
 
+#include <fmt/ranges.h>
+
 #include <filesystem>
 
 #include "autograd/counted.hpp"
@@ -10,8 +12,10 @@
 #include "train/config/search_keys.hpp"
 #include "train/measure/machine.hpp"
 #include "train/measure/quantities.hpp"
+#include "train/run/session.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/plan/plan.hpp"
+#include "train/tools/search/ledger.hpp"
 
 namespace tapestry {
 namespace {
@@ -64,7 +68,7 @@ class SearchSettings final : public Command {
     std::vector<Candidate> candidates = make_candidates(config_with);
     const Config base = candidates.front().config;
     const SearchSize size = size_of(candidates);
-    const Run experiment(out_.empty() ? "searches/" + base[key::name] : out_);
+    const Run experiment(out_.empty() ? default_folder(base) : out_);
     if (dry_run_ || (!quiet_ && !resume_)) print_size(size, config_with);
     if (dry_run_) return 0;
 
@@ -82,12 +86,21 @@ class SearchSettings final : public Command {
     if (json_)
       say("{}\n", json_of(*result).dump());
     else
-      say("{}{}/winner.toml has the config of {}\n", show(*result), printable(experiment.folder()),
-          result->contestants[result->winner].candidate.name);
+      say("{}", show(*result));
+    if (!result->winner) return failed_status;
+    if (!json_)
+      say("{}/winner.toml has the config of {}\n", printable(experiment.folder()),
+          result->contestants[*result->winner].candidate.name);
     return 0;
   }
 
  private:
+  // Returns searches/<name>. Throws InputError if the name is not a valid folder name.
+  static std::string default_folder(const Config& base) {
+    Run::default_folder(base[key::name], false);  // throws
+    return "searches/" + base[key::name];
+  }
+
   // Sets the config and --out from the experiment's folder that CONFIG names. Throws InputError
   // without --resume, and for another folder.
   void resume_folder() {
@@ -137,16 +150,33 @@ class SearchSettings final : public Command {
     std::fflush(stdout);
   }
 
-  // Writes the config of a new experiment. Throws InputError if a resumed one had another config.
+  // Returns the settings that affect the result of a search.
+  static ConfigSettings settings_that_count(const Config& config) {
+    ConfigSettings counting = config.settings_that_count();
+    for (const auto& [name, value] : config.settings())
+      if (name.starts_with("search.")) counting[name] = value;
+    return counting;
+  }
+
+  // Writes the config of a new experiment. Throws InputError if a resumed one had another config,
+  // or has lost its config.
   static void write_config(RunLock& lock, const Config& base) {
     const Run& run = lock.run();
-    if (fs::exists(run.config()))
-      expect_input(config_of(run).toml() == base.toml(),
-                   "{}: the search was begun with another config or other options; restore these, "
-                   "or resume with: tapestry search {} --resume",
-                   printable(run.config()), shell_word(run.folder()));
-    else
+    if (!fs::exists(run.config())) {
+      expect_input(!fs::exists(ledger_path(run)),
+                   "{}: has no config.toml of the search that wrote ledger.jsonl; restore this "
+                   "file, or start a new search with another --out",
+                   printable(run.folder()));
       lock.replace(run.config(), {base.toml_with_origins()});
+      return;
+    }
+    const ConfigSettings before = settings_that_count(config_of(run)),
+                         now = settings_that_count(base);
+    const std::vector<std::string> differing = names_that_differ({&before, &now});
+    expect_input(differing.empty(),
+                 "{}: the search was begun with another config or other options, which differ in "
+                 "{}; restore these, or resume with: tapestry search {} --resume",
+                 printable(run.config()), fmt::join(differing, ", "), shell_word(run.folder()));
   }
 
   TrainingArguments given_;

@@ -262,14 +262,20 @@ std::vector<const Condition*> Config::unmet(const KeyInfo& key) const {
   return conditions;
 }
 
+std::string Config::why_unused(const KeyInfo& key) const {
+  const std::vector<const Condition*> conditions = unmet(key);
+  if (conditions.empty()) return "";
+  const std::string& first = conditions.front()->key;
+  return fmt::format("is not used with {} = {}", first, to_toml(value(first)));
+}
+
 void Config::drop_unused_settings() {
   std::vector<std::string> unused;
   for (const KeyInfo& key : keys_) {
     const std::vector<const Condition*> conditions = unmet(key);
     if (conditions.empty()) continue;
     Entry& found = entries_.at(key.name);
-    const Condition& first = *conditions.front();
-    found.unused = fmt::format("is not used with {} = {}", first.key, to_toml(value(first.key)));
+    found.unused = why_unused(key);
     unused.push_back(key.name);
     if (found.value == key.fallback) continue;
     for (const Condition* condition : conditions)
@@ -298,6 +304,17 @@ void Config::detect(const std::string& name, Value value) {
   if (found.value != found.key.fallback) return;
   found.value = std::move(value);
   found.origin = detected_origin;
+}
+
+void Config::reset(const std::string& beginning) {
+  for (auto& [name, found] : entries_)
+    if (name.starts_with(beginning)) {
+      found.value = found.key.fallback;
+      found.origin = "default";
+      found.layer = 0;
+    }
+  for (auto& [name, found] : entries_)  // after all values were set
+    if (name.starts_with(beginning)) found.unused = why_unused(found.key);
 }
 
 bool Config::has(const std::string& key) const {

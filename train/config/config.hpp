@@ -134,6 +134,9 @@ class Config {
   void set(const Key<T>& key, T value) {
     entries_.at(key.name).value = std::move(value);
   }
+  // Sets the keys whose names begin with `beginning` to their defaults, as if none had been set.
+  // Keys with other names must not depend on them.
+  void reset(const std::string& beginning);
   // Sets a key to a value that was found in the data, if the key has its default.
   template <class T>
   void detect(const Key<T>& key, T value) {
@@ -187,6 +190,7 @@ class Config {
   const Entry& entry(const std::string& name) const;
   void detect(const std::string& name, Value value);
   std::vector<const Condition*> unmet(const KeyInfo& key) const;
+  std::string why_unused(const KeyInfo& key) const;  // returns "" if the key is used
   void drop_unused_settings();
   template <class Written>
   std::string write(Written written) const;

@@ -10,6 +10,7 @@
 #include "autograd/random.hpp"
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
+#include "optim/optimizer.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/search_keys.hpp"
 #include "train/task.hpp"
@@ -188,17 +189,24 @@ std::vector<Settings> combinations(const Config& base) {
   return draws_of(axes, base[key::seed], trials > 0 ? trials : default_trials);
 }
 
-// Returns the config of a candidate. Throws InputError, which names --vary, if a training refuses
-// it.
+// Returns the config of a candidate. Throws InputError, which names --vary, if a training or the
+// method refuses it.
 Config checked_config(const ConfigWithOverrides& config_with, const Settings& settings) try {
   Config config = config_with(settings);
   check_training_keys(config);
+  config.expect(config[key::search_method] != SearchMethod::halving ||
+                    config[key::schedule] != Decay::stable_linear,
+                key::schedule,
+                "successive halving resumes runs, and this schedule decays at the end of each run; "
+                "use another schedule");
+  std::unique_ptr<Task> task;
   if (config[key::from].empty()) {  // begin_task() accepts missing texts in a dry run
     const InitialDryRun dry_run;
-    make_task({.config = config});
+    task = make_task({.config = config});
   } else {
-    begin_task(config, Weights::dry_run);
+    task = begin_task(config, Weights::dry_run);
   }
+  make_optimizer(config, task->model().parameters());  // checks optim.groups
   return config;
 } catch (const InputError& error) {
   const std::string message = error.what(), option = "--set";

@@ -19,7 +19,7 @@ struct Candidate {
 // Returns the base and the candidates of search.vary, each different config once. `config_with`
 // returns the config with overrides applied last. Throws InputError, before any training, for an
 // empty or misspelled search.vary, for more than 1000 candidates, for a setting that a training
-// refuses, and for a setting with which losses cannot be compared.
+// or the method refuses, and for a setting with which losses cannot be compared.
 std::vector<Candidate> make_candidates(
     const std::function<Config(const std::vector<std::string>& overrides)>& config_with);
 

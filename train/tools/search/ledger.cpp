@@ -4,13 +4,10 @@
 #include "data/text/printable.hpp"
 
 namespace tapestry {
-namespace {
 
-std::string ledger_path(const RunLock& lock) { return lock.run().folder() + "/ledger.jsonl"; }
+std::string ledger_path(const Run& experiment) { return experiment.folder() + "/ledger.jsonl"; }
 
-}  // namespace
-
-Ledger::Ledger(RunLock& lock) : path_(ledger_path(lock)), file_(lock, path_) {
+Ledger::Ledger(RunLock& lock) : path_(ledger_path(lock.run())), file_(lock, path_) {
   for (LineReader line(path_); line.next();) {
     const auto read = parse_line(line.text(), [](const JsonValue& value) { return value; });
     line.expect(read && read->is_object(), "not a JSON object");
@@ -25,10 +22,17 @@ std::optional<JsonValue> Ledger::recorded(const JsonValue& expected) {
   const JsonValue& line = lines_[next_++];
   for (const auto& [name, value] : expected.items())
     expect_input(line.value(name, JsonValue()) == value,
-                 "{}:{}: {} is {}, but this search would record {}; resume with the version that "
-                 "began the search, or start a new one with another --out",
+                 "{}:{}: {} is {}, but this search records {}; restore its ledger, resume with the "
+                 "version that began the search, or start a new one with another --out",
                  printable(path_), next_, name, brief(line.value(name, JsonValue())), brief(value));
   return line;
+}
+
+void Ledger::expect_end() const {
+  expect_input(next_ == lines_.size(),
+               "{}:{}: the ledger is of another search, because this one has ended before this "
+               "line; restore its ledger, or start a new search with another --out",
+               printable(path_), next_ + 1);
 }
 
 void Ledger::append(const JsonValue& line) {

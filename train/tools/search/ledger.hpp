@@ -7,6 +7,9 @@
 
 namespace tapestry {
 
+// Returns the path of ledger.jsonl in the folder of an experiment.
+std::string ledger_path(const Run& experiment);
+
 // ledger.jsonl of an experiment: one JSON object per trained run and per decision, in order. A
 // resumed search asks for the recorded lines first, in the same order, and then appends new ones.
 class Ledger {
@@ -15,8 +18,12 @@ class Ledger {
   explicit Ledger(RunLock& lock);
 
   // Returns the next recorded line, or nothing after the last one. Throws InputError unless the
-  // line has the members of `expected`: the search was then recorded by another version.
+  // line has the members of `expected`: another search or version then recorded it.
   std::optional<JsonValue> recorded(const JsonValue& expected);
+
+  bool is_empty() const { return lines_.empty(); }
+  // Throws InputError if recorded() did not return all lines: they are those of another search.
+  void expect_end() const;
 
   // Appends a line and syncs it. Throws FileError, and FolderLost as RunLock does.
   void append(const JsonValue& line);

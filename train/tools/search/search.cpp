@@ -99,6 +99,13 @@ double p_value(std::span<const double> first, std::span<const double> other) {
   return student_p(found.value / error, found.degrees);
 }
 
+// Returns why a run failed, "failed: step 3: …"; empty if none failed.
+std::string failure_of(const Contestant& one) {
+  const auto failed =
+      std::ranges::find_if(one.runs, [](const auto& run) { return !run.second.failure.empty(); });
+  return failed == one.runs.end() ? "" : failed->second.failure;
+}
+
 std::string interval_of(const PairedTest& test) {
   return fmt::format("{:.4g} to {:.4g}", test.difference - test.margin,
                      test.difference + test.margin);
@@ -123,12 +130,12 @@ class Searching {
     const std::size_t best = best_open();
     const bool is_told = best != 0 && !all_[0].dropped.empty();
     record({{"decision", "best"}, {"candidate", all_[best].candidate.name}}, {});
-    if (is_told && all_[0].runs.rbegin()->second.failure.empty())
+    if (is_told && !all_[0].has_failed())
       judge(best, result);
     else
       conclude(best, is_told, result);
-    const std::string toml = all_[result.winner].candidate.config.toml_with_origins();
-    lock_.replace(lock_.run().folder() + "/winner.toml", {toml});
+    ledger_.expect_end();
+    if (result.winner) write_winner(all_[*result.winner].candidate.config);
     result.steps = steps_;
     result.elapsed_s = elapsed_s_;
     result.contestants = std::move(all_);
@@ -136,6 +143,11 @@ class Searching {
   }
 
  private:
+  void write_winner(Config config) {
+    config.reset("search.");
+    lock_.replace(lock_.run().folder() + "/winner.toml", {config.toml_with_origins()});
+  }
+
   std::int64_t most_seeds() const { return base_[key::search_seeds]; }
   std::int64_t steps() const { return base_[key::steps]; }
 
@@ -149,12 +161,12 @@ class Searching {
   // Trains a seed of a candidate up to a step, or takes the result from the ledger.
   void run(Contestant& one, std::int64_t seed, std::int64_t steps) {
     const Json identity{{"run", fmt::format("{}/seed-{}", one.candidate.name, seed)},
+                        {"settings", one.candidate.settings},
                         {"budget", steps}};
     const std::optional<Json> line = ledger_.recorded(identity);
     SearchRun run = line ? read(*line) : train(one, seed, steps);
     if (!line) {
       Json added = identity;
-      added["settings"] = one.candidate.settings;
       added.update(to_json(run));
       ledger_.append(added);
     }
@@ -182,6 +194,7 @@ class Searching {
   SearchRun train(const Contestant& one, std::int64_t seed, std::int64_t steps) {
     lock_.expect_in_place();
     Config config = one.candidate.config;
+    config.reset("search.");
     config.set(key::seed, seed);
     if (steps < config[key::steps] && config.has(key::decay_steps.name) &&
         config[key::decay_steps] == 0)
@@ -205,6 +218,9 @@ class Searching {
     } catch (const Diverged& error) {
       const std::string message = error.what();  // its last part names the checkpoints
       return {.steps = steps, .failure = "failed: " + message.substr(0, message.rfind("; "))};
+    } catch (const InputError&) {
+      if (ledger_.is_empty() && !std::filesystem::exists(run.folder())) lock_.remove_placed();
+      throw;
     }
   }
 
@@ -236,8 +252,7 @@ class Searching {
       for (std::int64_t i = 0; i < seeds; ++i)
         if (const std::int64_t seed = base_[key::seed] + i;
             !one->runs.contains(seed) || one->runs[seed].budget < steps)
-          if (one->runs.empty() || one->runs.rbegin()->second.failure.empty())
-            run(*one, seed, steps);
+          if (!one->has_failed()) run(*one, seed, steps);
       one->chosen_on = seeds;
     }
     for (Contestant* one : open())
@@ -312,47 +327,33 @@ class Searching {
   }
 
   // Compares the best candidate with the base on new seeds, which took part in no decision: the
-  // seeds that chose the candidate favor it, also on the test split.
+  // seeds that chose the candidate favor it, also on the test split. Ends when the candidate fails.
   void judge(std::size_t best, SearchResult& result) {
+    Contestant &base = all_[0], &one = all_[best];
     std::vector<double> of_base, of_best;
-    result.metric = all_[0].runs.begin()->second.test_loss ? "test_loss" : "loss";
-    const auto judged = [&](Contestant& one, std::int64_t seed) {
-      run(one, seed, steps());
-      const SearchRun& found = one.runs[seed];
+    const auto judged = [&](Contestant& contestant, std::int64_t seed) {
+      run(contestant, seed, steps());
+      const SearchRun& found = contestant.runs[seed];
+      result.metric = found.test_loss ? "test_loss" : "loss";
       return found.test_loss ? *found.test_loss : found.loss;
     };
     const std::int64_t first = base_[key::seed] + most_seeds();
-    std::string failure;
-    for (std::int64_t seed = first; seed < first + most_seeds() && failure.empty(); ++seed)
-      for (Contestant* one : {&all_[0], &all_[best]}) {
-        (one == &all_[0] ? of_base : of_best).push_back(judged(*one, seed));
-        if (!one->runs[seed].failure.empty())
-          failure = one->candidate.name + " " + one->runs[seed].failure;
-      }
-    const std::string name = all_[best].candidate.name;
-    if (!failure.empty()) {
-      result.conclusion = fmt::format(
-          "no candidate differs significantly from the base: {} was best, but on new seeds {}",
-          name, failure);
-    } else {
+    for (std::int64_t seed = first; seed < first + most_seeds() && !one.has_failed(); ++seed) {
+      if (!base.has_failed()) of_base.push_back(judged(base, seed));
+      of_best.push_back(judged(one, seed));
+    }
+    if (!one.has_failed() && !base.has_failed()) {
       const HolmTest single = holm(std::vector{p_value(of_base, of_best)}).front();
       result.judged = paired_test(of_base, of_best, single);
-      if (result.judged->is_significant && result.judged->difference < 0) result.winner = best;
-      result.conclusion =
-          result.winner == best
-              ? fmt::format(
-                    "{} is better than the base: {} is lower by {:.4g} on {} new seeds "
-                    "(95 % CI of the difference: {})",
-                    name, result.metric, -result.judged->difference, most_seeds(),
-                    interval_of(*result.judged))
-              : fmt::format(
-                    "no candidate differs significantly from the base: {} was best, but its {} on "
-                    "{} "
-                    "new seeds differs by {} (95 % CI)",
-                    name, result.metric, most_seeds(), interval_of(*result.judged));
     }
+    const bool is_lower = result.judged && result.judged->difference < 0;
+    if (!one.has_failed() && (!result.judged || (result.judged->is_significant && is_lower)))
+      result.winner = best;
+    else
+      one.dropped = "not significantly better on new seeds";
+    result.conclusion = conclusion_of(one, result);
     record({{"decision", "winner"},
-            {"candidate", all_[result.winner].candidate.name},
+            {"candidate", all_[*result.winner].candidate.name},
             {"metric", result.metric}},
            result.judged ? Json{{"difference", result.judged->difference},
                                 {"low", result.judged->difference - result.judged->margin},
@@ -361,21 +362,49 @@ class Searching {
                          : Json::object());
   }
 
+  // Returns the sentence on the final test of the best candidate.
+  std::string conclusion_of(const Contestant& best, const SearchResult& result) const {
+    const std::string& name = best.candidate.name;
+    if (best.has_failed())
+      return fmt::format(
+          "no candidate is significantly better than the base: {} was best, but on new seeds it {}",
+          name, failure_of(best));
+    if (!result.judged)
+      return fmt::format(
+          "{} is better than the base: it completed its runs on {} new seeds, but the base {}",
+          name, most_seeds(), failure_of(all_[0]));
+    const PairedTest& test = *result.judged;
+    const std::string interval = interval_of(test);
+    if (!test.is_significant)
+      return fmt::format(
+          "no candidate is significantly better than the base: {} was best, but its {} on {} new "
+          "seeds differs by {} (95 % CI)",
+          name, result.metric, most_seeds(), interval);
+    const bool is_better = test.difference < 0;
+    return fmt::format(
+        "{} is better than {}: {} is lower by {:.4g} on {} new seeds (95 % CI of the difference: "
+        "{})",
+        is_better ? name : "the base", is_better ? "the base" : name, result.metric,
+        std::abs(test.difference), most_seeds(), interval);
+  }
+
   // Sets the winner if there is nothing to test on new seeds.
   void conclude(std::size_t best, bool is_told, SearchResult& result) {
-    const bool is_none_left = !all_[best].dropped.empty();
     if (is_told) {
       result.winner = best;
       result.conclusion = fmt::format("{} is best; the base {}", all_[best].candidate.name,
                                       printable(all_[0].dropped));
-    } else if (is_none_left) {
-      result.conclusion = "every candidate and the base failed";
-    } else if (open().size() == 1) {
-      result.conclusion = "no candidate is better than the base";
+    } else if (open().empty() && all_[0].has_failed()) {
+      result.winner.reset();
+      result.conclusion =
+          fmt::format("no candidate is left: the base and every candidate{} failed",
+                      std::ranges::all_of(all_, &Contestant::has_failed) ? "" : " that was kept");
     } else {
-      result.conclusion = "no candidate differs significantly from the base";
+      result.conclusion = "no candidate is significantly better than the base";
     }
-    record({{"decision", "winner"}, {"candidate", all_[result.winner].candidate.name}}, {});
+    record({{"decision", "winner"},
+            {"candidate", result.winner ? all_[*result.winner].candidate.name : ""}},
+           {});
   }
 
   RunLock& lock_;
@@ -389,6 +418,10 @@ class Searching {
 };
 
 }  // namespace
+
+bool Contestant::has_failed() const {
+  return std::ranges::any_of(runs, [](const auto& run) { return !run.second.failure.empty(); });
+}
 
 double Contestant::mean_loss() const {
   std::vector<double> losses;
@@ -483,12 +516,13 @@ std::string show(const SearchResult& result) {
 }
 
 Json json_of(const SearchResult& result) {
-  Json object{{"winner", result.contestants[result.winner].candidate.name},
-              {"differs_from_base", result.winner != 0},
-              {"conclusion", result.conclusion},
-              {"steps", result.steps},
-              {"elapsed_s", result.elapsed_s},
-              {"candidates", Json::array()}};
+  Json object{
+      {"winner", result.winner ? Json(result.contestants[*result.winner].candidate.name) : Json()},
+      {"differs_from_base", result.winner.value_or(0) != 0},
+      {"conclusion", result.conclusion},
+      {"steps", result.steps},
+      {"elapsed_s", result.elapsed_s},
+      {"candidates", Json::array()}};
   for (std::size_t i = 0; i < result.contestants.size(); ++i) {
     const Contestant& one = result.contestants[i];
     const bool is_failed = one.dropped.starts_with("failed");

@@ -29,6 +29,7 @@ struct Contestant {
   std::string dropped{};  // why it was dropped; empty if it is still open
 
   double mean_loss() const;    // returns the mean over the seeds that chose the winner
+  bool has_failed() const;     // returns whether a run failed
   std::int64_t chosen_on = 0;  // number of these seeds
 };
 
@@ -41,9 +42,10 @@ struct PairedTest {
 
 struct SearchResult {
   std::vector<Contestant> contestants{};  // the base first
-  std::size_t winner = 0;                 // the base unless the final test found the winner better
-  std::string conclusion{};               // one sentence
-  std::optional<PairedTest> judged{};     // final test on new seeds, of `metric`
+  // The base unless the final test found a candidate better; nothing if all of them failed.
+  std::optional<std::size_t> winner = 0;
+  std::string conclusion{};            // one sentence
+  std::optional<PairedTest> judged{};  // final test on new seeds, of `metric`
   std::string metric{};
   std::int64_t steps = 0;  // steps of all runs
   double elapsed_s = 0;    // time of all runs
@@ -61,8 +63,9 @@ SearchSize size_of(const std::vector<Candidate>& candidates);
 
 // Trains the candidates into the locked folder of an experiment, NAME/seed-N for each run, and
 // records its ledger.jsonl; runs and decisions that are in the ledger already are not repeated.
-// Writes winner.toml. Returns nothing if a signal stopped it. Throws as train_into() does, but a
-// candidate that diverges is dropped.
+// Writes winner.toml, unless the base and the candidates failed. Returns nothing if a signal
+// stopped it. Throws as train_into() does, but a candidate that diverges is dropped; if the first
+// training is refused, the files of the experiment are removed.
 std::optional<SearchResult> search(RunLock& lock, std::vector<Candidate> candidates, bool quiet);
 
 // Returns the tests of `others` against `best` over the seeds that both have, corrected by Holm's
