@@ -338,7 +338,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: what is refused before anything is wri
     CHECK(!fs::exists(path("refused")));
   }
   check_refused(run("search toy.toml --quiet --vary=model.layers=1,2 name=../other"),
-                {"../other: cannot be the name of a folder"});
+                {"name = \"../other\": expected the name of a folder"});
   CHECK(!fs::exists(path("other")));
 }
 
