@@ -66,14 +66,14 @@ class SearchFixture : public RunFixture {
 
 TEST_SUITE_BEGIN("search");
 
-TEST_CASE("search: the rungs of successive halving are those of a computation by hand") {
-  using Rungs = std::vector<std::int64_t>;
-  CHECK(rungs_of(2, 900) == Rungs{900});
-  CHECK(rungs_of(3, 900) == Rungs{300, 900});
-  CHECK(rungs_of(9, 900) == Rungs{100, 300, 900});
-  CHECK(rungs_of(26, 900) == Rungs{100, 300, 900});
-  CHECK(rungs_of(27, 900) == Rungs{33, 100, 300, 900});
-  CHECK(rungs_of(27, 5) == Rungs{1, 5});
+TEST_CASE("search: the rounds of successive halving are those of a computation by hand") {
+  using Rounds = std::vector<std::int64_t>;
+  CHECK(rounds_of(2, 900) == Rounds{900});
+  CHECK(rounds_of(3, 900) == Rounds{300, 900});
+  CHECK(rounds_of(9, 900) == Rounds{100, 300, 900});
+  CHECK(rounds_of(26, 900) == Rounds{100, 300, 900});
+  CHECK(rounds_of(27, 900) == Rounds{33, 100, 300, 900});
+  CHECK(rounds_of(27, 5) == Rounds{1, 5});
 }
 
 TEST_CASE_FIXTURE(SearchFixture,
@@ -263,7 +263,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: a first training that is refused leave
   CHECK(!fs::exists(path("refused")));
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "search: halving resumes the runs of the rung before") {
+TEST_CASE_FIXTURE(SearchFixture, "search: halving resumes the runs of the round before") {
   must(search("halved",
               "--method halving --trials 9 --vary=optim.learning_rate=log:1e-5:1e-1 "
               "--seeds 2 --steps 36"));
@@ -278,11 +278,11 @@ TEST_CASE_FIXTURE(SearchFixture, "search: halving resumes the runs of the rung b
     const std::string config = read_bytes(candidate.path() / "seed-1/config.toml");
     CHECK((contains(config, "steps = 36 ") || contains(config, "decay_steps = 36\n")));
   }
-  // The last rung ends as a training without rungs, but for its evaluations at the rungs.
+  // The last round ends as a training without rounds, but for its evaluations at the rounds.
   must_train("toy", "whole", "train.steps=36");
   CHECK(last_validation("whole")["parameters_xxh3"] ==
         last_validation("halved/base/seed-1")["parameters_xxh3"]);
-  // A base that fails in the last rung is trained no further.
+  // A base that fails in the last round is trained no further.
   end_with_failure(path("halved"), "base/seed-1", 36);
   const Finished failed = must(tapestry_run("search {} --resume --quiet", path("halved")));
   check_says(failed.out, {" is best; the base failed: step 3: the loss is nan"});

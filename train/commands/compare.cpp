@@ -132,8 +132,8 @@ void print_differences(const std::vector<RunGroup>& groups) {
   say("\ndifference from {}:\n", printable(groups.front().name));
   print_table(rows, {.texts = 2, .remarks = true});
   if (intervals > 1)
-    say("{} intervals, not corrected for their number: without any difference, 1 in 20 would still "
-        "exclude 0\n",
+    say("{} intervals, not corrected for their number: 1 in 20 excludes 0 even without a "
+        "difference\n",
         intervals);
   if (has_single) say("{}\n", single_run_advice);
 }

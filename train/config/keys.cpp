@@ -1,10 +1,7 @@
 #include "train/config/keys.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
-#include <set>
-#include <sstream>
 
 #include "optim/optimizer.hpp"
 #include "train/config/parameter_names.hpp"
@@ -121,40 +118,6 @@ std::uint64_t seed_of(const Config& config) {
   return static_cast<std::uint64_t>(config[key::seed]);
 }
 
-namespace {
-
-struct ParameterGroup {
-  std::string pattern;
-  ParameterOptions options{};
-};
-
-// Returns a group of optim.groups. Throws InputError for text of another form.
-ParameterGroup parameter_group(const Config& config, const std::string& text) {
-  const auto expect = [&](bool holds) {
-    config.expect(holds, key::groups,
-                  "{}: expected a pattern of names, then lr=FACTOR or decay=NUMBER from 0 to 1000, "
-                  "or both, such as \"blocks.* lr=0.5 decay=0\"",
-                  to_toml(Value(text)));
-  };
-  std::istringstream words(text);
-  ParameterGroup group;
-  expect(static_cast<bool>(words >> group.pattern));
-  std::set<std::string> named;
-  for (std::string word; words >> word;) {
-    const std::size_t end = std::min(word.find('='), word.size() - 1);
-    const std::string name = word.substr(0, end), number = word.substr(end + 1);
-    double value = -1;
-    const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    expect((name == "lr" || name == "decay") && named.insert(name).second && error == std::errc() &&
-           stop == number.data() + number.size() && value >= 0 && value <= 1000);
-    (name == "lr" ? group.options.rate_factor : group.options.weight_decay.emplace()) = value;
-  }
-  expect(!named.empty());
-  return group;
-}
-
-}  // namespace
-
 std::unique_ptr<Optimizer> make_optimizer(const Config& config,
                                           std::vector<Parameter*> parameters) {
   const OptimizerType& type = optimizer_registry().at(config[key::optimizer]);
@@ -167,7 +130,7 @@ std::unique_ptr<Optimizer> make_optimizer(const Config& config,
         setting.fallback);
   std::unique_ptr<Optimizer> made = type.make(std::move(parameters), values);
   for (const std::string& text : config[key::groups]) {
-    const ParameterGroup group = parameter_group(config, text);
+    const ParameterGroup group = parameter_group(config, key::groups, text);
     config.expect(!group.options.weight_decay || type.has(weight_decay_setting), key::groups,
                   "{} sets a decay, which {} = \"{}\" does not have; leave out the decay",
                   to_toml(Value(text)), key::optimizer.name, config[key::optimizer]);

@@ -3,7 +3,9 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <charconv>
 #include <set>
+#include <sstream>
 
 namespace tapestry {
 namespace {
@@ -37,6 +39,30 @@ void expect_match(const Config& config, const KeyInfo& key, const std::string& p
       is_known, key,
       "expected names of parameters, but no trainable parameter of the model matches {}{}",
       to_toml(Value(pattern)), did_you_mean(pattern, names_in(parameters), "\""));
+}
+
+ParameterGroup parameter_group(const Config& config, const KeyInfo& key, const std::string& text) {
+  const auto expect = [&](bool holds) {
+    config.expect(holds, key,
+                  "{}: expected a pattern of names, then lr=FACTOR or decay=NUMBER from 0 to 1000, "
+                  "or both, such as \"blocks.* lr=0.5 decay=0\"",
+                  to_toml(Value(text)));
+  };
+  std::istringstream words(text);
+  ParameterGroup group;
+  expect(static_cast<bool>(words >> group.pattern));
+  std::set<std::string> named;
+  for (std::string word; words >> word;) {
+    const std::size_t end = std::min(word.find('='), word.size() - 1);
+    const std::string name = word.substr(0, end), number = word.substr(end + 1);
+    double value = -1;
+    const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    expect((name == "lr" || name == "decay") && named.insert(name).second && error == std::errc() &&
+           stop == number.data() + number.size() && value >= 0 && value <= 1000);
+    (name == "lr" ? group.options.rate_factor : group.options.weight_decay.emplace()) = value;
+  }
+  expect(!named.empty());
+  return group;
 }
 
 }  // namespace tapestry

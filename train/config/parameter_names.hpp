@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/tensor.hpp"
+#include "optim/optimizer.hpp"
 #include "train/config/config.hpp"
 
 // Patterns of parameter names, as train.trainable and optim.groups hold them.
@@ -16,5 +16,15 @@ bool matches(const std::string& pattern, const std::string& name);
 // not fixed.
 void expect_match(const Config& config, const KeyInfo& key, const std::string& pattern,
                   const std::vector<Parameter*>& parameters);
+
+// A group of parameters with options of its own.
+struct ParameterGroup {
+  std::string pattern;
+  ParameterOptions options{};
+};
+
+// Returns the group that a text describes, "blocks.* lr=0.5 decay=0". Throws InputError, which
+// names `key`, for text of another form.
+ParameterGroup parameter_group(const Config& config, const KeyInfo& key, const std::string& text);
 
 }  // namespace tapestry

@@ -9,7 +9,7 @@
 namespace tapestry {
 namespace {
 
-constexpr double confidence = 0.95;  // of welch_difference()
+constexpr double confidence = 0.95;
 constexpr double significance = 0.05;
 
 // Returns I_x(a, b) for x <= (a + 1) / (a + b + 2) by the continued fraction 8.17.22 of the NIST
@@ -103,6 +103,14 @@ double student_p(double t, double degrees) {
   if (t == 0) return 1;
   const double x = degrees / (degrees + t * t);
   return x > 0 ? incomplete_beta(x, degrees / 2, 0.5) : 0;
+}
+
+double paired_p(std::span<const double> first, std::span<const double> other) {
+  if (first.size() < 2) return 1;
+  const Confidence found = paired_difference(first, other, confidence);
+  if (!(found.margin > 0)) return 1;
+  const double error = found.margin / student_t(confidence, found.degrees);
+  return student_p(found.value / error, found.degrees);
 }
 
 std::vector<HolmTest> holm(std::span<const double> p_values) {

@@ -49,6 +49,10 @@ double student_t(double probability, double degrees);
 // std::invalid_argument if `degrees` is not above 0.
 double student_p(double t, double degrees);
 
+// Returns the p-value of the paired t-test; 1 for fewer than two pairs, and if their differences
+// have no spread. Throws as paired_difference() does otherwise.
+double paired_p(std::span<const double> first, std::span<const double> other);
+
 // A hypothesis among several that are tested together.
 struct HolmTest {
   double adjusted_p = 1;  // p-value, corrected for the number of hypotheses

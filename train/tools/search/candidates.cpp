@@ -248,12 +248,12 @@ std::vector<Candidate> make_candidates(const ConfigWithOverrides& config_with) {
   return candidates;
 }
 
-std::vector<std::int64_t> rungs_of(std::int64_t candidates, std::int64_t steps) {
-  std::vector<std::int64_t> rungs = {steps};
-  for (; candidates >= halving_factor && rungs.front() >= halving_factor;
+std::vector<std::int64_t> rounds_of(std::int64_t candidates, std::int64_t steps) {
+  std::vector<std::int64_t> rounds = {steps};
+  for (; candidates >= halving_factor && rounds.front() >= halving_factor;
        candidates /= halving_factor)
-    rungs.insert(rungs.begin(), rungs.front() / halving_factor);
-  return rungs;
+    rounds.insert(rounds.begin(), rounds.front() / halving_factor);
+  return rounds;
 }
 
 }  // namespace tapestry

@@ -23,10 +23,10 @@ struct Candidate {
 std::vector<Candidate> make_candidates(
     const std::function<Config(const std::vector<std::string>& overrides)>& config_with);
 
-// Returns the steps of the rungs of successive halving (Li et al. 2018) with eta = 3, the last of
-// which has `steps`: {100, 300, 900} for 9 to 26 candidates and 900 steps. Each rung keeps a third
+// Returns the steps of the rounds of successive halving (Li et al. 2018) with eta = 3, the last of
+// which has `steps`: {100, 300, 900} for 9 to 26 candidates and 900 steps. Each round keeps a third
 // of the candidates. Returns {steps} for fewer than 3 candidates.
-std::vector<std::int64_t> rungs_of(std::int64_t candidates, std::int64_t steps);
+std::vector<std::int64_t> rounds_of(std::int64_t candidates, std::int64_t steps);
 inline constexpr std::int64_t halving_factor = 3;
 
 }  // namespace tapestry

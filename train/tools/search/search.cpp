@@ -80,32 +80,6 @@ bool are_identical(const Contestant& a, const Contestant& b) {
   });
 }
 
-PairedTest paired_test(std::span<const double> best, std::span<const double> other,
-                       const HolmTest& corrected) {
-  const Confidence found = paired_difference(best, other, 1 - corrected.level);
-  return {.difference = found.value,
-          .margin = found.margin,
-          .adjusted_p = corrected.adjusted_p,
-          .level = corrected.level,
-          .is_significant = corrected.is_rejected};
-}
-
-// Returns the p-value of a paired test; 1 if the differences have no spread or are too few.
-double p_value(std::span<const double> first, std::span<const double> other) {
-  if (first.size() < 2) return 1;
-  const Confidence found = paired_difference(first, other);
-  if (!(found.margin > 0)) return 1;
-  const double error = found.margin / student_t(0.95, found.degrees);
-  return student_p(found.value / error, found.degrees);
-}
-
-// Returns why a run failed, "failed: step 3: …"; empty if none failed.
-std::string failure_of(const Contestant& one) {
-  const auto failed =
-      std::ranges::find_if(one.runs, [](const auto& run) { return !run.second.failure.empty(); });
-  return failed == one.runs.end() ? "" : failed->second.failure;
-}
-
 std::string interval_of(const PairedTest& test) {
   return fmt::format("{:.4g} to {:.4g}", test.difference - test.margin,
                      test.difference + test.margin);
@@ -256,23 +230,22 @@ class Searching {
       one->chosen_on = seeds;
     }
     for (Contestant* one : open())
-      for (const auto& [seed, run] : one->runs)
-        if (one->dropped.empty() && !run.failure.empty()) drop(*one, run.failure);
+      if (one->has_failed()) drop(*one, one->failure());
   }
 
-  // Trains the rungs before the last one, and keeps a third of the candidates in each. The base is
+  // Trains the rounds before the last one, and keeps a third of the candidates in each. The base is
   // always kept.
   void halve() {
-    const std::vector<std::int64_t> rungs = rungs_of(size_.candidates, steps());
-    for (std::size_t rung = 0; rung + 1 < rungs.size(); ++rung) {
-      run_open(first_seeds, rungs[rung]);
+    const std::vector<std::int64_t> rounds = rounds_of(size_.candidates, steps());
+    for (std::size_t round = 0; round + 1 < rounds.size(); ++round) {
+      run_open(first_seeds, rounds[round]);
       std::vector<Contestant*> ranked = open();
       std::erase(ranked, &all_[0]);
       std::ranges::stable_sort(ranked, {}, &Contestant::mean_loss);
       const std::int64_t kept = std::max<std::int64_t>(1, std::ssize(ranked) / halving_factor);
       for (std::int64_t i = kept; i < std::ssize(ranked); ++i)
         drop(*ranked[i], fmt::format("halving: rank {} of {} after {} steps", i + 1,
-                                     std::ssize(ranked), rungs[rung]));
+                                     std::ssize(ranked), rounds[round]));
     }
   }
 
@@ -343,8 +316,7 @@ class Searching {
       of_best.push_back(judged(one, seed));
     }
     if (!one.has_failed() && !base.has_failed()) {
-      const HolmTest single = holm(std::vector{p_value(of_base, of_best)}).front();
-      result.judged = paired_test(of_base, of_best, single);
+      result.judged = paired_tests({of_base}, {of_best}).front();
     }
     const bool is_lower = result.judged && result.judged->difference < 0;
     if (!one.has_failed() && (!result.judged || (result.judged->is_significant && is_lower)))
@@ -368,11 +340,11 @@ class Searching {
     if (best.has_failed())
       return fmt::format(
           "no candidate is significantly better than the base: {} was best, but on new seeds it {}",
-          name, failure_of(best));
+          name, best.failure());
     if (!result.judged)
       return fmt::format(
           "{} is better than the base: it completed its runs on {} new seeds, but the base {}",
-          name, most_seeds(), failure_of(all_[0]));
+          name, most_seeds(), all_[0].failure());
     const PairedTest& test = *result.judged;
     const std::string interval = interval_of(test);
     if (!test.is_significant)
@@ -419,40 +391,6 @@ class Searching {
 
 }  // namespace
 
-bool Contestant::has_failed() const {
-  return std::ranges::any_of(runs, [](const auto& run) { return !run.second.failure.empty(); });
-}
-
-double Contestant::mean_loss() const {
-  std::vector<double> losses;
-  for (const auto& [seed, run] : runs)
-    if (std::ssize(losses) < chosen_on) losses.push_back(run.loss);
-  return losses.empty() ? 0 : estimate_of(losses).mean;
-}
-
-std::vector<PairedTest> tests_against(const Contestant& best,
-                                      const std::vector<const Contestant*>& others) {
-  std::vector<std::vector<double>> firsts, seconds;
-  std::vector<double> p;
-  for (const Contestant* other : others) {
-    std::vector<double> first, second;
-    for (const auto& [seed, run] : other->runs)
-      if (const auto paired = best.runs.find(seed); paired != best.runs.end()) {
-        first.push_back(paired->second.loss);
-        second.push_back(run.loss);
-      }
-    p.push_back(p_value(first, second));
-    firsts.push_back(std::move(first));
-    seconds.push_back(std::move(second));
-  }
-  const std::vector<HolmTest> corrected = holm(p);
-  std::vector<PairedTest> tests;
-  for (std::size_t i = 0; i < others.size(); ++i)
-    tests.push_back(firsts[i].size() < 2 ? PairedTest{}
-                                         : paired_test(firsts[i], seconds[i], corrected[i]));
-  return tests;
-}
-
 SearchSize size_of(const std::vector<Candidate>& candidates) {
   const Config& base = candidates.front().config;
   const std::int64_t steps = base[key::steps], most_seeds = base[key::search_seeds];
@@ -465,10 +403,10 @@ SearchSize size_of(const std::vector<Candidate>& candidates) {
               "successive halving needs a budget in steps; set search.steps instead");
   SearchSize size{.candidates = all - 1};
   std::int64_t left = all, before = 0;
-  for (const std::int64_t rung : is_halving ? rungs_of(all - 1, steps) : std::vector{steps}) {
+  for (const std::int64_t round : is_halving ? rounds_of(all - 1, steps) : std::vector{steps}) {
     if (before > 0) left = 1 + std::max<std::int64_t>(1, (left - 1) / halving_factor);
-    size.least_steps += first_seeds * left * (rung - before);
-    before = rung;
+    size.least_steps += first_seeds * left * (round - before);
+    before = round;
   }
   size.least_runs = first_seeds * all;
   const std::int64_t more = (most_seeds - first_seeds) * left, judged = 2 * most_seeds;
@@ -486,59 +424,6 @@ std::optional<SearchResult> search(RunLock& lock, std::vector<Candidate> candida
   return Searching(lock, std::move(candidates), quiet).result();
 } catch (const SearchStopped&) {
   return std::nullopt;
-}
-
-namespace {
-
-std::string outcome_of(const SearchResult& result, std::size_t i) {
-  const Contestant& one = result.contestants[i];
-  if (i == result.winner) return i == 0 ? "kept" : "winner";
-  return one.dropped.empty() ? "no significant difference from the best" : one.dropped;
-}
-
-}  // namespace
-
-std::string show(const SearchResult& result) {
-  std::string text = fmt::format("\n{:<14} {:>5} {:>10}  {}\n", "candidate", "seeds", "mean loss",
-                                 "settings: outcome");
-  for (std::size_t i = 0; i < result.contestants.size(); ++i) {
-    const Contestant& one = result.contestants[i];
-    const bool is_failed = one.dropped.starts_with("failed");
-    text +=
-        fmt::format("{:<14} {:>5} {:>10}  {}{}\n", one.candidate.name, one.chosen_on,
-                    is_failed ? "-" : fmt::format("{:.4f}", one.mean_loss()),
-                    one.candidate.settings.empty()
-                        ? ""
-                        : printable(fmt::format("{}: ", fmt::join(one.candidate.settings, " "))),
-                    printable(outcome_of(result, i)));
-  }
-  return text + fmt::format("{}\n", printable(result.conclusion));
-}
-
-Json json_of(const SearchResult& result) {
-  Json object{
-      {"winner", result.winner ? Json(result.contestants[*result.winner].candidate.name) : Json()},
-      {"differs_from_base", result.winner.value_or(0) != 0},
-      {"conclusion", result.conclusion},
-      {"steps", result.steps},
-      {"elapsed_s", result.elapsed_s},
-      {"candidates", Json::array()}};
-  for (std::size_t i = 0; i < result.contestants.size(); ++i) {
-    const Contestant& one = result.contestants[i];
-    const bool is_failed = one.dropped.starts_with("failed");
-    object["candidates"].push_back({{"name", one.candidate.name},
-                                    {"settings", one.candidate.settings},
-                                    {"seeds", one.chosen_on},
-                                    {"mean_loss", is_failed ? Json() : Json(one.mean_loss())},
-                                    {"outcome", outcome_of(result, i)}});
-  }
-  if (result.judged)
-    object["judged"] = {{"metric", result.metric},
-                        {"difference", result.judged->difference},
-                        {"low", result.judged->difference - result.judged->margin},
-                        {"high", result.judged->difference + result.judged->margin},
-                        {"p", result.judged->adjusted_p}};
-  return object;
 }
 
 }  // namespace tapestry

@@ -28,8 +28,10 @@ struct Contestant {
   std::map<std::int64_t, SearchRun> runs{};
   std::string dropped{};  // why it was dropped; empty if it is still open
 
-  double mean_loss() const;    // returns the mean over the seeds that chose the winner
-  bool has_failed() const;     // returns whether a run failed
+  double mean_loss() const;  // returns the mean over the seeds that chose the winner
+  // Returns why a run failed, "failed: step 3: …"; empty if none failed.
+  std::string failure() const;
+  bool has_failed() const { return !failure().empty(); }
   std::int64_t chosen_on = 0;  // number of these seeds
 };
 
@@ -68,8 +70,14 @@ SearchSize size_of(const std::vector<Candidate>& candidates);
 // training is refused, the files of the experiment are removed.
 std::optional<SearchResult> search(RunLock& lock, std::vector<Candidate> candidates, bool quiet);
 
-// Returns the tests of `others` against `best` over the seeds that both have, corrected by Holm's
-// method for their number. A pair with fewer than 2 seeds, or without a spread, is not significant.
+// Returns the tests of pairs of samples, others[i][k] belonging to firsts[i][k], corrected by
+// Holm's method for their number. A pair with fewer than 2 values, or without a spread, is not
+// significant.
+std::vector<PairedTest> paired_tests(const std::vector<std::vector<double>>& firsts,
+                                     const std::vector<std::vector<double>>& others);
+
+// Returns the tests of `others` against `best` over the seeds that both have, as paired_tests()
+// does.
 std::vector<PairedTest> tests_against(const Contestant& best,
                                       const std::vector<const Contestant*>& others);
 

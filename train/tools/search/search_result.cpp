@@ -1,0 +1,115 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "data/text/printable.hpp"
+#include "train/measure/statistics.hpp"
+#include "train/tools/search/search.hpp"
+
+namespace tapestry {
+
+std::string Contestant::failure() const {
+  const auto failed =
+      std::ranges::find_if(runs, [](const auto& run) { return !run.second.failure.empty(); });
+  return failed == runs.end() ? "" : failed->second.failure;
+}
+
+double Contestant::mean_loss() const {
+  std::vector<double> losses;
+  for (const auto& [seed, run] : runs)
+    if (std::ssize(losses) < chosen_on) losses.push_back(run.loss);
+  return losses.empty() ? 0 : estimate_of(losses).mean;
+}
+
+std::vector<PairedTest> paired_tests(const std::vector<std::vector<double>>& firsts,
+                                     const std::vector<std::vector<double>>& others) {
+  std::vector<double> p;
+  for (std::size_t i = 0; i < firsts.size(); ++i) p.push_back(paired_p(firsts[i], others[i]));
+  const std::vector<HolmTest> corrected = holm(p);
+  std::vector<PairedTest> tests(firsts.size());
+  for (std::size_t i = 0; i < firsts.size(); ++i) {
+    if (firsts[i].size() < 2) continue;
+    const Confidence found = paired_difference(firsts[i], others[i], 1 - corrected[i].level);
+    tests[i] = {.difference = found.value,
+                .margin = found.margin,
+                .adjusted_p = corrected[i].adjusted_p,
+                .level = corrected[i].level,
+                .is_significant = corrected[i].is_rejected};
+  }
+  return tests;
+}
+
+std::vector<PairedTest> tests_against(const Contestant& best,
+                                      const std::vector<const Contestant*>& others) {
+  std::vector<std::vector<double>> firsts, seconds;
+  for (const Contestant* other : others) {
+    firsts.emplace_back(), seconds.emplace_back();
+    for (const auto& [seed, run] : other->runs)
+      if (const auto paired = best.runs.find(seed); paired != best.runs.end()) {
+        firsts.back().push_back(paired->second.loss);
+        seconds.back().push_back(run.loss);
+      }
+  }
+  return paired_tests(firsts, seconds);
+}
+
+namespace {
+
+std::string outcome_of(const SearchResult& result, std::size_t i) {
+  const Contestant& one = result.contestants[i];
+  if (i == result.winner) return i == 0 ? "kept" : "winner";
+  if (!one.dropped.empty()) return one.dropped;
+  const bool is_best = std::ranges::none_of(result.contestants, [&](const Contestant& other) {
+    return other.dropped.empty() && other.mean_loss() < one.mean_loss();
+  });
+  return is_best ? "lowest mean loss" : "no significant difference from the lowest mean loss";
+}
+
+}  // namespace
+
+std::string show(const SearchResult& result) {
+  std::string text = fmt::format("\n{:<14} {:>5} {:>10}  {}\n", "candidate", "seeds", "mean loss",
+                                 "settings: outcome");
+  for (std::size_t i = 0; i < result.contestants.size(); ++i) {
+    const Contestant& one = result.contestants[i];
+    const bool is_failed = one.dropped.starts_with("failed");
+    text +=
+        fmt::format("{:<14} {:>5} {:>10}  {}{}\n", one.candidate.name, one.chosen_on,
+                    is_failed ? "-" : fmt::format("{:.4f}", one.mean_loss()),
+                    one.candidate.settings.empty()
+                        ? ""
+                        : printable(fmt::format("{}: ", fmt::join(one.candidate.settings, " "))),
+                    printable(outcome_of(result, i)));
+  }
+  return text + fmt::format("{}\n", printable(result.conclusion));
+}
+
+JsonValue json_of(const SearchResult& result) {
+  JsonValue object{
+      {"winner",
+       result.winner ? JsonValue(result.contestants[*result.winner].candidate.name) : JsonValue()},
+      {"differs_from_base", result.winner.value_or(0) != 0},
+      {"conclusion", result.conclusion},
+      {"steps", result.steps},
+      {"elapsed_s", result.elapsed_s},
+      {"candidates", JsonValue::array()}};
+  for (std::size_t i = 0; i < result.contestants.size(); ++i) {
+    const Contestant& one = result.contestants[i];
+    const bool is_failed = one.dropped.starts_with("failed");
+    object["candidates"].push_back(
+        {{"name", one.candidate.name},
+         {"settings", one.candidate.settings},
+         {"seeds", one.chosen_on},
+         {"mean_loss", is_failed ? JsonValue() : JsonValue(one.mean_loss())},
+         {"outcome", outcome_of(result, i)}});
+  }
+  if (result.judged)
+    object["judged"] = {{"metric", result.metric},
+                        {"difference", result.judged->difference},
+                        {"low", result.judged->difference - result.judged->margin},
+                        {"high", result.judged->difference + result.judged->margin},
+                        {"p", result.judged->adjusted_p}};
+  return object;
+}
+
+}  // namespace tapestry
