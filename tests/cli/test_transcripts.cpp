@@ -259,6 +259,7 @@ std::vector<std::string> shell_words(const std::string& line) {
       if (begun) words.push_back(std::exchange(word, ""));
       begun = false;
     } else if (c == '|' || c == ';' || c == '>' || c == '<' || c == '&' || (c == '#' && !begun)) {
+      if (c == '>' && word == "2") begun = false;  // 2>FILE
       break;
     } else {
       word += c;

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <ranges>
 
+#include "data/json.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/inspector_arguments.hpp"
 #include "train/commands/output.hpp"
 #include "train/measure/machine.hpp"
 #include "train/plot/render.hpp"
 #include "train/run/run.hpp"
+#include "train/run/terminal.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {
@@ -34,6 +36,25 @@ HeatMap map_of(const AttentionMap& attention, std::int64_t head) {
   return map;
 }
 
+// Returns {"path": …, "queries": […], "keys": […], "weights": …} with the weights by head, query
+// and key.
+JsonValue json_of(const AttentionMap& attention) {
+  const float* weight = attention.weights.values<float>().data();
+  JsonValue heads = JsonValue::array();
+  for (std::int64_t head = 0; head < attention.weights.dim(0); ++head) {
+    heads.push_back(JsonValue::array());
+    for (std::int64_t query = 0; query < attention.weights.dim(1); ++query) {
+      const std::int64_t keys = attention.weights.dim(2);
+      heads.back().push_back(std::vector<float>(weight, weight + keys));
+      weight += keys;
+    }
+  }
+  return {{"path", attention.path},
+          {"queries", attention.queries},
+          {"keys", attention.keys},
+          {"weights", std::move(heads)}};
+}
+
 class ShowAttention final : public Command {
  public:
   void declare(Arguments& arguments) override {
@@ -46,6 +67,7 @@ class ShowAttention final : public Command {
     arguments.option(
         "--out", out_,
         "file to write: NAME.png, NAME.svg, or NAME for both (default: RUN/attention)");
+    arguments.flag("--json", json_, "print the weights as one JSON object, and write no figure");
   }
 
   int run() override {
@@ -53,12 +75,19 @@ class ShowAttention final : public Command {
     use_machine_as(trained.config);
     const AttentionMaps all = spec_of(trained.config).attention.show(*trained.task, typed_);
     HeatMaps figure{.scale = {"0", "¼", "each map's max"}};
+    JsonValue maps = JsonValue::array();
     for (const AttentionMap& attention : all)
-      if (is_wanted(attention)) figure.rows.push_back(row_of(attention));
+      if (is_wanted(attention)) {
+        figure.rows.push_back(row_of(attention));
+        if (json_) maps.push_back(json_of(attention));
+      }
     expect_input(!figure.rows.empty(),
                  "--layer {}: expected the number of a layer with attention, or one of {}", layer_,
                  fmt::join(all | std::views::transform(&AttentionMap::path), ", "));
-    write_figure(out_.empty() ? in_run(run_, "attention") : out_, figure);
+    if (json_)
+      print_json({{"maps", std::move(maps)}});
+    else
+      write_figure(out_.empty() ? in_run(run_, "attention") : out_, figure);
     return 0;
   }
 
@@ -79,6 +108,7 @@ class ShowAttention final : public Command {
   }
 
   std::string run_, layer_, out_;
+  bool json_ = false;
   std::int64_t head_ = -1;  // -1: all heads
   TypedOptions typed_;
   std::vector<std::string> overrides_;

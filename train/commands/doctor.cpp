@@ -98,7 +98,7 @@ class Doctor final : public Command {
       run_checks(*admission.under_test);
     else
       report({check_of("plan"), admission.refused, now_s() - start_s});
-    if (json_) print_json(admission.under_test ? admission.under_test->remark() : "");
+    if (json_) print_json(result(admission.under_test ? admission.under_test->remark() : ""));
     return passed_ ? 0 : failed_status;
   } catch (const WrongRows& error) {
     for (const std::string& row : error.rows)
@@ -172,11 +172,11 @@ class Doctor final : public Command {
     if (examined.result.figure && !out_.empty()) draw(examined.check, *examined.result.figure);
   }
 
-  void print_json(const std::string& remark) const {
+  JsonValue result(const std::string& remark) const {
     JsonValue all{{"passed", passed_}, {"examined_with", remark}};
     if (!skipped_.empty()) all["skipped"] = skipped_;
     all["gates"] = lines_;
-    say("{}\n", all.dump());
+    return all;
   }
 
   // Writes a check's figure, as DIR/learning-rate.png.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "layers/adapters.hpp"
 #include "train/commands/command.hpp"
@@ -81,9 +82,11 @@ class Export final : public Command {
     arguments.adapter(adapter_);
     arguments.flag("--merge", merges_, "add the adapters to the weights before the export");
     arguments.option("--out", out_, "folder or file to write (required)");
+    arguments.flag("--json", json_, "print one JSON object, and everything else to standard error");
   }
 
   int run() override {
+    if (json_) leave_output_to_json();
     const ExportFormat& format = chosen();
     TrainedModel trained = load_trained_with(adapter_, run_, {}, false);
     Module& model = trained.task->model();
@@ -101,6 +104,7 @@ class Export final : public Command {
                      ? ", --format peft writes only the adapters"
                      : "");
     format.write(trained, out_, dtype_);
+    if (json_) print_json({{"out", out_}, {"format", format.name}, {"dtype", dtype_}});
     return 0;
   }
 
@@ -133,7 +137,7 @@ class Export final : public Command {
         fmt::format("--format {}: expected one of {}", printable(format_), fmt::join(names, ", ")));
   }
 
-  bool merges_ = false;
+  bool merges_ = false, json_ = false;
   std::string run_, adapter_, format_ = "huggingface", dtype_ = "float32", out_;
 };
 

@@ -21,14 +21,14 @@ std::vector<GradcheckResult> check(const Config& config) {
                               {.directions = 2, .jacobian_limit = 0});
 }
 
-void print_json(const std::vector<GradcheckResult>& results, bool passed) {
+JsonValue json_of(const std::vector<GradcheckResult>& results, bool passed) {
   auto parameters = JsonValue::array();
   for (const GradcheckResult& result : results)
     parameters.push_back({{"parameter", result.name},
                           {"error", result.error},
                           {"passed", result.passed},
                           {"held", result.held}});
-  say("{}\n", JsonValue{{"passed", passed}, {"parameters", parameters}}.dump());
+  return {{"passed", passed}, {"parameters", parameters}};
 }
 
 void print_lines(const std::vector<GradcheckResult>& results, bool passed) {
@@ -58,7 +58,7 @@ class CheckGradients final : public Command {
     const std::vector<GradcheckResult> results = check(config);
     const bool passed = std::ranges::all_of(results, &GradcheckResult::passed);
     if (json_)
-      print_json(results, passed);
+      print_json(json_of(results, passed));
     else
       print_lines(results, passed);
     return passed ? 0 : 1;

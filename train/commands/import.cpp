@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
@@ -24,6 +25,7 @@ class Import final : public Command {
         "run with the base model, if MODEL is an adapter in peft format (default: none)");
     arguments.overrides(overrides_);
     arguments.option("--out", out_, "folder of the new run (default: runs/<name>)");
+    arguments.flag("--json", json_, "print one JSON object");
   }
 
   int run() override {
@@ -40,11 +42,17 @@ class Import final : public Command {
       lock.remove_placed();
       throw;
     }
+    const std::int64_t parameters = count_parameters(model.task->model());
+    if (json_) {
+      print_json({{"run", run.folder()},
+                  {"architecture", model.architecture},
+                  {"parameters", parameters}});
+      return 0;
+    }
     const std::string word = shell_word(run.folder());
     say("{}: {}, {} parameters; tapestry sample {} continues a text, tapestry train CONFIG --from "
         "{} fine-tunes the model\n",
-        printable(run.folder()), model.architecture, count_parameters(model.task->model()), word,
-        word);
+        printable(run.folder()), model.architecture, parameters, word, word);
     return 0;
   }
 
@@ -64,6 +72,7 @@ class Import final : public Command {
   }
 
   std::string model_, base_, out_;
+  bool json_ = false;
   std::vector<std::string> overrides_;
 };
 

@@ -44,7 +44,7 @@ class List final : public Command {
       const std::size_t begin = text.find_first_not_of("# ");
       const std::string description = text.substr(begin, text.find('\n') - begin);
       if (json_)
-        say("{}\n", json_of(name, description, config).dump());
+        print_json(json_of(name, description, config));
       else
         print(name, width, description, config);
     }

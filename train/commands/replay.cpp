@@ -24,7 +24,7 @@ Json to_json(const ValueRange& range) {
           {"infinite", range.infinities}};
 }
 
-void print_json(const std::string& run, const Replay& replay) {
+Json json_of(const std::string& run, const Replay& replay) {
   Json examples = Json::array(), ops = Json::array(), parameters = Json::array();
   for (const ReplayedExample& example : replay.examples) {
     examples.push_back({{"index", example.index}});
@@ -50,7 +50,7 @@ void print_json(const std::string& run, const Replay& replay) {
   object["examples"] = examples;
   object["ops"] = ops;
   object["parameters"] = parameters;
-  say("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return object;
 }
 
 // Returns the minimum and maximum, the mean magnitude of the finite values, and the numbers of NaN
@@ -134,7 +134,7 @@ class ReplayStep final : public Command {
     if (threads_ > 0) overrides_.push_back(fmt::format("{}={}", key::threads.name, threads_));
     const Replay replayed = replay(Run(run_), step_, overrides_);
     if (json_)
-      print_json(run_, replayed);
+      print_json(json_of(run_, replayed));
     else
       print(printable(run_), replayed);
     return 0;

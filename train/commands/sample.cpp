@@ -47,7 +47,7 @@ class ShowSamples final : public Command {
     if (!sample.figure) expect_text_file(out_);
     if (sample.stream) sample.stream([&](std::string_view piece) { sample.text += piece; });
     if (json_)
-      print_json(sample);
+      print_json(json_of(sample));
     else if (sample.figure)
       write(sample.name, sample.text, *sample.figure);
     else if (out_.empty())
@@ -66,13 +66,13 @@ class ShowSamples final : public Command {
     return option;
   }
 
-  static void print_json(const Sample& sample) {
+  static JsonValue json_of(const Sample& sample) {
     expect_input(
         !sample.json.is_null() || !sample.figure,
         "--json: these samples are a figure; leave out --json{}",
         sample.text.empty() ? ", or give --image FILE" : "; --out NAME.csv writes the numbers");
-    const JsonValue text{{"text", sample.text}};
-    say("{}\n", (sample.json.is_null() ? text : sample.json).dump());
+    if (sample.json.is_null()) return {{"text", sample.text}};
+    return sample.json;
   }
 
   void write(const std::string& name, const std::string& csv, const Figure& figure) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/json.hpp"
 #include "data/option_error.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/printable.hpp"
@@ -39,6 +40,7 @@ class TrainTokenizer final : public Command {
     arguments.option("--special", special_, "NAME",
                      "special token (default: <pad>, <bos>, <eos> and <unk>, for translation)");
     arguments.option("--out", out_, "file to write (default: tokenizer.json)");
+    arguments.flag("--json", json_, "print one JSON object");
   }
 
   int run() override {
@@ -49,7 +51,10 @@ class TrainTokenizer final : public Command {
     if (!special_.empty()) options.special_tokens = special_;
     const BytePairTokenizer tokenizer = train(options);
     write_bytes(out_, tokenizer.to_json());
-    say("{}: {} tokens\n", printable(out_), tokenizer.size());
+    if (json_)
+      print_json({{"out", out_}, {"tokens", tokenizer.size()}});
+    else
+      say("{}: {} tokens\n", printable(out_), tokenizer.size());
     return 0;
   }
 
@@ -62,7 +67,7 @@ class TrainTokenizer final : public Command {
 
   std::vector<std::string> files_, special_;
   std::int64_t vocabulary_ = 8000;
-  bool lower_case_ = false;
+  bool lower_case_ = false, json_ = false;
   std::string pieces_ = "gpt2", out_ = "tokenizer.json";
 };
 

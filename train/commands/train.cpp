@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "autograd/parallel.hpp"
+#include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/training_config.hpp"
@@ -90,11 +91,13 @@ class Train final : public Command {
                      "deviation (default: one run)",
                      {.low = 1, .high = 1000});
     arguments.flag("--quiet", options_.quiet, "print the result only");
+    arguments.flag("--json", json_, "print one JSON object, and everything else to standard error");
     arguments.flag("--profile", options_.profile,
                    "print the time of each op in a step, and write a trace");
   }
 
   int run() override {
+    if (json_) leave_output_to_json();
     resume_folder();
     Ranks ranks = Ranks::launched();
     return ranks.alone() ? train(ranks) : train_together(ranks);
@@ -193,6 +196,7 @@ class Train final : public Command {
     const Run run(folder(config, ranks));
     if (seeds_ > 0) return train_seeds(config, run, ranks);
     const Training training = train_into(run, config, options_, ranks);
+    if (json_) print_json(json_of(run, training));
     if (training.metrics.empty()) {
       say("stopped after step {}; to resume: tapestry train {} --resume\n", training.state.step,
           shell_word(run.folder()));
@@ -216,6 +220,7 @@ class Train final : public Command {
     std::vector<SeedRun> seeds;
     ranks.agree("opening the runs", [&] { seeds = seed_runs(runs, config, options_, seeds_); });
     std::vector<Metrics> reached;
+    JsonValue trained = JsonValue::array();
     for (const SeedRun& one : seeds) {
       ranks.agree("checking the run folders", [&] {
         if (lock) lock->expect_in_place();
@@ -226,7 +231,10 @@ class Train final : public Command {
         std::fflush(stdout);
       }
       const Training training = train_into(one.run, one.config, one.options, ranks);
+      trained.push_back(json_of(one.run, training));
+      trained.back()["seed"] = seed;
       if (training.metrics.empty()) {
+        if (json_) print_json({{"run", runs.folder()}, {"outcome", "stopped"}, {"seeds", trained}});
         say("stopped after step {} of seed {}; to resume: the same command with --out {} "
             "--resume\n",
             training.state.step, seed, shell_word(runs.folder()));
@@ -242,12 +250,34 @@ class Train final : public Command {
     Metrics means;
     for (const auto& [name, estimate] : estimates) means[name] = estimate.mean;
     compare_with_expected(config, as_written(config), means);
+    if (json_)
+      print_json({{"run", runs.folder()},
+                  {"outcome", "finished"},
+                  {"mean", json_of(means)},
+                  {"seeds", trained}});
     return 0;
+  }
+
+  // Returns the result of a run. Its best_loss is null if it was stopped before an evaluation.
+  static JsonValue json_of(const Run& run, const Training& training) {
+    return {{"run", run.folder()},
+            {"outcome", training.metrics.empty() ? "stopped" : "finished"},
+            {"step", training.state.step},
+            {"elapsed_s", training.state.elapsed_s},
+            {"best_loss", training.state.best_loss},
+            {"metrics", json_of(training.metrics)}};
+  }
+
+  static JsonValue json_of(const Metrics& metrics) {
+    JsonValue object = JsonValue::object();
+    for (const auto& [name, value] : metrics) object[name] = value;
+    return object;
   }
 
   TrainingArguments given_;
   std::string out_;
   std::int64_t seeds_ = 0;
+  bool json_ = false;
   TrainingOptions options_;
 };
 

@@ -91,32 +91,31 @@ Json to_json(const Session& session) {
   return json;
 }
 
-void print_json(const std::string& run, const VerifyResult& result) {
+Json json_of(const std::string& run, const VerifyResult& result) {
   Json tensors = Json::array(), sessions = Json::array();
   for (const DifferingTensors& differing : result.tensors_that_differ)
     tensors.push_back(
         {{"file", differing.path}, {"step", differing.step}, {"tensors", differing.names}});
   for (const Session& session : result.recorded_by) sessions.push_back(to_json(session));
-  const Json object{{"run", run},
-                    {"same", result.is_same()},
-                    {"from", result.from},
-                    {"first_step", result.first_step},
-                    {"last_step", result.last_step},
-                    {"recorded_steps", result.recorded_steps},
-                    {"last_same", result.last_same < 0 ? Json() : Json(result.last_same)},
-                    {"training_lines", result.training_lines},
-                    {"evaluations", result.evaluations},
-                    {"tests", result.tests},
-                    {"checksums", result.evaluations},
-                    {"tensors", result.tensors},
-                    {"differs_at", result.is_same() ? Json() : Json(result.differs_at)},
-                    {"differences", result.differences},
-                    {"tensors_that_differ", tensors},
-                    {"other_makers", result.other_makers},
-                    {"not_compared", result.not_compared},
-                    {"recorded_by", sessions},
-                    {"computed_by", to_json(result.computed_by)}};
-  say("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return {{"run", run},
+          {"same", result.is_same()},
+          {"from", result.from},
+          {"first_step", result.first_step},
+          {"last_step", result.last_step},
+          {"recorded_steps", result.recorded_steps},
+          {"last_same", result.last_same < 0 ? Json() : Json(result.last_same)},
+          {"training_lines", result.training_lines},
+          {"evaluations", result.evaluations},
+          {"tests", result.tests},
+          {"checksums", result.evaluations},
+          {"tensors", result.tensors},
+          {"differs_at", result.is_same() ? Json() : Json(result.differs_at)},
+          {"differences", result.differences},
+          {"tensors_that_differ", tensors},
+          {"other_makers", result.other_makers},
+          {"not_compared", result.not_compared},
+          {"recorded_by", sessions},
+          {"computed_by", to_json(result.computed_by)}};
 }
 
 // A line of a terminal that shows the current step; elsewhere it prints nothing.
@@ -169,7 +168,7 @@ class Verify final : public Command {
     const VerifyResult result = verify(Run(run_), options_);
     steps.clear();
     if (json_)
-      print_json(run_, result);
+      print_json(json_of(run_, result));
     else
       print(printable(run_), result);
     return result.is_same() ? 0 : failed_status;

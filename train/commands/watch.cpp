@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
@@ -25,9 +26,11 @@ class Watch final : public Command {
     arguments.flag(
         "--once", once_,
         "print the current state and exit; the status is 0 also while the training runs");
+    arguments.flag("--json", json_, "print one JSON object, and everything else to standard error");
   }
 
   int run() override {
+    if (json_) leave_output_to_json();
     const Run run(folder_);
     expect_run(run, {run.config()});
     for (begin(run); !once_ && !is_done(run);) {
@@ -44,6 +47,7 @@ class Watch final : public Command {
     progress_->expect_more(is_trained);
     progress_->draw();
     if (live_columns() > 0) say("\n");
+    if (is_trained && json_) print_state("running");
     return is_trained ? 0 : say_outcome(run);
   }
 
@@ -81,8 +85,14 @@ class Watch final : public Command {
     const std::string ended =
         outcome(sessions, {.step = last_step_, .steps = steps_, .is_tested = is_tested_});
     say("{}: {}\n", printable(folder_), ended);
-    if (ended.starts_with("finished") || sessions.empty()) return 0;
-    return ended.starts_with("stopped") ? interrupted_status : failed_status;
+    const bool is_finished = ended.starts_with("finished") || sessions.empty();
+    const bool is_stopped = ended.starts_with("stopped");
+    if (json_) print_state(is_finished ? "finished" : is_stopped ? "stopped" : "failed");
+    return is_finished ? 0 : is_stopped ? interrupted_status : failed_status;
+  }
+
+  void print_state(const char* state) const {
+    print_json({{"run", folder_}, {"state", state}, {"step", last_step_}, {"steps", steps_}});
   }
 
   bool is_done(const Run& run) {
@@ -92,7 +102,7 @@ class Watch final : public Command {
   }
 
   std::string folder_;
-  bool once_ = false;
+  bool once_ = false, json_ = false;
   std::int64_t steps_ = 0, last_step_ = 0;
   bool is_tested_ = false;
   int looks_since_growth_ = 0;

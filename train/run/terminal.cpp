@@ -7,11 +7,12 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "data/json.hpp"
 #include "data/text/printable.hpp"
 
 namespace tapestry {
 namespace {
-bool silent = false;
+bool silent = false, json_only = false;
 
 std::string_view variable(const char* name) {
   const char* value = std::getenv(name);
@@ -25,7 +26,15 @@ void keep_silent() { silent = true; }
 void print_lines(std::string_view text) {
   if (silent) return;
   const std::string shown = printable_lines(text);
-  std::fwrite(shown.data(), 1, shown.size(), stdout);
+  std::fwrite(shown.data(), 1, shown.size(), json_only ? stderr : stdout);
+}
+
+void leave_output_to_json() { json_only = true; }
+
+void print_json(const JsonValue& object) {
+  if (!silent)
+    fmt::print("{}\n",
+               printable_lines(object.dump(-1, ' ', false, JsonValue::error_handler_t::replace)));
 }
 
 void complain(std::string_view message) {
@@ -40,7 +49,7 @@ bool is_reader_gone() {
 
 std::int64_t live_columns() {
   const std::string_view kind = variable("TERM");
-  if (isatty(STDOUT_FILENO) == 0 || kind.empty() || kind == "dumb") return 0;
+  if (json_only || isatty(STDOUT_FILENO) == 0 || kind.empty() || kind == "dumb") return 0;
   winsize size{};
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }

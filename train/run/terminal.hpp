@@ -10,11 +10,19 @@
 // and prompts are shown as text. Files, such as those of --out, contain the text unchanged.
 namespace tapestry {
 
+class JsonValue;
+
 // Prints to the standard output. A failure, such as of a closed terminal, does not end a training:
 // run_command_line tests for it at the end.
 void print_lines(std::string_view text);
 
-// Makes print_lines() print nothing from now on, for all ranks but one.
+// Makes print_lines() print to the standard error from now on, so that the standard output has only
+// what print_json() prints.
+void leave_output_to_json();
+
+void print_json(const JsonValue& object);  // prints a JSON object as a line of standard output
+
+// Makes both print nothing from now on, for all ranks but one.
 void keep_silent();
 
 // Prints to the standard output, with the arguments of fmt::print.
@@ -32,7 +40,7 @@ void erase_line();  // erases the current line of a terminal
 bool is_reader_gone();
 
 // Returns the number of columns of the terminal on the standard output, 80 if that is unknown; 0 if
-// the output is not a terminal, or one that cannot erase a line.
+// the output is not a terminal, or one that cannot erase a line, or left to JSON.
 std::int64_t live_columns();
 bool shows_blocks();  // returns whether the locale's environment variables select UTF-8
 
