@@ -3,6 +3,7 @@
 #include "train/commands/output.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/report/page.hpp"
+#include "train/tools/search/experiment_report.hpp"
 
 namespace tapestry {
 namespace {
@@ -10,7 +11,8 @@ namespace {
 class Report final : public Command {
  public:
   void declare(Arguments& arguments) override {
-    arguments.places("RUN", runs_, "folders of runs, or of runs with several seeds");
+    arguments.places("RUN", runs_,
+                     "folders of runs, or of runs with several seeds, or of one search");
     arguments.option("--out", out_,
                      "page to write (default: report.html in the folder of the first run)");
   }
@@ -18,7 +20,12 @@ class Report final : public Command {
   int run() override {
     const std::string out = out_.empty() ? in_run(runs_.front(), "report.html") : out_;
     expect_not_of_a_run(out);
-    const std::string page = report_of(runs_);
+    for (const std::string& run : runs_)
+      expect_input(
+          runs_.size() == 1 || !is_experiment(run),
+          "{}: is the folder of a search; give it alone, or give folders of its candidates", run);
+    const std::string page =
+        is_experiment(runs_.front()) ? report_of_experiment(runs_.front()) : report_of(runs_);
     write_bytes(out, page);
     say("{}: {:.2f} MB; open it with a browser\n", printable(out),
         static_cast<double>(page.size()) / 1e6);

@@ -63,6 +63,17 @@ struct PlotLine {
 std::string svg_lines(const std::string& title, const std::string& x_name,
                       const std::vector<PlotLine>& lines);
 
+// A dot of a scatter plot, whose name is shown as a tooltip.
+struct PlotDot {
+  std::string name{};
+  double x = 0, y = 0;
+  std::size_t color = 0;
+};
+// Returns dots with a legend of colors; `title` names their y. An axis whose values are positive
+// and differ by more than a factor of 30 is logarithmic. Returns "" without finite dots.
+std::string svg_dots(const std::string& title, const std::string& x_name,
+                     const std::vector<PlotDot>& dots, const std::vector<std::string>& names);
+
 // Nodes of a graph, whose positions are scaled to the plot.
 struct PlotNodes {
   Array places{};                       // (N, 2) float32

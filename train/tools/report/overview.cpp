@@ -169,7 +169,10 @@ std::string overview_of(const std::vector<RecordedRun>& runs) {
 }
 
 std::string outcomes_of(const std::vector<std::string>& folders) {
-  const std::vector<RunGroup> groups = read_groups(folders);
+  return outcomes_of(read_groups(folders));
+}
+
+std::string outcomes_of(const std::vector<RunGroup>& groups) {
   if (std::ranges::all_of(groups, [](const RunGroup& group) { return group.runs.size() == 1; }))
     return "";
   const Rows rows = difference_table(groups);

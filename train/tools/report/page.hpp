@@ -7,6 +7,7 @@
 
 #include "data/json.hpp"
 #include "train/inspect/report_panels.hpp"
+#include "train/tools/report/comparison.hpp"
 #include "train/tools/report/recorded_run.hpp"
 
 namespace tapestry {
@@ -40,6 +41,10 @@ ReportSection section_of(const SamplesByStep& samples, std::int64_t steps);
 // Returns the section of the recall of several memories, each with the name of its run.
 ReportSection section_of(const std::vector<std::pair<std::string, RecallByAge>>& series);
 
+// Returns the section of curves, one chart per metric; Curve::run names the runs. The points are
+// thinned out so that all curves together have about 30,000.
+ReportSection curves_of(std::vector<Curve> curves);
+
 // --- HTML about recorded runs ---
 
 // Returns the state of a training: "finished, 3000 steps", "is being trained, step 120 of 400".
@@ -57,6 +62,7 @@ std::string overview_of(const std::vector<RecordedRun>& runs);
 // outcomes of `tapestry compare`; empty if there is one group, or if no group has several seeds.
 // Throws InputError as read_groups does.
 std::string outcomes_of(const std::vector<std::string>& folders);
+std::string outcomes_of(const std::vector<RunGroup>& groups);
 
 // Returns a table of the settings in which runs differ, except for run.name and [expected], or a
 // sentence that there are none.

@@ -172,4 +172,12 @@ RecordedRun joined(std::vector<RecordedRun> seeds) {
   return recorded;
 }
 
+RecordedRun read_recorded_seeds(const std::string& folder) {
+  const std::vector<std::string> seeds = seed_folders(folder);
+  if (seeds.empty()) return read_recorded_run(folder);
+  std::vector<RecordedRun> runs;
+  for (const std::string& seed : seeds) runs.push_back(read_recorded_run(seed));
+  return joined(std::move(runs));
+}
+
 }  // namespace tapestry

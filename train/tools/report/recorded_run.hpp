@@ -75,4 +75,7 @@ ShownModel inspect_model(RecordedRun& recorded);
 // first.
 RecordedRun joined(std::vector<RecordedRun> seeds);
 
+// Returns the records of a run, or of a folder of seeds as one run. Throws as read_recorded_run.
+RecordedRun read_recorded_seeds(const std::string& folder);
+
 }  // namespace tapestry

@@ -17,40 +17,6 @@ using Json = JsonValue;
 
 constexpr std::size_t most_bytes = 4'600'000;  // maximum size of a page in bytes
 
-// --- curves ---
-
-ReportSection curves_of(std::vector<Curve> curves) {
-  const std::size_t most =
-      std::clamp<std::size_t>(30'000 / std::max<std::size_t>(1, curves.size()), 50, 1000);
-  ReportSection section{.script = "curves", .data = {{"charts", Json::array()}}};
-  sort_by_interest(curves);
-  const bool thinned = std::ranges::any_of(
-      curves, [&](auto& one) { return one.rows_a_point > 1 || one.points.size() > most; });
-  if (thinned)
-    section.caption = "Long curves are drawn by fewer points: each is the mean of several.";
-  std::vector<PlotLine> lines;
-  for (std::size_t i = 0; i < curves.size(); ++i) {
-    Curve& curve = curves[i];
-    thin_out(curve, most);
-    if (i == 0 || curves[i - 1].metric != curve.metric)
-      section.data["charts"].push_back(
-          {{"metric", printable(curve.metric)}, {"lines", Json::array()}});
-    Json points = Json::array();
-    for (const auto& [step, low, value, high] : curve.points)
-      points.push_back(curve.seeds > 1 ? Json{step, low, value, high} : Json{step, value});
-    section.data["charts"].back()["lines"].push_back({{"run", printable(curve.run)},
-                                                      {"split", printable(curve.split)},
-                                                      {"band", curve.seeds > 1},
-                                                      {"seeds", curve.seeds},
-                                                      {"points", points}});
-    lines.push_back({.name = curve.run + " " + curve.split, .points = curve.points});
-    if (i + 1 < curves.size() && curves[i + 1].metric == curve.metric) continue;
-    section.fallback += svg_lines(curve.metric, "steps", lines);
-    lines.clear();
-  }
-  return section;
-}
-
 // --- the trained models ---
 
 // The recall of memories, with the names of their runs.
@@ -121,15 +87,6 @@ void add_models(Page& page, std::vector<RecordedRun>& runs, std::size_t room) {
 
 // --- runs ---
 
-// Returns a run, or one run that represents several seeds.
-RecordedRun recorded_run_of(const std::string& folder) {
-  const std::vector<std::string> seeds = seed_folders(folder);
-  if (seeds.empty()) return read_recorded_run(folder);
-  std::vector<RecordedRun> runs;
-  for (const std::string& seed : seeds) runs.push_back(read_recorded_run(seed));
-  return joined(std::move(runs));
-}
-
 // Returns the names of the folders, or their paths if two have the same name.
 std::vector<std::string> names_of(const std::vector<std::string>& folders) {
   std::vector<std::string> names;
@@ -151,6 +108,38 @@ std::string notes_of(const std::vector<RecordedRun>& runs) {
 
 }  // namespace
 
+ReportSection curves_of(std::vector<Curve> curves) {
+  const std::size_t most =
+      std::clamp<std::size_t>(30'000 / std::max<std::size_t>(1, curves.size()), 50, 1000);
+  ReportSection section{.script = "curves", .data = {{"charts", Json::array()}}};
+  sort_by_interest(curves);
+  const bool thinned = std::ranges::any_of(
+      curves, [&](auto& one) { return one.rows_a_point > 1 || one.points.size() > most; });
+  if (thinned)
+    section.caption = "Long curves are drawn by fewer points: each is the mean of several.";
+  std::vector<PlotLine> lines;
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    Curve& curve = curves[i];
+    thin_out(curve, most);
+    if (i == 0 || curves[i - 1].metric != curve.metric)
+      section.data["charts"].push_back(
+          {{"metric", printable(curve.metric)}, {"lines", Json::array()}});
+    Json points = Json::array();
+    for (const auto& [step, low, value, high] : curve.points)
+      points.push_back(curve.seeds > 1 ? Json{step, low, value, high} : Json{step, value});
+    section.data["charts"].back()["lines"].push_back({{"run", printable(curve.run)},
+                                                      {"split", printable(curve.split)},
+                                                      {"band", curve.seeds > 1},
+                                                      {"seeds", curve.seeds},
+                                                      {"points", points}});
+    lines.push_back({.name = curve.run + " " + curve.split, .points = curve.points});
+    if (i + 1 < curves.size() && curves[i + 1].metric == curve.metric) continue;
+    section.fallback += svg_lines(curve.metric, "steps", lines);
+    lines.clear();
+  }
+  return section;
+}
+
 ReportSection section_of(const TablePanel& table) {
   return {.title = table.title,
           .caption = table.caption,
@@ -162,7 +151,7 @@ std::string report_of(const std::vector<std::string>& paths) {
   std::vector<RecordedRun> runs;
   std::vector<Curve> curves;
   for (std::size_t i = 0; i < folders.size(); ++i) {
-    runs.push_back(recorded_run_of(folders[i]));
+    runs.push_back(read_recorded_seeds(folders[i]));
     runs.back().name = names[i];
     for (Curve curve : runs.back().curves) {
       curve.run = names[i];

@@ -21,12 +21,16 @@ bool is_finite(const PlotPoint& point) {
 
 struct Extent {
   double low = std::numeric_limits<double>::infinity(), high = -low;
+  bool is_log = false;
   void include(double value) {
     low = std::min(low, value);
     high = std::max(high, value);
   }
   // Returns the position of a value in [0, 1]; 0.5 if low and high are equal.
-  double share(double value) const { return high > low ? (value - low) / (high - low) : 0.5; }
+  double share(double value) const {
+    return high > low ? (place(value) - place(low)) / (place(high) - place(low)) : 0.5;
+  }
+  double place(double value) const { return is_log ? std::log10(value) : value; }
 };
 
 // The extents of a plot, and the positions of values in it.
@@ -61,6 +65,26 @@ std::string label(double x, double y, const char* anchor, const std::string& tex
                      html_text(text));
 }
 
+// Returns the beginning of a figure with axes.
+std::string axes_svg(const std::string& title, const std::string& x_name, const Axes& axes) {
+  const std::string svg = fmt::format(
+      "<figure><figcaption>{0}</figcaption><svg class=\"plot\" viewBox=\"0 0 {1} {2}\" "
+      "role=\"img\" aria-label=\"{0}\">\n<path d=\"M{3} {4}V{5}H{6}\"/>\n",
+      html_text(title), width, height, left, top, bottom, right);
+  return svg + label(left - 6, top + 8, "end", fmt::format("{:.4g}", axes.y.high)) +
+         label(left - 6, bottom, "end", fmt::format("{:.4g}", axes.y.low)) +
+         label(left, bottom + 18, "start", fmt::format("{:.6g}", axes.x.low)) +
+         label(right, bottom + 18, "end", fmt::format("{:.6g}", axes.x.high)) +
+         label((left + right) / 2, bottom + 18, "middle", x_name);
+}
+
+std::string legend(const std::vector<std::string>& names) {
+  std::string html = "<span class=\"legend\">";
+  for (std::size_t i = 0; i < names.size(); ++i)
+    html += fmt::format("<span class=\"key s{}\">{}</span> ", i % colors, html_text(names[i]));
+  return html + "</span></figure>\n";
+}
+
 }  // namespace
 
 std::string svg_lines(const std::string& title, const std::string& x_name,
@@ -74,20 +98,33 @@ std::string svg_lines(const std::string& title, const std::string& x_name,
         axes.y.include(point.high);
       }
   if (axes.x.low > axes.x.high) return "";
-  std::string svg = fmt::format(
-      "<figure><figcaption>{0}</figcaption><svg class=\"plot\" viewBox=\"0 0 {1} {2}\" "
-      "role=\"img\" aria-label=\"{0}\">\n<path d=\"M{3} {4}V{5}H{6}\"/>\n",
-      html_text(title), width, height, left, top, bottom, right);
-  svg += label(left - 6, top + 8, "end", fmt::format("{:.4g}", axes.y.high)) +
-         label(left - 6, bottom, "end", fmt::format("{:.4g}", axes.y.low)) +
-         label(left, bottom + 18, "start", fmt::format("{:.6g}", axes.x.low)) +
-         label(right, bottom + 18, "end", fmt::format("{:.6g}", axes.x.high)) +
-         label((left + right) / 2, bottom + 18, "middle", x_name);
+  std::string svg = axes_svg(title, x_name, axes);
   for (std::size_t i = 0; i < lines.size(); ++i) svg += polyline(axes, lines[i], i);
-  svg += "</svg><span class=\"legend\">";
-  for (std::size_t i = 0; i < lines.size(); ++i)
-    svg += fmt::format("<span class=\"key s{}\">{}</span> ", i % colors, html_text(lines[i].name));
-  return svg + "</span></figure>\n";
+  std::vector<std::string> names;
+  for (const PlotLine& line : lines) names.push_back(line.name);
+  return svg + "</svg>" + legend(names);
+}
+
+std::string svg_dots(const std::string& title, const std::string& x_name,
+                     const std::vector<PlotDot>& dots, const std::vector<std::string>& names) {
+  const auto is_shown = [](const PlotDot& dot) { return is_finite({dot.x, dot.y, dot.y, dot.y}); };
+  Axes axes;
+  for (const PlotDot& dot : dots)
+    if (is_shown(dot)) {
+      axes.x.include(dot.x);
+      axes.y.include(dot.y);
+    }
+  if (axes.x.low > axes.x.high) return "";
+  for (Extent* axis : {&axes.x, &axes.y})
+    axis->is_log = axis->low > 0 && axis->high > 30 * axis->low;
+  std::string svg = axes_svg(axes.y.is_log ? title + " (logarithmic)" : title,
+                             axes.x.is_log ? x_name + " (logarithmic)" : x_name, axes);
+  for (const PlotDot& dot : dots)
+    if (is_shown(dot))
+      svg += fmt::format(
+          "<circle class=\"s{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"><title>{}</title></circle>\n",
+          dot.color % colors, axes.across(dot.x), axes.up(dot.y), html_text(dot.name));
+  return svg + "</svg>" + legend(names);
 }
 
 std::string svg_nodes(const std::string& title, const PlotNodes& nodes) {

@@ -226,14 +226,17 @@ RunGroup group_of(const Config& config) {
 
 }  // namespace
 
-std::vector<Candidate> make_candidates(const ConfigWithOverrides& config_with) {
+std::vector<Candidate> make_candidates(const ConfigWithOverrides& config_with, bool is_new) {
+  const auto config_of = [&](const Settings& settings) {
+    return is_new ? checked_config(config_with, settings) : config_with(settings);
+  };
   std::vector<Candidate> candidates;
-  candidates.push_back({"base", {}, checked_config(config_with, {})});
+  candidates.push_back({"base", {}, config_of({})});
   const Config base = candidates.front().config;
   const RunGroup base_group = group_of(base);
   std::set<ConfigSettings> known = {base.settings()};
   for (Settings& settings : combinations(base)) {
-    Config config = checked_config(config_with, settings);
+    Config config = config_of(settings);
     if (!known.insert(config.settings()).second) continue;
     const std::string reason = why_not_comparable(base_group, group_of(config), "loss");
     expect_input(reason.empty(),

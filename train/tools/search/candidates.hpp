@@ -19,9 +19,11 @@ struct Candidate {
 // Returns the base and the candidates of search.vary, each different config once. `config_with`
 // returns the config with overrides applied last. Throws InputError, before any training, for an
 // empty or misspelled search.vary, for more than 1000 candidates, for a setting that a training
-// or the method refuses, and for a setting with which losses cannot be compared.
+// or the method refuses, and for a setting with which losses cannot be compared. Without `is_new`,
+// the search has begun: the settings have been checked, and are not checked again.
 std::vector<Candidate> make_candidates(
-    const std::function<Config(const std::vector<std::string>& overrides)>& config_with);
+    const std::function<Config(const std::vector<std::string>& overrides)>& config_with,
+    bool is_new = true);
 
 // Returns the steps of the rounds of successive halving (Li et al. 2018) with eta = 3, the last of
 // which has `steps`: {100, 300, 900} for 9 to 26 candidates and 900 steps. Each round keeps a third

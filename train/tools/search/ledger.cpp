@@ -7,14 +7,16 @@ namespace tapestry {
 
 std::string ledger_path(const Run& experiment) { return experiment.folder() + "/ledger.jsonl"; }
 
-Ledger::Ledger(RunLock& lock) : path_(ledger_path(lock.run())), file_(lock, path_) {
+Ledger::Ledger(const Run& experiment, RunLock* lock) : path_(ledger_path(experiment)) {
   for (LineReader line(path_); line.next();) {
     const auto read = parse_line(line.text(), [](const JsonValue& value) { return value; });
     line.expect(read && read->is_object(), "not a JSON object");
     lines_.push_back(*read);
   }
+  if (lock == nullptr) return;
   // Removes a line that was not written completely; 1 means that the file is not emptied.
-  file_.open(1, [](const std::string&) { return true; });
+  file_.emplace(*lock, path_);
+  file_->open(1, [](const std::string&) { return true; });
 }
 
 std::optional<JsonValue> Ledger::recorded(const JsonValue& expected) {
@@ -36,8 +38,8 @@ void Ledger::expect_end() const {
 }
 
 void Ledger::append(const JsonValue& line) {
-  file_.write(line.dump(-1, ' ', false, JsonValue::error_handler_t::replace) + "\n");
-  file_.sync();
+  file_->write(line.dump(-1, ' ', false, JsonValue::error_handler_t::replace) + "\n");
+  file_->sync();
   lines_.push_back(line);
   next_ = lines_.size();
 }

@@ -14,8 +14,9 @@ std::string ledger_path(const Run& experiment);
 // resumed search asks for the recorded lines first, in the same order, and then appends new ones.
 class Ledger {
  public:
-  // Reads the ledger of the locked folder. Throws InputError for a line that is not a JSON object.
-  explicit Ledger(RunLock& lock);
+  // Reads the ledger of an experiment, to append to it if `lock`, its lock, is given. Throws
+  // InputError for a line that is not a JSON object.
+  Ledger(const Run& experiment, RunLock* lock);
 
   // Returns the next recorded line, or nothing after the last one. Throws InputError unless the
   // line has the members of `expected`: another search or version then recorded it.
@@ -25,12 +26,12 @@ class Ledger {
   // Throws InputError if recorded() did not return all lines: they are those of another search.
   void expect_end() const;
 
-  // Appends a line and syncs it. Throws FileError, and FolderLost as RunLock does.
+  // Appends a line and syncs it; needs the lock. Throws FileError, and FolderLost as RunLock does.
   void append(const JsonValue& line);
 
  private:
   std::string path_;
-  LinesFile file_;
+  std::optional<LinesFile> file_{};
   std::vector<JsonValue> lines_;
   std::size_t next_ = 0;
 };

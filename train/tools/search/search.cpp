@@ -38,7 +38,7 @@ class EndsAfterMinutes final : public Callback {
   bool is_over_ = false;
 };
 
-// Thrown within this file when a signal stopped a training.
+// Thrown within this file when a signal stopped a training, and at the end of a replayed ledger.
 struct SearchStopped {};
 
 // Returns the checksum of the parameters at the last evaluation; empty if there is none.
@@ -88,9 +88,11 @@ std::string interval_of(const PairedTest& test) {
 // A search that is trained, or replayed from its ledger.
 class Searching {
  public:
-  Searching(RunLock& lock, std::vector<Candidate> candidates, bool quiet)
-      : lock_(lock),
-        ledger_(lock),
+  // Trains with the lock of the experiment; without it, only replays.
+  Searching(const Run& experiment, RunLock* lock, std::vector<Candidate> candidates, bool quiet)
+      : experiment_(experiment),
+        lock_(lock),
+        ledger_(experiment, lock),
         size_(size_of(candidates)),
         quiet_(quiet),
         base_(candidates.front().config) {
@@ -109,17 +111,26 @@ class Searching {
     else
       conclude(best, is_told, result);
     ledger_.expect_end();
-    if (result.winner) write_winner(all_[*result.winner].candidate.config);
+    if (result.winner && lock_ != nullptr) write_winner(all_[*result.winner].candidate.config);
     result.steps = steps_;
     result.elapsed_s = elapsed_s_;
     result.contestants = std::move(all_);
     return result;
   }
 
+  // Returns what the ledger records.
+  SearchResult recorded() try { return result(); } catch (const SearchStopped&) {
+    return {.contestants = std::move(all_),
+            .winner = std::nullopt,
+            .steps = steps_,
+            .elapsed_s = elapsed_s_,
+            .has_ended = false};
+  }
+
  private:
   void write_winner(Config config) {
     config.reset("search.");
-    lock_.replace(lock_.run().folder() + "/winner.toml", {config.toml_with_origins()});
+    lock_->replace(experiment_.folder() + "/winner.toml", {config.toml_with_origins()});
   }
 
   std::int64_t most_seeds() const { return base_[key::search_seeds]; }
@@ -128,6 +139,7 @@ class Searching {
   // Appends a decision to the ledger, or checks that it is the recorded one.
   void record(Json decision, const Json& numbers) {
     if (ledger_.recorded(decision)) return;
+    if (lock_ == nullptr) throw SearchStopped();
     if (!numbers.is_null()) decision.update(numbers);
     ledger_.append(decision);
   }
@@ -162,11 +174,12 @@ class Searching {
     return run_of(line);
   } catch (const Json::exception& error) {
     throw InputError(fmt::format("{}/ledger.jsonl: {}; restore the file, or start a new search",
-                                 printable(lock_.run().folder()), error.what()));
+                                 printable(experiment_.folder()), error.what()));
   }
 
   SearchRun train(const Contestant& one, std::int64_t seed, std::int64_t steps) {
-    lock_.expect_in_place();
+    if (lock_ == nullptr) throw SearchStopped();
+    lock_->expect_in_place();
     Config config = one.candidate.config;
     config.reset("search.");
     config.set(key::seed, seed);
@@ -174,7 +187,7 @@ class Searching {
         config[key::decay_steps] == 0)
       config.set(key::decay_steps, config[key::steps]);
     config.set(key::steps, steps);
-    const Run run(fmt::format("{}/{}/seed-{}", lock_.run().folder(), one.candidate.name, seed));
+    const Run run(fmt::format("{}/{}/seed-{}", experiment_.folder(), one.candidate.name, seed));
     use_machine_as(config);
     EndsAfterMinutes limit(base_[key::search_minutes]);
     const TrainingOptions options{
@@ -193,7 +206,7 @@ class Searching {
       const std::string message = error.what();  // its last part names the checkpoints
       return {.steps = steps, .failure = "failed: " + message.substr(0, message.rfind("; "))};
     } catch (const InputError&) {
-      if (ledger_.is_empty() && !std::filesystem::exists(run.folder())) lock_.remove_placed();
+      if (ledger_.is_empty() && !std::filesystem::exists(run.folder())) lock_->remove_placed();
       throw;
     }
   }
@@ -379,7 +392,8 @@ class Searching {
            {});
   }
 
-  RunLock& lock_;
+  Run experiment_;
+  RunLock* lock_;  // nullptr: nothing is trained or written
   Ledger ledger_;
   SearchSize size_;
   bool quiet_;
@@ -421,9 +435,23 @@ SearchSize size_of(const std::vector<Candidate>& candidates) {
 
 std::optional<SearchResult> search(RunLock& lock, std::vector<Candidate> candidates,
                                    bool quiet) try {
-  return Searching(lock, std::move(candidates), quiet).result();
+  return Searching(lock.run(), &lock, std::move(candidates), quiet).result();
 } catch (const SearchStopped&) {
   return std::nullopt;
+}
+
+SearchResult recorded_search(const Run& experiment) {
+  expect_input(std::filesystem::exists(experiment.config()),
+               "{}: has no config.toml of the search that wrote ledger.jsonl; restore this file",
+               printable(experiment.folder()));
+  const auto config_with = [&](const std::vector<std::string>& overrides) {
+    return config_of(experiment, overrides);
+  };
+  expect_input(!config_with({})[key::search_vary].empty(),
+               "{}: has no search.vary, but the search that wrote ledger.jsonl had one; restore "
+               "this file",
+               printable(experiment.config()));
+  return Searching(experiment, nullptr, make_candidates(config_with, false), true).recorded();
 }
 
 }  // namespace tapestry

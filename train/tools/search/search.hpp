@@ -42,15 +42,18 @@ struct PairedTest {
   bool is_significant = false;
 };
 
+// The result of a search, or what is known of a search that has not ended.
 struct SearchResult {
   std::vector<Contestant> contestants{};  // the base first
-  // The base unless the final test found a candidate better; nothing if all of them failed.
+  // The base unless the final test found a candidate better; nothing if all of them failed, or if
+  // the search has not ended.
   std::optional<std::size_t> winner = 0;
   std::string conclusion{};            // one sentence
   std::optional<PairedTest> judged{};  // final test on new seeds, of `metric`
   std::string metric{};
   std::int64_t steps = 0;  // steps of all runs
   double elapsed_s = 0;    // time of all runs
+  bool has_ended = true;
 };
 
 // The work of a search. It is known in advance only within limits.
@@ -70,6 +73,10 @@ SearchSize size_of(const std::vector<Candidate>& candidates);
 // training is refused, the files of the experiment are removed.
 std::optional<SearchResult> search(RunLock& lock, std::vector<Candidate> candidates, bool quiet);
 
+// Returns what the ledger of an experiment records, without training; the search may be running.
+// Throws InputError if the ledger or config.toml is damaged, or of another search.
+SearchResult recorded_search(const Run& experiment);
+
 // Returns the tests of pairs of samples, others[i][k] belonging to firsts[i][k], corrected by
 // Holm's method for their number. A pair with fewer than 2 values, or without a spread, is not
 // significant.
@@ -80,6 +87,9 @@ std::vector<PairedTest> paired_tests(const std::vector<std::vector<double>>& fir
 // does.
 std::vector<PairedTest> tests_against(const Contestant& best,
                                       const std::vector<const Contestant*>& others);
+
+// Returns the outcome of a contestant: "winner", "worse than base", "not decided yet".
+std::string outcome_of(const SearchResult& result, std::size_t contestant);
 
 // Return the result as lines for a terminal, and as a JSON object.
 std::string show(const SearchResult& result);

@@ -53,19 +53,16 @@ std::vector<PairedTest> tests_against(const Contestant& best,
   return paired_tests(firsts, seconds);
 }
 
-namespace {
-
 std::string outcome_of(const SearchResult& result, std::size_t i) {
   const Contestant& one = result.contestants[i];
   if (i == result.winner) return i == 0 ? "kept" : "winner";
   if (!one.dropped.empty()) return one.dropped;
+  if (!result.has_ended) return "not decided yet";
   const bool is_best = std::ranges::none_of(result.contestants, [&](const Contestant& other) {
     return other.dropped.empty() && other.mean_loss() < one.mean_loss();
   });
   return is_best ? "lowest mean loss" : "no significant difference from the lowest mean loss";
 }
-
-}  // namespace
 
 std::string show(const SearchResult& result) {
   std::string text = fmt::format("\n{:<14} {:>5} {:>10}  {}\n", "candidate", "seeds", "mean loss",

@@ -1,0 +1,242 @@
+#include "train/tools/search/experiment_report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "autograd/counted.hpp"
+#include "data/input_file.hpp"
+#include "data/text/printable.hpp"
+#include "train/config/keys.hpp"
+#include "train/config/search_keys.hpp"
+#include "train/measure/quantities.hpp"
+#include "train/tools/report/html.hpp"
+#include "train/tools/report/page.hpp"
+#include "train/tools/search/ledger.hpp"
+
+namespace tapestry {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr std::size_t most_bands = 20;  // number of candidates up to which curves have bands
+constexpr std::int64_t most_rows = 12;  // number of values of a key up to which a table shows them
+
+// --- sums over the runs of a candidate ---
+
+double seconds_of(const Contestant& one) {
+  double seconds = 0;
+  for (const auto& [seed, run] : one.runs) seconds += run.elapsed_s;
+  return seconds;
+}
+
+std::int64_t steps_of(const Contestant& one) {
+  std::int64_t steps = 0;
+  for (const auto& [seed, run] : one.runs) steps += run.steps;
+  return steps;
+}
+
+bool has_mean_loss(const Contestant& one) { return one.chosen_on > 0 && !one.has_failed(); }
+
+std::string title_of(const Candidate& candidate) {
+  return fmt::format("{}{}{}", candidate.name, candidate.settings.empty() ? "" : ": ",
+                     fmt::join(candidate.settings, " "));
+}
+
+// --- the beginning ---
+
+// Returns "has ended: candidate-01 is better than the base", for example.
+std::string state_of(const Run& experiment, const SearchResult& result) {
+  if (result.has_ended) return "has ended: " + result.conclusion;
+  if (is_trained_into(experiment)) return "is running";
+  return fmt::format("was stopped; to resume it: tapestry search {} --resume",
+                     shell_word(experiment.folder()));
+}
+
+std::string lead_of(const Run& experiment, const SearchResult& result) {
+  const Config& base = result.contestants.front().candidate.config;
+  std::int64_t runs = 0;
+  for (const Contestant& one : result.contestants) runs += std::ssize(one.runs);
+  const SearchMethod method = base[key::search_method];
+  const std::int64_t most = base[key::search_seeds];
+  return fmt::format(
+      "<p>This search ({}; {} and the base; {} seeds each; {} per run) {}.</p>\n"
+      "<p>Trained: {}, {}, {}.</p>\n",
+      method == SearchMethod::halving  ? "successive halving"
+      : method == SearchMethod::random ? "random search"
+                                       : "grid search",
+      counted(std::ssize(result.contestants) - 1, "candidate"),
+      most == 2 ? "2" : fmt::format("2 to {}", most), counted(base[key::steps], "step"),
+      html_text(state_of(experiment, result)), counted(runs, "run"), counted(result.steps, "step"),
+      duration_text(result.elapsed_s));
+}
+
+// --- what was tried ---
+
+std::string candidates_of(const SearchResult& result) {
+  Rows rows = {{"candidate", "settings", "seeds", "mean loss", "difference from base", "95 % CI",
+                "outcome", "steps", "seconds"}};
+  const Contestant& base = result.contestants.front();
+  for (std::size_t i = 0; i < result.contestants.size(); ++i) {
+    const Contestant& one = result.contestants[i];
+    const LossDifference difference = i == 0 ? LossDifference{} : difference_from(base, one);
+    rows.push_back({one.candidate.name, fmt::format("{}", fmt::join(one.candidate.settings, " ")),
+                    fmt::format("{}", one.chosen_on),
+                    has_mean_loss(one) ? fmt::format("{:.4f}", one.mean_loss()) : "-",
+                    difference.value(), difference.interval(), outcome_of(result, i),
+                    fmt::format("{}", steps_of(one)), fmt::format("{:.1f}", seconds_of(one))});
+  }
+  return "<h2 id=\"candidates\">Candidates</h2>\n" + html_table(rows, {.stacks = true}) +
+         "<p class=\"faint\">The mean is that of the lowest validation loss over the seeds that "
+         "chose the best candidate. The difference is paired by seed, over all seeds that the "
+         "candidate and the base trained for the same steps. Its interval is not corrected for the "
+         "number of candidates; the outcome is, by Holm's method.</p>\n";
+}
+
+// --- effects of the keys ---
+
+// Returns the number that a value is as TOML; NaN if it is none.
+double number_in(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
+}
+
+// Returns a plot of the mean loss of each candidate over a number of it.
+std::string plot_over(const SearchResult& result, const std::string& x_name, const auto& x_of) {
+  std::vector<PlotDot> dots;
+  std::vector<std::string> names = {"base", "candidate"};
+  for (std::size_t i = 0; i < result.contestants.size(); ++i) {
+    const Contestant& one = result.contestants[i];
+    const bool is_winner = i > 0 && i == result.winner;
+    if (is_winner) names.emplace_back("winner");
+    if (has_mean_loss(one))
+      dots.push_back({fmt::format("{}, mean loss {:.4f}", title_of(one.candidate), one.mean_loss()),
+                      x_of(one), one.mean_loss(),
+                      i == 0      ? 0U
+                      : is_winner ? 2U
+                                  : 1U});
+  }
+  return svg_dots("mean loss", x_name, dots, names);
+}
+
+std::string effects_html(const SearchResult& result) {
+  std::map<std::string, std::vector<KeyEffect>> by_key;
+  for (KeyEffect& effect : effects_of(result)) by_key[effect.key].push_back(std::move(effect));
+  Rows rows = {{"setting", "value", "compared with", "pairs", "seeds", "difference", "95 % CI"}};
+  std::string plots;
+  for (const auto& [key, effects] : by_key) {
+    const bool are_numbers = std::ranges::all_of(effects, [](const KeyEffect& effect) {
+      return std::isfinite(number_in(effect.value)) && std::isfinite(number_in(effect.reference));
+    });
+    const bool has_lone = std::ranges::any_of(
+        effects, [](const KeyEffect& effect) { return effect.difference.pairs == 0; });
+    if (are_numbers && (has_lone || std::ssize(effects) > most_rows)) {
+      plots += plot_over(result, key, [&key = key](const Contestant& one) {
+        return number_in(value_in(one.candidate.config.settings(), key));
+      });
+      continue;
+    }
+    for (const auto& [name, value, reference, difference] : effects)
+      rows.push_back({name, value.empty() ? "unused" : value,
+                      reference.empty() ? "unused" : reference, fmt::format("{}", difference.pairs),
+                      fmt::format("{}", difference.seeds), difference.value(),
+                      difference.interval()});
+  }
+  std::string html = "<h2 id=\"effects\">Effect of each setting on the loss</h2>\n";
+  if (rows.size() > 1)
+    html += html_table(rows, {.stacks = true}) +
+            "<p class=\"faint\">A pair is two candidates that differ in this setting alone. The "
+            "difference is the mean over the pairs; its interval is that of a t-test paired by "
+            "seed, over the seeds that all pairs have, and is not corrected for the number of "
+            "values.</p>\n";
+  if (!plots.empty())
+    html += plots +
+            "<p class=\"faint\">A setting with many values, or whose values no two candidates "
+            "compare, is shown by the mean loss of each candidate: other settings differ, too."
+            "</p>\n";
+  return html;
+}
+
+// --- recorded runs ---
+
+// The curves and groups of the candidates that have recorded runs.
+struct RecordedCandidates {
+  std::vector<Curve> curves{};  // of the validation loss
+  std::vector<RunGroup> groups{};
+  std::string notes{};  // HTML list of what cannot be read
+};
+
+RecordedCandidates read_candidates(const Run& experiment, const SearchResult& result) {
+  RecordedCandidates recorded;
+  for (const Contestant& one : result.contestants) {
+    if (one.runs.empty()) continue;
+    const std::string folder = experiment.folder() + "/" + one.candidate.name;
+    try {
+      for (Curve& curve : read_recorded_seeds(folder).curves) {
+        if (curve.metric != "loss" || curve.split != "val") continue;
+        curve.run = title_of(one.candidate);
+        if (result.contestants.size() > most_bands) curve.seeds = 1;  // only the mean is drawn
+        recorded.curves.push_back(std::move(curve));
+      }
+      recorded.groups.push_back(read_groups({folder}).front());
+    } catch (const InputError& error) {
+      recorded.notes += "<li>" + html_text(error.what()) + "</li>\n";
+    }
+  }
+  return recorded;
+}
+
+std::string config_details(const std::string& folder, const std::string& name) {
+  const std::string path = folder + "/" + name;
+  if (!has_file(path)) return "";
+  constexpr std::int64_t most = 1 << 20;  // bytes, as for the config of a run
+  return html_details(name, "<pre>" + html_text(read_file(path, most)) + "</pre>\n");
+}
+
+}  // namespace
+
+bool is_experiment(const std::string& folder) {
+  std::error_code unseen;
+  return std::filesystem::exists(ledger_path(Run(folder)), unseen);
+}
+
+std::string report_of_experiment(const std::string& path) {
+  const Run experiment(different_folders({path}).front());
+  const SearchResult result = recorded_search(experiment);
+  RecordedCandidates recorded = read_candidates(experiment, result);
+  std::error_code unseen;
+  const std::string title =
+      std::filesystem::weakly_canonical(experiment.folder(), unseen).filename().string();
+
+  Page page(title + " · Tapestry");
+  page.add(fmt::format("<header><h1>{}</h1>\n", html_text(title)) + lead_of(experiment, result));
+  page.add(
+      "<nav><a href=\"#candidates\">Candidates</a> <a href=\"#effects\">Effects</a> "
+      "<a href=\"#curves\">Curves</a> <a href=\"#cost\">Cost</a></nav></header>\n<main>\n");
+  page.add(candidates_of(result) + effects_html(result));
+  page.add("<h2 id=\"curves\">Curves</h2>\n");
+  if (recorded.curves.empty())
+    page.add("<p>Nothing was measured yet.</p>\n");
+  else
+    page.add(curves_of(std::move(recorded.curves)));
+  page.add("<h2 id=\"cost\">Cost and result</h2>\n" +
+           plot_over(result, "mean seconds of a run", [](const Contestant& one) {
+             return seconds_of(one) / static_cast<double>(one.runs.size());
+           }));
+  if (recorded.groups.size() > 1)
+    page.add(html_details("tapestry compare --groups, by the last evaluations",
+                          outcomes_of(recorded.groups)));
+  page.add("<h2>Configs</h2>\n" + config_details(experiment.folder(), "config.toml") +
+           config_details(experiment.folder(), "winner.toml"));
+  if (!recorded.notes.empty()) page.add("<h2>Not shown</h2>\n<ul>\n" + recorded.notes + "</ul>\n");
+  page.add("</main>\n");
+  return page.html();
+}
+
+}  // namespace tapestry
