@@ -1,13 +1,19 @@
-"""Tapestry's workloads against PyTorch's and JAX's, in turn on one machine: a Markdown table.
+"""Tapestry's workloads against PyTorch's and JAX's, or against another build of Tapestry, in turn on
+one machine: a Markdown table.
 
     python3 -m venv ~/peers && ~/peers/bin/pip install torch jax
     python3 tests/bench/peers/compare.py --peers ~/peers/bin/python
+    python3 tests/bench/peers/compare.py gpt-char vae --before other/build/release/bin/tapestry-bench
 
 Each round runs `tapestry-bench`, torch_steps.py in each of its modes and jax_steps.py once, one
 after the other, each in a process of its own, with the same number of threads. A step's time is
 the median over the rounds of each run's median step. A ratio is the median over the rounds of the
 ratio within a round, with the smallest and the largest: above 1, Tapestry takes less. PyTorch's
 ratios are those of the faster of eager and compiled, in float32 as Tapestry is.
+
+With --before two builds alternate, and every second round begins with the other one. A
+change is faster if the smallest ratio of six rounds is above 1: without any difference, this
+happens in 1 of 64 comparisons.
 
 The machine should be idle: PyTorch's OpenMP barriers take many times longer when another process
 holds one of the cores. A run in which other processes took more than a tenth of a CPU is repeated,
@@ -49,16 +55,18 @@ def parse_arguments():
     programs = HERE.parents[2] / "build/release/bin"
     parser.add_argument("--tapestry", default=str(programs / "tapestry"), help="for its version")
     parser.add_argument("--bench", default=str(programs / "tapestry-bench"), help="which measures")
-    parser.add_argument("--rounds", type=positive, default=3)
+    parser.add_argument("--before", help="tapestry-bench of another build, instead of the peers")
+    parser.add_argument("--rounds", type=positive, help="3, or 6 with --before")
     parser.add_argument("--threads", type=positive, default=len(one_cpu_per_core()))
     parser.add_argument("--timeout", type=positive, default=1800, help="of one run, in seconds")
     parser.add_argument("--json", metavar="FILE", help="write every run's numbers here")
     arguments = parser.parse_args()
     arguments.workloads = arguments.workloads or list(WORKLOADS)
+    arguments.rounds = arguments.rounds or (6 if arguments.before else 3)
     for name in arguments.workloads:
         if name not in WORKLOADS:
             parser.error(f"no workload {name} ({', '.join(WORKLOADS)})")
-    for program in (arguments.tapestry, arguments.bench, arguments.peers):
+    for program in (arguments.tapestry, arguments.bench, arguments.before or arguments.peers):
         if not shutil.which(program):
             parser.error(f"no program {program}")
     return arguments
@@ -137,6 +145,11 @@ def run(command, arguments, environment):
 
 def commands(name, arguments, bf16):
     """What runs the workload, by contestant."""
+    if arguments.before:
+        return {
+            "before": [arguments.before, name, "--json"],
+            "tapestry": [arguments.bench, name, "--json"],
+        }
     peer = [name, "--threads", str(arguments.threads)]
     torch_steps = [arguments.peers, str(HERE / "torch_steps.py"), *peer, "--mode"]
     modes = ["eager", "compile"]
@@ -153,8 +166,9 @@ def run_rounds(name, arguments, bf16, environment):
     """Every round's numbers by contestant; none of one that failed."""
     contestants = commands(name, arguments, bf16)
     runs = {contestant: [] for contestant in contestants}
-    for _ in range(arguments.rounds):
-        for contestant in list(contestants):
+    for number in range(arguments.rounds):
+        order = list(contestants)
+        for contestant in reversed(order) if arguments.before and number % 2 else order:
             numbers = run(contestants[contestant], arguments, environment)
             if numbers:
                 runs[contestant].append(numbers)
@@ -217,6 +231,14 @@ COLUMNS = [
 ]
 
 
+COLUMNS_OF_BUILDS = ["step, ms", "before", "now", "before / now"]
+
+
+def row_of_builds(name, runs):
+    before, now = milliseconds(runs, "before"), milliseconds(runs, "tapestry")
+    return [f"`{name}`", before, now, time_ratio(runs, "before", "tapestry")]
+
+
 def row(name, runs):
     torch = faster(runs, ["eager", "compile"])
     return [
@@ -250,6 +272,12 @@ def header(arguments, bf16):
     version = "import {0}; print({0}.__version__)".format
     print(f"- machine: {name}, {os.cpu_count()} CPUs, {arguments.threads} threads, ", end="")
     print(f"flags of interest: {' '.join(flags)}")
+    if arguments.before:
+        programs = [
+            str(Path(bench).parent / "tapestry") for bench in (arguments.before, arguments.bench)
+        ]
+        print(f"- versions: {'; '.join(output([program, '--version']) for program in programs)}")
+        return
     print(
         f"- versions: {output([arguments.tapestry, '--version'])}; "
         f"torch {output([arguments.peers, '-c', version('torch')])}; "
@@ -270,16 +298,17 @@ def footer(results):
         for contestant, rounds in runs.items()
         for numbers in rounds
     ]
-    if "gpt-nano" in results:
+    if "eager" in results.get("gpt-nano", []):
         print("\nFirst step of `gpt-nano`, s from the start of the process, by round; from the")
         print(f"second on, compile finds its cache: {first_steps(results['gpt-nano'])}.")
     libraries = {
         contestant: f"{numbers['library_bytes'] / 1e6:,.0f} MB"
         for contestant, numbers in every_run
-        if contestant != "tapestry"
+        if "library_bytes" in numbers
     }
-    print("\nMemory is what is resident at most, libraries included. Once imported, PyTorch holds")
-    print(f"{libraries.get('eager', '–')}, JAX {libraries.get('jax', '–')}.")
+    if libraries:
+        print("\nMemory is what is resident at most, libraries included. Once imported, PyTorch")
+        print(f"holds {libraries.get('eager', '–')}, JAX {libraries.get('jax', '–')}.")
     others = [numbers["other_cpus"] for _, numbers in every_run]
     if others:
         print(f"\nOther processes took {median(others):.2f} CPUs, {max(others):.2f} at most.")
@@ -289,7 +318,8 @@ def main():
     arguments = parse_arguments()
     bf16 = bool(BF16_FLAGS & set(cpu()[1]))
     header(arguments, bf16)
-    print(f"\n| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
+    columns, row_of = (COLUMNS_OF_BUILDS, row_of_builds) if arguments.before else (COLUMNS, row)
+    print(f"\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
     results = {}
     with tempfile.TemporaryDirectory() as cache:  # of compiled code, empty for the first round
         environment = os.environ | {
@@ -298,7 +328,7 @@ def main():
         }
         for name in arguments.workloads:
             results[name] = run_rounds(name, arguments, bf16, environment)
-            print(f"| {' | '.join(row(name, results[name]))} |", flush=True)
+            print(f"| {' | '.join(row_of(name, results[name]))} |", flush=True)
             if arguments.json:
                 Path(arguments.json).write_text(json.dumps(results, indent=1) + "\n")
     footer(results)
