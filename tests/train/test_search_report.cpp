@@ -126,6 +126,15 @@ TEST_CASE_FIXTURE(ExperimentFixture, "report: a search that is stopped, damaged 
   CHECK(!contains(page, "<img src=x"));
   CHECK(!contains(page, "failed: <script>"));
 
+  {
+    const std::string before = read_bytes(ledger);
+    fs::remove(path(name + "/winner.toml"));
+    const RunLock lock(Run(path(name)), RunLock::Folder::find);
+    check_says(report(name), {"is running."});
+    CHECK(read_bytes(ledger) == before);  // nothing is trained or written
+    CHECK(!fs::exists(path(name + "/winner.toml")));
+  }
+
   write(name + "/ledger.jsonl", "");
   check_says(report(name), {"was stopped", "Nothing was measured yet.", "Trained: 0 runs"});
   fs::remove_all(path(name + "/base"));

@@ -46,12 +46,13 @@ struct Pair {
   std::set<std::int64_t> seeds;
 };
 
-// Returns the seeds with which both may take the same steps.
+// Returns the seeds with which both had the same budget, and did not fail.
 std::set<std::int64_t> common_seeds(const Contestant& a, const Contestant& b) {
   std::set<std::int64_t> seeds;
   for (const auto& [seed, run] : a.runs)
-    if (const auto found = b.runs.find(seed);
-        found != b.runs.end() && found->second.budget == run.budget)
+    if (const auto found = b.runs.find(seed); found != b.runs.end() &&
+                                              found->second.budget == run.budget &&
+                                              run.failure.empty() && found->second.failure.empty())
       seeds.insert(seed);
   return seeds;
 }
@@ -112,10 +113,8 @@ std::string LossDifference::value() const {
 }
 
 LossDifference difference_from(const Contestant& reference, const Contestant& other) {
-  std::vector<Pair> pairs;
-  if (!reference.has_failed() && !other.has_failed())
-    pairs.push_back({&reference, &other, common_seeds(reference, other)});
-  return mean_difference(pairs);
+  const Pair pair{&reference, &other, common_seeds(reference, other)};
+  return mean_difference({pair});
 }
 
 std::vector<KeyEffect> effects_of(const SearchResult& result) {

@@ -24,8 +24,8 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-constexpr std::size_t most_bands = 20;  // number of candidates up to which curves have bands
-constexpr std::int64_t most_rows = 12;  // number of values of a key up to which a table shows them
+constexpr std::int64_t most_bands = 20;  // number of candidates up to which curves have bands
+constexpr std::int64_t most_rows = 12;   // number of values of a key up to which a table shows them
 
 // --- sums over the runs of a candidate ---
 
@@ -41,7 +41,11 @@ std::int64_t steps_of(const Contestant& one) {
   return steps;
 }
 
-bool has_mean_loss(const Contestant& one) { return one.chosen_on > 0 && !one.has_failed(); }
+// Returns whether none of the seeds that chose the winner failed.
+bool has_mean_loss(const Contestant& one) {
+  const bool has_lost = one.dropped.empty() ? one.has_failed() : one.dropped.starts_with("failed");
+  return one.chosen_on > 0 && !has_lost;
+}
 
 std::string title_of(const Candidate& candidate) {
   return fmt::format("{}{}{}", candidate.name, candidate.settings.empty() ? "" : ": ",
@@ -122,6 +126,7 @@ std::string plot_over(const SearchResult& result, const std::string& x_name, con
                       : is_winner ? 2U
                                   : 1U});
   }
+  std::ranges::stable_partition(dots, [](const PlotDot& dot) { return dot.color == 1; });
   return svg_dots("mean loss", x_name, dots, names);
 }
 
@@ -181,7 +186,7 @@ RecordedCandidates read_candidates(const Run& experiment, const SearchResult& re
       for (Curve& curve : read_recorded_seeds(folder).curves) {
         if (curve.metric != "loss" || curve.split != "val") continue;
         curve.run = title_of(one.candidate);
-        if (result.contestants.size() > most_bands) curve.seeds = 1;  // only the mean is drawn
+        if (std::ssize(result.contestants) > most_bands + 1) curve.seeds = 1;  // only the mean
         recorded.curves.push_back(std::move(curve));
       }
       recorded.groups.push_back(read_groups({folder}).front());
@@ -221,10 +226,10 @@ std::string report_of_experiment(const std::string& path) {
       "<a href=\"#curves\">Curves</a> <a href=\"#cost\">Cost</a></nav></header>\n<main>\n");
   page.add(candidates_of(result) + effects_html(result));
   page.add("<h2 id=\"curves\">Curves</h2>\n");
-  if (recorded.curves.empty())
-    page.add("<p>Nothing was measured yet.</p>\n");
-  else
-    page.add(curves_of(std::move(recorded.curves)));
+  page.add(recorded.curves.empty()
+               ? "<p>Nothing was measured yet.</p>\n"
+               : "<p class=\"faint\">Each curve is the mean over the seeds of a candidate.</p>\n");
+  if (!recorded.curves.empty()) page.add(curves_of(std::move(recorded.curves)));
   page.add("<h2 id=\"cost\">Cost and result</h2>\n" +
            plot_over(result, "mean seconds of a run", [](const Contestant& one) {
              return seconds_of(one) / static_cast<double>(one.runs.size());
