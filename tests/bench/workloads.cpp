@@ -3,11 +3,14 @@
 #include <set>
 
 #include "autograd/kernels/matmul.hpp"
+#include "autograd/ops/activations.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "data/dataset.hpp"
 #include "layers/models/convolutional_classifier.hpp"
+#include "layers/models/encoder_decoder.hpp"
+#include "layers/models/forecaster.hpp"
 #include "layers/models/graph_network.hpp"
 #include "layers/models/transformer.hpp"
 #include "layers/models/vae.hpp"
@@ -52,8 +55,9 @@ StepSpeed transformer_step(const TransformerOptions& options, std::int64_t B) {
   const Array tokens = random_tokens(B, T, options.vocabulary);
   const Array targets = random_tokens(B, T, options.vocabulary);
   StepSpeed result = measure_steps([&] {
+    Random noise(1, Stream::dropout);
     Tape tape;
-    const Tensor loss = cross_entropy(model.forward(tokens), targets);
+    const Tensor loss = cross_entropy(model.forward(tokens, &noise), targets);
     const Gradients gradients = tape.backward(loss);
     optimizer.step(gradients, 1e-4, clip(gradients, parameters, 1).scale);
   });
@@ -67,6 +71,85 @@ StepSpeed transformer_step(const TransformerOptions& options, std::int64_t B) {
 StepSpeed transformer_step_bfloat16(const TransformerOptions& options, std::int64_t B) {
   const UseMatmulPrecision rounded(MatmulPrecision::bfloat16);
   return transformer_step(options, B);
+}
+
+// Training steps of the shipped dates: sources of 32 characters, of which the last 8 are padding,
+// and targets of 11.
+StepSpeed dates_step() {
+  constexpr std::int64_t B = 64, S = 32, T = 11, V = 72;
+  Random init(1, Stream::init);
+  EncoderDecoder model({.source_vocabulary = V,
+                        .target_vocabulary = V,
+                        .encoder_layers = 2,
+                        .decoder_layers = 2,
+                        .block = {.width = 64,
+                                  .attention = {.heads = 4, .positions = Positions::sinusoidal},
+                                  .dropout = 0.1},
+                        .shared_embeddings = true},
+                       init);
+  const std::vector<Parameter*> parameters = model.parameters();
+  AdamW optimizer(parameters, {});
+  const Array source = random_tokens(B, S, V), target = random_tokens(B, T, V);
+  const Array wanted = random_tokens(B, T, V);
+  Array padding = Array::zeros({B, S}, DType::int32);
+  for (std::int64_t i = 0; i < B * S; ++i)
+    padding.mutable_values<std::int32_t>()[i] = i % S >= S - 8;
+  StepSpeed result = measure_steps([&] {
+    Random noise(1, Stream::dropout);
+    Tape tape;
+    const Tensor logits = model.decode(target, model.encode(source, padding, &noise), &noise);
+    const Gradients gradients = tape.backward(cross_entropy(logits, wanted));
+    optimizer.step(gradients, 1e-3, clip(gradients, parameters, 1).scale);
+  });
+  result.units = static_cast<double>(B * T);
+  result.unit = "tokens";
+  return result;
+}
+
+// Training steps of the shipped etth1: windows of 7 series, 96 steps from which 96 are forecast.
+StepSpeed forecast_step() {
+  constexpr std::int64_t B = 128, T = 96, M = 7;
+  Random init(1, Stream::init), data(1, Stream::data);
+  Forecaster model({.block = {.width = 16,
+                              .attention = {.heads = 4},
+                              .feed_forward = {.hidden = 128},
+                              .dropout = 0.3}},
+                   init);
+  Adam optimizer(model.parameters(), {});
+  Array x({B, T, M}), y({B, T, M});
+  data.fill_normal(x, 0, 1);
+  data.fill_normal(y, 0, 1);
+  StepSpeed result = measure_steps([&] {
+    Random noise(1, Stream::dropout);
+    Tape tape;
+    optimizer.step(tape.backward(mean(squared_error(model.forward(x, &noise), y))), 1e-3);
+  });
+  result.units = B;
+  result.unit = "windows";
+  return result;
+}
+
+// Full-batch training steps of a network with tanh on a table of 10,000 rows.
+StepSpeed table_step() {
+  constexpr std::int64_t B = 10'000;
+  Random init(1, Stream::init);
+  Linear first(4, 32, init), second(32, 16, init), last(16, 4, init);
+  std::vector<Parameter*> parameters;
+  for (Linear* layer : {&first, &second, &last})
+    for (Parameter* parameter : layer->parameters()) parameters.push_back(parameter);
+  Adam optimizer(parameters, {});
+  Array x({B, 4}), y({B, 4});
+  init.fill_normal(x, 0, 1);
+  init.fill_normal(y, 0, 1);
+  StepSpeed result = measure_steps([&] {
+    Tape tape;
+    const Tensor hidden = tanh(second.forward(tanh(first.forward(x))));
+    optimizer.step(tape.backward(mean(squared_error(last.forward(hidden), y))), 1e-3);
+  });
+  result.units = B;
+  result.unit = "examples";
+  result.flops = 6.0 * B * (4 * 32 + 32 * 16 + 16 * 4) - 2.0 * B * 4 * 32;
+  return result;
 }
 
 // So little work that threads can only be in the way.
@@ -274,6 +357,17 @@ StepSpeed generation_together(const TransformerOptions& options, std::int64_t te
   return result;
 }
 
+constexpr TransformerOptions sort{.vocabulary = 11,
+                                  .context = 16,
+                                  .layers = 2,
+                                  .block = {.width = 64, .attention = {.heads = 4}}};
+constexpr TransformerOptions names{.vocabulary = 27,
+                                   .context = 16,
+                                   .layers = 4,
+                                   .block = {.width = 64,
+                                             .attention = {.heads = 4},
+                                             .feed_forward = {.activation = Activation::gelu_tanh},
+                                             .dropout = 0.1}};
 constexpr TransformerOptions nano{.vocabulary = 65};
 constexpr TransformerOptions character{.vocabulary = 65,
                                        .context = 256,
@@ -318,6 +412,14 @@ TransformerOptions recomputed(TransformerOptions options) {
 
 const std::map<std::string, Workload>& workloads() {
   static const std::map<std::string, Workload> all = {
+      {"sort",
+       {"2 layers of width 64, context 16, batch 64", [] { return transformer_step(sort, 64); }}},
+      {"names",
+       {"4 layers of width 64, context 16, batch 128, dropout",
+        [] { return transformer_step(names, 128); }}},
+      {"dates", {"encoder and decoder of 2 layers of width 64, batch 64, dropout", dates_step}},
+      {"etth1", {"patch transformer of 3 layers of width 16, batch 128, dropout", forecast_step}},
+      {"table", {"4-32-16-4 with tanh, all 10,000 rows", table_step}},
       {"gpt-nano",
        {"4 layers of width 128, context 64, batch 12", [] { return transformer_step(nano, 12); }}},
       {"gpt-char",

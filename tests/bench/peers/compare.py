@@ -35,7 +35,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from measure import WORKLOADS, Graph, LeNet, Transformer, one_cpu_per_core, positive
+from measure import WORKLOADS, Attention, Generation, Transformer, Vae, one_cpu_per_core, positive
 
 HERE = Path(__file__).resolve().parent
 FLAGS_OF_INTEREST = ["avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16", "asimd", "sve"]
@@ -153,11 +153,15 @@ def commands(name, arguments, bf16):
     peer = [name, "--threads", str(arguments.threads)]
     torch_steps = [arguments.peers, str(HERE / "torch_steps.py"), *peer, "--mode"]
     modes = ["eager", "compile"]
-    if bf16 and name != "gpt-nano" and isinstance(WORKLOADS[name], Transformer):
+    if bf16 and name in ("gpt-char", "gpt2-124m", "gpt2-124m-t1024"):
         modes += ["bf16", "bf16-compile"]
     contestants = {"tapestry": [arguments.bench, name, "--json"]}
     contestants |= {mode: [*torch_steps, mode] for mode in modes}
-    if not isinstance(WORKLOADS[name], (Graph, LeNet)):
+    shape = WORKLOADS[name]
+    if isinstance(shape, (Attention, Generation, Transformer, Vae)) and name not in (
+        "sort",
+        "names",
+    ):
         contestants["jax"] = [arguments.peers, str(HERE / "jax_steps.py"), *peer]
     return contestants
 

@@ -23,6 +23,49 @@ class Transformer:
     heads: int
     width: int
     batch: int
+    dropout: float = 0
+    tanh_gelu: bool = False
+
+
+@dataclass(frozen=True)
+class EncoderDecoder:
+    """Training steps of a translation transformer with sinusoidal positions and one embedding
+    table; the last `padding` tokens of each source are masked. Clipping to 1, AdamW."""
+
+    vocabulary: int
+    source: int
+    padding: int
+    target: int
+    layers: int
+    heads: int
+    width: int
+    batch: int
+    dropout: float
+
+
+@dataclass(frozen=True)
+class Forecaster:
+    """Training steps of a patch transformer (Nie et al. 2022) with normalized windows: Adam."""
+
+    series: int
+    context: int
+    horizon: int
+    patch: int
+    stride: int
+    layers: int
+    heads: int
+    width: int
+    hidden: int
+    batch: int
+    dropout: float
+
+
+@dataclass(frozen=True)
+class Table:
+    """Full-batch training steps of a network with tanh: squared error, Adam."""
+
+    widths: tuple
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -78,6 +121,11 @@ class Generation:
 
 
 WORKLOADS = {
+    "sort": Transformer(11, context=16, layers=2, heads=4, width=64, batch=64),
+    "names": Transformer(27, 16, 4, 4, 64, batch=128, dropout=0.1, tanh_gelu=True),
+    "dates": EncoderDecoder(72, 32, 8, 11, layers=2, heads=4, width=64, batch=64, dropout=0.1),
+    "etth1": Forecaster(7, 96, 96, 16, 8, 3, heads=4, width=16, hidden=128, batch=128, dropout=0.3),
+    "table": Table((4, 32, 16, 4), rows=10_000),
     "gpt-nano": Transformer(65, context=64, layers=4, heads=4, width=128, batch=12),
     "gpt-char": Transformer(65, context=256, layers=6, heads=6, width=384, batch=4),
     "gpt2-124m": Transformer(50257, context=64, layers=12, heads=12, width=768, batch=4),
@@ -94,7 +142,8 @@ WORKLOADS = {
     "generate-gpt2": Generation(Transformer(50257, 257, 12, 12, 768, batch=1), tokens=256),
 }
 
-LEARNING_RATE = {Transformer: 1e-4, Vae: 1e-3, LeNet: 1e-3, Graph: 1e-2}
+LEARNING_RATE = {Transformer: 1e-4, EncoderDecoder: 1e-3, Forecaster: 1e-3, Table: 1e-3, Vae: 1e-3}
+LEARNING_RATE |= {LeNet: 1e-3, Graph: 1e-2}
 WEIGHT_DECAY = 0.1  # the transformers', of the Linear weights only
 GRAPH_DECAY = 5e-4  # of the first layer's weights, by their gradient
 

@@ -39,9 +39,12 @@ from measure import (
     WEIGHT_DECAY,
     WORKLOADS,
     Attention,
+    EncoderDecoder,
+    Forecaster,
     Generation,
     Graph,
     LeNet,
+    Table,
     Transformer,
     Vae,
     measure,
@@ -65,9 +68,9 @@ class SelfAttention(nn.Module):
     def join(self, attended):
         return self.output(attended.transpose(1, 2).flatten(2))
 
-    def forward(self, x):
-        query, key, value = self.split(x)
-        return self.join(F.scaled_dot_product_attention(query, key, value, is_causal=True))
+    def forward(self, x, causal=True, seen=None):
+        attended = F.scaled_dot_product_attention(*self.split(x), attn_mask=seen, is_causal=causal)
+        return self.join(attended)
 
     def extend(self, x, cache, position, seen):
         query, key, value = self.split(x)
@@ -77,20 +80,49 @@ class SelfAttention(nn.Module):
         return self.join(F.scaled_dot_product_attention(query, keys, values, attn_mask=seen))
 
 
-class Block(nn.Module):
+class CrossAttention(nn.Module):
     def __init__(self, width, heads):
+        super().__init__()
+        self.query = nn.Linear(width, width)
+        self.key_value = nn.Linear(width, 2 * width)
+        self.output = nn.Linear(width, width)
+        self.heads = heads
+
+    def forward(self, x, source, seen):
+        B, T, C = x.shape
+        query = self.query(x).view(B, T, self.heads, C // self.heads).transpose(1, 2)
+        packed = self.key_value(source).view(B, -1, 2, self.heads, C // self.heads)
+        key, value = packed.permute(2, 0, 3, 1, 4).unbind(0)
+        attended = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        return self.output(attended.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads, hidden=None, dropout=0, tanh_gelu=False, crosses=False):
         super().__init__()
         self.attention_norm = nn.LayerNorm(width)
         self.attention = SelfAttention(width, heads)
+        if crosses:
+            self.cross_norm = nn.LayerNorm(width)
+            self.cross_attention = CrossAttention(width, heads)
         self.feed_forward_norm = nn.LayerNorm(width)
-        self.expand = nn.Linear(width, 4 * width)
-        self.contract = nn.Linear(4 * width, width)
+        self.expand = nn.Linear(width, hidden or 4 * width)
+        self.contract = nn.Linear(hidden or 4 * width, width)
+        self.approximate = "tanh" if tanh_gelu else "none"
+        self.dropout = dropout
+
+    def drop(self, x):
+        return F.dropout(x, self.dropout, self.training) if self.dropout else x
 
     def feed(self, x):
-        return x + self.contract(F.gelu(self.expand(self.feed_forward_norm(x))))
+        hidden = F.gelu(self.expand(self.feed_forward_norm(x)), approximate=self.approximate)
+        return x + self.drop(self.contract(hidden))
 
-    def forward(self, x):
-        return self.feed(x + self.attention(self.attention_norm(x)))
+    def forward(self, x, causal=True, seen=None, source=None, source_seen=None):
+        x = x + self.drop(self.attention(self.attention_norm(x), causal, seen))
+        if source is not None:
+            x = x + self.drop(self.cross_attention(self.cross_norm(x), source, source_seen))
+        return self.feed(x)
 
     def extend(self, x, cache, position, seen):
         return self.feed(x + self.attention.extend(self.attention_norm(x), cache, position, seen))
@@ -101,7 +133,11 @@ class Gpt(nn.Module):
         super().__init__()
         self.token_embedding = nn.Embedding(shape.vocabulary, shape.width)
         self.position_embedding = nn.Embedding(shape.context, shape.width)
-        self.blocks = nn.ModuleList(Block(shape.width, shape.heads) for _ in range(shape.layers))
+        self.blocks = nn.ModuleList(
+            Block(shape.width, shape.heads, None, shape.dropout, shape.tanh_gelu)
+            for _ in range(shape.layers)
+        )
+        self.dropout = nn.Dropout(shape.dropout) if shape.dropout else nn.Identity()
         self.final_norm = nn.LayerNorm(shape.width)
         for parameter in self.parameters():
             if parameter.dim() == 2:
@@ -113,6 +149,7 @@ class Gpt(nn.Module):
     def forward(self, tokens, targets):
         """The loss."""
         x = self.token_embedding(tokens) + self.position_embedding.weight[: tokens.shape[1]]
+        x = self.dropout(x)
         for block in self.blocks:
             x = block(x)
         return F.cross_entropy(self.read_out(x).flatten(0, 1), targets.flatten())
@@ -124,6 +161,69 @@ class Gpt(nn.Module):
         for block, cache in zip(self.blocks, caches):
             x = block.extend(x, cache, position, seen)
         return self.read_out(x).argmax(-1)
+
+
+class Translator(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        C = shape.width
+        self.embedding = nn.Embedding(shape.vocabulary, C)
+        nn.init.normal_(self.embedding.weight, std=C**-0.5)
+
+        def blocks(crosses):
+            block = functools.partial(Block, C, shape.heads, None, shape.dropout, crosses=crosses)
+            return nn.ModuleList(block() for _ in range(shape.layers))
+
+        self.encoder, self.decoder = blocks(False), blocks(True)
+        self.encoder_norm, self.decoder_norm = nn.LayerNorm(C), nn.LayerNorm(C)
+        self.dropout = nn.Dropout(shape.dropout)
+        longest = max(shape.source, shape.target)
+        angles = torch.arange(longest)[:, None] / 10000 ** (torch.arange(0, C, 2) / C)
+        self.register_buffer("positions", torch.stack([angles.sin(), angles.cos()], 2).flatten(1))
+
+    def embed(self, tokens):
+        scaled = math.sqrt(self.embedding.embedding_dim) * self.embedding(tokens)
+        return self.dropout(scaled + self.positions[: tokens.shape[1]])
+
+    def forward(self, source, seen, target, wanted):
+        """The loss. `seen` is true for the tokens of the source that are not padding."""
+        encoded = self.embed(source)
+        for block in self.encoder:
+            encoded = block(encoded, causal=False, seen=seen)
+        encoded, x = self.encoder_norm(encoded), self.embed(target)
+        for block in self.decoder:
+            x = block(x, source=encoded, source_seen=seen)
+        logits = F.linear(self.decoder_norm(x), self.embedding.weight)
+        return F.cross_entropy(logits.flatten(0, 1), wanted.flatten())
+
+
+class PatchTransformer(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.shape = shape
+        patches = (shape.context - shape.patch) // shape.stride + 1
+        self.projection = nn.Linear(shape.patch, shape.width)
+        self.positions = nn.Parameter(0.02 * torch.randn(patches, shape.width))
+        self.blocks = nn.ModuleList(
+            Block(shape.width, shape.heads, shape.hidden, shape.dropout)
+            for _ in range(shape.layers)
+        )
+        self.final_norm = nn.LayerNorm(shape.width)
+        self.dropout = nn.Dropout(shape.dropout)
+        self.head = nn.Linear(patches * shape.width, shape.horizon)
+
+    def forward(self, x, y):
+        """The loss of forecasts of x (B, T, M)."""
+        windows = x.transpose(1, 2)  # (B, M, T)
+        mean = windows.mean(2, keepdim=True)
+        scale = (windows.var(2, keepdim=True, unbiased=False) + 1e-5).sqrt()
+        patches = ((windows - mean) / scale).unfold(2, self.shape.patch, self.shape.stride)
+        z = self.dropout(self.projection(patches.flatten(0, 1)) + self.positions)
+        for block in self.blocks:
+            z = block(z, causal=False)
+        z = self.head(self.dropout(self.final_norm(z).flatten(1)))
+        forecast = z.view(len(x), self.shape.series, -1) * scale + mean
+        return F.mse_loss(forecast.transpose(1, 2), y)
 
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
@@ -255,18 +355,65 @@ def transformer_step(shape, mode):
     return step
 
 
-def vae_step(shape, mode):
-    model = Autoencoder(shape).to(memory_format=torch.channels_last)
-    images = torch.rand(shape.batch, shape.inputs)
-    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE[Vae], fused=True)
+def translation_step(shape, mode):
+    model = Translator(shape)
+    source, target, wanted = (
+        torch.randint(shape.vocabulary, (shape.batch, length))
+        for length in (shape.source, shape.target, shape.target)
+    )
+    seen = (torch.arange(shape.source) < shape.source - shape.padding).expand(
+        shape.batch, 1, 1, shape.source
+    )
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=LEARNING_RATE[EncoderDecoder], fused=True)
     forward = compiled(model, mode)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        forward(images).backward()
+        forward(source, seen, target, wanted).backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0, foreach=True)
         optimizer.step()
 
     return step
+
+
+def adam_step(model, inputs, shape, mode):
+    """Steps of a model whose output is the loss."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE[type(shape)], fused=True)
+    forward = compiled(model, mode)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        forward(*inputs).backward()
+        optimizer.step()
+
+    return step
+
+
+def forecast_step(shape, mode):
+    size = (shape.batch, shape.context, shape.series)
+    return adam_step(PatchTransformer(shape), (torch.randn(size), torch.randn(size)), shape, mode)
+
+
+class TableNetwork(nn.Module):
+    def __init__(self, widths):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:]))
+
+    def forward(self, x, y):
+        for layer in self.layers[:-1]:
+            x = torch.tanh(layer(x))
+        return F.mse_loss(self.layers[-1](x), y)
+
+
+def table_step(shape, mode):
+    inputs = torch.randn(shape.rows, shape.widths[0]), torch.randn(shape.rows, shape.widths[-1])
+    return adam_step(TableNetwork(shape.widths), inputs, shape, mode)
+
+
+def vae_step(shape, mode):
+    model = Autoencoder(shape).to(memory_format=torch.channels_last)
+    return adam_step(model, (torch.rand(shape.batch, shape.inputs),), shape, mode)
 
 
 def lenet(classes):
@@ -360,6 +507,9 @@ def generation(shape, mode):
 
 STEPS = {
     Transformer: transformer_step,
+    EncoderDecoder: translation_step,
+    Forecaster: forecast_step,
+    Table: table_step,
     Vae: vae_step,
     LeNet: lenet_step,
     Graph: graph_step,
