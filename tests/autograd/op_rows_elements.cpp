@@ -204,6 +204,9 @@ std::vector<OpRow> loss_ops() {
   const auto against = [](const Array& targets, const CrossEntropyOptions& options) {
     return [=](In x) { return cross_entropy(x[0], targets, options); };
   };
+  const Function binary = [](In x) { return binary_cross_entropy(x[0], x[1]); };
+  const Function squared = [](In x) { return squared_error(x[0], x[1]); };
+  const Function kl = [](In x) { return gaussian_kl(x[0], x[1]); };
   const Array logits = normal({4, 5}), targets = ints({3, 0, 4, 3}, {4});
   const Array some = ints({3, -1, 4, -1}, {4}), none = ints({-1, -1, -1, -1}, {4});
   const Array far = Array::of(std::vector{1e4, -1e4, 0., 1e4, -1e4, 0.}, {2, 3});
@@ -227,30 +230,16 @@ std::vector<OpRow> loss_ops() {
       {"cross_entropy: one class", against(ints({0, 0}, {2}), {}), {normal({2, 1})}},
       {"cross_entropy: no rows", against(ints({}, {0}), {}), {normal({0, 3})}},
       {"cross_entropy: ±1e4", against(ints({0, 1}, {2}), {}), {far}, large},
-      {"binary_cross_entropy",
-       [](In x) { return binary_cross_entropy(x[0], x[1]); },
-       {normal({3, 5}), positive({3, 5})}},
-      {"binary_cross_entropy: extremes",
-       [](In x) { return binary_cross_entropy(x[0], x[1]); },
-       {extremes, half}},
-      {"binary_cross_entropy: empty",
-       [](In x) { return binary_cross_entropy(x[0], x[1]); },
-       {normal({0}), normal({0})}},
-      {"squared_error",
-       [](In x) { return squared_error(x[0], x[1]); },
-       {normal({3, 5}), normal({3, 5})}},
-      {"squared_error: scalar",
-       [](In x) { return squared_error(x[0], x[1]); },
-       {normal({}), normal({})}},
+      {"binary_cross_entropy", binary, {normal({3, 5}), positive({3, 5})}},
+      {"binary_cross_entropy: extremes", binary, {extremes, half}},
+      {"binary_cross_entropy: empty", binary, {normal({0}), normal({0})}},
+      {"squared_error", squared, {normal({3, 5}), normal({3, 5})}},
+      {"squared_error: scalar", squared, {normal({}), normal({})}},
       {"squared_error: x with itself",
        [](In x) { return squared_error(x[0], x[0]); },
        {normal({3})}},
-      {"gaussian_kl",
-       [](In x) { return gaussian_kl(x[0], x[1]); },
-       {normal({3, 5}), normal({3, 5})}},
-      {"gaussian_kl: extremes",
-       [](In x) { return gaussian_kl(x[0], x[1]); },
-       {row({0, -10, 10, 0, 1}), row({-20, -5, 1, 0, 1e-6})}},
+      {"gaussian_kl", kl, {normal({3, 5}), normal({3, 5})}},
+      {"gaussian_kl: extremes", kl, {row({0, -10, 10, 0, 1}), row({-20, -5, 1, 0, 1e-6})}},
       {"gaussian_kl: one tensor twice",
        [](In x) { return gaussian_kl(x[0], x[0]); },
        {normal({3})}},

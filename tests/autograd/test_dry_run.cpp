@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
-
 #include "autograd/parallel.hpp"
 #include "layers/module.hpp"
 #include "tests/support/folder.hpp"
@@ -85,7 +83,7 @@ TEST_CASE("bug: batches of ever other lengths left blocks of every size behind")
 TEST_CASE("bug: the memory that a control group grants did not count") {
   const TemporaryFolder root;
   const auto write = [&](const std::string& file, const std::string& text) {
-    std::filesystem::create_directories(std::filesystem::path(root.path(file)).parent_path());
+    fs::create_directories(fs::path(root.path(file)).parent_path());
     root.write(file, text);
   };
   const std::int64_t all = machine_memory(root.path()).memory;

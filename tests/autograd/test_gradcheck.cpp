@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "autograd/check.hpp"
@@ -82,6 +81,13 @@ Function square(const std::function<void(std::span<double>)>& spoil) {
   };
 }
 
+// The same with a gradient that is `factor` times as large.
+Function scaled(double factor) {
+  return square([factor](auto dx) {
+    for (double& g : dx) g *= factor;
+  });
+}
+
 // f (f x), whose gradient by one of the two uses of x is lost.
 Tensor forgetful_product(In in) {
   const Array x = in[0].value();
@@ -107,29 +113,13 @@ const GradcheckOptions only_jacobian{.directions = 0};
 TEST_CASE("gradcheck: planted errors are caught, by projections and by the Jacobian alone") {
   const Array x = apart({4, 4});
   const std::vector<OpRow> planted = {
-      {"0.05 % too much",
-       square([](auto dx) {
-         for (double& g : dx) g *= 1.0005;
-       }),
-       {x}},
-      {"0.05 % too little",
-       square([](auto dx) {
-         for (double& g : dx) g *= 0.9995;
-       }),
-       {x}},
+      {"0.05 % too much", scaled(1.0005), {x}},
+      {"0.05 % too little", scaled(0.9995), {x}},
       {"0.05 % in the first element", square([](auto dx) { dx[0] *= 1.0005; }), {x}},
       {"0.05 % in a middle element", square([](auto dx) { dx[7] *= 1.0005; }), {x}},
-      {"wrong sign",
-       square([](auto dx) {
-         for (double& g : dx) g = -g;
-       }),
-       {x}},
+      {"wrong sign", scaled(-1), {x}},
       {"wrong sign of one element", square([](auto dx) { dx[3] = -dx[3]; }), {x}},
-      {"no gradient",
-       square([](auto dx) {
-         for (double& g : dx) g = 0;
-       }),
-       {x}},
+      {"no gradient", scaled(0), {x}},
       {"two elements swapped", square([](auto dx) { std::swap(dx[1], dx[2]); }), {x}},
       {"NaN", square([](auto dx) { dx[5] = std::nan(""); }), {x}},
       {"infinity", square([](auto dx) { dx[5] = infinity; }), {x}},
@@ -175,9 +165,7 @@ TEST_CASE("gradcheck: all parameters at once, of which the last wrong one is nam
 }
 
 TEST_CASE("gradcheck: a 0.05 % error is caught in a gradient that is small, and in a long one") {
-  const auto spoiled = square([](auto dx) {
-    for (double& g : dx) g *= 1.0005;
-  });
+  const Function spoiled = scaled(1.0005);
   const auto small = [&](In in) { return scale(spoiled(in), 1e-3); };
   CHECK_FALSE(gradcheck(small, {apart({4, 4})}, only_projections)[0].passed);
   CHECK_FALSE(gradcheck(small, {apart({4, 4})}, only_jacobian)[0].passed);

@@ -31,8 +31,7 @@ TEST_CASE("Adjacency: edges by where they lead and by where they come from, each
   CHECK(Adjacency().edges() == 0);
 }
 
-TEST_CASE(
-    "Adjacency: a sparse matrix has its entries row by row, and its product is the dense one") {
+TEST_CASE("Adjacency: a sparse matrix lists its entries by row, and its product is the dense one") {
   const Array dense = Array::of(std::vector<double>{0, 2, 0, 0, 3, 0, 0, -1, 0, 0, 0, 0}, {4, 3});
   const auto [entries, values] = sparse_matrix(dense);
   CHECK(entries.sources() == 3);

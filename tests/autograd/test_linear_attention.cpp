@@ -109,60 +109,35 @@ TEST_CASE("ops: a misuse of linear attention names the op and the shapes") {
   const auto t = [](auto... dims) { return Tensor(Array::zeros(Shape{dims...})); };
   const auto t64 = [](auto... dims) { return Tensor(Array::zeros(Shape{dims...}, f64)); };
   const Tensor q = t(1, 2, 3, 5), k = t(1, 2, 3, 7), v = t(1, 7, 4);
-  struct Call {
-    Tensor q, k, v, gate;
-    LinearAttentionOptions options;
-    std::string said;
-  };
   LinearAttentionState small(1, 2, 3, 1, f32);
-  const std::vector<Call> rows = {
-      {q, k, t(1, 7, 3), {}, {}, "q (1, 2, 3, 5), k (1, 2, 3, 7) and v (1, 7, 3)"},
-      {q, t(1, 2, 4, 7), v, {}, {}, "q (1, 2, 3, 5), k (1, 2, 4, 7) and v (1, 7, 4)"},
-      {q, t(1, 3, 3, 7), v, {}, {}, "q (1, 2, 3, 5), k (1, 3, 3, 7)"},
-      {q, k, t(1, 6, 4), {}, {}, "(1, 6, 4)"},
-      {q, k, v, {}, {.causal = true}, "causal attention of 5 queries to 7 keys"},
-      {q, k, v, t(1, 7, 2), {}, "a gate needs causal attention"},
-      {k,
-       k,
-       v,
-       t(1, 7, 3),
-       {.causal = true},
-       "gate is float32 (1, 7, 3); expected float32 (1, 7, 2)"},
-      {q,
-       k,
-       v,
-       {},
-       {.key_padding = Array::zeros({1, 5}, i32)},
-       "key_padding is int32 (1, 5); expected int32 (1, 7)"},
-      {q,
-       k,
-       v,
-       {},
-       {.key_log_scales = Array::zeros({1, 2, 5})},
-       "key_log_scales is float32 (1, 2, 5); expected float32 (1, 2, 7)"},
-      {q,
-       k,
-       v,
-       {},
-       {.key_log_scales = Array::zeros({1, 2, 7}), .floor = 1},
-       "floor = 1; expected 0 with key_log_scales"},
-      {q, k, v, {}, {.floor = -1}, "floor = -1"},
-      {q, k, t64(1, 7, 4), {}, {}, "float32 (1, 2, 3, 5) with float64 (1, 7, 4)"},
-      {q, k, v, {}, {.state = &small}, "a state needs causal attention"},
-      {k,
-       k,
-       v,
-       {},
-       {.causal = true, .state = &small},
-       "state is float32 (1, 2, 3, 2); expected float32 (1, 2, 3, 3)"},
-  };
-  for (const Call& row : rows) {
+  const auto refuses = [](const Tensor& queries, const Tensor& keys, const Tensor& values,
+                          const Tensor& gate, const LinearAttentionOptions& options,
+                          const std::string& part) {
     const std::string message =
-        misuse_of([&] { linear_attention(row.q, row.k, row.v, row.gate, row.options); });
+        misuse_of([&] { linear_attention(queries, keys, values, gate, options); });
     CAPTURE(message);
     CHECK(message.starts_with("linear_attention: "));
-    CHECK(message.find(row.said) != std::string::npos);
-  }
+    CHECK(message.find(part) != std::string::npos);
+  };
+  refuses(q, k, t(1, 7, 3), {}, {}, "q (1, 2, 3, 5), k (1, 2, 3, 7) and v (1, 7, 3)");
+  refuses(q, t(1, 2, 4, 7), v, {}, {}, "q (1, 2, 3, 5), k (1, 2, 4, 7) and v (1, 7, 4)");
+  refuses(q, t(1, 3, 3, 7), v, {}, {}, "q (1, 2, 3, 5), k (1, 3, 3, 7)");
+  refuses(q, k, t(1, 6, 4), {}, {}, "(1, 6, 4)");
+  refuses(q, k, v, {}, {.causal = true}, "causal attention of 5 queries to 7 keys");
+  refuses(q, k, v, t(1, 7, 2), {}, "a gate needs causal attention");
+  refuses(k, k, v, t(1, 7, 3), {.causal = true},
+          "gate is float32 (1, 7, 3); expected float32 (1, 7, 2)");
+  refuses(q, k, v, {}, {.key_padding = Array::zeros({1, 5}, i32)},
+          "key_padding is int32 (1, 5); expected int32 (1, 7)");
+  refuses(q, k, v, {}, {.key_log_scales = Array::zeros({1, 2, 5})},
+          "key_log_scales is float32 (1, 2, 5); expected float32 (1, 2, 7)");
+  refuses(q, k, v, {}, {.key_log_scales = Array::zeros({1, 2, 7}), .floor = 1},
+          "floor = 1; expected 0 with key_log_scales");
+  refuses(q, k, v, {}, {.floor = -1}, "floor = -1");
+  refuses(q, k, t64(1, 7, 4), {}, {}, "float32 (1, 2, 3, 5) with float64 (1, 7, 4)");
+  refuses(q, k, v, {}, {.state = &small}, "a state needs causal attention");
+  refuses(k, k, v, {}, {.causal = true, .state = &small},
+          "state is float32 (1, 2, 3, 2); expected float32 (1, 2, 3, 3)");
   CHECK(misuse_of([&] { sine_features(t(3)); }).starts_with("sine_features: x (3,)"));
 }
 

@@ -2,6 +2,7 @@
 
 #include "autograd/ops.hpp"
 #include "tests/support/arrays.hpp"
+#include "tests/support/process.hpp"
 
 // What ops say that are given what they cannot take.
 namespace tapestry {
@@ -9,11 +10,13 @@ namespace {
 
 TEST_SUITE_BEGIN("ops");
 
-struct Misuse {
-  std::string op;
-  std::function<void()> call;
-  std::vector<std::string> said;  // besides the op's name
-};
+// Checks that `call` throws std::invalid_argument, whose message begins with the op's name.
+void refuses(const std::string& op, const std::function<void()>& call, const Strings& parts) {
+  const std::string message = misuse_of(call);
+  CAPTURE(message);
+  CHECK(message.starts_with(op + ":"));
+  for (const std::string& part : parts) CHECK(contains(message, part));
+}
 
 TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both shapes") {
   const auto t = [](auto... dims) { return Tensor(Array::zeros(Shape{dims...})); };
@@ -21,168 +24,134 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
   const auto i = [](auto... dims) { return Array::zeros(Shape{dims...}, i32); };
   const auto dims = [](auto... extents) { return std::vector<std::int64_t>{extents...}; };
   const auto axes = [](auto... places) { return std::vector<int>{places...}; };
+  const auto list = [](auto... tensors) { return std::vector<Tensor>{tensors...}; };
   Random random(0, Stream::dropout);
   const Tensor a = t(2, 3), b = t(4, 3), wide = t64(2, 3), whole = i(2, 3);
-  std::vector<Misuse> rows = {
-      {"matmul", [&] { matmul(a, b); }, {"(2, 3) x (4, 3)", "dimensions 3 and 4"}},
-      {"matmul",
-       [&] { matmul(a, b, {.transpose_a = true}); },
-       {"(2, 3) transposed x (4, 3)", "dimensions 2 and 4"}},
-      {"matmul",
-       [&] { matmul(t(2, 2, 3), t(3, 3, 4)); },
-       {"(2, 2, 3) x (3, 3, 4): the leading axes"}},
-      {"matmul", [&] { matmul(t(3), b); }, {"(3,)", "(4, 3)"}},
-      {"matmul", [&] { matmul(a, t64(3, 4)); }, {"float32 (2, 3)", "float64 (3, 4)"}},
-      {"linear", [&] { linear(a, t(5, 4)); }, {"(2, 3)", "(5, 4)"}},
-      {"linear", [&] { linear(t(), t(5, 4)); }, {"()", "(5, 4)"}},
-      {"linear", [&] { linear(a, t(3)); }, {"(2, 3)", "(3,)"}},
-      {"linear", [&] { linear(a, b, t(3)); }, {"bias", "(3,)", "expected float32 (4,)"}},
-      {"linear", [&] { linear(wide, b); }, {"float64 (2, 3)", "float32 (4, 3)"}},
-      {"linear", [&] { linear(a, b, t64(4)); }, {"bias is float64 (4,)", "expected float32 (4,)"}},
-      {"convolution2d", [&] { convolution2d(a, t(4, 3, 2, 2)); }, {"(2, 3)", "(4, 3, 2, 2)"}},
-      {"convolution2d",
-       [&] { convolution2d(t(1, 2, 5, 5), t(4, 3, 2, 2)); },
-       {"(1, 2, 5, 5)", "(4, 3, 2, 2)"}},
-      {"convolution2d",
-       [&] { convolution2d(t(1, 3, 5, 5), t(4, 3, 2, 3)); },
-       {"(1, 3, 5, 5)", "(4, 3, 2, 3)"}},
-      {"convolution2d",
-       [&] { convolution2d(t(1, 3, 1, 5), t(4, 3, 2, 2)); },
-       {"(1, 3, 1, 5)", "(4, 3, 2, 2)", "padding 0"}},
-      {"convolution2d",
-       [&] { convolution2d(t(1, 3, 5, 5), t(4, 3, 2, 2), {.stride = 0}); },
-       {"stride 0"}},
-      {"convolution2d",
-       [&] { convolution2d(t(1, 3, 5, 5), t64(4, 3, 2, 2)); },
-       {"float32 (1, 3, 5, 5)", "float64 (4, 3, 2, 2)"}},
-      {"convolution2d",
-       [&] { convolution2d(t(1, 2, 3, 3), t(4, 2, 3, 3), {}, t(3)); },
-       {"bias is float32 (3,); expected float32 (4,)"}},
-      {"transposed_convolution2d",
-       [&] { transposed_convolution2d(t(1, 3, 5, 5), t(4, 3, 2, 2)); },
-       {"(1, 3, 5, 5)", "(4, 3, 2, 2)"}},
-      {"transposed_convolution2d",
-       [&] { transposed_convolution2d(t(1, 4, 5, 5), t(4, 3, 2, 2), {.stride = 2, .height = 12}); },
-       {"(1, 4, 5, 5)", "stride 2", "12 × 10"}},
-      {"transposed_convolution2d",
-       [&] { transposed_convolution2d(t(1, 4, 5, 5), t(4, 3, 2, 2), {.stride = 2, .height = -1}); },
-       {"-1 × 10"}},
-      {"max_pool2d", [&] { max_pool2d(a); }, {"(2, 3)", "expected (B, C, H, W)"}},
-      {"max_pool2d", [&] { max_pool2d(t(1, 3, 1, 5)); }, {"(1, 3, 1, 5)", "smaller", "kernel 2"}},
-      {"max_pool2d", [&] { max_pool2d(t(1, 3, 5, 5), {.stride = 0}); }, {"stride 0"}},
-      {"average_pool2d",
-       [&] { average_pool2d(t(1, 3, 5, 5), {.kernel = 3, .padding = 2}); },
-       {"kernel 3, stride 2 and padding 2"}},
-      {"group_norm",
-       [&] { group_norm(t(1, 4, 2, 2), t(4), t(4), {.groups = 3}); },
-       {"3 groups do not divide 4 channels"}},
-      {"group_norm", [&] { group_norm(t(1, 4, 2, 2), t(2), t(4)); }, {"(1, 4, 2, 2)", "(2,)"}},
-      {"group_norm", [&] { group_norm(a, t(3), t(3)); }, {"(2, 3)", "expected (B, C, H, W)"}},
-      {"rms_norm", [&] { rms_norm(a, t(2)); }, {"3 columns from 0", "(2, 3)", "(2,)"}},
-      {"rms_norm", [&] { rms_norm(a, t(1, 3)); }, {"(2, 3)", "(1, 3)"}},
-      {"rms_norm", [&] { rms_norm(t(), t(1)); }, {"()", "(1,)"}},
-      {"rms_norm", [&] { rms_norm(a, t(0)); }, {"(2, 3)", "(0,)"}},
-      {"rms_norm", [&] { rms_norm(a, t(3), {.first = 1, .columns = 3}); }, {"3 columns from 1"}},
-      {"rms_norm", [&] { rms_norm(a, t(1), {.first = 4}); }, {"-1 columns from 4"}},
-      {"rms_norm", [&] { rms_norm(wide, t(3)); }, {"float64 (2, 3)", "float32 (3,)"}},
-      {"swiglu", [&] { swiglu(a); }, {"(2, 3)"}},
-      {"swiglu", [&] { swiglu(t()); }, {"()"}},
-      {"layer_norm", [&] { layer_norm(a, t(2), t(2)); }, {"(2, 3)", "(2,)"}},
-      {"layer_norm", [&] { layer_norm(a, t(3), t(2)); }, {"(2, 3)", "(3,)", "(2,)"}},
-      {"layer_norm", [&] { layer_norm(t(), t(), t()); }, {"()"}},
-      {"layer_norm", [&] { layer_norm(wide, t(3), t(3)); }, {"float64 (2, 3)", "float32 (3,)"}},
-      {"layer_norm", [&] { layer_norm(a, t(3), t64(3)); }, {"float32 (2, 3)", "float64 (3,)"}},
-      {"softmax", [&] { softmax(t()); }, {}},
-      {"log_softmax", [&] { log_softmax(t()); }, {}},
-      {"sum", [&] { sum(a, {2}); }, {"axis 2", "(2, 3)"}},
-      {"mean", [&] { mean(a, {-3}); }, {"axis -3", "(2, 3)"}},
-      {"max", [&] { max(a, axes(1, -1)); }, {"axis -1", "(2, 3)", "twice"}},
-      {"reshape", [&] { reshape(a, dims(4, 2)); }, {"(2, 3)", "(4, 2)"}},
-      {"reshape", [&] { reshape(a, dims(4, -1)); }, {"(2, 3)", "(4, 1)"}},
-      {"reshape", [&] { reshape(a, dims(-1, -1)); }, {"(2, 3)", "-1"}},
-      {"permute", [&] { permute(a, {0}); }, {"1 axes", "(2, 3)"}},
-      {"permute", [&] { permute(a, axes(0, 0)); }, {"axis 0", "(2, 3)", "twice"}},
-      {"permute", [&] { permute(a, axes(0, 2)); }, {"axis 2", "(2, 3)"}},
-      {"slice", [&] { slice(a, 2, 0, 1); }, {"axis 2", "(2, 3)"}},
-      {"slice", [&] { slice(a, 1, 2, 4); }, {"[2, 4)", "(2, 3)"}},
-      {"slice", [&] { slice(a, 1, 2, 1); }, {"[2, 1)", "(2, 3)"}},
-      {"slice", [&] { slice(a, 1, -1, 1); }, {"[-1, 1)", "(2, 3)"}},
-      {"concat", [&] { concat({}, 0); }, {}},
-      {"concat",
-       [&] {
-         concat({a, b}, 1);
-       },
-       {"(2, 3)", "(4, 3)"}},
-      {"concat",
-       [&] {
-         concat({a, t(3)}, 0);
-       },
-       {"(2, 3)", "(3,)"}},
-      {"concat",
-       [&] {
-         concat({a, wide}, 0);
-       },
-       {"float32 (2, 3)", "float64 (2, 3)"}},
-      {"concat",
-       [&] {
-         concat({a, a}, 2);
-       },
-       {"axis 2", "(2, 3)"}},
-      {"embedding", [&] { embedding(t(3), i(2)); }, {"(3,)", "(2,)"}},
-      {"embedding",
-       [&] { embedding(t64(2, 3), t64(4).value()); },
-       {"float64 (4,); expected table (V, C) and int32"}},
-      {"cross_entropy",
-       [&] { cross_entropy(t64(2, 3), t64(2).value()); },
-       {"targets is float64 (2,); expected int32 (2,)"}},
-      {"embedding", [&] { embedding(a, Array::zeros({4}, f32)); }, {"(2, 3)", "float32", "(4,)"}},
-      {"embedding", [&] { embedding(a, Array::full({4}, 2, i32)); }, {"token 2", "(2, 3)"}},
-      {"embedding", [&] { embedding(a, Array::full({4}, -1, i32)); }, {"token -1", "(2, 3)"}},
-      {"dropout", [&] { dropout(a, 1, random); }, {"1", "(2, 3)"}},
-      {"dropout", [&] { dropout(a, -0.1, random); }, {"-0.1", "(2, 3)"}},
-      {"dropout", [&] { dropout(whole, 0.1, random); }, {"int32", "(2, 3)"}},
-      {"scale", [&] { scale(whole, 2); }, {"int32", "(2, 3)"}},
-      {"reshape", [&] { reshape(whole, {6}); }, {"int32", "(2, 3)"}},
-      {"permute", [&] { permute(whole, axes(1, 0)); }, {"int32", "(2, 3)"}},
-      {"slice", [&] { slice(whole, 0, 0, 1); }, {"int32", "(2, 3)"}},
-      {"concat",
-       [&] {
-         concat({whole, whole}, 0);
-       },
-       {"int32", "(2, 3)"}},
-      {"embedding", [&] { embedding(whole, i(2)); }, {"int32", "(2, 3)"}},
-      {"cross_entropy", [&] { cross_entropy(a, i(3)); }, {"(3,)", "expected int32 (2,)"}},
-      {"cross_entropy", [&] { cross_entropy(t(3), i()); }, {"(3,)"}},
-      {"cross_entropy", [&] { cross_entropy(t(2, 0), i(2)); }, {"(2, 0)", "at least one class"}},
-      {"cross_entropy",
-       [&] { cross_entropy(a, Array::zeros({2}, f32)); },
-       {"float32 (2,)", "expected int32 (2,)"}},
-      {"cross_entropy",
-       [&] { cross_entropy(a, Array::full({2}, 3, i32)); },
-       {"target 3", "(2, 3)"}},
-      {"cross_entropy",
-       [&] { cross_entropy(a, Array::full({2}, -2, i32)); },
-       {"target -2", "(2, 3)"}},
-      {"cross_entropy", [&] { cross_entropy(whole, i(2)); }, {"int32", "(2, 3)"}},
-      {"linear_recurrence", [&] { linear_recurrence(a, a); }, {"(2, 3)"}},
-      {"linear_recurrence",
-       [&] { linear_recurrence(t(2, 5, 4), t(2, 5, 3)); },
-       {"(2, 5, 4)", "(2, 5, 3)"}},
-      {"linear_recurrence",  // which would stretch x
-       [&] { linear_recurrence(t(2, 5, 3), t(1, 5, 3)); },
-       {"(2, 5, 3)", "(1, 5, 3)"}},
-      {"linear_recurrence",
-       [&] { linear_recurrence(wide, t(2, 2, 3)); },
-       {"float64 (2, 3)", "float32 (2, 2, 3)"}},
-      {"tanh_recurrence", [&] { tanh_recurrence(t(2, 5, 3), t(3, 4)); }, {"(2, 5, 3)", "(3, 4)"}},
-      {"tanh_recurrence", [&] { tanh_recurrence(a, t(3, 3)); }, {"(2, 3)", "(3, 3)"}},
-      {"tanh_recurrence",
-       [&] { tanh_recurrence(t(2, 5, 3), t(3, 3), t(5, 3)); },
-       {"float32 (5, 3)", "expected float32 (2, 3)"}},
-      {"tanh_recurrence",
-       [&] { tanh_recurrence(t(2, 5, 3), t(3, 3), wide); },
-       {"float64 (2, 3)", "expected float32 (2, 3)"}},
-  };
+  refuses("matmul", [&] { matmul(a, b); }, {"(2, 3) x (4, 3)", "dimensions 3 and 4"});
+  refuses("matmul", [&] { matmul(a, b, {.transpose_a = true}); },
+          {"(2, 3) transposed x (4, 3)", "dimensions 2 and 4"});
+  refuses("matmul", [&] { matmul(t(2, 2, 3), t(3, 3, 4)); },
+          {"(2, 2, 3) x (3, 3, 4): the leading axes"});
+  refuses("matmul", [&] { matmul(t(3), b); }, {"(3,)", "(4, 3)"});
+  refuses("matmul", [&] { matmul(a, t64(3, 4)); }, {"float32 (2, 3)", "float64 (3, 4)"});
+  refuses("linear", [&] { linear(a, t(5, 4)); }, {"(2, 3)", "(5, 4)"});
+  refuses("linear", [&] { linear(t(), t(5, 4)); }, {"()", "(5, 4)"});
+  refuses("linear", [&] { linear(a, t(3)); }, {"(2, 3)", "(3,)"});
+  refuses("linear", [&] { linear(a, b, t(3)); }, {"bias", "(3,)", "expected float32 (4,)"});
+  refuses("linear", [&] { linear(wide, b); }, {"float64 (2, 3)", "float32 (4, 3)"});
+  refuses("linear", [&] { linear(a, b, t64(4)); },
+          {"bias is float64 (4,)", "expected float32 (4,)"});
+  refuses("convolution2d", [&] { convolution2d(a, t(4, 3, 2, 2)); }, {"(2, 3)", "(4, 3, 2, 2)"});
+  refuses("convolution2d", [&] { convolution2d(t(1, 2, 5, 5), t(4, 3, 2, 2)); },
+          {"(1, 2, 5, 5)", "(4, 3, 2, 2)"});
+  refuses("convolution2d", [&] { convolution2d(t(1, 3, 5, 5), t(4, 3, 2, 3)); },
+          {"(1, 3, 5, 5)", "(4, 3, 2, 3)"});
+  refuses("convolution2d", [&] { convolution2d(t(1, 3, 1, 5), t(4, 3, 2, 2)); },
+          {"(1, 3, 1, 5)", "(4, 3, 2, 2)", "padding 0"});
+  refuses("convolution2d", [&] { convolution2d(t(1, 3, 5, 5), t(4, 3, 2, 2), {.stride = 0}); },
+          {"stride 0"});
+  refuses("convolution2d", [&] { convolution2d(t(1, 3, 5, 5), t64(4, 3, 2, 2)); },
+          {"float32 (1, 3, 5, 5)", "float64 (4, 3, 2, 2)"});
+  refuses("convolution2d", [&] { convolution2d(t(1, 2, 3, 3), t(4, 2, 3, 3), {}, t(3)); },
+          {"bias is float32 (3,); expected float32 (4,)"});
+  refuses("transposed_convolution2d",
+          [&] { transposed_convolution2d(t(1, 3, 5, 5), t(4, 3, 2, 2)); },
+          {"(1, 3, 5, 5)", "(4, 3, 2, 2)"});
+  refuses(
+      "transposed_convolution2d",
+      [&] { transposed_convolution2d(t(1, 4, 5, 5), t(4, 3, 2, 2), {.stride = 2, .height = 12}); },
+      {"(1, 4, 5, 5)", "stride 2", "12 × 10"});
+  refuses(
+      "transposed_convolution2d",
+      [&] { transposed_convolution2d(t(1, 4, 5, 5), t(4, 3, 2, 2), {.stride = 2, .height = -1}); },
+      {"-1 × 10"});
+  refuses("max_pool2d", [&] { max_pool2d(a); }, {"(2, 3)", "expected (B, C, H, W)"});
+  refuses("max_pool2d", [&] { max_pool2d(t(1, 3, 1, 5)); },
+          {"(1, 3, 1, 5)", "smaller", "kernel 2"});
+  refuses("max_pool2d", [&] { max_pool2d(t(1, 3, 5, 5), {.stride = 0}); }, {"stride 0"});
+  refuses("average_pool2d", [&] { average_pool2d(t(1, 3, 5, 5), {.kernel = 3, .padding = 2}); },
+          {"kernel 3, stride 2 and padding 2"});
+  refuses("group_norm", [&] { group_norm(t(1, 4, 2, 2), t(4), t(4), {.groups = 3}); },
+          {"3 groups do not divide 4 channels"});
+  refuses("group_norm", [&] { group_norm(t(1, 4, 2, 2), t(2), t(4)); }, {"(1, 4, 2, 2)", "(2,)"});
+  refuses("group_norm", [&] { group_norm(a, t(3), t(3)); }, {"(2, 3)", "expected (B, C, H, W)"});
+  refuses("rms_norm", [&] { rms_norm(a, t(2)); }, {"3 columns from 0", "(2, 3)", "(2,)"});
+  refuses("rms_norm", [&] { rms_norm(a, t(1, 3)); }, {"(2, 3)", "(1, 3)"});
+  refuses("rms_norm", [&] { rms_norm(t(), t(1)); }, {"()", "(1,)"});
+  refuses("rms_norm", [&] { rms_norm(a, t(0)); }, {"(2, 3)", "(0,)"});
+  refuses("rms_norm", [&] { rms_norm(a, t(3), {.first = 1, .columns = 3}); }, {"3 columns from 1"});
+  refuses("rms_norm", [&] { rms_norm(a, t(1), {.first = 4}); }, {"-1 columns from 4"});
+  refuses("rms_norm", [&] { rms_norm(wide, t(3)); }, {"float64 (2, 3)", "float32 (3,)"});
+  refuses("swiglu", [&] { swiglu(a); }, {"(2, 3)"});
+  refuses("swiglu", [&] { swiglu(t()); }, {"()"});
+  refuses("layer_norm", [&] { layer_norm(a, t(2), t(2)); }, {"(2, 3)", "(2,)"});
+  refuses("layer_norm", [&] { layer_norm(a, t(3), t(2)); }, {"(2, 3)", "(3,)", "(2,)"});
+  refuses("layer_norm", [&] { layer_norm(t(), t(), t()); }, {"()"});
+  refuses("layer_norm", [&] { layer_norm(wide, t(3), t(3)); }, {"float64 (2, 3)", "float32 (3,)"});
+  refuses("layer_norm", [&] { layer_norm(a, t(3), t64(3)); }, {"float32 (2, 3)", "float64 (3,)"});
+  refuses("softmax", [&] { softmax(t()); }, {});
+  refuses("log_softmax", [&] { log_softmax(t()); }, {});
+  refuses("sum", [&] { sum(a, {2}); }, {"axis 2", "(2, 3)"});
+  refuses("mean", [&] { mean(a, {-3}); }, {"axis -3", "(2, 3)"});
+  refuses("max", [&] { max(a, axes(1, -1)); }, {"axis -1", "(2, 3)", "twice"});
+  refuses("reshape", [&] { reshape(a, dims(4, 2)); }, {"(2, 3)", "(4, 2)"});
+  refuses("reshape", [&] { reshape(a, dims(4, -1)); }, {"(2, 3)", "(4, 1)"});
+  refuses("reshape", [&] { reshape(a, dims(-1, -1)); }, {"(2, 3)", "-1"});
+  refuses("permute", [&] { permute(a, {0}); }, {"1 axes", "(2, 3)"});
+  refuses("permute", [&] { permute(a, axes(0, 0)); }, {"axis 0", "(2, 3)", "twice"});
+  refuses("permute", [&] { permute(a, axes(0, 2)); }, {"axis 2", "(2, 3)"});
+  refuses("slice", [&] { slice(a, 2, 0, 1); }, {"axis 2", "(2, 3)"});
+  refuses("slice", [&] { slice(a, 1, 2, 4); }, {"[2, 4)", "(2, 3)"});
+  refuses("slice", [&] { slice(a, 1, 2, 1); }, {"[2, 1)", "(2, 3)"});
+  refuses("slice", [&] { slice(a, 1, -1, 1); }, {"[-1, 1)", "(2, 3)"});
+  refuses("concat", [&] { concat(list(), 0); }, {});
+  refuses("concat", [&] { concat(list(a, b), 1); }, {"(2, 3)", "(4, 3)"});
+  refuses("concat", [&] { concat(list(a, t(3)), 0); }, {"(2, 3)", "(3,)"});
+  refuses("concat", [&] { concat(list(a, wide), 0); }, {"float32 (2, 3)", "float64 (2, 3)"});
+  refuses("concat", [&] { concat(list(a, a), 2); }, {"axis 2", "(2, 3)"});
+  refuses("embedding", [&] { embedding(t(3), i(2)); }, {"(3,)", "(2,)"});
+  refuses("embedding", [&] { embedding(t64(2, 3), t64(4).value()); },
+          {"float64 (4,); expected table (V, C) and int32"});
+  refuses("cross_entropy", [&] { cross_entropy(t64(2, 3), t64(2).value()); },
+          {"targets is float64 (2,); expected int32 (2,)"});
+  refuses("embedding", [&] { embedding(a, Array::zeros({4}, f32)); },
+          {"(2, 3)", "float32", "(4,)"});
+  refuses("embedding", [&] { embedding(a, Array::full({4}, 2, i32)); }, {"token 2", "(2, 3)"});
+  refuses("embedding", [&] { embedding(a, Array::full({4}, -1, i32)); }, {"token -1", "(2, 3)"});
+  refuses("dropout", [&] { dropout(a, 1, random); }, {"1", "(2, 3)"});
+  refuses("dropout", [&] { dropout(a, -0.1, random); }, {"-0.1", "(2, 3)"});
+  refuses("dropout", [&] { dropout(whole, 0.1, random); }, {"int32", "(2, 3)"});
+  refuses("scale", [&] { scale(whole, 2); }, {"int32", "(2, 3)"});
+  refuses("reshape", [&] { reshape(whole, {6}); }, {"int32", "(2, 3)"});
+  refuses("permute", [&] { permute(whole, axes(1, 0)); }, {"int32", "(2, 3)"});
+  refuses("slice", [&] { slice(whole, 0, 0, 1); }, {"int32", "(2, 3)"});
+  refuses("concat", [&] { concat(list(whole, whole), 0); }, {"int32", "(2, 3)"});
+  refuses("embedding", [&] { embedding(whole, i(2)); }, {"int32", "(2, 3)"});
+  refuses("cross_entropy", [&] { cross_entropy(a, i(3)); }, {"(3,)", "expected int32 (2,)"});
+  refuses("cross_entropy", [&] { cross_entropy(t(3), i()); }, {"(3,)"});
+  refuses("cross_entropy", [&] { cross_entropy(t(2, 0), i(2)); }, {"(2, 0)", "at least one class"});
+  refuses("cross_entropy", [&] { cross_entropy(a, Array::zeros({2}, f32)); },
+          {"float32 (2,)", "expected int32 (2,)"});
+  refuses("cross_entropy", [&] { cross_entropy(a, Array::full({2}, 3, i32)); },
+          {"target 3", "(2, 3)"});
+  refuses("cross_entropy", [&] { cross_entropy(a, Array::full({2}, -2, i32)); },
+          {"target -2", "(2, 3)"});
+  refuses("cross_entropy", [&] { cross_entropy(whole, i(2)); }, {"int32", "(2, 3)"});
+  refuses("linear_recurrence", [&] { linear_recurrence(a, a); }, {"(2, 3)"});
+  refuses("linear_recurrence", [&] { linear_recurrence(t(2, 5, 4), t(2, 5, 3)); },
+          {"(2, 5, 4)", "(2, 5, 3)"});
+  // which would stretch x
+  refuses("linear_recurrence", [&] { linear_recurrence(t(2, 5, 3), t(1, 5, 3)); },
+          {"(2, 5, 3)", "(1, 5, 3)"});
+  refuses("linear_recurrence", [&] { linear_recurrence(wide, t(2, 2, 3)); },
+          {"float64 (2, 3)", "float32 (2, 2, 3)"});
+  refuses("tanh_recurrence", [&] { tanh_recurrence(t(2, 5, 3), t(3, 4)); },
+          {"(2, 5, 3)", "(3, 4)"});
+  refuses("tanh_recurrence", [&] { tanh_recurrence(a, t(3, 3)); }, {"(2, 3)", "(3, 3)"});
+  refuses("tanh_recurrence", [&] { tanh_recurrence(t(2, 5, 3), t(3, 3), t(5, 3)); },
+          {"float32 (5, 3)", "expected float32 (2, 3)"});
+  refuses("tanh_recurrence", [&] { tanh_recurrence(t(2, 5, 3), t(3, 3), wide); },
+          {"float64 (2, 3)", "expected float32 (2, 3)"});
   using Binary = Tensor (*)(const Tensor&, const Tensor&);
   for (const auto& [op, f] :
        std::vector<std::pair<const char*, Binary>>{{"add", add},
@@ -192,9 +161,9 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
                                                    {"binary_cross_entropy", binary_cross_entropy},
                                                    {"squared_error", squared_error},
                                                    {"gaussian_kl", gaussian_kl}}) {
-    rows.push_back({op, [&, f = f] { f(a, b); }, {"(2, 3)", "(4, 3)"}});
-    rows.push_back({op, [&, f = f] { f(a, wide); }, {"float32 (2, 3)", "float64 (2, 3)"}});
-    rows.push_back({op, [&, f = f] { f(whole, whole); }, {"int32", "(2, 3)"}});
+    refuses(op, [&, f = f] { f(a, b); }, {"(2, 3)", "(4, 3)"});
+    refuses(op, [&, f = f] { f(a, wide); }, {"float32 (2, 3)", "float64 (2, 3)"});
+    refuses(op, [&, f = f] { f(whole, whole); }, {"int32", "(2, 3)"});
   }
   using Unary = Tensor (*)(const Tensor&);
   for (const auto& [op, f] : std::vector<std::pair<const char*, Unary>>{
@@ -218,14 +187,7 @@ TEST_CASE("ops: a misuse is std::invalid_argument that names the op and both sha
            {"matmul", [](const Tensor& x) { return matmul(x, x); }},
            {"linear", [](const Tensor& x) { return linear(x, x); }},
            {"layer_norm", [](const Tensor& x) { return layer_norm(x, x, x); }}})
-    rows.push_back({op, [&, f = f] { f(whole); }, {"int32", "(2, 3)"}});
-  for (const Misuse& row : rows) {
-    CAPTURE(row.op);
-    const std::string message = misuse_of(row.call);
-    CAPTURE(message);
-    CHECK(message.starts_with(row.op + ":"));
-    for (const std::string& text : row.said) CHECK(message.find(text) != std::string::npos);
-  }
+    refuses(op, [&, f = f] { f(whole); }, {"int32", "(2, 3)"});
 }
 
 TEST_CASE("ops: a misuse of attention names the op and the shapes") {
@@ -233,74 +195,54 @@ TEST_CASE("ops: a misuse of attention names the op and the shapes") {
   const auto t64 = [](auto... dims) { return Tensor(Array::zeros(Shape{dims...}, f64)); };
   const auto i = [](auto... dims) { return Array::zeros(Shape{dims...}, i32); };
   const Tensor q = t(2, 3, 4), k = t(2, 5, 4), q4 = t(1, 2, 3, 4), k4 = t(1, 2, 5, 4);
-  struct Call {
-    Tensor q, k, v;
-    AttentionOptions options;
-    std::vector<std::string> said;
+  const auto attend = [](const Tensor& queries, const Tensor& keys, const Tensor& values,
+                         const AttentionOptions& options, const Strings& parts) {
+    const std::string op = "scaled_dot_product_attention";
+    refuses(
+        op, [&] { scaled_dot_product_attention(queries, keys, values, options); }, parts);
   };
-  const std::vector<Call> rows = {
-      {t(3, 4), t(5, 4), t(5, 4), {}, {"(3, 4)", "(5, 4)"}},
-      {q, k4, k4, {}, {"(2, 3, 4)", "(1, 2, 5, 4)"}},
-      {q, t(3, 5, 4), k, {}, {"(2, 3, 4)", "(3, 5, 4)"}},
-      {q, k, t(2, 6, 4), {}, {"(2, 5, 4)", "(2, 6, 4)"}},
-      {q, t(2, 5, 6), k, {}, {"(2, 3, 4)", "(2, 5, 6)"}},
-      {q, k, t(2, 5, 6), {}, {"(2, 3, 4)", "(2, 5, 6)"}},
-      {q, k, k, {.heads = 3}, {"(2, 3, 4)", "3 heads of queries"}},
-      {q, k, k, {.heads = 0}, {"(2, 3, 4)", "0 heads of queries"}},
-      {q,
-       k,
-       k,
-       {.heads = 4, .key_value_heads = 3},
-       {"(2, 3, 4)", "4 heads of queries and 3 of keys"}},
-      {q,
-       k,
-       k,
-       {.heads = 4, .key_value_heads = 2},
-       {"(2, 5, 4)", "4 heads of queries and 2 of keys"}},
-      {q4, t(1, 3, 5, 4), t(1, 3, 5, 4), {}, {"(1, 3, 5, 4)", "2 heads of queries and 3 of keys"}},
-      {q, k, k, {.keys = 6}, {"keys = 6", "(2, 5, 4)"}},
-      {q, k, k, {.window = -1}, {"window = -1"}},
-      {q, k, k, {.key_counts = Array::zeros({3}, i32)}, {"int32 (3,); expected int32 (2,)"}},
-      {q, k, k, {.key_counts = Array::zeros({2}, f32)}, {"float32 (2,); expected int32 (2,)"}},
-      {q,
-       k,
-       k,
-       {.key_counts = Array::of<std::int32_t>({5, 6}, {2})},
-       {"key_counts has 6; expected 0 to 5"}},
-      {q,
-       k,
-       k,
-       {.key_padding = Array::zeros({2, 5}, i32), .key_counts = Array::zeros({2}, i32)},
-       {"key_counts cannot be combined with"}},
-      {q4, t(1, 4, 5, 2), k4, {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
-      {k4, k4, t(1, 4, 5, 2), {}, {"shapes (1, 2, 5, 4), (1, 2, 5, 4), (1, 4, 5, 2)"}},
-      {q4, k4, t(1, 4, 5, 2), {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"}},
-      {q, t64(2, 5, 4), k, {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"}},
-      {q, k, t64(2, 5, 4), {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"}},
-      {q, k, k, {.key_padding = Array::zeros({2, 3}, i32)}, {"(2, 3)", "(2, 5)"}},
-      {q, k, k, {.key_padding = Array::zeros({2, 5}, f32)}, {"float32 (2, 5)"}},
-      {q, k, k, {.mask = Array::zeros({5, 3}, f32)}, {"(5, 3)", "(2, 1, 3, 5)"}},
-      {q, k, k, {.mask = Array::zeros({3, 5}, f64)}, {"float64 (3, 5)", "(2, 1, 3, 5)"}},
-      {q, k, k, {.mask = Array::zeros({1, 2, 1, 3, 5}, f32)}, {"(1, 2, 1, 3, 5)", "(2, 1, 3, 5)"}},
-      {q, k, k, {.mask = Array::zeros({2, 2, 3, 5}, f32)}, {"(2, 2, 3, 5)", "(2, 1, 3, 5)"}},
-  };
-  const auto check = [](const std::string& said, const std::string& op,
-                        const std::vector<std::string>& wanted) {
-    CAPTURE(said);
-    CHECK(said.starts_with(op + ":"));
-    for (const std::string& text : wanted) CHECK(said.find(text) != std::string::npos);
-  };
-  for (const Call& row : rows)
-    check(misuse_of([&] { scaled_dot_product_attention(row.q, row.k, row.v, row.options); }),
-          "scaled_dot_product_attention", row.said);
-  check(misuse_of([&] { packed_self_attention(q); }), "packed_self_attention", {"(2, 3, 4)"});
-  check(misuse_of([&] { packed_self_attention(q4); }), "packed_self_attention", {"(1, 2, 3, 4)"});
-  check(misuse_of([&] { packed_self_attention(i(2, 3, 6)); }), "packed_self_attention",
-        {"int32", "(2, 3, 6)"});
-  check(misuse_of([&] { packed_cross_attention(q, k); }), "packed_cross_attention",
-        {"(2, 3, 4)", "(2, 5, 4)"});
-  check(misuse_of([&] { packed_cross_attention(q, t64(2, 5, 8)); }), "packed_cross_attention",
-        {"float32 (2, 3, 4)", "float64 (2, 5, 8)"});
+  attend(t(3, 4), t(5, 4), t(5, 4), {}, {"(3, 4)", "(5, 4)"});
+  attend(q, k4, k4, {}, {"(2, 3, 4)", "(1, 2, 5, 4)"});
+  attend(q, t(3, 5, 4), k, {}, {"(2, 3, 4)", "(3, 5, 4)"});
+  attend(q, k, t(2, 6, 4), {}, {"(2, 5, 4)", "(2, 6, 4)"});
+  attend(q, t(2, 5, 6), k, {}, {"(2, 3, 4)", "(2, 5, 6)"});
+  attend(q, k, t(2, 5, 6), {}, {"(2, 3, 4)", "(2, 5, 6)"});
+  attend(q, k, k, {.heads = 3}, {"(2, 3, 4)", "3 heads of queries"});
+  attend(q, k, k, {.heads = 0}, {"(2, 3, 4)", "0 heads of queries"});
+  attend(q, k, k, {.heads = 4, .key_value_heads = 3},
+         {"(2, 3, 4)", "4 heads of queries and 3 of keys"});
+  attend(q, k, k, {.heads = 4, .key_value_heads = 2},
+         {"(2, 5, 4)", "4 heads of queries and 2 of keys"});
+  attend(q4, t(1, 3, 5, 4), t(1, 3, 5, 4), {},
+         {"(1, 3, 5, 4)", "2 heads of queries and 3 of keys"});
+  attend(q, k, k, {.keys = 6}, {"keys = 6", "(2, 5, 4)"});
+  attend(q, k, k, {.window = -1}, {"window = -1"});
+  attend(q, k, k, {.key_counts = Array::zeros({3}, i32)}, {"int32 (3,); expected int32 (2,)"});
+  attend(q, k, k, {.key_counts = Array::zeros({2}, f32)}, {"float32 (2,); expected int32 (2,)"});
+  attend(q, k, k, {.key_counts = Array::of<std::int32_t>({5, 6}, {2})},
+         {"key_counts has 6; expected 0 to 5"});
+  attend(q, k, k, {.key_padding = Array::zeros({2, 5}, i32), .key_counts = Array::zeros({2}, i32)},
+         {"key_counts cannot be combined with"});
+  attend(q4, t(1, 4, 5, 2), k4, {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"});
+  attend(k4, k4, t(1, 4, 5, 2), {}, {"shapes (1, 2, 5, 4), (1, 2, 5, 4), (1, 4, 5, 2)"});
+  attend(q4, k4, t(1, 4, 5, 2), {}, {"(1, 2, 3, 4)", "(1, 4, 5, 2)"});
+  attend(q, t64(2, 5, 4), k, {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"});
+  attend(q, k, t64(2, 5, 4), {}, {"float32 (2, 3, 4)", "float64 (2, 5, 4)"});
+  attend(q, k, k, {.key_padding = Array::zeros({2, 3}, i32)}, {"(2, 3)", "(2, 5)"});
+  attend(q, k, k, {.key_padding = Array::zeros({2, 5}, f32)}, {"float32 (2, 5)"});
+  attend(q, k, k, {.mask = Array::zeros({5, 3}, f32)}, {"(5, 3)", "(2, 1, 3, 5)"});
+  attend(q, k, k, {.mask = Array::zeros({3, 5}, f64)}, {"float64 (3, 5)", "(2, 1, 3, 5)"});
+  attend(q, k, k, {.mask = Array::zeros({1, 2, 1, 3, 5}, f32)},
+         {"(1, 2, 1, 3, 5)", "(2, 1, 3, 5)"});
+  attend(q, k, k, {.mask = Array::zeros({2, 2, 3, 5}, f32)}, {"(2, 2, 3, 5)", "(2, 1, 3, 5)"});
+  refuses("packed_self_attention", [&] { packed_self_attention(q); }, {"(2, 3, 4)"});
+  refuses("packed_self_attention", [&] { packed_self_attention(q4); }, {"(1, 2, 3, 4)"});
+  refuses("packed_self_attention", [&] { packed_self_attention(i(2, 3, 6)); },
+          {"int32", "(2, 3, 6)"});
+  refuses("packed_cross_attention", [&] { packed_cross_attention(q, k); },
+          {"(2, 3, 4)", "(2, 5, 4)"});
+  refuses("packed_cross_attention", [&] { packed_cross_attention(q, t64(2, 5, 8)); },
+          {"float32 (2, 3, 4)", "float64 (2, 5, 8)"});
 }
 
 TEST_CASE("ops: a misuse of rotary names the op and the shape") {

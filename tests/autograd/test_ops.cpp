@@ -17,7 +17,7 @@ TEST_SUITE_BEGIN("ops");
 struct GoldenRow {
   std::string name;
   std::function<Tensor(In, const Golden&)> f;
-  std::vector<std::string> inputs;
+  Strings inputs;
 };
 
 Tensor golden_attention(In x, const AttentionOptions& options = {}) {

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <thread>
 
@@ -30,7 +29,7 @@ TEST_SUITE_BEGIN("threads");
 TEST_CASE("bug: the quota of a control group did not count when threads were chosen") {
   const TemporaryFolder root;
   const auto write = [&](const std::string& file, const std::string& text) {
-    std::filesystem::create_directories(std::filesystem::path(root.path(file)).parent_path());
+    fs::create_directories(fs::path(root.path(file)).parent_path());
     root.write(file, text);
   };
   CHECK(cpu_quota(root.path()) == infinity);  // no control groups at all
@@ -55,7 +54,7 @@ TEST_CASE("bug: the quota of a control group did not count when threads were cho
     write(folder + "/b/cpu.cfs_quota_us", "-1\n");
     write(folder + "/b/cpu.cfs_period_us", "100000\n");
     CHECK(cpu_quota(root.path()) == 1.5);
-    std::filesystem::remove_all(root.path("sys"));
+    fs::remove_all(root.path("sys"));
     CHECK(cpu_quota(root.path()) == infinity);
   }
   write("proc/self/cgroup", "nonsense\n4:cpu");
@@ -109,6 +108,10 @@ struct Sized {
 // Every kind of kernel, at sizes that are cut into many pieces, even and odd.
 std::vector<Sized> sized_rows() {
   std::vector<Sized> rows;
+  const auto sized = [&](const std::string& name, const Function& f,
+                         const std::vector<Array>& inputs) {
+    rows.push_back({name, f, inputs});
+  };
   for (const auto& [m, k, n] : std::vector<std::array<std::int64_t, 3>>{{256, 256, 256},
                                                                         {257, 129, 65},
                                                                         {1, 1000, 999},
@@ -117,39 +120,31 @@ std::vector<Sized> sized_rows() {
                                                                         {31, 4000, 33}})
     for (const bool ta : {false, true})
       for (const bool tb : {false, true})
-        rows.push_back(
-            {fmt::format("matmul {} {} {} {} {}", m, k, n, ta, tb),
-             [=](In x) {
-               return matmul(x[0], x[1], {ta, tb});
-             },
-             {normal(ta ? Shape{k, m} : Shape{m, k}), normal(tb ? Shape{n, k} : Shape{k, n})}});
-  rows.push_back({"batched matmul",
-                  [](In x) { return matmul(x[0], x[1]); },
-                  {normal({48, 33, 20}), normal({48, 20, 35})}});
-  rows.push_back({"broadcast matmul",
-                  [](In x) { return matmul(x[0], x[1]); },
-                  {normal({9, 65, 64}), normal({64, 67})}});
+        sized(fmt::format("matmul {} {} {} {} {}", m, k, n, ta, tb),
+              [=](In x) {
+                return matmul(x[0], x[1], {ta, tb});
+              },
+              {normal(ta ? Shape{k, m} : Shape{m, k}), normal(tb ? Shape{n, k} : Shape{k, n})});
+  sized("batched matmul", [](In x) { return matmul(x[0], x[1]); },
+        {normal({48, 33, 20}), normal({48, 20, 35})});
+  sized("broadcast matmul", [](In x) { return matmul(x[0], x[1]); },
+        {normal({9, 65, 64}), normal({64, 67})});
   for (const auto& [m, k, n] : std::vector<std::array<std::int64_t, 3>>{
            {768, 128, 512}, {1000, 65, 33}, {4000, 31, 7}, {3, 500, 999}})
-    rows.push_back({fmt::format("linear {} {} {}", m, k, n),
-                    [](In x) { return linear(x[0], x[1], x[2]); },
-                    {normal({m, k}), normal({n, k}), normal({n})}});
+    sized(fmt::format("linear {} {} {}", m, k, n), [](In x) { return linear(x[0], x[1], x[2]); },
+          {normal({m, k}), normal({n, k}), normal({n})});
   const Array large = normal({300, 401}), row = normal({401}), column = normal({300, 1});
-  rows.push_back({"layer_norm",
-                  [](In x) { return layer_norm(x[0], x[1], x[2]); },
-                  {large, normal({401}), normal({401})}});
-  rows.push_back({"rms_norm", [](In x) { return rms_norm(x[0], x[1]); }, {large, normal({401})}});
-  rows.push_back({"rms_norm, heads",
-                  [](In x) { return rms_norm(x[0], x[1], {.first = 7, .columns = 390}); },
-                  {normal({1000, 401}), normal({13})}});
-  rows.push_back({"swiglu", [](In x) { return swiglu(x[0]); }, {normal({300, 402})}});
-  rows.push_back(
-      {"attention by shared heads",
-       [](In x) { return packed_self_attention(x[0], {.heads = 6, .key_value_heads = 2}); },
-       {normal({2, 300, 200})}});
-  rows.push_back({"layer_norm, narrow",
-                  [](In x) { return layer_norm(x[0], x[1], x[2]); },
-                  {normal({5000, 5}), normal({5}), normal({5})}});
+  sized("layer_norm", [](In x) { return layer_norm(x[0], x[1], x[2]); },
+        {large, normal({401}), normal({401})});
+  sized("rms_norm", [](In x) { return rms_norm(x[0], x[1]); }, {large, normal({401})});
+  sized("rms_norm, heads", [](In x) { return rms_norm(x[0], x[1], {.first = 7, .columns = 390}); },
+        {normal({1000, 401}), normal({13})});
+  sized("swiglu", [](In x) { return swiglu(x[0]); }, {normal({300, 402})});
+  sized("attention by shared heads",
+        [](In x) { return packed_self_attention(x[0], {.heads = 6, .key_value_heads = 2}); },
+        {normal({2, 300, 200})});
+  sized("layer_norm, narrow", [](In x) { return layer_norm(x[0], x[1], x[2]); },
+        {normal({5000, 5}), normal({5}), normal({5})});
   using Unary = Tensor (*)(const Tensor&);
   for (const auto& [name, op] :
        std::vector<std::pair<const char*, Unary>>{{"exp", exp},
@@ -161,29 +156,27 @@ std::vector<Sized> sized_rows() {
                                                   {"silu", silu},
                                                   {"softmax", softmax},
                                                   {"log_softmax", log_softmax}})
-    rows.push_back({name, [op = op](In x) { return op(x[0]); }, {large}});
+    sized(name, [op = op](In x) { return op(x[0]); }, {large});
   using Binary = Tensor (*)(const Tensor&, const Tensor&);
   for (const auto& [name, op] : std::vector<std::pair<const char*, Binary>>{
            {"add", add}, {"subtract", subtract}, {"multiply", multiply}, {"divide", divide}})
     for (const Array& other : {large, row, column, normal({})})
-      rows.push_back({fmt::format("{} {}", name, to_string(other.shape())),
-                      [op = op](In x) { return op(x[0], x[1]); },
-                      {large, other}});
+      sized(fmt::format("{} {}", name, to_string(other.shape())),
+            [op = op](In x) { return op(x[0], x[1]); }, {large, other});
   const Array cube = normal({30, 50, 41});
   for (const std::vector<int>& axes :
        std::vector<std::vector<int>>{{}, {0}, {1}, {2}, {0, 1}, {0, 2}, {1, 2}}) {
-    rows.push_back({"sum", [=](In x) { return sum(x[0], axes); }, {cube}});
-    rows.push_back({"mean", [=](In x) { return mean(x[0], axes); }, {cube}});
-    rows.push_back({"max", [=](In x) { return max(x[0], axes); }, {cube}});
+    sized("sum", [=](In x) { return sum(x[0], axes); }, {cube});
+    sized("mean", [=](In x) { return mean(x[0], axes); }, {cube});
+    sized("max", [=](In x) { return max(x[0], axes); }, {cube});
   }
-  rows.push_back({"long sum", [](In x) { return sum(x[0], {0}); }, {normal({40000, 3})}});
+  sized("long sum", [](In x) { return sum(x[0], {0}); }, {normal({40000, 3})});
   for (const Shape& other : {Shape{50, 41}, Shape{50, 1}, Shape{30, 1, 41}, Shape{30, 1, 1}})
     for (const auto& [name, op] :
          std::vector<std::pair<const char*, Binary>>{{"add", add}, {"divide", divide}})
-      rows.push_back({fmt::format("{} {} to a cube", name, to_string(other)),
-                      [op = op](In x) { return op(x[0], x[1]); },
-                      {cube, normal(other)}});
-  rows.push_back({"unfold", [](In x) { return unfold(x[0], {.width = 5, .stride = 2}); }, {cube}});
+      sized(fmt::format("{} {} to a cube", name, to_string(other)),
+            [op = op](In x) { return op(x[0], x[1]); }, {cube, normal(other)});
+  sized("unfold", [](In x) { return unfold(x[0], {.width = 5, .stride = 2}); }, {cube});
   const Array few = ints({0, 500, 500, 2900, 3000}, {5});
   using Segmented = Tensor (*)(const Tensor&, const Array&);
   for (const auto& [name, op] :
@@ -191,70 +184,64 @@ std::vector<Sized> sized_rows() {
                                                       {"segment_mean", segment_mean},
                                                       {"segment_max", segment_max},
                                                       {"segment_softmax", segment_softmax}})
-    rows.push_back({name, [=, op = op](In x) { return op(x[0], few); }, {normal({3000, 150})}});
-  rows.push_back({"permute", [](In x) { return permute(x[0], {2, 0, 1}); }, {cube}});
-  rows.push_back({"slice", [](In x) { return slice(x[0], 1, 3, 44); }, {cube}});
-  rows.push_back({"slice of one column", [](In x) { return slice(x[0], 2, 7, 8); }, {cube}});
-  rows.push_back({"concat", [](In x) { return concat({x[0], x[0]}, 1); }, {cube}});
-  rows.push_back({"dropout",
-                  [](In x) {
-                    Random random(0, Stream::dropout);
-                    return dropout(x[0], 0.3, random);
-                  },
-                  {large}});
+    sized(name, [=, op = op](In x) { return op(x[0], few); }, {normal({3000, 150})});
+  sized("permute", [](In x) { return permute(x[0], {2, 0, 1}); }, {cube});
+  sized("slice", [](In x) { return slice(x[0], 1, 3, 44); }, {cube});
+  sized("slice of one column", [](In x) { return slice(x[0], 2, 7, 8); }, {cube});
+  sized("concat", [](In x) { return concat({x[0], x[0]}, 1); }, {cube});
+  sized("dropout",
+        [](In x) {
+          Random random(0, Stream::dropout);
+          return dropout(x[0], 0.3, random);
+        },
+        {large});
   for (const std::int64_t C : {16, 401})
-    rows.push_back({"embedding",
-                    [tokens = random_tokens({3000}, 20)](In x) { return embedding(x[0], tokens); },
-                    {normal({20, C})}});
+    sized("embedding",
+          [tokens = random_tokens({3000}, 20)](In x) { return embedding(x[0], tokens); },
+          {normal({20, C})});
   for (const bool causal : {false, true})
-    rows.push_back({"attention",
-                    [=](In x) {
-                      return scaled_dot_product_attention(x[0], x[1], x[2],
-                                                          {.heads = 3, .causal = causal});
-                    },
-                    {normal({4, 150, 60}), normal({4, 130, 60}), normal({4, 130, 60})}});
-  rows.push_back({"packed_self_attention",
-                  [](In x) { return packed_self_attention(x[0], {.heads = 2, .causal = true}); },
-                  {normal({3, 100, 96})}});
+    sized("attention",
+          [=](In x) {
+            return scaled_dot_product_attention(x[0], x[1], x[2], {.heads = 3, .causal = causal});
+          },
+          {normal({4, 150, 60}), normal({4, 130, 60}), normal({4, 130, 60})});
+  sized("packed_self_attention",
+        [](In x) { return packed_self_attention(x[0], {.heads = 2, .causal = true}); },
+        {normal({3, 100, 96})});
   for (const std::int64_t C : {3, 130}) {
     const Array x = normal({33, 40, C});
-    rows.push_back({"linear_recurrence",
-                    [](In v) { return linear_recurrence(sigmoid(v[0]), v[1]); },
-                    {normal({33, 40, C}), x}});
-    rows.push_back({"linear_recurrence, a gate a column",
-                    [](In v) { return linear_recurrence(sigmoid(v[0]), v[1]); },
-                    {normal({C}), x}});
-    rows.push_back({"tanh_recurrence",
-                    [](In v) { return tanh_recurrence(v[0], scale(v[1], 0.1), v[2]); },
-                    {x, normal({C, C}), normal({33, C})}});
+    sized("linear_recurrence", [](In v) { return linear_recurrence(sigmoid(v[0]), v[1]); },
+          {normal({33, 40, C}), x});
+    sized("linear_recurrence, a gate a column",
+          [](In v) { return linear_recurrence(sigmoid(v[0]), v[1]); }, {normal({C}), x});
+    sized("tanh_recurrence", [](In v) { return tanh_recurrence(v[0], scale(v[1], 0.1), v[2]); },
+          {x, normal({C, C}), normal({33, C})});
   }
-  rows.push_back({"convolution2d",
-                  [](In x) { return convolution2d(x[0], x[1], {.stride = 2, .padding = 1}, x[2]); },
-                  {normal({100, 8, 14, 14}), normal({8, 8, 3, 3}), normal({8})}});
-  rows.push_back({"transposed_convolution2d",
-                  [](In x) {
-                    return transposed_convolution2d(
-                        x[0], x[1], {.stride = 2, .padding = 1, .height = 14, .width = 14}, x[2]);
-                  },
-                  {normal({100, 8, 7, 7}), normal({8, 8, 3, 3}), normal({8})}});
-  rows.push_back({"max_pool2d", [](In x) { return max_pool2d(x[0]); }, {normal({100, 8, 14, 14})}});
-  rows.push_back(
-      {"average_pool2d",
-       [](In x) { return average_pool2d(x[0], {.kernel = 3, .stride = 2, .padding = 1}); },
-       {normal({100, 8, 14, 14})}});
-  rows.push_back({"group_norm",
-                  [](In x) { return group_norm(x[0], x[1], x[2], {.groups = 4}); },
-                  {normal({100, 8, 14, 14}), normal({8}), normal({8})}});
-  rows.push_back({"cross_entropy",
-                  [targets = random_tokens({2000}, 65)](In x) {
-                    return cross_entropy(x[0], targets, {.label_smoothing = 0.1});
-                  },
-                  {normal({2000, 65})}});
+  sized("convolution2d",
+        [](In x) { return convolution2d(x[0], x[1], {.stride = 2, .padding = 1}, x[2]); },
+        {normal({100, 8, 14, 14}), normal({8, 8, 3, 3}), normal({8})});
+  sized("transposed_convolution2d",
+        [](In x) {
+          return transposed_convolution2d(
+              x[0], x[1], {.stride = 2, .padding = 1, .height = 14, .width = 14}, x[2]);
+        },
+        {normal({100, 8, 7, 7}), normal({8, 8, 3, 3}), normal({8})});
+  sized("max_pool2d", [](In x) { return max_pool2d(x[0]); }, {normal({100, 8, 14, 14})});
+  sized("average_pool2d",
+        [](In x) { return average_pool2d(x[0], {.kernel = 3, .stride = 2, .padding = 1}); },
+        {normal({100, 8, 14, 14})});
+  sized("group_norm", [](In x) { return group_norm(x[0], x[1], x[2], {.groups = 4}); },
+        {normal({100, 8, 14, 14}), normal({8}), normal({8})});
+  sized("cross_entropy",
+        [targets = random_tokens({2000}, 65)](In x) {
+          return cross_entropy(x[0], targets, {.label_smoothing = 0.1});
+        },
+        {normal({2000, 65})});
   for (const auto& [name, op] :
        std::vector<std::pair<const char*, Binary>>{{"binary_cross_entropy", binary_cross_entropy},
                                                    {"squared_error", squared_error},
                                                    {"gaussian_kl", gaussian_kl}})
-    rows.push_back({name, [op = op](In x) { return op(x[0], x[1]); }, {large, normal({300, 401})}});
+    sized(name, [op = op](In x) { return op(x[0], x[1]); }, {large, normal({300, 401})});
   return rows;
 }
 
@@ -337,7 +324,7 @@ TEST_CASE("threads: copies of arrays have the same bits on 1, 2, 3 and 8 threads
 // before would have to start a team of its own.
 TEST_CASE("matmul: with one thread, no engine starts others") {
   const auto count_threads = [] {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+    return std::distance(fs::directory_iterator("/proc/self/task"), {});
   };
   const int before = num_threads();
   set_num_threads(1);
@@ -394,8 +381,7 @@ TEST_CASE("matmul: bfloat16 operands are those of float32 rounded to even") {
     }
 }
 
-TEST_CASE(
-    "bug: parallel_for: a timed loop that throws does not keep later loops from being timed") {
+TEST_CASE("bug: parallel_for: after a timed loop had thrown, later loops were not timed") {
   profile::start(profile::Keep::loops);
   CHECK_THROWS_AS(parallel_for(2, 1, [](auto, auto) { throw std::runtime_error("first piece"); }),
                   std::runtime_error);

@@ -20,9 +20,8 @@ namespace {
 
 std::string show(const std::string& name, const TimeToLoss& result) {
   return fmt::format(
-      "{:<16} {:>9.2f} s to a loss of {:.4g} ({}{:.4g}), after {} steps and {} "
-      "evaluations\n",
-      name, result.seconds, goals().at(name), result.reached ? "" : "not reached: ", result.loss,
+      "{:<16} {:>9.2f} s to a loss of {:.4g} ({}{:.4g}), after {} steps and {} evaluations\n", name,
+      result.seconds, goals().at(name), result.reached ? "" : "not reached: ", result.loss,
       result.steps, result.evaluations);
 }
 

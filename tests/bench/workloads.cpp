@@ -318,40 +318,26 @@ StepSpeed random_feature_step(std::int64_t T) {
   return result;
 }
 
-// 256 new tokens after a prompt of one, one at a time with cached keys and values.
-StepSpeed generation(const TransformerOptions& options) {
+// 256 new tokens after a prompt of one, one at a time with cached keys and values; of several texts
+// at once.
+StepSpeed generation(const TransformerOptions& options, std::int64_t texts = 1) {
   constexpr std::int64_t tokens = 256;
   TransformerOptions longer = options;
   longer.context = std::max<std::int64_t>(options.context, tokens + 1);
   Random init(1, Stream::init);
   const Transformer model(longer, init);
-  StepSpeed result = measure_steps(
-      [&] {
-        Random random(1, Stream::sample);
-        generate(model, {1}, tokens, {.temperature = 0}, random);
-      },
-      {.warm_up = 1, .least_steps = 3});
-  result.units = tokens;
-  result.unit = "tokens";
-  return result;
-}
-
-// The same of several texts at once.
-StepSpeed generation_together(const TransformerOptions& options, std::int64_t texts) {
-  constexpr std::int64_t tokens = 256;
-  TransformerOptions longer = options;
-  longer.context = std::max<std::int64_t>(options.context, tokens + 1);
-  Random init(1, Stream::init);
-  const Transformer model(longer, init);
-  StepSpeed result = measure_steps(
-      [&] {
-        std::vector<Request> requests;
-        for (std::int64_t i = 0; i < texts; ++i)
-          requests.push_back(
-              {{static_cast<std::int32_t>(i)}, tokens, Random(1, Stream::sample, i)});
-        generate(model, requests, {.temperature = 0});
-      },
-      {.warm_up = 1, .least_steps = 3});
+  const auto alone = [&] {
+    Random random(1, Stream::sample);
+    generate(model, {1}, tokens, {.temperature = 0}, random);
+  };
+  const auto together = [&] {
+    std::vector<Request> requests;
+    for (std::int64_t i = 0; i < texts; ++i)
+      requests.push_back({{static_cast<std::int32_t>(i)}, tokens, Random(1, Stream::sample, i)});
+    generate(model, requests, {.temperature = 0});
+  };
+  const TimingOptions few{.warm_up = 1, .least_steps = 3};
+  StepSpeed result = texts == 1 ? measure_steps(alone, few) : measure_steps(together, few);
   result.units = static_cast<double>(texts * tokens);
   result.unit = "tokens";
   return result;
@@ -469,11 +455,9 @@ const std::map<std::string, Workload>& workloads() {
       {"generate-gpt2", {"256 tokens with gpt2-124m", [] { return generation(gpt2); }}},
       {"generate-llama", {"256 tokens with llama-char", [] { return generation(llama_char()); }}},
       {"generate-char-8",
-       {"256 tokens of 8 texts together with gpt-char",
-        [] { return generation_together(character, 8); }}},
+       {"256 tokens of 8 texts together with gpt-char", [] { return generation(character, 8); }}},
       {"generate-gpt2-8",
-       {"256 tokens of 8 texts together with gpt2-124m",
-        [] { return generation_together(gpt2, 8); }}},
+       {"256 tokens of 8 texts together with gpt2-124m", [] { return generation(gpt2, 8); }}},
   };
   return all;
 }

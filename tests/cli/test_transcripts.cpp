@@ -4,7 +4,6 @@
 
 #include <cctype>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <span>
 #include <string>
@@ -21,15 +20,13 @@
 namespace tapestry {
 namespace {
 
-namespace fs = std::filesystem;
-
 const fs::path source_folder = TAPESTRY_SOURCE_DIR;
 
 // A command with its expected output: lines [first, last) of the file.
 struct Step {
   std::string command{};
   std::size_t first = 0, last = 0;
-  std::vector<std::string> expected{};
+  Strings expected{};
   int status = 0;
 };
 
@@ -40,8 +37,7 @@ bool is_status(const std::string& line) {
 }
 
 // Returns the commands of the lines [begin, end): "$ COMMAND", then its output.
-std::vector<Step> steps_of(const std::vector<std::string>& lines, std::size_t begin,
-                           std::size_t end) {
+std::vector<Step> steps_of(const Strings& lines, std::size_t begin, std::size_t end) {
   std::vector<Step> steps;
   for (std::size_t i = begin; i < end; ++i) {
     const std::string& line = lines[i];
@@ -113,7 +109,7 @@ bool matches(std::span<const std::string> expected, std::span<const std::string>
 TEST_SUITE_BEGIN("transcripts");
 
 TEST_CASE("transcripts: wildcards stand for text, numbers and lines") {
-  using Lines = std::vector<std::string>;
+  using Lines = Strings;
   CHECK(matches("loss <number> at step 2", "loss 1.5e-05 at step 2", false));
   CHECK_FALSE(matches("loss <number> at step 2", "loss 1.5e-05 at step 3", false));
   CHECK(matches("loss 3.1 at step 2", "loss 1.5e-05 at step 30", true));
@@ -134,7 +130,7 @@ bool is_timed(const std::string& line) {
 
 struct Output {
   int status = 0;
-  std::vector<std::string> lines{};  // without empty ones and those that a slow machine adds
+  Strings lines{};  // without empty ones and those that a slow machine adds
 };
 
 // Runs a command as a shell does, in `folder`, where `tapestry` is the program under test.
@@ -151,10 +147,10 @@ Output output_of(const std::string& command, const std::string& folder) {
 
 // Runs the steps one after the other in an empty folder. Returns the lines of the file with the
 // expected output replaced by the output of each step that differs.
-std::vector<std::string> run_steps(const std::string& file, std::vector<std::string> lines,
-                                   const std::vector<Step>& steps, bool loosely) {
+Strings run_steps(const std::string& file, Strings lines, const std::vector<Step>& steps,
+                  bool loosely) {
   const TemporaryFolder folder;
-  std::vector<std::string> updated;
+  Strings updated;
   std::size_t copied = 0;
   for (const Step& step : steps) {
     const Output output = output_of(step.command, folder.path());
@@ -186,10 +182,10 @@ TEST_CASE("transcripts: commands print what tests/cli/*.txt says" *
     if (entry.path().extension() != ".txt") continue;
     ++files;
     const std::string name = entry.path().filename().string();
-    const std::vector<std::string> lines = lines_of(read_bytes(entry.path().string()));
+    const Strings lines = lines_of(read_bytes(entry.path().string()));
     const std::vector<Step> steps = steps_of(lines, 0, lines.size());
     CHECK_MESSAGE(!steps.empty(), name);
-    const std::vector<std::string> updated = run_steps(name, lines, steps, false);
+    const Strings updated = run_steps(name, lines, steps, false);
     if (std::getenv("TAPESTRY_UPDATE_TRANSCRIPTS") != nullptr && updated != lines)
       std::ofstream(entry.path()) << fmt::format("{}\n", fmt::join(updated, "\n"));
   }
@@ -202,7 +198,7 @@ struct Block {
   std::size_t begin = 0, end = 0;
 };
 
-std::vector<Block> blocks_of(const std::vector<std::string>& lines) {
+std::vector<Block> blocks_of(const Strings& lines) {
   std::vector<Block> blocks;
   bool inside = false;
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -229,7 +225,7 @@ TEST_CASE("transcripts: the user guide's examples print what they show" *
           doctest::skip(*TAPESTRY_EMULATOR != '\0' || TAPESTRY_ADDRESS_SANITIZER)) {
   std::size_t examples = 0;
   for (const fs::path& page : pages()) {
-    const std::vector<std::string> lines = lines_of(read_bytes(page.string()));
+    const Strings lines = lines_of(read_bytes(page.string()));
     for (const Block& block : blocks_of(lines)) {
       if (block.language != "console") continue;
       ++examples;
@@ -241,8 +237,8 @@ TEST_CASE("transcripts: the user guide's examples print what they show" *
 }
 
 // Splits a line at spaces as a shell does, up to a comment, a pipe or the next command.
-std::vector<std::string> shell_words(const std::string& line) {
-  std::vector<std::string> words;
+Strings shell_words(const std::string& line) {
+  Strings words;
   std::string word;
   bool begun = false;
   char quote = '\0';
@@ -273,7 +269,7 @@ std::vector<std::string> shell_words(const std::string& line) {
 TEST_CASE("transcripts: the parser accepts every command that a page shows") {
   std::size_t commands = 0;
   for (const fs::path& page : pages()) {
-    const std::vector<std::string> lines = lines_of(read_bytes(page.string()));
+    const Strings lines = lines_of(read_bytes(page.string()));
     for (const Block& block : blocks_of(lines)) {
       for (std::size_t i = block.begin; i < block.end; ++i) {
         const bool prompt = lines[i].starts_with("$ ");
@@ -284,7 +280,7 @@ TEST_CASE("transcripts: the parser accepts every command that a page shows") {
           line.pop_back();
           line += lines[++i];
         }
-        std::vector<std::string> words = shell_words(line);
+        Strings words = shell_words(line);
         if (words.size() < 2 || (words[0] != "tapestry" && words[0] != "./tapestry")) continue;
         if (words[1] == "test") continue;  // the launcher's own
         ++commands;

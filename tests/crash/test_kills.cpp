@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <random>
@@ -15,8 +14,6 @@
 // -ts=crash
 namespace tapestry {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::int64_t steps = 40;
 
@@ -84,9 +81,9 @@ class Victim {
   void forget(const std::string& run) const { fs::remove_all(folder_.path(run)); }
 
  private:
-  std::vector<std::string> folders(const std::string& run) const {
+  Strings folders(const std::string& run) const {
     if (seeds_ == 1) return {folder_.path(run)};
-    std::vector<std::string> all;
+    Strings all;
     for (std::int64_t seed = 1; seed <= seeds_; ++seed)
       all.push_back(folder_.path(fmt::format("{}/seed-{}", run, seed)));
     return all;
@@ -102,8 +99,7 @@ class Victim {
 
 // Kills so many trainings of the configs at random instants, in turn, and resumes them; a third of
 // them are killed once more on the way.
-void kill_and_resume(const std::vector<std::string>& configs, std::int64_t kills,
-                     std::int64_t seeds) {
+void kill_and_resume(const Strings& configs, std::int64_t kills, std::int64_t seeds) {
   std::mt19937 random(static_cast<unsigned>(from_environment("TAPESTRY_SEED", 1)));
   const auto chance = [&](double probability) {
     return std::uniform_real_distribution<double>()(random) < probability;
@@ -163,7 +159,7 @@ TEST_SUITE_BEGIN("crash");
 
 TEST_CASE("crash: trainings that are killed at random instants end as those that never were" *
           doctest::skip()) {
-  std::vector<std::string> all;
+  Strings all;
   for (const auto& [name, text] : shipped_configs()) all.push_back(name);
   kill_and_resume(all, from_environment("TAPESTRY_KILLS", 200), 1);
 }

@@ -8,7 +8,7 @@
 namespace tapestry {
 namespace {
 
-using Lines = std::vector<std::string>;
+using Lines = Strings;
 
 TEST_SUITE_BEGIN("bleu");
 

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "data/input_file.hpp"
 #include "data/text/byte_pair.hpp"
@@ -11,7 +10,6 @@
 namespace tapestry {
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
 using Pieces = std::vector<std::string_view>;
 
 TEST_SUITE_BEGIN("byte_pair");
@@ -85,8 +83,8 @@ TEST_CASE("visible_character: 256 different ones") {
 
 // --- training ---
 
-const std::vector<std::string>& sentences() {
-  static const std::vector<std::string> all = {
+const Strings& sentences() {
+  static const Strings all = {
       "A boat with two sails lies at the old harbour wall.",
       "Three children are feeding the ducks by the pond, and one duck isn't hungry.",
       "The baker's oven is hot; she'll bake 1,200 rolls before 6 o'clock.",
@@ -102,8 +100,8 @@ const std::vector<std::string>& sentences() {
 }
 
 TEST_CASE("BytePairTokenizer: learns the most frequent pairs, ties by their tokens") {
-  const std::vector<std::string> texts = {"low low low low low lower lower newest newest newest",
-                                          "newest newest newest widest widest widest"};
+  const Strings texts = {"low low low low low lower lower newest newest newest",
+                         "newest newest newest widest widest widest"};
   const auto tokenizer = BytePairTokenizer::train(texts, {.vocabulary = 270});
   const auto token = [&](std::size_t id) { return tokenizer.model().tokens[id]; };
   CHECK(tokenizer.size() == 270);
@@ -112,14 +110,13 @@ TEST_CASE("BytePairTokenizer: learns the most frequent pairs, ties by their toke
   CHECK(token(4) == "!");
   CHECK(token(4 + 94) == "\xA1");
   CHECK(token(4 + 188) == std::string(1, '\0'));
-  const std::vector<std::string> learned(tokenizer.model().tokens.begin() + 260,
-                                         tokenizer.model().tokens.end());
-  CHECK(learned == std::vector<std::string>{"es", "est", "lo", "low", "ew", "new", " low", "newest",
-                                            " newest", "dest"});
+  const Strings learned(tokenizer.model().tokens.begin() + 260, tokenizer.model().tokens.end());
+  CHECK(learned ==
+        Strings{"es", "est", "lo", "low", "ew", "new", " low", "newest", " newest", "dest"});
 }
 
 TEST_CASE("BytePairTokenizer: what a merge does to its own neighbors is counted right") {
-  const std::vector<std::string> texts = {"aaaa aaaaa aaa", "abababab ababab"};
+  const Strings texts = {"aaaa aaaaa aaa", "abababab ababab"};
   const auto tokenizer = BytePairTokenizer::train(texts, {.vocabulary = 300, .least_count = 1});
   for (const std::string& text : texts) CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
   CHECK(tokenizer.encode("aaaa").size() == 1);
@@ -174,8 +171,8 @@ TEST_CASE("BytePairTokenizer: any text comes back, but for its capitals where th
 }
 
 TEST_CASE("BytePairTokenizer: long pieces, of which none is cut") {
-  const auto tokenizer = BytePairTokenizer::train(std::vector<std::string>{"aaaaaaaa aaaaaaaa"},
-                                                  {.vocabulary = 300, .least_count = 1});
+  const auto tokenizer =
+      BytePairTokenizer::train(Strings{"aaaaaaaa aaaaaaaa"}, {.vocabulary = 300, .least_count = 1});
   const std::string text(200'000, 'a');  // in a time that does not grow with its square
   CHECK(tokenizer.encode(text).size() == 25'000);
   CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
@@ -208,7 +205,7 @@ TEST_CASE("BytePairTokenizer: decode replaces what is not UTF-8") {
 }
 
 TEST_CASE("BytePairTokenizer: options and texts that do not do") {
-  const auto train = [](const std::vector<std::string>& texts, const BytePairOptions& options) {
+  const auto train = [](const Strings& texts, const BytePairOptions& options) {
     return message_of([&] { BytePairTokenizer::train(texts, options); });
   };
   check_says(train({}, {.vocabulary = 259}), {"259 tokens", "at least 260"});
@@ -223,14 +220,12 @@ TEST_CASE("BytePairTokenizer: options and texts that do not do") {
 
 // --- tokenizer.json ---
 
-TEST_CASE("BytePairTokenizer: saved, loaded and saved again") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "BytePairTokenizer: saved, loaded and saved again") {
   for (const bool lower : {false, true}) {
     const auto tokenizer = BytePairTokenizer::train(
         sentences(),
         {.vocabulary = 400, .lower_case = lower, .special_tokens = {"<unk>", "<sep>"}});
-    const auto loaded =
-        BytePairTokenizer::load(folder.write("tokenizer.json", tokenizer.to_json()));
+    const auto loaded = BytePairTokenizer::load(write("tokenizer.json", tokenizer.to_json()));
     CHECK(loaded.to_json() == tokenizer.to_json());
     CHECK(loaded.model().tokens == tokenizer.model().tokens);
     CHECK(loaded.model().special == tokenizer.model().special);
@@ -241,17 +236,10 @@ TEST_CASE("BytePairTokenizer: saved, loaded and saved again") {
   }
 }
 
-// The json with its first `from` replaced.
-std::string edited(std::string json, const std::string& from, const std::string& to) {
-  const std::size_t at = json.find(from);
-  REQUIRE_MESSAGE(at != std::string::npos, from);
-  return json.replace(at, from.size(), to);
-}
-
 TEST_CASE("BytePairTokenizer: merges as pairs, as newer versions of Hugging Face write them") {
   const auto tokenizer = BytePairTokenizer::train(sentences(), {.vocabulary = 300});
-  auto json = nlohmann::json::parse(tokenizer.to_json());
-  for (nlohmann::json& merge : json["model"]["merges"]) {
+  auto json = Json::parse(tokenizer.to_json());
+  for (Json& merge : json["model"]["merges"]) {
     const std::string text = merge;
     const std::size_t space = text.find(' ');
     merge = {text.substr(0, space), text.substr(space + 1)};
@@ -266,7 +254,7 @@ TEST_CASE("BytePairTokenizer: a tokenizer.json that is not ours to read names th
     return message_of([&] { BytePairTokenizer::from_json(text, "some/tokenizer.json"); });
   };
   const auto with = [&](const std::string& from, const std::string& to) {
-    return read(edited(json, from, to));
+    return read(replaced(json, from, to));
   };
   CHECK(read(json).empty());
   check_says(read(""), {"some/tokenizer.json", "line 1", "JSON"});

@@ -14,7 +14,6 @@
 namespace tapestry {
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
 using Pair = BytePairModel::Pair;
 
 TEST_SUITE_BEGIN("byte_pair");
@@ -156,8 +155,7 @@ TEST_CASE("bug: neither a piece nor all that are distinct take more memory than 
 
 // --- files ---
 
-TEST_CASE("read_text_parts: a text's bytes, or what is wrong with them, wherever it is cut") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "read_text_parts: a text's bytes or mistakes, wherever cut") {
   const auto parts_of = [&](const std::string& path) {
     std::string all;
     read_text_parts(path, [&](std::string_view part) { all += part; });
@@ -167,23 +165,23 @@ TEST_CASE("read_text_parts: a text's bytes, or what is wrong with them, wherever
   for (const std::size_t lead : {chunk - 4, chunk - 3, chunk - 2, chunk - 1, chunk}) {
     CAPTURE(lead);
     const std::string text = std::string(lead, '\n') + "中😀ß end";
-    CHECK(parts_of(folder.write("good.txt", text)) == text);
-    CHECK(parts_of(folder.write("marked.txt", "\xEF\xBB\xBF" + text)) == text);
+    CHECK(parts_of(write("good.txt", text)) == text);
+    CHECK(parts_of(write("marked.txt", "\xEF\xBB\xBF" + text)) == text);
     for (const std::string bad : {"\xE4\xB8", "\xE4\xB8 and more", "\xFF", "ab\x80 and more"}) {
-      const std::string path = folder.write("bad.txt", std::string(lead, '\n') + bad);
+      const std::string path = write("bad.txt", std::string(lead, '\n') + bad);
       const std::string message = message_of([&] { parts_of(path); });
       CHECK(message == message_of([&] { read_text(path); }));
       check_says(message, {"bad.txt: byte", "is not UTF-8"});
     }
   }
-  CHECK(parts_of(folder.write("empty.txt", "")).empty());
+  CHECK(parts_of(write("empty.txt", "")).empty());
 }
 
 TEST_CASE("BytePairTokenizer: from files what it is from their texts" *
           not_sanitized("a third of a minute there")) {
   const TemporaryFolder folder;
   Random random(3, Stream::data);
-  std::vector<std::string> texts, paths;
+  Strings texts, paths;
   for (int i = 0; i < 3; ++i) {
     const std::string text = drawn(700'000, "aabcdeeeE  '\n", random);
     paths.push_back(folder.write(fmt::format("{}.txt", i), text));

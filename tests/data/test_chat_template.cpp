@@ -7,8 +7,6 @@
 namespace tapestry {
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
-
 const std::vector<Message> talk = {
     {Speaker::system, "Be brief."},
     {Speaker::user, "2+2?"},
@@ -17,8 +15,8 @@ const std::vector<Message> question = {{Speaker::user, "2+2?"}};
 
 std::string said(const std::function<void()>& f) { return message_of(f); }
 
-BytePairTokenizer tokenizer_with(const std::vector<std::string>& special) {
-  const std::vector<std::string> texts = {"user assistant system brief <|im_end|> hello hello"};
+BytePairTokenizer tokenizer_with(const Strings& special) {
+  const Strings texts = {"user assistant system brief <|im_end|> hello hello"};
   return BytePairTokenizer::train(texts, {.vocabulary = 300, .special_tokens = special});
 }
 
@@ -45,8 +43,7 @@ TEST_CASE("chat templates: ChatML and Llama 3's as they are published") {
         "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n2+2?<|eot_id|>"
         "<|start_header_id|>assistant<|end_header_id|>\n\n4<|eot_id|>");
   CHECK(special_names(read_chat_template("llama3")) ==
-        std::vector<std::string>{"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
-                                 "<|eot_id|>"});
+        Strings{"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"});
 }
 
 TEST_CASE("chat templates: as Jinja for other programs, and back") {
@@ -198,8 +195,7 @@ TEST_CASE("chat templates: what writes anything else is refused, by what it writ
 
 // --- tokens ---
 
-TEST_CASE(
-    "ChatEncoder: the template's special tokens are tokens, and those of a message are text") {
+TEST_CASE("ChatEncoder: special tokens of the template are tokens, those of a message are text") {
   const BytePairTokenizer tokenizer =
       tokenizer_with({"<|endoftext|>", "<|im_start|>", "<|im_end|>"});
   const ChatEncoder encoder(tokenizer, read_chat_template("chatml"), 0);

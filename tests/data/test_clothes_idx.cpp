@@ -43,7 +43,7 @@ TEST_CASE("images: clothes written as IDX are read as they were drawn") {
   const std::string folder = wanted ? wanted : temporary.path();
   const ImageDataset train = make_clothes(wanted ? 10'000 : 20, 1, SyntheticSplit::train),
                      validation = make_clothes(wanted ? 1000 : 10, 1, SyntheticSplit::validation);
-  std::filesystem::create_directories(folder);
+  fs::create_directories(folder);
   write_split(folder, "train", train);
   write_split(folder, "t10k", validation);
   const ImageSplits read = load_images(folder);

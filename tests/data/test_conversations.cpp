@@ -9,8 +9,6 @@
 namespace tapestry {
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
-
 std::string said_of(const TemporaryFolder& folder, const std::string& lines) {
   const std::string path = folder.write("talks.jsonl", lines);
   const std::string message = message_of([&] { load_conversations(path); });
@@ -30,8 +28,7 @@ EncodedConversation encoded(std::int32_t first, std::int64_t count, std::int64_t
 
 TEST_SUITE_BEGIN("conversations");
 
-TEST_CASE("load_conversations: messages, prompts and completions, plain and gzip") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "load_conversations: messages, completions, plain and gzip") {
   const std::string lines =
       R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"},)"
       R"( {"role": "assistant", "content": "4", "weight": 0}, {"role": "user", "content": "3+3?"},)"
@@ -42,7 +39,7 @@ TEST_CASE("load_conversations: messages, prompts and completions, plain and gzip
       R"({"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},)"
       R"( {"role": "user", "content": "c"}], "completion": [{"role": "assistant", "content": ""}]})";
   for (const std::string& content : {lines, gzip(lines)}) {
-    const ConversationList list = load_conversations(folder.write("talks", content));
+    const ConversationList list = load_conversations(write("talks", content));
     REQUIRE(list.conversations.size() == 3);
     const auto& [first, second, third] =
         std::tie(list.conversations[0], list.conversations[1], list.conversations[2]);
@@ -66,9 +63,8 @@ TEST_CASE("load_conversations: messages, prompts and completions, plain and gzip
   }
 }
 
-TEST_CASE("load_conversations: what is wrong is said in a line that names the field") {
-  const TemporaryFolder folder;
-  const auto said = [&](const std::string& lines) { return said_of(folder, lines); };
+TEST_CASE_FIXTURE(TemporaryFolder, "load_conversations: mistakes are a line that names the field") {
+  const auto said = [&](const std::string& lines) { return said_of(*this, lines); };
   const std::string fine = R"({"prompt": "a", "completion": "b"})"
                            "\n";
   CHECK(said("") == "has no conversation; expected one per line");
@@ -98,8 +94,7 @@ TEST_CASE("load_conversations: what is wrong is said in a line that names the fi
         R"(line 1: messages[0].content: found [{"type":"text"}]; expected a text)");
   CHECK(
       said(R"({"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": 1}]}]})") ==
-      "line 1: messages[0].tool_calls: tool calls are not supported; remove such "
-      "conversations");
+      "line 1: messages[0].tool_calls: tool calls are not supported; remove such conversations");
   CHECK(
       said(
           R"({"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]})") ==

@@ -1,8 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -23,8 +21,6 @@
 namespace tapestry {
 namespace {
 
-namespace fs = std::filesystem;
-
 std::vector<std::int64_t> all_examples(const Dataset& dataset) {
   std::vector<std::int64_t> examples(dataset.size());
   std::iota(examples.begin(), examples.end(), 0);
@@ -39,26 +35,22 @@ std::vector<T> to_vector(const Array& array) {
 
 TEST_SUITE_BEGIN("files");
 
-// --- files ---
-
-TEST_CASE("read_file: gzip content equals plain content") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "read_file: gzip content equals plain content") {
   std::string content(3'000'000, 'a');  // several chunks
   for (std::size_t i = 0; i < content.size(); i += 7) content[i] = static_cast<char>(i);
-  const std::string plain = folder.write("plain", content);
-  const std::string packed = folder.write("packed", gzip(content));
-  const std::string parts = folder.write("parts", gzip("first ") + gzip("second"));
+  const std::string plain = write("plain", content);
+  const std::string packed = write("packed", gzip(content));
+  const std::string parts = write("parts", gzip("first ") + gzip("second"));
   CHECK(read_file(plain, 3'000'000) == content);
   CHECK(read_file(packed, 3'000'000) == content);
   CHECK(read_file(parts, 100) == "first second");
   std::string start(10, '\0');
   CHECK(InputFile(packed).read(start) == 10);
   CHECK(start == content.substr(0, 10));
-  CHECK(read_file(folder.write("empty", ""), 10).empty());
+  CHECK(read_file(write("empty", ""), 10).empty());
 }
 
-TEST_CASE("read_file: every failure names the file, the place and what to do") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "read_file: failures name the file, the place and what to do") {
   Random random(1, Stream::data);
   std::string content(100'000, ' ');
   for (char& byte : content) byte = static_cast<char>(random.bits());
@@ -67,21 +59,20 @@ TEST_CASE("read_file: every failure names the file, the place and what to do") {
     return message_of([&] { read_file(path, 1 << 20); });
   };
 
-  check_says(read(folder.path("none.txt")), {"none.txt", "No such file"});
-  check_says(read(folder.path()), {folder.path(), "is a folder"});
+  check_says(read(this->path("none.txt")), {"none.txt", "No such file"});
+  check_says(read(this->path()), {this->path(), "is a folder"});
   for (const std::size_t kept : {2u, 9u, 20u, 50'000u, static_cast<unsigned>(packed.size() - 1)})
-    check_says(read(folder.write("cut.gz", packed.substr(0, kept))),
+    check_says(read(write("cut.gz", packed.substr(0, kept))),
                {"cut.gz", fmt::format("byte {}", kept), "cut short"});
   std::string wrong_crc = packed;
   wrong_crc[packed.size() - 6] ^= 1;
-  check_says(read(folder.write("crc.gz", wrong_crc)), {"crc.gz", "byte ", "damaged"});
-  check_says(message_of([&] { read_file(folder.write("big", "12345"), 4); }),
+  check_says(read(write("crc.gz", wrong_crc)), {"crc.gz", "byte ", "damaged"});
+  check_says(message_of([&] { read_file(write("big", "12345"), 4); }),
              {"big", "byte 4", "4 bytes"});
 }
 
-TEST_CASE("read_file: a gzip bomb is given up at the cap") {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("bomb.gz", gzip(std::string(50'000'000, '\0')));
+TEST_CASE_FIXTURE(TemporaryFolder, "read_file: a gzip bomb is given up at the cap") {
+  const std::string path = write("bomb.gz", gzip(std::string(50'000'000, '\0')));
   check_says(message_of([&] { read_file(path, 1000); }), {"bomb.gz", "1000"});
 }
 
@@ -103,10 +94,10 @@ TEST_CASE("CharVocabulary: sorted, and a round trip of any text") {
   CHECK(vocabulary.size() == 10);
   CHECK(std::ranges::is_sorted(vocabulary.symbols()));  // UTF-8 sorts as its code points do
   CHECK(vocabulary.decode(vocabulary.encode(text)) == text);
-  CHECK(vocabulary.encode("\n a") == std::vector<std::int32_t>{0, 1, 2});
+  CHECK(vocabulary.encode("\n a") == Tokens{0, 1, 2});
   const CharVocabulary restored(vocabulary.symbols());
   CHECK(restored.encode(text) == vocabulary.encode(text));
-  CHECK_THROWS_AS(vocabulary.decode(std::vector<std::int32_t>{10}), std::invalid_argument);
+  CHECK_THROWS_AS(vocabulary.decode(Tokens{10}), std::invalid_argument);
 }
 
 TEST_CASE("CharVocabulary: names what it does not know") {
@@ -120,65 +111,62 @@ TEST_CASE("CharVocabulary: names what it does not know") {
   check_says(message_of([] { CharVocabulary({"a", "b", "a"}); }), {"symbols 2 and 0"});
 }
 
-TEST_CASE("load_text: a file, or a folder with one .txt file") {
-  const TemporaryFolder folder;
-  check_says(message_of([&] { load_text(folder.path()); }), {folder.path(), "found nothing"});
-  folder.write("notes.md", "no");
-  check_says(message_of([&] { load_text(folder.path()); }), {"found notes.md"});
-  const std::string path = folder.write("book.txt", "to be");
+TEST_CASE_FIXTURE(TemporaryFolder, "load_text: a file, or a folder with one .txt file") {
+  check_says(message_of([&] { load_text(this->path()); }), {this->path(), "found nothing"});
+  write("notes.md", "no");
+  check_says(message_of([&] { load_text(this->path()); }), {"found notes.md"});
+  const std::string path = write("book.txt", "to be");
   CHECK(load_text(path).content == "to be");
-  CHECK(load_text(folder.path()).content == "to be");
-  CHECK(load_text(folder.path()).path == path);
-  CHECK(load_text(folder.write("book.gz", gzip("to be"))).content == "to be");
-  folder.write("other.txt", "or not");
-  check_says(message_of([&] { load_text(folder.path()); }),
+  CHECK(load_text(this->path()).content == "to be");
+  CHECK(load_text(this->path()).path == path);
+  CHECK(load_text(write("book.gz", gzip("to be"))).content == "to be");
+  write("other.txt", "or not");
+  check_says(message_of([&] { load_text(this->path()); }),
              {"found 2: ", "book.txt, ", "other.txt"});
-  check_says(message_of([&] { load_text(folder.write("empty.txt", "")); }),
+  check_says(message_of([&] { load_text(write("empty.txt", "")); }),
              {"empty.txt", "byte 0", "empty"});
-  check_says(message_of([&] { load_text(folder.write("latin.txt", "caf\xE9")); }),
+  check_says(message_of([&] { load_text(write("latin.txt", "caf\xE9")); }),
              {"latin.txt", "byte 3", "line 1"});
 }
 
-TEST_CASE("text_files: a file, all texts of a folder, and what matches a pattern") {
-  const TemporaryFolder folder;
-  const std::string iliad = folder.write("iliad.txt", "of wrath"),
-                    odyssey = folder.write("odyssey.txt", "of a man"),
-                    notes = folder.write("notes.md", "no text"),
-                    odd = folder.write("[od]d.txt", "a name that looks like a pattern");
-  using Files = std::vector<std::string>;
+TEST_CASE_FIXTURE(TemporaryFolder, "text_files: a file, a folder's texts, a pattern's matches") {
+  const std::string iliad = write("iliad.txt", "of wrath"),
+                    odyssey = write("odyssey.txt", "of a man"),
+                    notes = write("notes.md", "no text"),
+                    odd = write("[od]d.txt", "a name that looks like a pattern");
+  using Files = Strings;
   CHECK(text_files(iliad) == Files{iliad});
-  CHECK(text_files(folder.path("none.txt")) == Files{folder.path("none.txt")});  // named when read
-  CHECK(text_files(folder.path()) == Files{odd, iliad, odyssey});
-  CHECK(text_files(folder.path("*y*.txt")) == Files{odyssey});
-  CHECK(text_files(folder.path("[in]*")) == Files{iliad, notes});
-  CHECK(text_files(folder.path("?d*")) == Files{odyssey});
+  CHECK(text_files(path("none.txt")) == Files{path("none.txt")});  // named when read
+  CHECK(text_files(path()) == Files{odd, iliad, odyssey});
+  CHECK(text_files(path("*y*.txt")) == Files{odyssey});
+  CHECK(text_files(path("[in]*")) == Files{iliad, notes});
+  CHECK(text_files(path("?d*")) == Files{odyssey});
   CHECK(text_files(odd) == Files{odd});
-  CHECK(is_pattern(folder.path("*.txt")));
+  CHECK(is_pattern(path("*.txt")));
   CHECK(!is_pattern(odd));
-  check_says(message_of([&] { text_files(folder.path("*.text")); }),
-             {folder.path("*.text") + ": no file matches"});
+  check_says(message_of([&] { text_files(path("*.text")); }),
+             {path("*.text") + ": no file matches"});
 }
 
 TEST_CASE("cut_texts: at a byte of them all, between characters") {
-  using Texts = std::vector<std::string>;
   const auto cut = [](std::int64_t byte) {
     return cut_texts({{"a", "one"}, {"b", "twö"}, {"c", "three"}}, byte);
   };
   CHECK(cut(0).before.empty());
-  CHECK(cut(0).after == Texts{"one", "twö", "three"});
-  CHECK(cut(2).before == Texts{"on"});
-  CHECK(cut(2).after == Texts{"e", "twö", "three"});
+  CHECK(cut(0).after == Strings{"one", "twö", "three"});
+  CHECK(cut(2).before == Strings{"on"});
+  CHECK(cut(2).after == Strings{"e", "twö", "three"});
   CHECK(cut(2).cuts_a_text);
-  CHECK(cut(3).before == Texts{"one"});
+  CHECK(cut(3).before == Strings{"one"});
   CHECK(!cut(3).cuts_a_text);
-  CHECK(cut(6).before == Texts{"one", "tw"});  // not within the two bytes of an umlaut
-  CHECK(cut(6).after == Texts{"ö", "three"});
-  CHECK(cut(7).after == Texts{"three"});
+  CHECK(cut(6).before == Strings{"one", "tw"});  // not within the two bytes of an umlaut
+  CHECK(cut(6).after == Strings{"ö", "three"});
+  CHECK(cut(7).after == Strings{"three"});
   CHECK(cut(12).after.empty());
 }
 
 std::shared_ptr<const TokenStream> counting_tokens(std::int32_t count) {
-  std::vector<std::int32_t> tokens(count);
+  Tokens tokens(count);
   std::iota(tokens.begin(), tokens.end(), 100);
   return std::make_shared<const TokensInMemory>(std::move(tokens));
 }
@@ -188,10 +176,8 @@ TEST_CASE("TextDataset: overlapping windows start at every token that has T afte
   CHECK(dataset.size() == 4);
   const Batch batch = dataset.batch(std::vector<std::int64_t>{0, 3});
   CHECK(batch.inputs.shape() == Shape{2, 3});
-  CHECK(to_vector<std::int32_t>(batch.inputs) ==
-        std::vector<std::int32_t>{105, 106, 107, 108, 109, 110});
-  CHECK(to_vector<std::int32_t>(batch.targets) ==
-        std::vector<std::int32_t>{106, 107, 108, 109, 110, 111});
+  CHECK(to_vector<std::int32_t>(batch.inputs) == Tokens{105, 106, 107, 108, 109, 110});
+  CHECK(to_vector<std::int32_t>(batch.targets) == Tokens{106, 107, 108, 109, 110, 111});
   CHECK(batch.count == 6);
   CHECK_THROWS_AS(dataset.batch(std::vector<std::int64_t>{4}), std::invalid_argument);
 }
@@ -203,14 +189,14 @@ TEST_CASE("TextDataset: consecutive windows count every predictable token once")
         {.begin = 5, .end = 12, .context = context, .windows = Windows::consecutive});
     CHECK(dataset.size() == (6 + context - 1) / context);
     const Batch batch = dataset.batch(all_examples(dataset));
-    std::vector<std::int32_t> counted;
+    Tokens counted;
     const auto inputs = to_vector<std::int32_t>(batch.inputs);
     const auto targets = to_vector<std::int32_t>(batch.targets);
     for (std::size_t i = 0; i < targets.size(); ++i) {
       CHECK(inputs[i] == (targets[i] == ignored_target ? 0 : targets[i] - 1));
       if (targets[i] != ignored_target) counted.push_back(targets[i]);
     }
-    CHECK(counted == std::vector<std::int32_t>{106, 107, 108, 109, 110, 111});
+    CHECK(counted == Tokens{106, 107, 108, 109, 110, 111});
     CHECK(batch.count == 6);
   }
 }
@@ -353,17 +339,16 @@ std::string labels_error(const std::string& bytes) {
   return message_of([&] { read_idx_labels(folder.write("answers", bytes), 10); });
 }
 
-TEST_CASE("IDX: values, plain and gzip alike") {
-  const TemporaryFolder folder;
-  const Array images = read_idx_images(folder.write("a", idx_images(4, 3, 5)));
+TEST_CASE_FIXTURE(TemporaryFolder, "IDX: values, plain and gzip alike") {
+  const Array images = read_idx_images(write("a", idx_images(4, 3, 5)));
   CHECK(images.shape() == Shape{4, 3, 5});
   CHECK(images.values<float>()[1] == 5.0f / 255);
   CHECK(images.values<float>()[51] == 1.0f);
-  const Array inflated = read_idx_images(folder.write("b", gzip(idx_images(4, 3, 5))));
+  const Array inflated = read_idx_images(write("b", gzip(idx_images(4, 3, 5))));
   CHECK(to_vector<float>(inflated) == to_vector<float>(images));
   const std::vector<std::int32_t> labels{0, 1, 2};
-  CHECK(read_idx_labels(folder.write("c", idx_labels(3)), 10) == labels);
-  CHECK(read_idx_labels(folder.write("d", gzip(idx_labels(3))), 10) == labels);
+  CHECK(read_idx_labels(write("c", idx_labels(3)), 10) == labels);
+  CHECK(read_idx_labels(write("d", gzip(idx_labels(3))), 10) == labels);
 }
 
 TEST_CASE("IDX: the wrong kind of file") {
@@ -404,8 +389,7 @@ TEST_CASE("IDX: a label out of range") {
   check_says(labels_error(labels), {"answers", "byte 10", "0 to 9", "found 10"});
 }
 
-TEST_CASE("IDX: damaged files are refused or read, and never worse") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "IDX: damaged files are refused or read, and never worse") {
   Random random(5, Stream::data);
   int refused = 0, used = 0;
   const auto count = [&](const std::string& message) { ++(message.empty() ? used : refused); };
@@ -416,7 +400,7 @@ TEST_CASE("IDX: damaged files are refused or read, and never worse") {
       for (std::int64_t flips = random.below(4); flips >= 0; --flips)
         bytes[random.below(std::ssize(bytes))] ^= static_cast<char>(1 << random.below(8));
       if (trial % 3 == 0) bytes.resize(random.below(std::ssize(bytes)));
-      const std::string path = folder.write("damaged", bytes);
+      const std::string path = write("damaged", bytes);
       count(message_of([&] {
         const Array images = read_idx_images(path);
         for (const float pixel : images.values<float>()) CHECK((pixel >= 0 && pixel <= 1));
@@ -430,24 +414,23 @@ TEST_CASE("IDX: damaged files are refused or read, and never worse") {
   CHECK(used > 0);
 }
 
-struct ImageFiles {
+struct ImageFiles : TemporaryFolder {
   explicit ImageFiles(const std::string& suffix = "") {
     const auto pack = [&](const std::string& bytes) {
       return suffix.empty() ? bytes : gzip(bytes);
     };
-    folder.write("train-images-idx3-ubyte" + suffix, pack(idx_images(6, 4, 3)));
-    folder.write("train-labels-idx1-ubyte" + suffix, pack(idx_labels(6)));
-    folder.write("t10k-images-idx3-ubyte" + suffix, pack(idx_images(2, 4, 3)));
-    folder.write("t10k-labels-idx1-ubyte" + suffix, pack(idx_labels(2)));
+    write("train-images-idx3-ubyte" + suffix, pack(idx_images(6, 4, 3)));
+    write("train-labels-idx1-ubyte" + suffix, pack(idx_labels(6)));
+    write("t10k-images-idx3-ubyte" + suffix, pack(idx_images(2, 4, 3)));
+    write("t10k-labels-idx1-ubyte" + suffix, pack(idx_labels(2)));
   }
-  TemporaryFolder folder;
 };
 
 TEST_CASE("load_images: a folder or one of its files, plain or gzip") {
   const ImageFiles plain, packed(".gz");
-  for (const std::string& path : {plain.folder.path(), plain.folder.path("train-images-idx3-ubyte"),
-                                  plain.folder.path("t10k-images-idx3-ubyte"), packed.folder.path(),
-                                  packed.folder.path("train-images-idx3-ubyte.gz")}) {
+  for (const std::string& path :
+       {plain.path(), plain.path("train-images-idx3-ubyte"), plain.path("t10k-images-idx3-ubyte"),
+        packed.path(), packed.path("train-images-idx3-ubyte.gz")}) {
     const ImageSplits splits = load_images(path);
     CHECK(splits.train.size() == 6);
     REQUIRE(splits.test);
@@ -463,13 +446,12 @@ TEST_CASE("load_images: a folder or one of its files, plain or gzip") {
   }
 }
 
-TEST_CASE("load_images: plain files are preferred to gzip files") {
-  const ImageFiles files;
-  files.folder.write("train-images-idx3-ubyte.gz", "not gzip at all");
-  CHECK(load_images(files.folder.path()).train.size() == 6);
+TEST_CASE_FIXTURE(ImageFiles, "load_images: plain files are preferred to gzip files") {
+  write("train-images-idx3-ubyte.gz", "not gzip at all");
+  CHECK(load_images(path()).train.size() == 6);
 }
 
-TEST_CASE("bug: a missing image file was answered with 700 characters of Fashion-MNIST") {
+TEST_CASE_FIXTURE(ImageFiles, "bug: a missing image file was answered with 700 characters") {
   const auto refused = [](const std::string& folder) {
     const std::string message = message_of([&] { load_images(folder); });
     check_says(message, {folder + ": the training images are missing", "train-images-idx3-ubyte",
@@ -477,20 +459,18 @@ TEST_CASE("bug: a missing image file was answered with 700 characters of Fashion
     CHECK(message.size() - folder.size() <= 240);
     return message;
   };
-  const ImageFiles files;
   for (const char* name : {"train", "t10k"})
-    fs::remove(files.folder.path(fmt::format("{}-images-idx3-ubyte", name)));
-  refused(files.folder.path());
+    fs::remove(path(fmt::format("{}-images-idx3-ubyte", name)));
+  refused(path());
   const TemporaryFolder folder;
   check_says(refused(folder.path("none")), {"found no folder"});
   for (int i = 0; i < 9; ++i) folder.write(fmt::format("cat-{}.png", i), "");
   check_says(refused(folder.path()), {"found cat-0.png, 8 more"});
 }
 
-TEST_CASE("load_images: files may be missing, down to the images of one split") {
-  const ImageFiles files;
-  const std::string folder = files.folder.path();
-  const auto remove = [&](const char* name) { fs::remove(files.folder.path(name)); };
+TEST_CASE_FIXTURE(ImageFiles, "load_images: files may be missing, all but one split's images") {
+  const std::string folder = path();
+  const auto remove = [&](const char* name) { fs::remove(path(name)); };
   remove("t10k-labels-idx1-ubyte");  // a test split without its labels is of no use
   CHECK(!load_images(folder).test);
   CHECK(count_classes(folder) == 6);
@@ -503,40 +483,34 @@ TEST_CASE("load_images: files may be missing, down to the images of one split") 
   CHECK(!load_images(folder).test);
 }
 
-TEST_CASE("bug: images without labels were refused for the labels of the test images") {
-  const ImageFiles files;
-  fs::remove(files.folder.path("train-labels-idx1-ubyte"));
-  const ImageSplits splits = load_images(files.folder.path(), {.classes = 1});
+TEST_CASE_FIXTURE(ImageFiles, "bug: images without labels were refused for the test's labels") {
+  fs::remove(path("train-labels-idx1-ubyte"));
+  const ImageSplits splits = load_images(path(), {.classes = 1});
   REQUIRE(splits.test);
   CHECK(splits.test->labels() == std::vector<std::int32_t>{0, 0});
 }
 
-TEST_CASE("load_images: a path that does not exist names the folder to fill") {
-  const TemporaryFolder folder;
-  for (const char* name : {"none", "none/train-images-idx3-ubyte.gz"}) try {
-      load_images(folder.path(name));
-      FAIL("nothing thrown");
-    } catch (const InputError& error) {
-      CHECK(std::string(error.what()).starts_with(folder.path("none") + ": "));
-    }
+TEST_CASE_FIXTURE(TemporaryFolder, "load_images: a missing path names the folder to fill") {
+  for (const char* name : {"none", "none/train-images-idx3-ubyte.gz"}) {
+    const std::string message = message_of([&] { load_images(path(name)); });
+    CHECK(message.starts_with(path("none") + ": "));
+  }
 }
 
-TEST_CASE("load_images: files that do not belong together") {
-  const ImageFiles files;
-  files.folder.write("other-name", idx_images(1, 4, 3));
-  check_says(message_of([&] { load_images(files.folder.path("other-name")); }),
+TEST_CASE_FIXTURE(ImageFiles, "load_images: files that do not belong together") {
+  write("other-name", idx_images(1, 4, 3));
+  check_says(message_of([&] { load_images(path("other-name")); }),
              {"other-name", "train-images-idx3-ubyte"});
-  files.folder.write("t10k-images-idx3-ubyte", idx_images(2, 3, 4));
-  check_says(message_of([&] { load_images(files.folder.path()); }),
+  write("t10k-images-idx3-ubyte", idx_images(2, 3, 4));
+  check_says(message_of([&] { load_images(path()); }),
              {"t10k-images-idx3-ubyte", "bytes 8 to 15", "4 x 3", "3 x 4"});
-  files.folder.write("train-labels-idx1-ubyte", idx_labels(7));
-  check_says(message_of([&] { load_images(files.folder.path()); }),
+  write("train-labels-idx1-ubyte", idx_labels(7));
+  check_says(message_of([&] { load_images(path()); }),
              {"train-labels-idx1-ubyte", "byte 4", "6 labels", "found 7"});
 }
 
-TEST_CASE("load_images: images of another size than a model's, and labels of more classes") {
-  const ImageFiles files;
-  const std::string folder = files.folder.path();
+TEST_CASE_FIXTURE(ImageFiles, "load_images: other sizes than a model's, and more classes") {
+  const std::string folder = path();
   CHECK(load_images(folder, {.classes = 6, .height = 4, .width = 3}).train.size() == 6);
   check_says(
       message_of([&] { load_images(folder, {.height = 3, .width = 4}); }),
@@ -565,8 +539,7 @@ TEST_CASE("make_clothes: the same bits at any thread count, and no image in two 
   CHECK(distinct.size() == 120);
 }
 
-TEST_CASE(
-    "split_validation: a share of the images, each in one part, and more of them hold the fewer") {
+TEST_CASE("split_validation: a share of the images, each in one split; a larger has the smaller") {
   std::vector<float> numbers(50);
   std::iota(numbers.begin(), numbers.end(), 0.0F);
   const ImageDataset images(Array::of(numbers, {50, 1, 1}),

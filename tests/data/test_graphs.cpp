@@ -165,15 +165,14 @@ TEST_CASE("drawn graphs: edges as text and back, and options out of range") {
 
 constexpr NodeSplit few{.training = 2, .validation = 2, .test = 3};
 
-TEST_CASE("citations: papers, their features by row sums, and the split by lines") {
-  const TemporaryFolder folder;
-  folder.write("small.content", content);
-  folder.write("small.cites", cites);
-  folder.write("README", "");
-  const NodeGraph whole = load_node_graph(folder.path(), few);
+TEST_CASE_FIXTURE(TemporaryFolder, "citations: papers, features by row sums, splits by lines") {
+  write("small.content", content);
+  write("small.cites", cites);
+  write("README", "");
+  const NodeGraph whole = load_node_graph(path(), few);
   CHECK(whole.graph.nodes() == 8);
   CHECK(whole.graph.edges() == 2 * 6);
-  CHECK(whole.classes == std::vector<std::string>{"art", "maths"});
+  CHECK(whole.classes == Strings{"art", "maths"});
   CHECK(whole.labels == Ints{1, 0, 1, 0, 1, 0, 1, 0});
   CHECK(whole.names[7] == "p8");
   check_close(whole.features.to(f64),
@@ -185,12 +184,10 @@ TEST_CASE("citations: papers, their features by row sums, and the split by lines
   CHECK(whole.test == std::vector<std::int64_t>{5, 6, 7});
 }
 
-TEST_CASE("bug: features below 0 were refused") {
-  const TemporaryFolder folder;
-  folder.write("small.content", "p1 1 -1 0 art\np2 -3 0 -1 maths\np3 0 0 0 art\np4 2 2 4 art\n");
-  folder.write("small.cites", "p1 p2\n");
-  const NodeGraph whole =
-      load_node_graph(folder.path(), {.training = 2, .validation = 1, .test = 1});
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: features below 0 were refused") {
+  write("small.content", "p1 1 -1 0 art\np2 -3 0 -1 maths\np3 0 0 0 art\np4 2 2 4 art\n");
+  write("small.cites", "p1 p2\n");
+  const NodeGraph whole = load_node_graph(path(), {.training = 2, .validation = 1, .test = 1});
   check_close(
       whole.features.to(f64),
       Array::of(std::vector<double>{.5, -.5, 0, -.75, 0, -.25, 0, 0, 0, .25, .25, .5}, {4, 3}));

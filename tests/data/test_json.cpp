@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -27,7 +26,7 @@ std::string json_error(const std::function<void()>& call) {
 std::string library_error(const std::function<void()>& call) {
   try {
     call();
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const Json::exception& error) {
     return error.what();
   }
   return "no exception";
@@ -45,7 +44,7 @@ TEST_CASE("json: values are of the type that they are made of") {
   CHECK(!JsonValue(0.5F).is_number_integer());
   CHECK(JsonValue("text").get<std::string>() == "text");
   CHECK(JsonValue(std::string("text")) == "text");
-  CHECK(JsonValue(std::vector<std::string>{"a", "b"}).dump() == R"(["a","b"])");
+  CHECK(JsonValue(Strings{"a", "b"}).dump() == R"(["a","b"])");
   CHECK(JsonValue(std::vector<double>{0.5}).dump() == "[0.5]");
   CHECK(JsonValue(std::set<std::int32_t>{2, 1}).dump() == "[1,2]");
   CHECK(JsonValue(std::map<std::string, std::string>{{"b", "1"}, {"a", "2"}}).dump() ==
@@ -208,7 +207,7 @@ TEST_CASE("json: a value of another type than the one asked for is refused as by
   compare([](const auto& json) { json.at("flag").template get<std::int64_t>(); });
   compare([](const auto& json) { json.at("number").template get<std::string>(); });
   compare([](const auto& json) { json.at("number").template get<bool>(); });
-  compare([](const auto& json) { json.at("list").template get<std::vector<std::string>>(); });
+  compare([](const auto& json) { json.at("list").template get<Strings>(); });
   compare([](const auto& json) { json.at("text").template get<std::vector<std::int32_t>>(); });
   compare([](const auto& json) { json.at("list").value("a", std::int64_t{0}); });
   compare([](const auto& json) { json.value("text", std::int64_t{0}); });

@@ -16,8 +16,7 @@ namespace {
 using Labels = std::vector<std::int32_t>;
 
 // The texts of a split, each with the name of its class: "praise: So good!".
-std::multiset<std::string> with_classes(const LabeledTexts& split,
-                                        const std::vector<std::string>& classes) {
+std::multiset<std::string> with_classes(const LabeledTexts& split, const Strings& classes) {
   std::multiset<std::string> all;
   for (std::size_t i = 0; i < split.texts.size(); ++i)
     all.insert(classes.at(split.labels[i]) + ": " + split.texts[i]);
@@ -124,7 +123,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: splits, classes and what is l
   CHECK(divided.is_divided);
   CHECK(divided.empty == 1);
   CHECK(divided.label_column == 1);
-  CHECK(divided.classes == std::vector<std::string>{"9", "10"});  // by value
+  CHECK(divided.classes == Strings{"9", "10"});  // by value
   CHECK(divided.train.texts.size() == 32);
   CHECK(std::ranges::count(divided.validation.labels, 1) == 2);
   CHECK(std::ranges::count(divided.validation.labels, 0) == 6);
@@ -134,7 +133,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: splits, classes and what is l
   write("files/notes.md", "of another kind");
   const LabeledSplits files = load_labeled_texts(path("files"));
   CHECK(!files.is_divided);
-  CHECK(files.classes == std::vector<std::string>{"1", "true"});
+  CHECK(files.classes == Strings{"1", "true"});
   CHECK(files.test.labels == Labels{1});
   CHECK(load_labeled_texts(path("files"), {.classes = {"true", "1"}}).test.labels == Labels{0});
   write("files/valid.jsonl", "");
@@ -213,12 +212,11 @@ TEST_CASE("LabeledTextDataset: rows are padded to the longest") {
   CHECK_THROWS_AS(LabeledTextDataset({{1}, {}}, {0, 0}, 0), std::invalid_argument);
 }
 
-TEST_CASE(
-    "match reports: the winner follows from the verb and the order, and no sentence is shared") {
+TEST_CASE("match reports: verb and order decide the winner, and no sentence is shared") {
   const LabeledTexts train = make_match_reports({.examples = 2000, .seed = 1});
   const LabeledTexts validation =
       make_match_reports({.examples = 500, .seed = 2, .split = Split::validation});
-  const std::vector<std::string> teams = match_report_classes();
+  const Strings teams = match_report_classes();
   const std::set<std::string> trained(train.texts.begin(), train.texts.end());
   for (const std::string& text : validation.texts) CHECK(!trained.contains(text));
   std::vector<int> wins(teams.size());

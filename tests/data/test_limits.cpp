@@ -31,7 +31,7 @@ constexpr std::int64_t megabyte = 1 << 20;
 
 // What a reader says of a file, and that it takes no more memory than this.
 template <class Read>
-void check_refused(Read read, const std::vector<std::string>& parts, std::int64_t most_bytes) {
+void check_refused(Read read, const Strings& parts, std::int64_t most_bytes) {
   std::string message;
   const std::int64_t peak = peak_memory([&] { message = message_of(read); });
   check_says(message, parts);
@@ -48,11 +48,10 @@ std::string nested(const std::string& open, int depth, const std::string& close)
 
 TEST_SUITE_BEGIN("limits");
 
-TEST_CASE("bug: a small gzip file became gigabytes of text") {
-  const TemporaryFolder folder;
-  const std::string lines = folder.write("lines.gz", gzip(std::string(60 * megabyte, '\n')));
-  const std::vector<std::string> says = {"lines.gz: ", "bytes of gzip hold more than 33554432",
-                                         "decompress the file"};
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a small gzip file became gigabytes of text") {
+  const std::string lines = write("lines.gz", gzip(std::string(60 * megabyte, '\n')));
+  const Strings says = {"lines.gz: ", "bytes of gzip hold more than 33554432",
+                        "decompress the file"};
   check_refused([&] { load_text(lines); }, says, 100 * megabyte);
   check_refused([&] { load_names(lines); }, says, 100 * megabyte);
   check_refused([&] { load_series(lines); }, says, 100 * megabyte);
@@ -60,49 +59,45 @@ TEST_CASE("bug: a small gzip file became gigabytes of text") {
   check_refused([&] { BytePairTokenizer::load(lines); }, says, 100 * megabyte);
 }
 
-TEST_CASE("limits: a gzip file of data is inflated whatever its size") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "limits: a gzip file of data is inflated whatever its size") {
   std::string text;  // three quarters of it repeat
   for (int i = 0; std::ssize(text) < 36 * megabyte; ++i) text += fmt::format("{} of data ", i);
-  CHECK(read_file(folder.write("text.gz", gzip(text)), 64 * megabyte) == text);
+  CHECK(read_file(write("text.gz", gzip(text)), 64 * megabyte) == text);
 }
 
-TEST_CASE("bug: lines of nothing took sixteen times a file's memory") {
-  const TemporaryFolder folder;
-  const std::string lines = folder.write("lines", std::string(30 * megabyte, '\n'));
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: lines of nothing took sixteen times a file's memory") {
+  const std::string lines = write("lines", std::string(30 * megabyte, '\n'));
   check_refused([&] { load_names(lines); }, {"at least 10 names"}, 40 * megabyte);
   check_refused([&] { load_series(lines); }, {"lines: the file is empty"}, 40 * megabyte);
-  folder.write("nodes.csv", "id,label" + std::string(30 * megabyte, '\n'));
-  check_refused([&] { detect_node_tables(folder.path()); }, {"nodes.csv: the table has no rows"},
+  write("nodes.csv", "id,label" + std::string(30 * megabyte, '\n'));
+  check_refused([&] { detect_node_tables(path()); }, {"nodes.csv: the table has no rows"},
                 40 * megabyte);
 }
 
-TEST_CASE("bug: an IDX header's promise was kept before the file was looked at") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: an IDX header was believed before the file was read") {
   const std::string header("\0\0\x08\x03\0\0\x40\0\0\0\x01\0\0\0\x01\0", 16);  // 2^30 values
   const std::string bomb = header + std::string(60 * megabyte, '\0');
   const auto images = [](const std::string& path) { return [path] { read_idx_images(path); }; };
-  check_refused(images(folder.write("images", header)),
+  check_refused(images(write("images", header)),
                 {"images: byte 16: the file ends, expected 1073741840 bytes"}, megabyte);
   check_refused(
-      images(folder.write("images.gz", gzip(bomb))),
+      images(write("images.gz", gzip(bomb))),
       {"images.gz: byte 4: the header states 16384 x 256 x 256 values", "decompress the file"},
       2 * megabyte);
   const std::string black("\0\0\x08\x03\0\0\x01\0\0\0\x01\0\0\0\x01\0", 16);  // 2^24 values
-  const std::string path = folder.write("black.gz", gzip(black + std::string(1 << 24, '\0')));
+  const std::string path = write("black.gz", gzip(black + std::string(1 << 24, '\0')));
   const std::int64_t peak = peak_memory([&] { CHECK(read_idx_images(path).size() == 1 << 24); });
   CHECK(peak < (4 << 24) + 2 * megabyte);  // its numbers alone
 }
 
-TEST_CASE("bug: a wide header made room for more numbers than a CSV has bytes") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a wide header made room for more numbers than CSV bytes") {
   std::string wide = "date";
   for (int i = 0; i < 100'000; ++i) wide += fmt::format(",c{}", i);
-  const std::string path = folder.write("wide.csv", wide + "\n" + std::string(100'000, '\n') + "x");
+  const std::string path = write("wide.csv", wide + "\n" + std::string(100'000, '\n') + "x");
   check_refused([&] { load_series(path); }, {"wide.csv: line 2: the line is empty"}, 40 * megabyte);
 }
 
-TEST_CASE("bug: nested lists overflowed the stack") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: nested lists overflowed the stack") {
   CHECK(json_depth(R"({"a": ["]]]", {}, "\"["], "b": [[[)") == 4);
   CHECK(json_depth("\"[[[[\"") == 0);
   const std::string lists = nested("[", 300'000, "]"), objects = nested("{\"a\":", 100'000, "}");
@@ -111,13 +106,11 @@ TEST_CASE("bug: nested lists overflowed the stack") {
                   {"tokenizer.json: arrays and objects are nested", "at most 32"}, megabyte);
     CHECK(!parse_metrics_line(deep));
   }
-  const TemporaryFolder folder;
   const std::string line = R"({"step": 1, "split": "val", "elapsed_s": 1, "a": )" + lists + "}\n";
-  const std::string metrics = folder.write("metrics.jsonl", line);
-  const Finished compared = tapestry_run({"compare", folder.path()});
-  CHECK(compared.status == 2);
-  check_says(compared.err, {"metrics.jsonl:1: not a line of metrics"});
-  RunLock lock(Run(folder.path()), RunLock::Folder::find);
+  const std::string metrics = write("metrics.jsonl", line);
+  const Finished compared = tapestry_run({"compare", path()});
+  check_fails(compared, {"metrics.jsonl:1: not a line of metrics"});
+  RunLock lock(Run(path()), RunLock::Folder::find);
   record_metrics(lock)->on_begin(1, true);
   CHECK(read_bytes(metrics).empty());
 }
@@ -134,12 +127,10 @@ TEST_CASE("bug: a config's keys within keys overflowed the stack") {
   check_says(message_of([&] { parse_config(arrays, "deep.toml", {}); }), {"deep.toml:1:", "depth"});
 }
 
-TEST_CASE("bug: a metrics line without elapsed_s ended compare with a library's message") {
-  const TemporaryFolder folder;
-  folder.write("metrics.jsonl", "{\"step\": 1, \"split\": \"val\", \"loss\": 2}\n");
-  const Finished compared = tapestry_run({"compare", folder.path()});
-  CHECK(compared.status == 2);
-  check_says(compared.err, {"metrics.jsonl:1: not a line of metrics", "elapsed_s"});
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: compare: without elapsed_s a library's message was said") {
+  write("metrics.jsonl", "{\"step\": 1, \"split\": \"val\", \"loss\": 2}\n");
+  const Finished compared = tapestry_run({"compare", path()});
+  check_fails(compared, {"metrics.jsonl:1: not a line of metrics", "elapsed_s"});
 }
 
 // A safetensors file of so many tensors, each of one number.
@@ -167,12 +158,11 @@ TEST_CASE("bug: a safetensors header took time in the square of its tensors" *
   CHECK(std::clock() - begin < 3 * CLOCKS_PER_SEC);  // was a minute
 }
 
-TEST_CASE("limits: a safetensors header's memory is at most 40 times its bytes") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "limits: a safetensors header's memory is at most 40-fold") {
   const auto file_of = [&](const std::string& header) {
     const std::uint64_t length = header.size();
     const std::string begin(reinterpret_cast<const char*>(&length), 8);
-    const std::string path = folder.write("file", begin + header);
+    const std::string path = write("file", begin + header);
     return [path] { read_safetensors(path); };
   };
   std::string metadata = "{\"__metadata__\":{\"\":\"\"";
@@ -187,9 +177,8 @@ TEST_CASE("limits: a safetensors header's memory is at most 40 times its bytes")
                 megabyte);
 }
 
-TEST_CASE("bug: a pipe or a device for a file was waited for") {
-  const TemporaryFolder folder;
-  const std::string pipe = folder.path("pipe");
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a pipe or a device for a file was waited for") {
+  const std::string pipe = this->path("pipe");
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
   for (const std::string& path : {pipe, std::string("/dev/zero")}) {
     const std::string says = path + ": is a pipe or a device; give the path of a file";

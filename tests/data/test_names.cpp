@@ -9,8 +9,6 @@
 namespace tapestry {
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
-
 std::multiset<std::string> names_of(const NameDataset& dataset, const CharVocabulary& vocabulary) {
   std::multiset<std::string> names;
   for (std::int64_t i = 0; i < dataset.size(); ++i)
@@ -30,7 +28,7 @@ TEST_SUITE_BEGIN("names");
 TEST_CASE("NameDataset: each name begins and ends with 0") {
   const NameList list{"names.txt", {"ada", "bo", "é"}, 3};
   const CharVocabulary vocabulary = name_vocabulary(list);
-  CHECK(vocabulary.symbols() == std::vector<std::string>{"\n", "a", "b", "d", "o", "é"});
+  CHECK(vocabulary.symbols() == Strings{"\n", "a", "b", "d", "o", "é"});
   const NameDataset dataset(
       {vocabulary.encode("é"), vocabulary.encode("ada"), vocabulary.encode("bo")});
   CHECK(dataset.size() == 3);
@@ -46,23 +44,21 @@ TEST_CASE("NameDataset: each name begins and ends with 0") {
   CHECK_THROWS_AS(NameDataset({}), std::invalid_argument);
 }
 
-TEST_CASE("load_names: trimmed, without empty lines, with the repeats unless told otherwise") {
-  const TemporaryFolder folder;
-  const std::string path = folder.write(
-      "names.txt",
-      "emma\r\n  olivia\t\n\n   \nava\nemma\nzoë\numa\nida\nada\nlea\nmia\nemma\nnoor");
+TEST_CASE_FIXTURE(TemporaryFolder, "load_names: trimmed, no empty lines, repeats unless unwanted") {
+  const std::string path =
+      write("names.txt",
+            "emma\r\n  olivia\t\n\n   \nava\nemma\nzoë\numa\nida\nada\nlea\nmia\nemma\nnoor");
   const NameList list = load_names(path);
-  CHECK(list.names == std::vector<std::string>{"emma", "olivia", "ava", "emma", "zoë", "uma", "ida",
-                                               "ada", "lea", "mia", "emma", "noor"});
+  CHECK(list.names == Strings{"emma", "olivia", "ava", "emma", "zoë", "uma", "ida", "ada", "lea",
+                              "mia", "emma", "noor"});
   CHECK(list.longest == 6);
   const NameList distinct = load_names(path, true);
   CHECK(distinct.names.size() == 10);
   CHECK(std::ranges::count(distinct.names, "emma") == 1);
 }
 
-TEST_CASE("split_names: which names are held back is chosen by the seed") {
-  const TemporaryFolder folder;
-  const NameList list = load_names(folder.write("names.txt", numbered(300)));
+TEST_CASE_FIXTURE(TemporaryFolder, "split_names: which names are held back is chosen by the seed") {
+  const NameList list = load_names(write("names.txt", numbered(300)));
   const CharVocabulary vocabulary = name_vocabulary(list);
   const auto held_back = [&](const NameOptions& options) {
     return names_of(split_names(list, vocabulary, options).test, vocabulary);
@@ -82,11 +78,10 @@ TEST_CASE("split_names: which names are held back is chosen by the seed") {
              {"names.txt: 'n", "'9'"});
 }
 
-TEST_CASE("load_names: what is wrong, in which file and line") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "load_names: what is wrong, in which file and line") {
   const auto load = [&](const std::string& content, bool distinct = false) {
-    folder.write("names.txt", content);
-    return message_of([&] { load_names(folder.path("names.txt"), distinct); });
+    write("names.txt", content);
+    return message_of([&] { load_names(path("names.txt"), distinct); });
   };
   CHECK(load(numbered(10)).empty());
   check_says(load(""), {"names.txt", "at least 10 names", "found 0", "one per line"});
@@ -94,26 +89,24 @@ TEST_CASE("load_names: what is wrong, in which file and line") {
   check_says(load(numbered(9) + "n0\n", true), {"10 distinct names", "found 9"});
   check_says(load("eva\n\n" + std::string(257, 'x')), {"names.txt: line 3", "257", "256"});
   check_says(load("eva\nZo\xEB\n"), {"names.txt", "line 2", "UTF-8"});
-  check_says(message_of([&] { load_names(folder.path("none.txt")); }),
-             {"none.txt", "No such file"});
+  check_says(message_of([&] { load_names(path("none.txt")); }), {"none.txt", "No such file"});
 }
 
-TEST_CASE("names: a model of them writes names, a line each, and forgets one before the next") {
-  const TemporaryFolder folder;
-  folder.write("names.txt", numbered(300));
-  const auto run = [&](const std::vector<std::string>& words) {
-    return tapestry_run(with_sets(words), {.folder = folder.path()});
+TEST_CASE_FIXTURE(TemporaryFolder, "names: a model writes names by lines, and forgets each") {
+  write("names.txt", numbered(300));
+  const auto run = [&](const Strings& words) {
+    return tapestry_run(with_sets(words), {.folder = path()});
   };
-  const std::vector<std::string> small = {
-      "model.layers=1",  "model.width=16",      "model.context=5",         "model.dropout=0",
-      "train.steps=200", "train.batch_size=16", "optim.learning_rate=1e-2"};
+  const Strings small = {"model.layers=1",          "model.width=16",  "model.context=5",
+                         "model.dropout=0",         "train.steps=200", "train.batch_size=16",
+                         "optim.learning_rate=1e-2"};
   for (const std::string kind : {"transformer", "recurrent"}) {
-    std::vector<std::string> words = {
+    Strings words = {
         "train", "names", "--quiet", "--out", kind, "data.path=names.txt", "model.kind=" + kind};
     words.insert(words.end(), small.begin(), small.end());
     if (kind == "transformer") words.push_back("model.heads=1");
     REQUIRE(run(words).status == 0);
-    const std::vector<std::string> invented = lines_of(run({"sample", kind}).out);
+    const Strings invented = lines_of(run({"sample", kind}).out);
     CHECK(invented.size() == 20);
     CHECK(std::ranges::count_if(invented, [](const std::string& name) {
             return name.starts_with("n") && name.size() >= 2 && name.size() <= 4;
@@ -124,12 +117,10 @@ TEST_CASE("names: a model of them writes names, a line each, and forgets one bef
     CHECK(run({"eval", kind, "--json"}).status == 0);
   }
   const Finished longer = run({"train", "names", "data.path=names.txt", "model.context=4"});
-  CHECK(longer.status == 2);
-  check_says(longer.err,
-             {"model.context = 4", "a name of 4 characters; expected a context of at least 5"});
+  check_fails(longer,
+              {"model.context = 4", "a name of 4 characters; expected a context of at least 5"});
   const Finished missing = run({"train", "names"});
-  CHECK(missing.status == 2);
-  check_says(missing.err, {"there is no text", "karpathy/makemore"});
+  check_fails(missing, {"there is no text", "karpathy/makemore"});
 }
 
 TEST_SUITE_END();

@@ -55,8 +55,8 @@ TEST_CASE("node tables: numbers are standardized, texts become categories, and 0
               1e-6);
   CHECK(read.missing_cells == 2);
   CHECK(graph.inputs() == 4);
-  CHECK(graph.names == std::vector<std::string>{"ann", "bob", "cem", "dea", "eva", "fay"});
-  CHECK(graph.classes == std::vector<std::string>{"a", "b"});
+  CHECK(graph.names == Strings{"ann", "bob", "cem", "dea", "eva", "fay"});
+  CHECK(graph.classes == Strings{"a", "b"});
   CHECK(graph.labels == Ints{0, 1, 0, 1, ignored_target, 0});
   CHECK(graph.training == Nodes{0, 1});
   CHECK(graph.validation == Nodes{2});
@@ -75,18 +75,18 @@ TEST_CASE("node tables: what is detected, and what options choose instead") {
   CHECK(found.id_column == "Name");
   CHECK(found.split_column == no_column);
   CHECK(found.decimal == ',');
-  CHECK(found.class_names == std::vector<std::string>{"x", "y"});
+  CHECK(found.class_names == Strings{"x", "y"});
   CHECK(found.categorical.empty());
   const NodeTables read = tables.load({.label_column = "Klasse"});
   CHECK(read.graph.names[0] == "M\xC3\xBCller; A");
   CHECK(read.columns.size() == 2);
-  CHECK(read.unused_edge_columns == std::vector<std::string>{"weight"});
+  CHECK(read.unused_edge_columns == Strings{"weight"});
   const NodeTables codes = tables.load({.label_column = "Klasse", .categorical = {"Region"}});
-  CHECK(codes.columns[1].categories == std::vector<std::string>{"1", "2"});
+  CHECK(codes.columns[1].categories == Strings{"1", "2"});
   CHECK(codes.graph.inputs() == 3);
   CHECK(tables.load({.label_column = "Klasse", .ignored = {"Region"}}).graph.inputs() == 1);
   CHECK(Tables("id,label\n1,10\n2,9\n3,10\n4,9\n", "a,b\n1,2\n3,4\n").load().graph.classes ==
-        std::vector<std::string>{"9", "10"});
+        Strings{"9", "10"});
 }
 
 TEST_CASE("node tables: edges lead both ways or one way, and are read once") {
@@ -151,7 +151,7 @@ TEST_CASE("node tables: gzip, and columns that cannot be features") {
     edges += fmt::format("{},{}\n", i, (i + 1) % 66);
   }
   const Tables tables(nodes, edges);
-  CHECK(unusable_columns(tables.folder.path(), {}) == std::vector<std::string>{"note", "empty"});
+  CHECK(unusable_columns(tables.folder.path(), {}) == Strings{"note", "empty"});
   check_says(refusal(nodes, edges),
              {"nodes.csv: line 66: column note: expected numbers or at most 64 categories"});
   check_says(refusal(nodes, edges, {.ignored = {"note"}}),
@@ -164,7 +164,7 @@ TEST_CASE("node tables: gzip, and columns that cannot be features") {
   CHECK(detect_node_tables(zipped.path()).class_names.size() == 3);
 }
 
-TEST_CASE("node tables: what is wrong, in which file and line") {
+TEST_CASE_FIXTURE(TemporaryFolder, "node tables: what is wrong, in which file and line") {
   const std::string good = people;
   CHECK(refusal(good).empty());
   check_says(refusal(""), {"nodes.csv: the file is empty"});
@@ -199,11 +199,9 @@ TEST_CASE("node tables: what is wrong, in which file and line") {
   check_says(refusal(good, "source,target\nann,bob\nann,zoe\n"),
              {"edges.csv: line 3: node \"zoe\" is not among the 6 nodes of", "nodes.csv"});
   check_says(refusal(good, "source,target\nann\n"), {"edges.csv: line 2: expected 2 columns"});
-  const TemporaryFolder folder;
-  folder.write("nodes.csv", good);
-  check_says(
-      message_of([&] { load_node_tables(folder.path(), detect_node_tables(folder.path())); }),
-      {"expected a file edges.csv, found nodes.csv"});
+  write("nodes.csv", good);
+  check_says(message_of([&] { load_node_tables(path(), detect_node_tables(path())); }),
+             {"expected a file edges.csv, found nodes.csv"});
 }
 
 TEST_SUITE_END();

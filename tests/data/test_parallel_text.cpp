@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 #include <zlib.h>
 
-#include <numeric>
 #include <set>
 
 #include "data/sampler.hpp"
@@ -12,8 +11,7 @@
 namespace tapestry {
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
-using Lines = std::vector<std::string>;
+using Lines = Strings;
 
 void write_gzip(const std::string& path, const std::string& bytes) {
   gzFile file = gzopen(path.c_str(), "wb");
@@ -25,25 +23,23 @@ TEST_SUITE_BEGIN("parallel_text");
 
 // --- reading ---
 
-TEST_CASE("load_parallel_text: lines, however they end, plain or gzip") {
-  const TemporaryFolder folder;
-  write_gzip(folder.path("b.en.gz"), "A dog.\r\n  Two caf\u00E9s \r\nThree");
-  const std::string source = folder.write("a.de",
-                                          "\xEF\xBB\xBF"
-                                          "Ein Hund.\nZwei Cafés\nDrei\n");
-  const ParallelText text = load_parallel_text(source, folder.path("b.en.gz"));
+TEST_CASE_FIXTURE(TemporaryFolder, "load_parallel_text: lines, however they end, plain or gzip") {
+  write_gzip(path("b.en.gz"), "A dog.\r\n  Two caf\u00E9s \r\nThree");
+  const std::string source = write("a.de",
+                                   "\xEF\xBB\xBF"
+                                   "Ein Hund.\nZwei Cafés\nDrei\n");
+  const ParallelText text = load_parallel_text(source, path("b.en.gz"));
   CHECK(text.sources == Lines{"Ein Hund.", "Zwei Cafés", "Drei"});
   CHECK(text.targets == Lines{"A dog.", "  Two cafés ", "Three"});
   CHECK(text.source_path == source);
-  CHECK(text.target_path == folder.path("b.en.gz"));
+  CHECK(text.target_path == path("b.en.gz"));
 }
 
-TEST_CASE("load_parallel_text: what is wrong, in which file and line") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "load_parallel_text: what is wrong, in which file and line") {
   const auto load = [&](const std::string& source, const std::string& target) {
-    folder.write("a.de", source);
-    folder.write("a.en", target);
-    return message_of([&] { load_parallel_text(folder.path("a.de"), folder.path("a.en")); });
+    write("a.de", source);
+    write("a.en", target);
+    return message_of([&] { load_parallel_text(path("a.de"), path("a.en")); });
   };
   CHECK(load("eins\nzwei\n", "one\ntwo").empty());
   check_says(load("eins\nzwei\ndrei", "one\ntwo"),
@@ -56,41 +52,38 @@ TEST_CASE("load_parallel_text: what is wrong, in which file and line") {
   check_says(load("", "one"), {"a.de: line 1", "empty"});
   check_says(load("eins", "\n"), {"a.en: line 1"});
   check_says(load("eins\nzw\xE4lf", "one\ntwelve"), {"a.de", "line 2", "UTF-8"});
-  check_says(message_of([&] { load_parallel_text(folder.path("no.de"), folder.path("a.en")); }),
+  check_says(message_of([&] { load_parallel_text(path("no.de"), path("a.en")); }),
              {"no.de", "No such file"});
 }
 
-TEST_CASE("load_parallel_text: finds the files of a split by prefix and language") {
-  const TemporaryFolder folder;
-  const auto load = [&](const ParallelFiles& files) {
-    return load_parallel_text(folder.path(), files);
-  };
+TEST_CASE_FIXTURE(TemporaryFolder, "load_parallel_text: finds files by prefix and language") {
+  const auto load = [&](const ParallelFiles& files) { return load_parallel_text(path(), files); };
   const auto fails = [&](const ParallelFiles& files) { return message_of([&] { load(files); }); };
-  check_says(fails({}), {folder.path(), "train*.de", "nothing", "split"});
-  folder.write("train.de", "Hund");
-  folder.write("README", "about");
+  check_says(fails({}), {path(), "train*.de", "nothing", "split"});
+  write("train.de", "Hund");
+  write("README", "about");
   check_says(fails({}), {"expected train.en or train.en.gz", "README, train.de"});
-  folder.write("train.en", "dog");
-  folder.write("val.de", "Katze");
-  write_gzip(folder.path("val.en.gz"), "cat");
+  write("train.en", "dog");
+  write("val.de", "Katze");
+  write_gzip(path("val.en.gz"), "cat");
   CHECK(load({}).sources == Lines{"Hund"});
   CHECK(load({.split = "val"}).targets == Lines{"cat"});
-  CHECK(load({.split = "val"}).target_path == folder.path("val.en.gz"));
+  CHECK(load({.split = "val"}).target_path == path("val.en.gz"));
   CHECK(load({.source = "en", .target = "de"}).sources == Lines{"dog"});
   check_says(fails({.source = "fr"}), {"train*.fr"});
 
   check_says(fails({.split = "test"}), {"test*.de"});
-  folder.write("test_2016_flickr.de", "Maus");
-  folder.write("test_2016_flickr.en", "mouse");
+  write("test_2016_flickr.de", "Maus");
+  write("test_2016_flickr.en", "mouse");
   CHECK(load({.split = "test"}).targets == Lines{"mouse"});
-  folder.write("test_2017_flickr.de", "Kuh");
-  folder.write("test_2017_flickr.en", "cow");
+  write("test_2017_flickr.de", "Kuh");
+  write("test_2017_flickr.en", "cow");
   check_says(fails({.split = "test"}), {"test*.de", "test_2016_flickr, test_2017_flickr"});
   CHECK(load({.split = "test_2017_flickr"}).targets == Lines{"cow"});
-  folder.write("test.de", "Pferd");
-  folder.write("test.en", "horse");
+  write("test.de", "Pferd");
+  write("test.en", "horse");
   CHECK(load({.split = "test"}).targets == Lines{"horse"});
-  check_says(message_of([&] { load_parallel_text(folder.path("none"), ParallelFiles{}); }),
+  check_says(message_of([&] { load_parallel_text(path("none"), ParallelFiles{}); }),
              {"none", "listed"});
 }
 

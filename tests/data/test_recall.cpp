@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "data/toys/recall.hpp"
@@ -14,7 +13,6 @@
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::json;
 using Symbols = Recall::Symbols;
 
 TEST_SUITE_BEGIN("recall");
@@ -29,7 +27,7 @@ TEST_CASE("recall: each sequence has its pairs, no key twice, and a question tha
       const Symbols symbols = data.symbols(i);
       REQUIRE(std::ssize(symbols) == 2 * (options.length + 1));
       std::map<char, std::string> values;
-      const std::vector<std::string> items = data.words(symbols);
+      const Strings items = data.words(symbols);
       REQUIRE(std::ssize(items) == options.length + 1);
       CHECK(data.text(symbols) == fmt::format("{}", fmt::join(items, " ")));
       for (std::size_t t = 0; t + 1 < items.size(); ++t) {
@@ -171,8 +169,8 @@ TEST_CASE("recall: attention that asks remembers all, a sum little, and fading t
   CHECK(fading["accuracy_late"].get<double>() > fading["accuracy_early"].get<double>() + 0.15);
   CHECK(std::abs(sum["accuracy_late"].get<double>() - sum["accuracy_early"].get<double>()) < 0.1);
 
-  const auto sample = [&](const std::string& run, const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"sample", folder.path(run)};
+  const auto sample = [&](const std::string& run, const Strings& more) {
+    Strings words = {"sample", folder.path(run)};
     words.insert(words.end(), more.begin(), more.end());
     return tapestry_run(words);
   };
@@ -188,11 +186,9 @@ TEST_CASE("recall: attention that asks remembers all, a sum little, and fading t
   CHECK(draw("memory-query-key").status == 0);
   check_says(read_bytes(picture), {"memory, head 0", "c?", "a0"});
   const Finished nothing_to_draw = draw("memory-sum");
-  CHECK(nothing_to_draw.status == 2);
-  check_says(nothing_to_draw.err, {"this run's memory has no attention"});
+  check_fails(nothing_to_draw, {"this run's memory has no attention"});
   const Finished wrong = sample("memory-sum", {"--prompt", "b2 z?"});
-  CHECK(wrong.status == 2);
-  check_says(wrong.err, {"prompt 'b2 z?'"});
+  check_fails(wrong, {"prompt 'b2 z?'"});
 }
 
 TEST_SUITE_END();

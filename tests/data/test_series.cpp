@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "data/input_file.hpp"
 #include "data/series/series.hpp"
@@ -20,13 +19,12 @@ std::vector<float> floats(const Array& array) {
 
 TEST_SUITE_BEGIN("series");
 
-TEST_CASE("series: a CSV's names, times and values") {
-  const TemporaryFolder folder;
-  const SeriesTable table = load_series(
-      folder.write("a.csv",
-                   "date, load ,oil\r\n2020-02-28 23:00:00,1,2.5\r\n2020-02-29 00:00:00, "
-                   "-3e2,4\r\n2020-02-29 01:00,5,6\n\n"));
-  CHECK(table.names == std::vector<std::string>{"load", "oil"});
+TEST_CASE_FIXTURE(TemporaryFolder, "series: a CSV's names, times and values") {
+  const SeriesTable table =
+      load_series(write("a.csv",
+                        "date, load ,oil\r\n2020-02-28 23:00:00,1,2.5\r\n2020-02-29 00:00:00, "
+                        "-3e2,4\r\n2020-02-29 01:00,5,6\n\n"));
+  CHECK(table.names == Strings{"load", "oil"});
   CHECK(table.rows() == 3);
   CHECK(table.step_s() == 3600);
   CHECK(floats(table.values) == std::vector<float>{1, 2.5f, -300, 4, 5, 6});
@@ -35,15 +33,15 @@ TEST_CASE("series: a CSV's names, times and values") {
   CHECK(time_text(-1) == "1969-12-31 23:59:59");
 
   const std::string weekdays = "day,\"x\"\n\"2020-01-03\",1\n2020-01-06,\"2\"\n2020-01-07,3\n";
-  const SeriesTable quoted = load_series(folder.write("b.csv", weekdays), {.gaps = true});
-  CHECK(quoted.names == std::vector<std::string>{"x"});
+  const SeriesTable quoted = load_series(write("b.csv", weekdays), {.gaps = true});
+  CHECK(quoted.names == Strings{"x"});
   CHECK(floats(quoted.values) == std::vector<float>{1, 2, 3});
 }
 
-TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
+TEST_CASE_FIXTURE(TemporaryFolder, "series: a CSV's mistakes are told with line and column") {
   const std::string head = "date,load,oil\n", first = "2020-01-01 00:00:00,1,2\n",
                     second = "2020-01-01 01:00:00,3,4\n";
-  const std::pair<std::string, std::vector<std::string>> rows[] = {
+  const std::pair<std::string, Strings> rows[] = {
       {"", {"empty"}},
       {"\n\n", {"empty"}},
       {"date\n2020-01-01\n", {"line 1", "at least one series", "\"date\""}},
@@ -86,64 +84,54 @@ TEST_CASE("series: what is wrong with a CSV is told with its line and column") {
       {head + first + "2020-01-01 01:00:00,\"3\"3,4\n",
        {"line 3: \"3\"3: the cell continues after its closing quote"}},
   };
-  const TemporaryFolder folder;
   for (const auto& [text, parts] : rows) {
     CAPTURE(text);
-    const std::string message = message_of([&] { load_series(folder.write("wrong.csv", text)); });
-    CHECK(message.starts_with(folder.path("wrong.csv") + ": "));
+    const std::string message = message_of([&] { load_series(write("wrong.csv", text)); });
+    CHECK(message.starts_with(path("wrong.csv") + ": "));
     check_says(message, parts);
   }
-  check_says(message_of([&] { load_series(folder.path("none.csv")); }), {"none.csv"});
+  check_says(message_of([&] { load_series(path("none.csv")); }), {"none.csv"});
 }
 
-TEST_CASE("series: delimiters, decimal marks and formats of times are detected") {
-  const TemporaryFolder folder;
-  struct Case {
-    std::string text;
-    char delimiter;
-    char decimal;
-    TimeFormat time;
-    std::string column = "t";
-    std::string second = "2020-03-01 01:00:00";
-  };
-  const Case cases[] = {
-      {"t,a\n2020-03-01 00:00,1.5\n2020-03-01 01:00,2\n", ',', '.', TimeFormat::iso},
-      {"t;a\n2020-03-01T00:00:00Z;1,5\n2020-03-01T01:00:00Z;2\n", ';', ',', TimeFormat::iso},
-      {"t\ta\n2020-03-01T02:00:00+02:00\t1.5\n2020-02-29T20:00:00-0500\t2\n", '\t', '.',
-       TimeFormat::iso},
-      {"t;a\n01.03.2020;1,5\n02.03.2020;2,0\n", ';', ',', TimeFormat::day_first, "t",
-       "2020-03-02 00:00:00"},
-      {"t,a\n01.03.2020 00:00,\"1,5\"\n01.03.2020 01:00,\"2,0\"\n", ',', ',',
-       TimeFormat::day_first},
-      {"t,a\n2020-03-01 00:00:00.000,1.5\n2020-03-01 01:00:00.999,2\n", ',', '.', TimeFormat::iso},
-      {"a,Unix time\n1.5,1583020800\n2,1583024400\n", ',', '.', TimeFormat::unix_seconds,
-       "Unix time"},
-      {"timestamp,a\n1583020800000,1.5\n1583024400000,2\n", ',', '.', TimeFormat::unix_milliseconds,
-       "timestamp"},
-      {"a\n1.5\n2\n", ',', '.', TimeFormat::detected, "none", "row 2"}};
-  for (const Case& one : cases) {
-    CAPTURE(one.text);
-    const std::string path = folder.write("a.csv", one.text);
+TEST_CASE_FIXTURE(TemporaryFolder, "series: delimiters, decimal marks, time formats are detected") {
+  const auto check = [&](const std::string& text, char delimiter, char decimal, TimeFormat time,
+                         const std::string& column = "t",
+                         const std::string& second = "2020-03-01 01:00:00") {
+    CAPTURE(text);
+    const std::string path = write("a.csv", text);
     const SeriesOptions found = detect_format(path);
-    CHECK(found.delimiter == one.delimiter);
-    CHECK(found.decimal == one.decimal);
-    CHECK(found.time_format == one.time);
-    CHECK(found.time_column == one.column);
+    CHECK(found.delimiter == delimiter);
+    CHECK(found.decimal == decimal);
+    CHECK(found.time_format == time);
+    CHECK(found.time_column == column);
     const SeriesTable table = load_series(path);
-    CHECK(table.names == std::vector<std::string>{"a"});
+    CHECK(table.names == Strings{"a"});
     CHECK(floats(table.values) == std::vector<float>{1.5, 2});
-    CHECK(row_text(table, 1) == one.second);
+    CHECK(row_text(table, 1) == second);
     CHECK(find_problems(path, {}).empty());
-  }
-  const std::string both = folder.write("b.csv", "t;a\n2020-01-01;1,5\n2020-01-02;2.5\n");
+  };
+  check("t,a\n2020-03-01 00:00,1.5\n2020-03-01 01:00,2\n", ',', '.', TimeFormat::iso);
+  check("t;a\n2020-03-01T00:00:00Z;1,5\n2020-03-01T01:00:00Z;2\n", ';', ',', TimeFormat::iso);
+  check("t\ta\n2020-03-01T02:00:00+02:00\t1.5\n2020-02-29T20:00:00-0500\t2\n", '\t', '.',
+        TimeFormat::iso);
+  check("t;a\n01.03.2020;1,5\n02.03.2020;2,0\n", ';', ',', TimeFormat::day_first, "t",
+        "2020-03-02 00:00:00");
+  check("t,a\n01.03.2020 00:00,\"1,5\"\n01.03.2020 01:00,\"2,0\"\n", ',', ',',
+        TimeFormat::day_first);
+  check("t,a\n2020-03-01 00:00:00.000,1.5\n2020-03-01 01:00:00.999,2\n", ',', '.', TimeFormat::iso);
+  check("a,Unix time\n1.5,1583020800\n2,1583024400\n", ',', '.', TimeFormat::unix_seconds,
+        "Unix time");
+  check("timestamp,a\n1583020800000,1.5\n1583024400000,2\n", ',', '.',
+        TimeFormat::unix_milliseconds, "timestamp");
+  check("a\n1.5\n2\n", ',', '.', TimeFormat::detected, "none", "row 2");
+  const std::string both = write("b.csv", "t;a\n2020-01-01;1,5\n2020-01-02;2.5\n");
   check_says(message_of([&] { load_series(both); }), {"line 2: column a: \"1,5\" is not a"});
 }
 
-TEST_CASE("series: cells without a value are refused, or filled by time") {
-  const TemporaryFolder folder;
-  const std::string path = folder.write("a.csv",
-                                        "t,a,b\n2020-01-01,NA,5\n2020-01-02,1,\n2020-01-03,,null\n"
-                                        "2020-01-05,4,8\n2020-01-06,-,9\n");
+TEST_CASE_FIXTURE(TemporaryFolder, "series: cells without a value are refused, or filled by time") {
+  const std::string path = write("a.csv",
+                                 "t,a,b\n2020-01-01,NA,5\n2020-01-02,1,\n2020-01-03,,null\n"
+                                 "2020-01-05,4,8\n2020-01-06,-,9\n");
   check_says(message_of([&] { load_series(path, {.gaps = true}); }),
              {"line 2: column a: \"NA\" is not a float32 number"});
   const auto filled = [&](MissingValues missing) {
@@ -152,22 +140,21 @@ TEST_CASE("series: cells without a value are refused, or filled by time") {
   CHECK(filled(MissingValues::previous) == std::vector<float>{1, 5, 1, 5, 1, 5, 4, 8, 4, 9});
   CHECK(filled(MissingValues::interpolate) ==
         std::vector<float>{1, 5, 1, 5.75, 2, 6.5, 4, 8, 4, 9});  // 2020-01-04 is missing
-  const std::vector<std::string> problems = find_problems(path, {});
+  const Strings problems = find_problems(path, {});
   CHECK(problems.size() == 4);
-  const std::string none = folder.write("b.csv", "t,a,b\n2020-01-01,,5\n2020-01-02,,6\n");
+  const std::string none = write("b.csv", "t,a,b\n2020-01-01,,5\n2020-01-02,,6\n");
   check_says(message_of([&] { load_series(none, {.missing = MissingValues::previous}); }),
              {"series a: all cells are empty"});
 }
 
-TEST_CASE("series: columns are chosen by name, and rows of several series become columns") {
-  const TemporaryFolder folder;
-  const std::string mixed = folder.write(
-      "a.csv", "site,day,load,note\nx,2020-01-01,1,ok\nx,2020-01-02,2,\nx,2020-01-03,3,ok\n");
+TEST_CASE_FIXTURE(TemporaryFolder, "series: columns by name, and rows of several series") {
+  const std::string mixed =
+      write("a.csv", "site,day,load,note\nx,2020-01-01,1,ok\nx,2020-01-02,2,\nx,2020-01-03,3,ok\n");
   check_says(message_of([&] { load_series(mixed); }), {"line 2: column site: \"x\" is not a"});
-  CHECK(columns_with(ColumnKind::numbers, mixed, {}) == std::vector<std::string>{"load"});
-  CHECK(columns_with(ColumnKind::texts, mixed, {}) == std::vector<std::string>{"site", "note"});
+  CHECK(columns_with(ColumnKind::numbers, mixed, {}) == Strings{"load"});
+  CHECK(columns_with(ColumnKind::texts, mixed, {}) == Strings{"site", "note"});
   const SeriesTable load = load_series(mixed, {.columns = {"load"}});
-  CHECK(load.names == std::vector<std::string>{"load"});
+  CHECK(load.names == Strings{"load"});
   CHECK(floats(load.values) == std::vector<float>{1, 2, 3});
   check_says(message_of([&] { load_series(mixed, {.columns = {"lod"}}); }),
              {"no column is named lod", "site, day, load, note"});
@@ -177,13 +164,13 @@ TEST_CASE("series: columns are chosen by name, and rows of several series become
   const std::string rows =
       "day,site,load,oil\n2020-01-01,b,1,10\n2020-01-01,a,2,20\n"
       "2020-01-02,a,4,40\n2020-01-02,b,3,30\n";
-  const SeriesTable wide = load_series(folder.write("b.csv", rows), {.series_column = "site"});
-  CHECK(wide.names == std::vector<std::string>{"a: load", "a: oil", "b: load", "b: oil"});
+  const SeriesTable wide = load_series(write("b.csv", rows), {.series_column = "site"});
+  CHECK(wide.names == Strings{"a: load", "a: oil", "b: load", "b: oil"});
   CHECK(floats(wide.values) == std::vector<float>{2, 20, 1, 10, 4, 40, 3, 30});
-  const std::string twice = folder.write("c.csv", rows + "2020-01-02,a,4,40\n");
+  const std::string twice = write("c.csv", rows + "2020-01-02,a,4,40\n");
   check_says(message_of([&] { load_series(twice, {.series_column = "site"}); }),
              {"line 6: a second row of a at 2020-01-02"});
-  const std::string lacks = folder.write("d.csv", rows + "2020-01-03,a,6,60\n");
+  const std::string lacks = write("d.csv", rows + "2020-01-03,a,6,60\n");
   check_says(message_of([&] { load_series(lacks, {.series_column = "site"}); }),
              {"series b: load has no value at 2020-01-03"});
   CHECK(
@@ -192,33 +179,29 @@ TEST_CASE("series: columns are chosen by name, and rows of several series become
           .back() == 30);
 }
 
-TEST_CASE("series: rows from the last time to the first are read in reverse") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "series: rows from last to first time are read in reverse") {
   const SeriesTable table =
-      load_series(folder.write("a.csv", "day,a\n2020-01-03,3\n2020-01-02,2\n2020-01-01,1\n"));
+      load_series(write("a.csv", "day,a\n2020-01-03,3\n2020-01-02,2\n2020-01-01,1\n"));
   CHECK(table.was_reversed);
-  const std::string gap =
-      folder.write("gap.csv", "day,a\n2020-01-03,3\n2020-01-02,\n2020-01-01,1\n");
+  const std::string gap = write("gap.csv", "day,a\n2020-01-03,3\n2020-01-02,\n2020-01-01,1\n");
   CHECK(find_problems(gap, {}).size() == 1);  // bug: each row was out of order
   CHECK(floats(table.values) == std::vector<float>{1, 2, 3});
   CHECK(row_text(table, 3) == "2020-01-04 00:00:00");
   check_says(message_of([&] {
-               load_series(folder.write("b.csv",
-                                        "day,a\n2020-01-03,3\n2020-01-02,2\n"
-                                        "2020-01-04,1\n"));
+               load_series(write("b.csv",
+                                 "day,a\n2020-01-03,3\n2020-01-02,2\n"
+                                 "2020-01-04,1\n"));
              }),
              {"line 3: 2020-01-02 00:00:00 is not later than 2020-01-03"});
 }
 
-TEST_CASE("series: a first column without a name has times, or is left out") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "series: a nameless first column has times, or is left out") {
   const SeriesTable numbered =
-      load_series(folder.write("a.csv", ",day,a\n0,2020-01-01,1\n1,2020-01-02,2\n"));
-  CHECK(numbered.names == std::vector<std::string>{"a"});
+      load_series(write("a.csv", ",day,a\n0,2020-01-01,1\n1,2020-01-02,2\n"));
+  CHECK(numbered.names == Strings{"a"});
   CHECK(row_text(numbered, 1) == "2020-01-02 00:00:00");
-  const SeriesTable indexed =
-      load_series(folder.write("b.csv", ",a\n2020-01-01,1\n2020-01-02,2\n"));
-  CHECK(indexed.names == std::vector<std::string>{"a"});
+  const SeriesTable indexed = load_series(write("b.csv", ",a\n2020-01-01,1\n2020-01-02,2\n"));
+  CHECK(indexed.names == Strings{"a"});
   CHECK(row_text(indexed, 1) == "2020-01-02 00:00:00");
 }
 
@@ -234,17 +217,16 @@ TEST_CASE("series: times that are none") {
   CHECK(parse_time("-1", TimeFormat::unix_seconds) == -1);
 }
 
-TEST_CASE("bug: a comma within quotes cut a CSV's cell in two") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a comma within quotes cut a CSV's cell in two") {
   const std::string text =
       "\"date, local\",\"load, kW\", \"the \"\"oil\"\"\" ,\"\"\",\"\n"
       "2020-01-01,1,\"2\",3\n2020-01-02,\"4\",5,6\n";
-  const SeriesTable table = load_series(folder.write("a.csv", text));
-  CHECK(table.names == std::vector<std::string>{"load, kW", "the \"oil\"", "\","});
+  const SeriesTable table = load_series(write("a.csv", text));
+  CHECK(table.names == Strings{"load, kW", "the \"oil\"", "\","});
   CHECK(floats(table.values) == std::vector<float>{1, 2, 3, 4, 5, 6});
 }
 
-TEST_CASE("bug: a number too small for a float32 was no number") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a number too small for a float32 was no number") {
   CHECK(parse_float("1e-50") == 0.0f);
   CHECK(parse_float("-1e-400") == 0.0f);
   CHECK(parse_float(fmt::format("0.{}1", std::string(500, '0'))) == 0.0f);
@@ -253,9 +235,8 @@ TEST_CASE("bug: a number too small for a float32 was no number") {
   for (const char* none : {"1e39", "-1e400", "nan", "inf", "-inf", "infinity", "0x1p3", "", " 1",
                            "1 ", "+1", "1,5", "1e", "e1", "1f", "."})
     CHECK_MESSAGE(!parse_float(none), none);
-  const TemporaryFolder folder;
   const std::string text = "date,a\n2020-01-01,1e-50\n2020-01-02,-1e-400\n";
-  CHECK(floats(load_series(folder.write("a.csv", text)).values) == std::vector<float>{0, 0});
+  CHECK(floats(load_series(write("a.csv", text)).values) == std::vector<float>{0, 0});
 }
 
 TEST_CASE("series: splits by months are those of the ETT papers, by fractions those of the rows") {
@@ -336,7 +317,7 @@ TEST_CASE("series: waves are seeded, and are waves and noise") {
                     other = make_waves({.rows = 500, .seed = 4});
   CHECK(floats(one.values) == floats(again.values));
   CHECK(floats(one.values) != floats(other.values));
-  CHECK(one.names == std::vector<std::string>{"wave 1", "wave 2", "wave 3"});
+  CHECK(one.names == Strings{"wave 1", "wave 2", "wave 3"});
   CHECK(time_text(one.times[25]) == "2000-01-02 01:00:00");
   const std::vector<float> noisy = floats(make_waves({.rows = 4000, .noise = 0.5}).values),
                            pure = floats(make_waves({.rows = 4000, .noise = 0}).values);

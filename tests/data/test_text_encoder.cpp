@@ -10,15 +10,13 @@
 namespace tapestry {
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
-
 TEST_SUITE_BEGIN("data");
 
 // Words and signs of several scripts, with places to cut at not too far from one another.
 std::string drawn_text(Random& random, std::int64_t words) {
-  const std::vector<std::string> parts = {
-      "green", "bottle's", "HANGING", "on",     "1842", "don't",     "naïve", "日本語",  "。",
-      "，",    "🙂🙂", "-- ...",  "\r\n\n", "\t ",  "e\u0301té", "x",     "“quoted”"};
+  const Strings parts = {"green",  "bottle's", "HANGING",   "on", "1842",     "don't",
+                         "naïve",  "日本語",   "。",        "，", "🙂🙂", "-- ...",
+                         "\r\n\n", "\t ",      "e\u0301té", "x",  "“quoted”"};
   std::string text;
   for (std::int64_t i = 0; i < words; ++i) {
     text += parts[random.below(std::ssize(parts))];
@@ -79,7 +77,7 @@ TEST_CASE("TextEncoder: documents are texts, lines, or stand between names of th
     const Tokens tokens = encoded(tokenizer, text, options, 1);
     for (const std::size_t at_a_time : {4, 1000})
       CHECK(encoded(tokenizer, text, options, at_a_time) == tokens);
-    std::vector<std::string> found = {""};
+    Strings found = {""};
     for (const std::int32_t token : tokens)
       if (token == end)
         found.emplace_back();
@@ -87,18 +85,17 @@ TEST_CASE("TextEncoder: documents are texts, lines, or stand between names of th
         found.back() += tokenizer.bytes_of(token);
     return found;
   };
-  using Texts = std::vector<std::string>;
   TextEncoderOptions options{.end_of_text = end, .part_bytes = 8};
-  CHECK(documents("one\ntwo\n", options) == Texts{"one\ntwo\n", ""});
+  CHECK(documents("one\ntwo\n", options) == Strings{"one\ntwo\n", ""});
   options.documents = Documents::lines;
   CHECK(documents("one\r\n\ntwo more of them\nthree", options) ==
-        Texts{"one", "two more of them", "three", ""});
+        Strings{"one", "two more of them", "three", ""});
   options.documents = Documents::separated;
   options.separator = "<|endoftext|>";
   CHECK(documents("once upon a time<|endoftext|>\nand then <|endoftext|><|endoftext|>", options) ==
-        Texts{"once upon a time", "\nand then ", ""});
+        Strings{"once upon a time", "\nand then ", ""});
   CHECK(documents("no end <|endoftext and so on", options) ==
-        Texts{"no end <|endoftext and so on", ""});
+        Strings{"no end <|endoftext and so on", ""});
 }
 
 TEST_CASE("TextEncoder: the same at any number of threads") {

@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <numeric>
 #include <thread>
 
@@ -12,8 +11,6 @@
 
 namespace tapestry {
 namespace {
-
-using Tokens = std::vector<std::int32_t>;
 
 // Tokens of one byte each, as many as wanted; 0 is special.
 class NumberedTokens final : public Tokenizer {
@@ -51,7 +48,7 @@ void write_numbers(const TemporaryFolder& folder, const Tokens& tokens, std::int
   maker.finish();
 }
 
-Tokens read(const TokenShards& shards, std::int64_t begin, std::int64_t count) {
+Tokens read_tokens(const TokenShards& shards, std::int64_t begin, std::int64_t count) {
   Tokens tokens(count);
   shards.read(begin, tokens);
   return tokens;
@@ -78,22 +75,21 @@ TEST_CASE("shards: give back what was written, of two bytes or of four a token")
     CHECK(shards.vocabulary() == vocabulary);
     CHECK(shards.counts().documents == 6);
     CHECK(shards.counts().bytes == 54);
-    CHECK(std::filesystem::file_size(folder.path("shard-00000.tokens")) ==
+    CHECK(fs::file_size(folder.path("shard-00000.tokens")) ==
           128 + 7 * (vocabulary <= 65536 ? 2 : 4));
     for (std::int64_t begin = 0; begin <= 60; ++begin)
       for (std::int64_t count = 0; begin + count <= 60; ++count)
-        REQUIRE(read(shards, begin, count) ==
+        REQUIRE(read_tokens(shards, begin, count) ==
                 Tokens(tokens.begin() + begin, tokens.begin() + begin + count));
-    CHECK_THROWS_AS(read(shards, 50, 11), std::invalid_argument);
-    CHECK_THROWS_AS(read(shards, -1, 2), std::invalid_argument);
+    CHECK_THROWS_AS(read_tokens(shards, 50, 11), std::invalid_argument);
+    CHECK_THROWS_AS(read_tokens(shards, -1, 2), std::invalid_argument);
     shards.verify();
   }
 }
 
-TEST_CASE("shards: the header is laid out as the comment says") {
-  const TemporaryFolder folder;
-  write_numbers(folder, numbers(20), 100);
-  const std::string last = read_bytes(folder.path("shard-00002.tokens"));
+TEST_CASE_FIXTURE(TemporaryFolder, "shards: the header is laid out as the comment says") {
+  write_numbers(*this, numbers(20), 100);
+  const std::string last = read_bytes(path("shard-00002.tokens"));
   const auto number = [&](std::size_t place, std::size_t bytes) {
     std::uint64_t value = 0;
     for (std::size_t i = bytes; i-- > 0;)
@@ -113,12 +109,11 @@ TEST_CASE("shards: the header is laid out as the comment says") {
   CHECK(last.size() == 128 + 2 * 6);
 }
 
-TEST_CASE("shards: windows over them are those over the same tokens in memory") {
-  const TemporaryFolder folder;
+TEST_CASE_FIXTURE(TemporaryFolder, "shards: windows are those over the same tokens in memory") {
   const Tokens tokens = numbers(60);
-  write_numbers(folder, tokens, 100);
+  write_numbers(*this, tokens, 100);
   const TextRange range{.begin = 3, .end = 55, .context = 9};
-  const TextDataset stored(std::make_shared<const TokenShards>(folder.path()), range),
+  const TextDataset stored(std::make_shared<const TokenShards>(path()), range),
       kept(std::make_shared<const TokensInMemory>(tokens), range);
   CHECK(stored.size() == kept.size());
   std::vector<std::int64_t> all(stored.size());
@@ -127,11 +122,11 @@ TEST_CASE("shards: windows over them are those over the same tokens in memory") 
   CHECK(std::ranges::equal(a.inputs.values<std::int32_t>(), b.inputs.values<std::int32_t>()));
   CHECK(std::ranges::equal(a.targets.values<std::int32_t>(), b.targets.values<std::int32_t>()));
   std::vector<std::thread> readers;
-  const TokenShards shards(folder.path());
+  const TokenShards shards(path());
   for (int i = 0; i < 4; ++i)
     readers.emplace_back([&] {
       for (int j = 0; j < 50; ++j)
-        if (read(shards, j, 10) != Tokens(tokens.begin() + j, tokens.begin() + j + 10))
+        if (read_tokens(shards, j, 10) != Tokens(tokens.begin() + j, tokens.begin() + j + 10))
           std::abort();
     });
   for (std::thread& reader : readers) reader.join();
@@ -170,7 +165,6 @@ void change_byte(const TemporaryFolder& folder, const std::string& name, std::si
 }
 
 TEST_CASE("shards: what is missing, cut, damaged or of another kind is named") {
-  namespace fs = std::filesystem;
   const auto remove = [](const std::string& name) {
     return says([=](const TemporaryFolder& folder) { fs::remove(folder.path(name)); });
   };
@@ -223,31 +217,29 @@ TEST_CASE("shards: what is missing, cut, damaged or of another kind is named") {
   check_says(message_of([&] { TokenShards{empty.path()}; }), {"has no shards of tokens"});
 }
 
-TEST_CASE("shards: a file that is cut, replaced or removed while it is read is named") {
-  namespace fs = std::filesystem;
-  const TemporaryFolder folder;
-  write_numbers(folder, numbers(30), 100);
-  const std::string path = folder.path("shard-00001.tokens");
-  const TokenShards shards(folder.path());
-  CHECK(read(shards, 8, 3).size() == 3);
+TEST_CASE_FIXTURE(TemporaryFolder, "shards: files cut, replaced or removed while read are named") {
+  write_numbers(*this, numbers(30), 100);
+  const std::string path = this->path("shard-00001.tokens");
+  const TokenShards shards(this->path());
+  CHECK(read_tokens(shards, 8, 3).size() == 3);
   fs::resize_file(path, 130);
-  check_says(message_of([&] { read(shards, 8, 3); }),
+  check_says(message_of([&] { read_tokens(shards, 8, 3); }),
              {path + ": byte 130: the file ends too early"});
-  write_numbers(folder, numbers(60), 99);
-  check_says(message_of([&] { read(shards, 8, 3); }),
+  write_numbers(*this, numbers(60), 99);
+  check_says(message_of([&] { read_tokens(shards, 8, 3); }),
              {path + ": the file has changed since it was opened"});
   fs::remove(path);
-  check_says(message_of([&] { read(shards, 8, 3); }), {path + ": cannot be opened: No such file"});
+  check_says(message_of([&] { read_tokens(shards, 8, 3); }),
+             {path + ": cannot be opened: No such file"});
 }
 
-TEST_CASE("shards: a folder of texts and shards is refused") {
-  const TemporaryFolder folder;
-  CHECK(!holds_shards(folder.path()));
-  CHECK(!holds_shards(folder.path("none")));
-  write_shards(folder, small_tokenizer(story()), story(), 100);
-  CHECK(holds_shards(folder.path()));
-  folder.write("story.txt", story());
-  check_says(message_of([&] { holds_shards(folder.path()); }),
+TEST_CASE_FIXTURE(TemporaryFolder, "shards: a folder of texts and shards is refused") {
+  CHECK(!holds_shards(path()));
+  CHECK(!holds_shards(path("none")));
+  write_shards(*this, small_tokenizer(story()), story(), 100);
+  CHECK(holds_shards(path()));
+  write("story.txt", story());
+  check_says(message_of([&] { holds_shards(path()); }),
              {"contains shards of tokens and texts: ", ".tokens, story.txt"});
 }
 

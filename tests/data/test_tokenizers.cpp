@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "autograd/random.hpp"
 #include "data/input_file.hpp"
 #include "data/text/byte_pair.hpp"
@@ -13,8 +11,6 @@
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::json;
-using Tokens = std::vector<std::int32_t>;
 using Pieces = std::vector<std::string_view>;
 
 TEST_SUITE_BEGIN("tokenizers");
@@ -25,7 +21,7 @@ std::string golden_path(const std::string& name) {
 
 Json golden(const std::string& name) { return Json::parse(read_bytes(golden_path(name))); }
 
-const std::vector<std::string> kinds = {"gpt2", "smollm2", "llama3", "qwen2", "roberta"};
+const Strings kinds = {"gpt2", "smollm2", "llama3", "qwen2", "roberta"};
 
 // --- Unicode ---
 
@@ -91,7 +87,7 @@ TEST_CASE("byte_level_pieces: Llama 3's and Qwen2's") {
 }
 
 std::string drawn_text(Random& random) {
-  static const std::vector<std::string> parts = {
+  static const Strings parts = {
       "a",  "The",    "'s",     "'LL",    "'ſ",     "'",  " ",  "  ", "\n",    "\r\n",
       "\t", "\u00A0", "1",      "42",     "½",      ".",  "!?", "<|", "<pad>", "é",
       "e",  "\u0301", "\u0323", "\u1112", "\u1161", "中", "😀",  "İ",  "=",     "\u0338"};
@@ -213,7 +209,7 @@ TEST_CASE("tokenizers: trained here as the others are") {
       "The weaver's 12 threads, the 365 rows.\n\nShe'LL weave e\u0301t\u00e9.\n";
   for (const auto pattern :
        {PiecePattern::gpt2, PiecePattern::smollm2, PiecePattern::llama3, PiecePattern::qwen2}) {
-    const std::vector<std::string> texts(20, text);
+    const Strings texts(20, text);
     const auto tokenizer = BytePairTokenizer::train(
         texts, {.vocabulary = 280, .special_tokens = {"<|endoftext|>"}, .pattern = pattern});
     CHECK(tokenizer.size() == 280);
@@ -290,7 +286,7 @@ TEST_CASE("tokenizers: NFC after Lowercase is refused, for it comes before") {
 
 TEST_CASE("character_tokenizer_json: what `tokenizers` cuts as the vocabulary does") {
   const Json cases = golden("cases"), wanted = golden("characters");
-  std::vector<std::string> symbols(wanted["model"]["vocab"].size());
+  Strings symbols(wanted["model"]["vocab"].size());
   for (const auto& [symbol, token] : wanted["model"]["vocab"].items())
     symbols[token.get<std::size_t>()] = symbol;
   const CharVocabulary vocabulary(symbols);

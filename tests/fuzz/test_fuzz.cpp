@@ -1,10 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <set>
-
 #include "autograd/check.hpp"
 #include "data/graphs/node_graph.hpp"
 #include "data/images/images.hpp"
@@ -15,8 +10,6 @@
 
 namespace tapestry {
 namespace {
-
-namespace fs = std::filesystem;
 
 const fs::path inputs = fs::path(TAPESTRY_SOURCE_DIR) / "tests/fuzz/inputs";
 

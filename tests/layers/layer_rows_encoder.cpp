@@ -46,18 +46,16 @@ std::vector<LayerRow> encoder_layers() {
                      r),
         noisy, {patches}));
   }
+  VisionTransformerOptions vision{.height = 4, .width = 6, .patch = 2, .classes = 3, .layers = 1};
+  vision.block = block;
+  VisionTransformerOptions color = vision;
+  color.channels_in = 2;
   for (const auto& [readout, name] :
-       {std::pair{Readout::class_token, "class token"}, {Readout::mean, "mean"}})
+       {std::pair{Readout::class_token, "class token"}, {Readout::mean, "mean"}}) {
+    vision.readout = readout;
     rows.push_back(make_row(fmt::format("VisionTransformer: {}", name),
-                            VisionTransformer({.height = 4,
-                                               .width = 6,
-                                               .patch = 2,
-                                               .classes = 3,
-                                               .layers = 1,
-                                               .block = block,
-                                               .readout = readout},
-                                              r),
-                            noisy, {images}));
+                            VisionTransformer(vision, r), noisy, {images}));
+  }
   // The second text is padded.
   for (const auto& [layers, readout, name] : {std::tuple(1, Readout::mean, "mean"),
                                               {1, Readout::class_token, "class token"},
@@ -85,16 +83,8 @@ std::vector<LayerRow> encoder_layers() {
         return model.forward(ints({3, 0, 4, 1, 2, 0, 5, 5}, {2, 4}), &noise);
       },
       {}));
-  rows.push_back(make_row("VisionTransformer: color",
-                          VisionTransformer({.channels_in = 2,
-                                             .height = 4,
-                                             .width = 6,
-                                             .patch = 2,
-                                             .classes = 3,
-                                             .layers = 1,
-                                             .block = block},
-                                            r),
-                          noisy, {pixels({2, 48})}));
+  rows.push_back(
+      make_row("VisionTransformer: color", VisionTransformer(color, r), noisy, {pixels({2, 48})}));
   for (const auto& [norm, name] :
        {std::pair{WindowNorm::instance, "instance"}, {WindowNorm::last, "last"}})
     for (const std::int64_t layers : {0, 1})

@@ -8,8 +8,6 @@
 namespace tapestry {
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
-
 // More than are read together, of many lengths.
 std::vector<Request> requests(std::int64_t count, std::int64_t vocabulary) {
   std::vector<Request> all;

@@ -18,6 +18,8 @@ std::vector<LayerRow> convolution_layers() {
   };
   const ConvolutionStackOptions stack{
       .height = 5, .width = 6, .channels = {2, 3}, .activation = Activation::gelu};
+  ConvolutionStackOptions color = stack;
+  color.channels_in = 3, color.width = 4, color.channels = {2};
   return {
       make_row("Convolution2d", Convolution2d(3, 2, r), forward, {x}),
       make_row("Convolution2d: stride", Convolution2d(3, 2, r, {.stride = 2, .padding = 1}),
@@ -31,22 +33,9 @@ std::vector<LayerRow> convolution_layers() {
       make_row("ConvolutionStack", ConvolutionStack(stack, r), forward, {normal({2, 30})}),
       make_row("TransposedConvolutionStack", TransposedConvolutionStack(stack, r), forward,
                {normal({2, 12})}),
-      make_row("ConvolutionStack: color",
-               ConvolutionStack({.channels_in = 3,
-                                 .height = 5,
-                                 .width = 4,
-                                 .channels = {2},
-                                 .activation = Activation::gelu},
-                                r),
-               forward, {normal({2, 60})}),
-      make_row("TransposedConvolutionStack: color",
-               TransposedConvolutionStack({.channels_in = 3,
-                                           .height = 5,
-                                           .width = 4,
-                                           .channels = {2},
-                                           .activation = Activation::gelu},
-                                          r),
-               forward, {normal({2, 12})}),
+      make_row("ConvolutionStack: color", ConvolutionStack(color, r), forward, {normal({2, 60})}),
+      make_row("TransposedConvolutionStack: color", TransposedConvolutionStack(color, r), forward,
+               {normal({2, 12})}),
       make_row("GroupNorm", GroupNorm(6, {.groups = 2}), forward, {normal({2, 6, 3, 2})}),
       make_row("ResidualConvolution: shortcut x",
                ResidualConvolution(3, 3, r, {.activation = Activation::gelu}), forward, {x}),

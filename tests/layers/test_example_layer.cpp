@@ -37,10 +37,9 @@ TEST_CASE("layers: the layer of layers/README.md has its parameters and their gr
   Random init(1, Stream::init);
   GatedResidual layer(3, init);
   layer.convert(DType::float64);
-  std::vector<std::string> names;
+  Strings names;
   for (const Parameter* parameter : layer.parameters()) names.push_back(parameter->name);
-  CHECK(names == std::vector<std::string>{"gate.weight", "gate.bias", "value.weight", "value.bias",
-                                          "scale"});
+  CHECK(names == Strings{"gate.weight", "gate.bias", "value.weight", "value.bias", "scale"});
   Array x({2, 4, 3}, DType::float64);
   init.fill_uniform(x, -1, 1);
   for (const GradcheckResult& result :

@@ -136,8 +136,7 @@ std::vector<TransformerOptions> architectures() {
   return all;
 }
 
-TEST_CASE(
-    "layers: every architecture learns, recomputes to the same bits, and generates as it reads") {
+TEST_CASE("layers: each architecture learns, recomputes the same bits, and generates as it reads") {
   const Array tokens = random_tokens({3, 8}, 11), targets = random_tokens({3, 8}, 11, 2);
   const std::vector<TransformerOptions> all = architectures();
   CHECK(all.size() == 384);
@@ -326,8 +325,7 @@ TEST_CASE("bug: an encoder-decoder without decoder blocks read the first of no c
 
 // The likeliest continuation of a prompt by the logits of the whole text so far.
 template <class Model>
-std::vector<std::int32_t> continued(const Model& model, std::vector<std::int32_t> text,
-                                    std::int64_t tokens) {
+Tokens continued(const Model& model, Tokens text, std::int64_t tokens) {
   for (std::int64_t i = 0; i < tokens; ++i) {
     const std::int64_t T = std::ssize(text);
     const Tensor logits = model.forward(Array::of(text, {1, T}));
@@ -347,7 +345,7 @@ TEST_CASE("generate: reads on as if it read the whole text again") {
   RecurrentNetwork recurrent({.vocabulary = 9, .layers = 2, .width = 8}, r);
   randomised(transformer, f32);
   randomised(recurrent, f32);
-  const std::vector<std::int32_t> prompt = {3, 1, 4, 1, 5};
+  const Tokens prompt = {3, 1, 4, 1, 5};
   const SamplingOptions greedy{.temperature = 0};
   CHECK(generate(transformer, prompt, 15, greedy, chance) == continued(transformer, prompt, 15));
   CHECK(generate(recurrent, prompt, 40, greedy, chance) == continued(recurrent, prompt, 40));
@@ -366,11 +364,10 @@ TEST_CASE("generate: a transformer whose context is full reads its later half ag
                     r);
   randomised(model, f32);
   const SamplingOptions greedy{.temperature = 0};
-  std::vector<std::int32_t> text = {8, 7, 0, 3, 1, 4, 1, 5};  // of which it sees the last six
+  Tokens text = {8, 7, 0, 3, 1, 4, 1, 5};  // of which it sees the last six
   const auto given = generate(model, text, 8, greedy, chance);
   for (const std::size_t seen : {6u, 3u, 4u, 5u, 6u, 3u, 4u, 5u}) {
-    const std::vector<std::int32_t> part(text.end() - static_cast<std::ptrdiff_t>(seen),
-                                         text.end());
+    const Tokens part(text.end() - static_cast<std::ptrdiff_t>(seen), text.end());
     text.push_back(continued(model, part, 1).front());
   }
   CHECK(std::equal(given.begin(), given.end(), text.end() - 8));

@@ -1,10 +1,7 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <map>
-#include <regex>
 #include <set>
 
 #include "autograd/gradcheck.hpp"
@@ -303,6 +300,11 @@ static_assert(!Attends<CrossAttention, Tensor, AttentionCache>);
 
 TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
   Random r = init();
+  const auto refuses = [](const char* message, const std::function<void()>& misuse) {
+    CHECK_THROWS_WITH_AS(misuse(), doctest::Contains(message), std::invalid_argument);
+  };
+  const auto tokens = [](auto... of) { return ints({of...}, {1, sizeof...(of)}); };
+  const auto zeros = [](auto... dims) { return Array::zeros(Shape{dims...}); };
   const Transformer model(tiny, r);
   const SelfAttention self(4, r, {.heads = 2});
   const CrossAttention other(4, 3, r, {.heads = 2});
@@ -311,121 +313,91 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
   const RandomFeaturesOptions gated{.gate = true};
   const SelfAttention by_features(4, r, {.heads = 2, .random_features = gated});
   const auto sums = by_features.make_cache(1, 4);
-  const std::vector<std::pair<std::string, std::function<void()>>> rows = {
-      {"embedding: token 5 with table (5, 4)",
-       [&] {
-         model.forward(ints({0, 5}, {1, 2}));
-       }},
-      {"embedding: token -1 with table (5, 4)",
-       [&] {
-         model.forward(ints({-1}, {1, 1}));
-       }},
-      {"transformer: tokens (1, 5) after 0 in the caches",
-       [&] {
-         model.forward(ints({0, 0, 0, 0, 0}, {1, 5}));
-       }},
-      {"transformer: tokens (2,) after 0 in the caches",
-       [&] {
-         model.forward(ints({0, 1}, {2}));
-       }},
-      {"multi-head attention: 3 heads do not divide width 4",
-       [&] { SelfAttention(4, r, {.heads = 3}); }},
-      {"multi-head attention: 3 heads do not divide width 4",
-       [&] { CrossAttention(4, 3, r, {.heads = 3}); }},
-      {"multi-head attention: 0 heads do not divide width 4",
-       [&] { SelfAttention(4, r, {.heads = 0}); }},
-      {"multi-head attention: 3 key-value heads do not divide 4 heads",
-       [&] { SelfAttention(4, r, {.heads = 4, .key_value_heads = 3}); }},
-      {"multi-head attention: head width 5; expected an even width for rotary positions",
-       [&] { SelfAttention(6, r, {.heads = 2, .head_width = 5, .positions = Positions::rotary}); }},
-      {"multi-head attention: 1 key-value heads for 2 heads; random features need equally many",
-       [&] { SelfAttention(4, r, {.heads = 2, .key_value_heads = 1, .random_features = gated}); }},
-      {"multi-head attention: cross-attention does not support key_value_heads",
-       [&] { CrossAttention(4, 3, r, {.heads = 2, .key_value_heads = 1}); }},
-      {"norm: x (2, 8); expected (..., 4)",
-       [&] {
-         Norm(4, {.kind = NormKind::rms}).forward(Array::zeros({2, 8}));
-       }},
-      {"multi-head attention: head width 3; expected an even width for rotary positions",
-       [&] { SelfAttention(6, r, {.heads = 2, .positions = Positions::rotary}); }},
-      {"multi-head attention: cross-attention does not support the gate",
-       [&] { CrossAttention(4, 3, r, {.heads = 2, .random_features = gated}); }},
-      {"multi-head attention: random features support no mask, window",
-       [&] { by_features.forward(x, {.window = 2}); }},
-      {"multi-head attention: random features support no mask, window",
-       [&] {
-         SelfAttention(4, r, {.heads = 2, .window = 2, .random_features = gated}).forward(x);
-       }},
-      {"multi-head attention: random features support no mask, window, document_starts, keys or "
-       "key_counts; leave them unset",
-       [&] { by_features.forward(x, {.causal = true, .key_counts = ints({1}, {1})}); }},
-      {"multi-head attention: the cache contains keys and values; expected sums",
-       [&] { by_features.forward(x, *keys, {.causal = true}); }},
-      {"multi-head attention: the cache contains sums; expected keys and values",
-       [&] { self.forward(x, *sums, {.causal = true}); }},
-      {"linear_attention: a gate needs causal attention", [&] { by_features.forward(x); }},
-      {"linear: x (1, 5, 3) with weight (12, 4)", [&] { self.forward(source); }},
-      {"linear: x (1, 2, 4) with weight (8, 3)", [&] { other.forward(x, x); }},
-      {"mlp: 1 widths", [&] { Mlp({3}, r); }},
-      {"memory: x (2, 4)",
-       [&] {
-         CompositeSum(4, r).forward(Array::zeros({2, 4}));
-       }},
-      {"memory: x (2, 0, 4)",
-       [&] {
-         CompositeSum(4, r).forward(Array::zeros({2, 0, 4}));
-       }},
-      {"memory: gamma = 1; expected a number above 0 and below 1",
-       [&] { ExponentialForgetting(4, r, {.gamma = 1}); }},
-      {"multi-head attention: 3 heads do not divide width 4", [&] { MultiHeadMemory(4, 3, r); }},
-      {"vision transformer: patches of 5 × 5 do not tile images of 28 × 28",
-       [&] { VisionTransformer({.patch = 5}, r); }},
-      {"vision transformer: images (2, 783); expected (B, 1 · 28 · 28)",
-       [&] {
-         VisionTransformer({.layers = 1}, r).forward(Array::zeros({2, 783}));
-       }},
-      {"convolutional classifier: channels is empty",
-       [&] { ConvolutionalClassifier({.channels = {}}, r); }},
-      {"convolutional classifier: 1 paddings; expected one for each of 2 stages",
-       [&] { ConvolutionalClassifier({.padding = {1}}, r); }},
-      {"convolutional classifier: images of 28 × 28 are too small for 5 stages",
-       [&] {
-         ConvolutionalClassifier({.channels = {1, 1, 1, 1, 1}}, r);
-       }},
-      {"convolutional classifier: images (2, 783); expected (B, 1 · 28 · 28)",
-       [&] {
-         ConvolutionalClassifier({}, r).forward(Array::zeros({2, 783}));
-       }},
-      {"residual convolution: kernel 2; expected an odd number",
-       [&] { ResidualConvolution(3, 3, r, {.kernel = 2}); }},
-      {"group_norm: 3 groups do not divide 4 channels",
-       [&] {
-         GroupNorm(4, {.groups = 3}).forward(Array::zeros({2, 4, 1, 1}));
-       }},
-      {"forecaster: patches of 10 with stride 4 do not cover a context of 96 exactly",
-       [&] { Forecaster({.patch = 10, .stride = 4}, r); }},
-      {"forecaster: x (1, 2, 4); expected (B, 96, M)",
-       [&] { Forecaster({.layers = 0}, r).forward(x); }},
-      {"forecaster: x (1, 2, 4); expected (B, 2, 3)",
-       [&] { Forecaster({.context = 2, .layers = 0, .series = 3, .targets = {1}}, r).forward(x); }},
-      {"patch encoder: x (1, 2, 4); expected (B, 49, 16)",
-       [&] { PatchEncoder({.layers = 1}, r).forward(x); }},
-      {"recurrent network: 0 states for 1 layers",
-       [&] {
-         std::vector<Tensor> none;
-         RecurrentNetwork({.vocabulary = 5, .width = 4}, r).forward(ints({1}, {1, 1}), none);
-       }},
-      {"recurrent network: tokens (1, 0)",
-       [&] {
-         RecurrentNetwork({.vocabulary = 5, .width = 4}, r).forward(ints({}, {1, 0}));
-       }},
-      {"tanh_recurrence: initial is float32 (3, 4); expected float32 (1, 4)",
-       [&] {
-         Recurrent(4, 4, r).forward(x, Array::zeros({3, 4}));
-       }},
-  };
-  for (const auto& [message, misuse] : rows)
-    CHECK_THROWS_WITH_AS(misuse(), doctest::Contains(message.c_str()), std::invalid_argument);
+  refuses("embedding: token 5 with table (5, 4)", [&] { model.forward(tokens(0, 5)); });
+  refuses("embedding: token -1 with table (5, 4)", [&] { model.forward(tokens(-1)); });
+  refuses("transformer: tokens (1, 5) after 0 in the caches",
+          [&] { model.forward(tokens(0, 0, 0, 0, 0)); });
+  refuses("transformer: tokens (2,) after 0 in the caches", [&] {
+    model.forward(ints({0, 1}, {2}));
+  });
+  refuses("multi-head attention: 3 heads do not divide width 4",
+          [&] { SelfAttention(4, r, {.heads = 3}); });
+  refuses("multi-head attention: 3 heads do not divide width 4",
+          [&] { CrossAttention(4, 3, r, {.heads = 3}); });
+  refuses("multi-head attention: 0 heads do not divide width 4",
+          [&] { SelfAttention(4, r, {.heads = 0}); });
+  refuses("multi-head attention: 3 key-value heads do not divide 4 heads",
+          [&] { SelfAttention(4, r, {.heads = 4, .key_value_heads = 3}); });
+  refuses("multi-head attention: head width 5; expected an even width for rotary positions", [&] {
+    SelfAttention(6, r, {.heads = 2, .head_width = 5, .positions = Positions::rotary});
+  });
+  refuses(
+      "multi-head attention: 1 key-value heads for 2 heads; random features need equally many",
+      [&] { SelfAttention(4, r, {.heads = 2, .key_value_heads = 1, .random_features = gated}); });
+  refuses("multi-head attention: cross-attention does not support key_value_heads",
+          [&] { CrossAttention(4, 3, r, {.heads = 2, .key_value_heads = 1}); });
+  refuses("norm: x (2, 8); expected (..., 4)",
+          [&] { Norm(4, {.kind = NormKind::rms}).forward(zeros(2, 8)); });
+  refuses("multi-head attention: head width 3; expected an even width for rotary positions",
+          [&] { SelfAttention(6, r, {.heads = 2, .positions = Positions::rotary}); });
+  refuses("multi-head attention: cross-attention does not support the gate",
+          [&] { CrossAttention(4, 3, r, {.heads = 2, .random_features = gated}); });
+  refuses("multi-head attention: random features support no mask, window",
+          [&] { by_features.forward(x, {.window = 2}); });
+  refuses("multi-head attention: random features support no mask, window", [&] {
+    SelfAttention(4, r, {.heads = 2, .window = 2, .random_features = gated}).forward(x);
+  });
+  refuses(
+      "multi-head attention: random features support no mask, window, document_starts, keys or "
+      "key_counts; leave them unset",
+      [&] { by_features.forward(x, {.causal = true, .key_counts = ints({1}, {1})}); });
+  refuses("multi-head attention: the cache contains keys and values; expected sums",
+          [&] { by_features.forward(x, *keys, {.causal = true}); });
+  refuses("multi-head attention: the cache contains sums; expected keys and values",
+          [&] { self.forward(x, *sums, {.causal = true}); });
+  refuses("linear_attention: a gate needs causal attention", [&] { by_features.forward(x); });
+  refuses("linear: x (1, 5, 3) with weight (12, 4)", [&] { self.forward(source); });
+  refuses("linear: x (1, 2, 4) with weight (8, 3)", [&] { other.forward(x, x); });
+  refuses("mlp: 1 widths", [&] { Mlp({3}, r); });
+  refuses("memory: x (2, 4)", [&] { CompositeSum(4, r).forward(zeros(2, 4)); });
+  refuses("memory: x (2, 0, 4)", [&] { CompositeSum(4, r).forward(zeros(2, 0, 4)); });
+  refuses("memory: gamma = 1; expected a number above 0 and below 1",
+          [&] { ExponentialForgetting(4, r, {.gamma = 1}); });
+  refuses("multi-head attention: 3 heads do not divide width 4", [&] { MultiHeadMemory(4, 3, r); });
+  refuses("vision transformer: patches of 5 × 5 do not tile images of 28 × 28",
+          [&] { VisionTransformer({.patch = 5}, r); });
+  refuses("vision transformer: images (2, 783); expected (B, 1 · 28 · 28)",
+          [&] { VisionTransformer({.layers = 1}, r).forward(zeros(2, 783)); });
+  refuses("convolutional classifier: channels is empty",
+          [&] { ConvolutionalClassifier({.channels = {}}, r); });
+  refuses("convolutional classifier: 1 paddings; expected one for each of 2 stages",
+          [&] { ConvolutionalClassifier({.padding = {1}}, r); });
+  refuses("convolutional classifier: images of 28 × 28 are too small for 5 stages", [&] {
+    ConvolutionalClassifier({.channels = {1, 1, 1, 1, 1}}, r);
+  });
+  refuses("convolutional classifier: images (2, 783); expected (B, 1 · 28 · 28)",
+          [&] { ConvolutionalClassifier({}, r).forward(zeros(2, 783)); });
+  refuses("residual convolution: kernel 2; expected an odd number",
+          [&] { ResidualConvolution(3, 3, r, {.kernel = 2}); });
+  refuses("group_norm: 3 groups do not divide 4 channels",
+          [&] { GroupNorm(4, {.groups = 3}).forward(zeros(2, 4, 1, 1)); });
+  refuses("forecaster: patches of 10 with stride 4 do not cover a context of 96 exactly",
+          [&] { Forecaster({.patch = 10, .stride = 4}, r); });
+  refuses("forecaster: x (1, 2, 4); expected (B, 96, M)",
+          [&] { Forecaster({.layers = 0}, r).forward(x); });
+  refuses("forecaster: x (1, 2, 4); expected (B, 2, 3)", [&] {
+    Forecaster({.context = 2, .layers = 0, .series = 3, .targets = {1}}, r).forward(x);
+  });
+  refuses("patch encoder: x (1, 2, 4); expected (B, 49, 16)",
+          [&] { PatchEncoder({.layers = 1}, r).forward(x); });
+  refuses("recurrent network: 0 states for 1 layers", [&] {
+    std::vector<Tensor> none;
+    RecurrentNetwork({.vocabulary = 5, .width = 4}, r).forward(tokens(1), none);
+  });
+  refuses("recurrent network: tokens (1, 0)",
+          [&] { RecurrentNetwork({.vocabulary = 5, .width = 4}, r).forward(tokens()); });
+  refuses("tanh_recurrence: initial is float32 (3, 4); expected float32 (1, 4)",
+          [&] { Recurrent(4, 4, r).forward(x, zeros(3, 4)); });
 }
 
 TEST_CASE("layers: a value that is not finite names the module it arose in") {

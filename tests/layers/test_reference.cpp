@@ -36,143 +36,126 @@ M random_layer(M layer) {
 
 std::vector<LayerReference> layer_references() {
   static const Array x = normal({2, 3, 6}), source = normal({2, 5, 4});
-  return {
-      {"Linear",
-       [](Random& r) {
-         const auto layer = random_layer(Linear(6, 4, r));
-         return std::pair(layer.forward(x), linear_of(values_of(x), layer));
-       }},
-      {"Embedding",
-       [](Random& r) {
-         const auto layer = random_layer(Embedding(5, 6, r));
-         const Values table = values_of(layer.weight.value());
-         return std::pair(layer.forward(ints({4, 0, 4}, {3})),
-                          Values(xt::view(table, xt::keep(4, 0, 4))));
-       }},
-      {"Norm",
-       [](Random&) {
-         const auto layer = random_layer(Norm(6));
-         return std::pair(layer.forward(x), Values(layer_norm_of(values_of(x), 1e-5) *
-                                                       values_of(layer.weight.value()) +
-                                                   values_of(layer.bias->value())));
-       }},
-      {"Norm",
-       [](Random&) {
-         const auto layer = random_layer(Norm(6, {.kind = NormKind::rms, .epsilon = 0.1}));
-         return std::pair(layer.forward(x),
-                          Values(rms_norm_of(values_of(x), 0.1) * values_of(layer.weight.value())));
-       }},
-      {"FeedForward",
-       [](Random& r) {
-         const auto layer = random_layer(FeedForward(6, r, {.hidden = 9}));
-         return std::pair(
-             layer.forward(x),
-             linear_of(gelu_of(linear_of(values_of(x), layer.expand)), layer.contract));
-       }},
-      {"FeedForward",
-       [](Random& r) {
-         const auto layer = random_layer(
-             FeedForward(6, r, {.hidden = 9, .activation = Activation::silu, .gated = true}));
-         const Values both = linear_of(values_of(x), layer.expand), gate = columns_of(both, 0, 9);
-         return std::pair(
-             layer.forward(x),
-             linear_of(gate * sigmoid_of(gate) * columns_of(both, 9, 18), layer.contract));
-       }},
-      {"Mlp",
-       [](Random& r) {
-         const auto layer = random_layer(Mlp({6, 5, 3}, r));
-         const Values hidden = linear_of(values_of(x), layer.layers[0]);
-         return std::pair(layer.forward(x), linear_of(xt::maximum(hidden, 0.0), layer.layers[1]));
-       }},
-      {"PositionalEncoding",
-       [](Random& r) {
-         const PositionalEncoding layer({.kind = Positions::sinusoidal, .input_scale = 3}, r);
-         const Values angles = xt::expand_dims(xt::arange<double>(2, 5), 1) *
-                               xt::pow(1e4, -xt::arange<double>(0, 6, 2) / 6.0);
-         Values y = 3 * values_of(x);
-         xt::view(y, xt::all(), xt::all(), xt::range(0, 6, 2)) += xt::sin(angles);
-         xt::view(y, xt::all(), xt::all(), xt::range(1, 6, 2)) += xt::cos(angles);
-         return std::pair(layer.forward(x, {2}), y);
-       }},
-      {"Attention",
-       [](Random& r) {
-         const auto layer = random_layer(Attention(6, 4, 8, r));
-         return std::pair(layer.forward(x, source),
-                          attention_of(linear_of(values_of(x), layer.query),
-                                       linear_of(values_of(source), layer.key),
-                                       linear_of(values_of(source), layer.value)));
-       }},
-      {"SelfAttention",
-       [](Random& r) {
-         auto layer = SelfAttention(6, r, {.heads = 1});
-         randomised(layer, f64);
-         const Values qkv = linear_of(values_of(x), layer.query_key_value);
-         return std::pair(layer.forward(x),
-                          linear_of(attention_of(columns_of(qkv, 0, 6), columns_of(qkv, 6, 12),
-                                                 columns_of(qkv, 12, 18)),
-                                    layer.output));
-       }},
-      {"CrossAttention",
-       [](Random& r) {
-         auto layer = CrossAttention(6, 4, r, {.heads = 1});
-         randomised(layer, f64);
-         const Values kv = linear_of(values_of(source), layer.key_value);
-         return std::pair(layer.forward(x, source),
-                          linear_of(attention_of(linear_of(values_of(x), layer.query),
-                                                 columns_of(kv, 0, 6), columns_of(kv, 6, 12)),
-                                    layer.output));
-       }},
-      {"GraphConvolution",
-       [](Random& r) {
-         const auto layer = random_layer(GraphConvolution(
-             4, 3, r, {.normalization = Normalization::symmetric, .activation = Activation::none}));
-         const Adjacency graph = Adjacency::undirected(5, {{0, 1}, {1, 2}, {3, 1}});
-         const Array nodes = normal({5, 4});
-         const Values a = values_of(dense(graph, 1, 0)) + xt::eye<double>(5),
-                      root = 1 / xt::sqrt(column_sum(a));
-         return std::pair(
-             layer.forward(graph, nodes),
-             Values(root * product(a, root * linear_of(values_of(nodes), layer.neighbors)) +
-                    values_of(layer.bias.value())));
-       }},
-      {"GraphConvolution",
-       [](Random& r) {
-         const auto layer =
-             random_layer(GraphConvolution(4, 3, r, {.activation = Activation::relu}));
-         const Adjacency graph = random_graph(5, 9, 1);
-         const Array nodes = normal({5, 4});
-         const Values y =
-             product(values_of(dense(graph, 1, 0)), linear_of(values_of(nodes), layer.neighbors)) +
-             linear_of(values_of(nodes), *layer.own) + values_of(layer.bias.value());
-         return std::pair(layer.forward(graph, nodes), Values(xt::maximum(y, 0.0)));
-       }},
-      {"GraphConvolution",
-       [](Random& r) {
-         const auto layer = random_layer(GraphConvolution(
-             4, 3, r, {.normalization = Normalization::mean, .activation = Activation::none}));
-         const Adjacency graph = random_graph(5, 9, 1);
-         const Array nodes = normal({5, 4});
-         const Values a = values_of(dense(graph, 1, 0));
-         return std::pair(
-             layer.forward(graph, nodes),
-             Values(product(a / xt::maximum(column_sum(a), 1.0),
-                            linear_of(values_of(nodes), layer.neighbors)) +
-                    linear_of(values_of(nodes), *layer.own) + values_of(layer.bias.value())));
-       }},
-      {"GraphAttention",
-       [](Random& r) {
-         const auto layer = random_layer(GraphAttention(4, 3, r, {.activation = Activation::none}));
-         const Adjacency graph = random_graph(5, 60, 1);
-         const Array nodes = normal({5, 4});
-         const auto map = [&](const Linear& of) { return linear_of(values_of(nodes), of); };
-         const Values scores =
-             product(map(layer.query), transposed(map(layer.key))) / std::sqrt(3.0);
-         return std::pair(layer.forward(graph, nodes),
-                          Values(product(softmax_of(scores + values_of(dense(graph, 0, -infinity))),
-                                         map(layer.value)) +
-                                 map(*layer.own) + values_of(layer.bias.value())));
-       }},
+  std::vector<LayerReference> rows;
+  const auto row = [&](const char* layer, std::pair<Tensor, Values> (*values)(Random&)) {
+    rows.push_back({layer, values});
   };
+  row("Linear", [](Random& r) {
+    const auto layer = random_layer(Linear(6, 4, r));
+    return std::pair(layer.forward(x), linear_of(values_of(x), layer));
+  });
+  row("Embedding", [](Random& r) {
+    const auto layer = random_layer(Embedding(5, 6, r));
+    const Values table = values_of(layer.weight.value());
+    return std::pair(layer.forward(ints({4, 0, 4}, {3})),
+                     Values(xt::view(table, xt::keep(4, 0, 4))));
+  });
+  row("Norm", [](Random&) {
+    const auto layer = random_layer(Norm(6));
+    return std::pair(layer.forward(x),
+                     Values(layer_norm_of(values_of(x), 1e-5) * values_of(layer.weight.value()) +
+                            values_of(layer.bias->value())));
+  });
+  row("Norm", [](Random&) {
+    const auto layer = random_layer(Norm(6, {.kind = NormKind::rms, .epsilon = 0.1}));
+    return std::pair(layer.forward(x),
+                     Values(rms_norm_of(values_of(x), 0.1) * values_of(layer.weight.value())));
+  });
+  row("FeedForward", [](Random& r) {
+    const auto layer = random_layer(FeedForward(6, r, {.hidden = 9}));
+    return std::pair(layer.forward(x),
+                     linear_of(gelu_of(linear_of(values_of(x), layer.expand)), layer.contract));
+  });
+  row("FeedForward", [](Random& r) {
+    const auto layer = random_layer(
+        FeedForward(6, r, {.hidden = 9, .activation = Activation::silu, .gated = true}));
+    const Values both = linear_of(values_of(x), layer.expand), gate = columns_of(both, 0, 9);
+    return std::pair(layer.forward(x),
+                     linear_of(gate * sigmoid_of(gate) * columns_of(both, 9, 18), layer.contract));
+  });
+  row("Mlp", [](Random& r) {
+    const auto layer = random_layer(Mlp({6, 5, 3}, r));
+    const Values hidden = linear_of(values_of(x), layer.layers[0]);
+    return std::pair(layer.forward(x), linear_of(xt::maximum(hidden, 0.0), layer.layers[1]));
+  });
+  row("PositionalEncoding", [](Random& r) {
+    const PositionalEncoding layer({.kind = Positions::sinusoidal, .input_scale = 3}, r);
+    const Values angles = xt::expand_dims(xt::arange<double>(2, 5), 1) *
+                          xt::pow(1e4, -xt::arange<double>(0, 6, 2) / 6.0);
+    Values y = 3 * values_of(x);
+    xt::view(y, xt::all(), xt::all(), xt::range(0, 6, 2)) += xt::sin(angles);
+    xt::view(y, xt::all(), xt::all(), xt::range(1, 6, 2)) += xt::cos(angles);
+    return std::pair(layer.forward(x, {2}), y);
+  });
+  row("Attention", [](Random& r) {
+    const auto layer = random_layer(Attention(6, 4, 8, r));
+    return std::pair(
+        layer.forward(x, source),
+        attention_of(linear_of(values_of(x), layer.query), linear_of(values_of(source), layer.key),
+                     linear_of(values_of(source), layer.value)));
+  });
+  row("SelfAttention", [](Random& r) {
+    auto layer = SelfAttention(6, r, {.heads = 1});
+    randomised(layer, f64);
+    const Values qkv = linear_of(values_of(x), layer.query_key_value);
+    return std::pair(layer.forward(x),
+                     linear_of(attention_of(columns_of(qkv, 0, 6), columns_of(qkv, 6, 12),
+                                            columns_of(qkv, 12, 18)),
+                               layer.output));
+  });
+  row("CrossAttention", [](Random& r) {
+    auto layer = CrossAttention(6, 4, r, {.heads = 1});
+    randomised(layer, f64);
+    const Values kv = linear_of(values_of(source), layer.key_value);
+    return std::pair(layer.forward(x, source),
+                     linear_of(attention_of(linear_of(values_of(x), layer.query),
+                                            columns_of(kv, 0, 6), columns_of(kv, 6, 12)),
+                               layer.output));
+  });
+  row("GraphConvolution", [](Random& r) {
+    const auto layer = random_layer(GraphConvolution(
+        4, 3, r, {.normalization = Normalization::symmetric, .activation = Activation::none}));
+    const Adjacency graph = Adjacency::undirected(5, {{0, 1}, {1, 2}, {3, 1}});
+    const Array nodes = normal({5, 4});
+    const Values a = values_of(dense(graph, 1, 0)) + xt::eye<double>(5),
+                 root = 1 / xt::sqrt(column_sum(a));
+    return std::pair(layer.forward(graph, nodes),
+                     Values(root * product(a, root * linear_of(values_of(nodes), layer.neighbors)) +
+                            values_of(layer.bias.value())));
+  });
+  row("GraphConvolution", [](Random& r) {
+    const auto layer = random_layer(GraphConvolution(4, 3, r, {.activation = Activation::relu}));
+    const Adjacency graph = random_graph(5, 9, 1);
+    const Array nodes = normal({5, 4});
+    const Values y =
+        product(values_of(dense(graph, 1, 0)), linear_of(values_of(nodes), layer.neighbors)) +
+        linear_of(values_of(nodes), *layer.own) + values_of(layer.bias.value());
+    return std::pair(layer.forward(graph, nodes), Values(xt::maximum(y, 0.0)));
+  });
+  row("GraphConvolution", [](Random& r) {
+    const auto layer = random_layer(GraphConvolution(
+        4, 3, r, {.normalization = Normalization::mean, .activation = Activation::none}));
+    const Adjacency graph = random_graph(5, 9, 1);
+    const Array nodes = normal({5, 4});
+    const Values a = values_of(dense(graph, 1, 0));
+    return std::pair(
+        layer.forward(graph, nodes),
+        Values(product(a / xt::maximum(column_sum(a), 1.0),
+                       linear_of(values_of(nodes), layer.neighbors)) +
+               linear_of(values_of(nodes), *layer.own) + values_of(layer.bias.value())));
+  });
+  row("GraphAttention", [](Random& r) {
+    const auto layer = random_layer(GraphAttention(4, 3, r, {.activation = Activation::none}));
+    const Adjacency graph = random_graph(5, 60, 1);
+    const Array nodes = normal({5, 4});
+    const auto map = [&](const Linear& of) { return linear_of(values_of(nodes), of); };
+    const Values scores = product(map(layer.query), transposed(map(layer.key))) / std::sqrt(3.0);
+    return std::pair(layer.forward(graph, nodes),
+                     Values(product(softmax_of(scores + values_of(dense(graph, 0, -infinity))),
+                                    map(layer.value)) +
+                            map(*layer.own) + values_of(layer.bias.value())));
+  });
+  return rows;
 }
 
 // Layers and models whose values need more than three lines, and the test that holds them.

@@ -23,7 +23,7 @@ class Sliding final : public Optimizer {
   using Options = SlidingOptions;
   Sliding(std::vector<Parameter*> parameters, const Options& options)
       : Optimizer(std::move(parameters)), options_(options) {}
-  std::vector<std::string> slot_names(const Parameter&) const override { return {"speed"}; }
+  Strings slot_names(const Parameter&) const override { return {"speed"}; }
 
  protected:
   void update(const Update& update) const override {
@@ -49,17 +49,17 @@ const RegisterOptimizer<Sliding> sliding{
      {"rest", &SlidingOptions::rest, "steps before it moves", {.low = 0, .high = 100}},
      {"uphill", &SlidingOptions::uphill, "climb instead"}}};
 
-Config config_of(const std::vector<std::string>& more) {
-  std::vector<std::string> overrides = {
-      "optim.name=sliding", "model.layers=1",  "model.heads=1",          "model.width=4",
-      "data.length=2",      "data.examples=8", "data.held_back=4",       "train.steps=3",
-      "train.batch_size=2", "train.threads=1", "optim.learning_rate=0.5"};
+Config config_of(const Strings& more) {
+  Strings overrides = {"optim.name=sliding", "model.layers=1",         "model.heads=1",
+                       "model.width=4",      "data.length=2",          "data.examples=8",
+                       "data.held_back=4",   "train.steps=3",          "train.batch_size=2",
+                       "train.threads=1",    "optim.learning_rate=0.5"};
   overrides.insert(overrides.end(), more.begin(), more.end());
   return parse_config("task = \"toy-sequence\"", "test", overrides);
 }
 
 // The last validation loss of a training.
-double loss_after(const std::vector<std::string>& more) {
+double loss_after(const Strings& more) {
   const TemporaryFolder folder;
   const Config config = config_of(more);
   const auto task = make_task({config});
@@ -115,8 +115,7 @@ TEST_CASE("dummy optimizer: one that registers no weight_decay is refused one, a
              {"--set: optim.weight_decay = 0.1: is not used with optim.name = \"sliding\""});
   CHECK(refused("adam", "0.1") ==
         "--set: optim.weight_decay = 0.1: is not used with optim.name = \"adam\"; leave out this "
-        "key, "
-        "or set optim.name = \"adamw\" or \"muon\" or \"schedule_free_adamw\" or \"sgd\"");
+        "key, or set optim.name = \"adamw\" or \"muon\" or \"schedule_free_adamw\" or \"sgd\"");
 }
 
 }  // namespace

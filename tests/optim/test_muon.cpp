@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <deque>
 
@@ -76,7 +75,7 @@ TEST_CASE("muon: updates hidden matrices; AdamW updates the others, with the sam
     muon.step(gradients, 0.01, 0.5);
     adamw.step(same, 0.01, 0.5);
   }
-  std::vector<std::string> hidden;
+  Strings hidden;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     CAPTURE(parameters[i]->name);
     const bool is_whole = muon.updates_whole(*parameters[i]);
@@ -84,10 +83,9 @@ TEST_CASE("muon: updates hidden matrices; AdamW updates the others, with the sam
     CHECK(muon.slot_names(*parameters[i]).size() == (is_whole ? 1 : 2));
     if (is_whole) hidden.push_back(parameters[i]->name);
   }
-  CHECK(hidden == std::vector<std::string>{"blocks.0.attention.query_key_value.weight",
-                                           "blocks.0.attention.output.weight",
-                                           "blocks.0.feed_forward.expand.weight",
-                                           "blocks.0.feed_forward.contract.weight"});
+  CHECK(hidden == Strings{"blocks.0.attention.query_key_value.weight",
+                          "blocks.0.attention.output.weight", "blocks.0.feed_forward.expand.weight",
+                          "blocks.0.feed_forward.contract.weight"});
 }
 
 TEST_CASE("muon: leaves rows, columns and kernels of convolutions to AdamW") {

@@ -95,10 +95,12 @@ TEST_CASE("optim: parameters of many sizes move and are clipped alike on 1, 2, 3
 // --- schedules ---
 
 TEST_CASE("schedule: the learning rates of a hand's computation") {
-  struct Row {
-    Schedule schedule;
-    std::int64_t step;
-    double wanted;
+  const auto check = [](const Schedule& schedule,
+                        const std::vector<std::pair<std::int64_t, double>>& rates) {
+    for (const auto& [step, rate] : rates) {
+      CAPTURE(step);
+      CHECK(schedule.at(step) == doctest::Approx(rate).epsilon(1e-12));
+    }
   };
   const Schedule constant{.peak = 0.5, .warmup = 4, .steps = 14};
   const Schedule linear{.decay = Decay::linear, .peak = 1, .floor = 0.1, .warmup = 4, .steps = 15};
@@ -116,55 +118,19 @@ TEST_CASE("schedule: the learning rates of a hand's computation") {
   const Schedule inverse{.decay = Decay::inverse_sqrt, .peak = 2, .warmup = 3};
   const Schedule one{.decay = Decay::cosine, .peak = 3};
   const double root = std::numbers::sqrt2 / 2;
-  const std::vector<Row> rows = {
-      {constant, 0, 0.1},
-      {constant, 3, 0.4},
-      {constant, 4, 0.5},
-      {constant, 13, 0.5},
-      {constant, 1000, 0.5},
-      {linear, 0, 0.2},
-      {linear, 3, 0.8},
-      {linear, 4, 1},
-      {linear, 9, 0.55},
-      {linear, 13, 0.19},
-      {linear, 14, 0.1},  // the last step
-      {linear, 1000, 0.1},
-      {cosine, 3, 0.8},
-      {cosine, 4, 1},
-      {cosine, 7, 0.1 + 0.9 * (1 + root) / 2},
-      {cosine, 8, 0.775},  // cos 60° = 1/2
-      {cosine, 10, 0.55},
-      {cosine, 12, 0.325},
-      {cosine, 13, 0.1 + 0.9 * (1 - root) / 2},
-      {cosine, 16, 0.1},
-      {cosine, 17, 0.1},
-      {plain, 0, 2},  // no warm-up starts at the peak
-      {plain, 4, 1},
-      {plain, 8, 0},
-      {short_run, 4, 0.5},  // a warm-up longer than the run
-      {short_run, 9, 1},
-      {short_run, 10, 0},
-      {one, 0, 3},
-      {stable, 3, 0.8},
-      {stable, 4, 1},
-      {stable, 11, 1},  // the last step before the decay
-      {stable, 12, 0.9},
-      {stable, 15, 0.6},
-      {stable, 19, 0.2},  // the last step
-      {stable, 1000, 0.2},
-      {cooled, 1, 2.0 / 3},  // the decay begins after the warm-up
-      {cooled, 2, 0.75},
-      {cooled, 5, 0},
-      {inverse, 2, 1.5},
-      {inverse, 3, 2},
-      {inverse, 15, 1},
-      {inverse, 63, 0.5},
-  };
-  for (const Row& row : rows) {
-    CAPTURE(row.step);
-    CAPTURE(row.wanted);
-    CHECK(row.schedule.at(row.step) == doctest::Approx(row.wanted).epsilon(1e-12));
-  }
+  check(constant, {{0, 0.1}, {3, 0.4}, {4, 0.5}, {13, 0.5}, {1000, 0.5}});
+  check(linear, {{0, 0.2}, {3, 0.8}, {4, 1}, {9, 0.55}, {13, 0.19}});
+  check(linear, {{14, 0.1}, {1000, 0.1}});  // from the last step on
+  check(cosine, {{3, 0.8}, {4, 1}, {10, 0.55}, {12, 0.325}, {16, 0.1}, {17, 0.1}});
+  check(cosine, {{7, 0.1 + 0.9 * (1 + root) / 2}, {13, 0.1 + 0.9 * (1 - root) / 2}});
+  check(cosine, {{8, 0.775}});                    // cos 60° = 1/2
+  check(plain, {{0, 2}, {4, 1}, {8, 0}});         // no warm-up starts at the peak
+  check(short_run, {{4, 0.5}, {9, 1}, {10, 0}});  // a warm-up longer than the run
+  check(one, {{0, 3}});
+  check(stable, {{3, 0.8}, {4, 1}, {11, 1}, {12, 0.9}, {15, 0.6}});  // step 12 begins the decay
+  check(stable, {{19, 0.2}, {1000, 0.2}});                           // from the last step on
+  check(cooled, {{1, 2.0 / 3}, {2, 0.75}, {5, 0}});  // the decay begins after the warm-up
+  check(inverse, {{2, 1.5}, {3, 2}, {15, 1}, {63, 0.5}});
 }
 
 TEST_CASE("schedule: rises through warm-up, and never after it") {

@@ -48,11 +48,10 @@ TEST_CASE("address space: what needs OpenBLAS says how much, and draws where the
       tapestry_run("train clothes-vae --out vae model.latent=5 train.steps=1 "
                    "data.training_images=20 data.test_images=5",
                    {.folder = folder.path()}));
-  check_fails(run_within(300'000, folder, "latent vae"),
-              {"OpenBLAS, which computes principal components, needs 352 MB of "
-               "address space",
-               "ulimit -v"},
-              1);
+  check_fails(
+      run_within(300'000, folder, "latent vae"),
+      {"OpenBLAS, which computes principal components, needs 352 MB of address space", "ulimit -v"},
+      1);
   check_prints(tapestry_run("latent vae", {.folder = folder.path()}), {".png"});
 }
 

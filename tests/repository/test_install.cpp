@@ -15,7 +15,7 @@ TEST_SUITE_BEGIN("install");
 
 TEST_CASE("install: another program finds the library with CMake, and learns the sine" *
           not_sanitized("the other program is built without")) {
-  const TemporaryFolder folder(std::filesystem::temp_directory_path().string());
+  const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
   must_run(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
   must_run({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example", "-B", build, "-G", "Ninja",
@@ -35,7 +35,7 @@ TEST_CASE("install: another program finds the library with CMake, and learns the
 
 TEST_CASE("install: another program uses a trained model, by threads, and encodes images" *
           not_sanitized("the other program is built without")) {
-  const TemporaryFolder folder(std::filesystem::temp_directory_path().string());
+  const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
   must_run(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
   must_run({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example_model", "-B", build, "-G", "Ninja",
@@ -68,7 +68,7 @@ TEST_CASE("install: another program uses a trained model, by threads, and encode
 
 TEST_CASE("install: a C++ program trains on several processes, to the same figures" *
           not_sanitized("the other program is built without") * doctest::test_suite("mpi")) {
-  const TemporaryFolder folder(std::filesystem::temp_directory_path().string());
+  const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
   must_run(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
   must_run({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example_ranks", "-B", build, "-G", "Ninja",
@@ -83,10 +83,10 @@ TEST_CASE("install: a C++ program trains on several processes, to the same figur
 }
 
 TEST_CASE("install: xtensor is a component, which other programs need not have") {
-  const TemporaryFolder folder(std::filesystem::temp_directory_path().string());
+  const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix");
-  const std::vector<std::string> install = {"cmake", "--install",   TAPESTRY_BINARY_DIR, "--prefix",
-                                            prefix,  "--component", "development"};
+  const Strings install = {"cmake", "--install",   TAPESTRY_BINARY_DIR, "--prefix",
+                           prefix,  "--component", "development"};
   REQUIRE(run_program(install).status == 0);
   folder.write("CMakeLists.txt", R"(
 cmake_minimum_required(VERSION 3.24)
@@ -117,9 +117,7 @@ endforeach()
   check_says(unknown.err, {"No component xtenser"});
 }
 
-TEST_CASE_FIXTURE(
-    TemporaryFolder,
-    "install: an expression of other numbers does not compile, and the compiler says why") {
+TEST_CASE_FIXTURE(TemporaryFolder, "install: a mix of dtypes does not compile, and why is said") {
   const std::string source = write("main.cpp", R"(
 #include "autograd/xtensor.hpp"
 tapestry::Array array = tapestry::array_of(xt::xtensor<std::int64_t, 1>{1, 2});

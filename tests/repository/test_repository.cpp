@@ -12,8 +12,6 @@
 namespace tapestry {
 namespace {
 
-namespace fs = std::filesystem;
-
 const fs::path root = TAPESTRY_SOURCE_DIR;
 const Words top_folders = "autograd layers optim data train tests";
 
@@ -36,8 +34,8 @@ const std::vector<Source>& sources() {
   return found;
 }
 
-std::vector<std::string> matches(const std::string& text, const std::string& pattern) {
-  std::vector<std::string> found;
+Strings matches(const std::string& text, const std::string& pattern) {
+  Strings found;
   const std::regex expression(pattern, std::regex::multiline);
   for (auto match = std::sregex_iterator(text.begin(), text.end(), expression);
        match != std::sregex_iterator(); ++match)
@@ -48,8 +46,7 @@ std::vector<std::string> matches(const std::string& text, const std::string& pat
 TEST_SUITE_BEGIN("repository" *
                  not_sanitized("it reads the sources, with expressions that then take a minute"));
 
-TEST_CASE(
-    "repository: autograd <- {layers, optim, data} <- train <- tests, and no other dependency") {
+TEST_CASE("repository: autograd <- {layers, optim, data} <- train <- tests, no other dependency") {
   const std::map<std::string, std::set<std::string>> allowed = {
       {"autograd", {"autograd"}},
       {"layers", {"autograd", "layers"}},
@@ -75,7 +72,7 @@ TEST_CASE(
 
 // What each folder of train/, and each header that stands in train/ itself, may include of the
 // others. train/README.md shows this table.
-const std::vector<std::pair<std::string, std::vector<std::string>>> train_dependencies = {
+const std::vector<std::pair<std::string, Strings>> train_dependencies = {
     {"config", {}},
     {"distributed", {}},
     {"generate", {}},
@@ -102,7 +99,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> train_depend
 // "train/tools/plan/plan.hpp" -> "tools/plan", "train/run/run.hpp" -> "run", "train/task.hpp" ->
 // "task"
 std::string folder_in_train(const std::string& path) {
-  const std::vector<std::string> found = matches(path, "^train/(tools/[^/.]*|[^/.]*)[/.].*");
+  const Strings found = matches(path, "^train/(tools/[^/.]*|[^/.]*)[/.].*");
   return found.empty() ? "" : found.front();
 }
 
@@ -196,12 +193,12 @@ TEST_CASE("repository: headers start with #pragma once, and one alone brings xte
 }
 
 TEST_CASE("repository: one #pragma omp") {
-  std::vector<std::string> found;
+  Strings found;
   for (const Source& source : sources())
     if (source.top_folder != "tests")
       for (const std::string& pragma : matches(source.text, "^ *(# *pragma +omp)"))
         found.push_back(source.path + pragma);
-  CHECK(found == std::vector<std::string>{"autograd/parallel.cpp#pragma omp"});
+  CHECK(found == Strings{"autograd/parallel.cpp#pragma omp"});
 }
 
 TEST_CASE("repository: nothing below train/ prints or ends the program") {
@@ -213,8 +210,7 @@ TEST_CASE("repository: nothing below train/ prints or ends the program") {
   CHECK(matches("x = abort();", "\\b(abort) *[(<]").size() == 1);
 }
 
-TEST_CASE(
-    "repository: what train/ prints goes through one place, which knows what terminals obey") {
+TEST_CASE("repository: train/ prints through one place, which knows what terminals obey") {
   for (const Source& source : sources())
     if (source.top_folder == "train" && source.path != "train/main.cpp" &&
         source.path != "train/run/terminal.cpp")
@@ -248,8 +244,7 @@ TEST_CASE("repository: the top level holds the six folders and little else") {
   for (const char* name : {"common", "util", "utils"})
     for (const std::string& folder : top_folders) CHECK(!fs::exists(root / folder / name));
   // Of tracked files alone: what else lies there, such as a run, is its owner's.
-  const std::vector<std::string> tracked =
-      lines_of(output_of({"git", "-C", root.string(), "ls-files"}));
+  const Strings tracked = lines_of(output_of({"git", "-C", root.string(), "ls-files"}));
   if (tracked.empty()) MESSAGE("not checked: git is not installed, or the tree is no clone");
   for (const std::string& path : tracked) {
     const std::string name = path.substr(0, path.find('/'));
@@ -264,7 +259,7 @@ TEST_CASE("repository: no test file is longer than 600 lines") {
 }
 
 TEST_CASE("repository: every file is clang-formatted") {
-  std::vector<std::string> command = {"clang-format", "--dry-run", "-Werror"};
+  Strings command = {"clang-format", "--dry-run", "-Werror"};
   for (const Source& source : sources()) command.push_back((root / source.path).string());
   REQUIRE(command.size() > 50);
   // Debian 12's; others break lines elsewhere.
@@ -310,8 +305,8 @@ TEST_CASE("repository: every top-level folder has a README, and the first page i
 }
 
 // Returns the links of a page outside of code blocks, such as "../README.md#results".
-std::vector<std::string> links_of(const std::string& page) {
-  std::vector<std::string> links;
+Strings links_of(const std::string& page) {
+  Strings links;
   bool code = false;
   for (const std::string& line : lines_of(page))
     if (line.starts_with("```"))

@@ -14,13 +14,13 @@
 #include "autograd/parallel.hpp"
 #include "autograd/random.hpp"
 #include "autograd/tape.hpp"
+#include "tests/support/aliases.hpp"
 
 // Arrays to test with: drawn, given, and compared.
 namespace tapestry {
 
 using In = const std::vector<Tensor>&;
 using Function = std::function<Tensor(In)>;
-using Strings = std::vector<std::string>;
 
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 inline constexpr DType f32 = DType::float32, f64 = DType::float64, i32 = DType::int32;

@@ -11,7 +11,6 @@
 #include <cctype>
 #include <chrono>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -29,7 +28,6 @@
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* chromium = "/usr/bin/chromium";
@@ -56,7 +54,7 @@ void wait_until(const std::string& what, Ready ready) {
   }
 }
 
-std::vector<char*> pointers(const std::vector<std::string>& words) {
+std::vector<char*> pointers(const Strings& words) {
   std::vector<char*> found;
   for (const std::string& word : words) found.push_back(const_cast<char*>(word.c_str()));
   found.push_back(nullptr);
@@ -68,10 +66,10 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 class Driver {
  public:
   explicit Driver(const std::string& folder) : log_(folder + "/log") {
-    const std::vector<std::string> program = {chromedriver, "--port=0", "--enable-chrome-logs"};
-    const std::vector<std::string> environment = {"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8",
-                                                  "HOME=" + folder, "TMPDIR=" + folder};
-    const std::vector<std::string> remove = {"/bin/rm", "-rf", "--", folder};
+    const Strings program = {chromedriver, "--port=0", "--enable-chrome-logs"};
+    const Strings environment = {"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "HOME=" + folder,
+                                 "TMPDIR=" + folder};
+    const Strings remove = {"/bin/rm", "-rf", "--", folder};
     const Start start{pointers(program), pointers(environment), pointers(remove), log_.c_str()};
     std::ofstream(log_).flush();
     int ends[2];
@@ -178,7 +176,7 @@ class Driver {
 
 std::string file_url(const std::string& path) {
   std::string url = "file://";
-  for (const char letter : std::filesystem::absolute(path).string()) {
+  for (const char letter : fs::absolute(path).string()) {
     const bool plain = std::isalnum(static_cast<unsigned char>(letter)) != 0;
     if (plain || std::string("/-._~").find(letter) != std::string::npos)
       url += letter;
@@ -336,7 +334,7 @@ Browser::Browser() : session_(std::make_unique<Session>()) {}
 Browser::~Browser() = default;
 
 void Browser::open(const std::string& path) {
-  if (!std::filesystem::exists(path)) fail(path + ": no such file");  // Chromium shows a page of it
+  if (!fs::exists(path)) fail(path + ": no such file");  // Chromium shows a page of it
   session_->post("/url", {{"url", file_url(path)}}, path);
 }
 
@@ -405,8 +403,8 @@ void Browser::drag(const std::string& selector, Point from, Point to) {
 
 std::string Browser::screenshot() { return from_base64(session_->get("/screenshot")); }
 
-std::vector<std::string> Browser::console() {
-  std::vector<std::string> messages;
+Strings Browser::console() {
+  Strings messages;
   for (const Json& entry : session_->post("/se/log", {{"type", "browser"}}))
     messages.push_back(entry.at("level").get<std::string>() + " " +
                        entry.at("message").get<std::string>());

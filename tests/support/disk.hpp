@@ -32,7 +32,7 @@ class FailingDisk final : public SystemCalls {
   // What is in the folder is taken for synced.
   explicit FailingDisk(std::string folder) : folder_(std::move(folder)) {
     live_[folder_] = std::make_shared<Node>(Node{.is_folder = true});
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
+    for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
       const auto node = live_[entry.path().string()] =
           std::make_shared<Node>(Node{.is_folder = entry.is_directory()});
       if (entry.is_regular_file()) node->bytes = node->synced = read_bytes(entry.path().string());
@@ -124,7 +124,7 @@ class FailingDisk final : public SystemCalls {
 
   int unlinkat(int folder, const char* name) override {
     const std::string path = path_in(folder, name);
-    if (!std::filesystem::exists(path)) return errno = ENOENT, -1;
+    if (!fs::exists(path)) return errno = ENOENT, -1;
     if (fails("unlink", path)) return -1;
     live_.erase(path);
     return SystemCalls::unlinkat(folder, name);
@@ -182,7 +182,7 @@ class FailingDisk final : public SystemCalls {
   }
 
   static bool is_in(const std::string& path, const std::string& folder) {
-    return std::filesystem::path(path).parent_path() == folder;
+    return fs::path(path).parent_path() == folder;
   }
 
   std::map<std::string, std::shared_ptr<Node>> names_left(const std::string& folder,
@@ -223,13 +223,13 @@ class FailingDisk final : public SystemCalls {
 
 // Makes a folder hold what a loss of power left of it.
 inline void restore(const std::string& folder, const FailingDisk::Tree& tree) {
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
+  fs::remove_all(folder);
+  fs::create_directories(folder);
   for (const auto& [path, bytes] : tree)
     if (bytes)
       std::ofstream(path, std::ios::binary) << *bytes;
     else
-      std::filesystem::create_directory(path);
+      fs::create_directory(path);
 }
 
 }  // namespace tapestry

@@ -291,7 +291,7 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
 // --- drawing ---
 
 // Tests register more optimizers, and a task, which the program does not have.
-const std::vector<std::string> optimizers = {"adam", "adamw", "muon", "schedule_free_adamw", "sgd"};
+const Strings optimizers = {"adam", "adamw", "muon", "schedule_free_adamw", "sgd"};
 
 double drawn_number(const Bounds& bounds, Random& random) {
   if (bounds.or_zero && random.below(3) == 0) return 0;
@@ -305,8 +305,7 @@ std::int64_t drawn_integer(const Bounds& bounds, Random& random) {
   return static_cast<std::int64_t>(bounds.low) << random.below(1 + doublings);
 }
 
-std::vector<std::string> drawn_list(const std::vector<std::string>& from, std::int64_t count,
-                                    Random& random) {
+Strings drawn_list(const Strings& from, std::int64_t count, Random& random) {
   Words all = from;
   random.shuffle(all);
   all.resize(count);
@@ -314,7 +313,7 @@ std::vector<std::string> drawn_list(const std::vector<std::string>& from, std::i
 }
 
 // Returns targets of adapters that a model without gated layers has, and that do not overlap.
-std::vector<std::string> drawn_targets(Random& random) {
+Strings drawn_targets(Random& random) {
   Words all = "output expand contract";
   if (random.below(2) == 0)
     all.emplace_back("query_key_value");
@@ -325,13 +324,13 @@ std::vector<std::string> drawn_targets(Random& random) {
 
 // Returns a value of the key: one of its choices, or one within the bounds.
 Value drawn_value(const KeyInfo& key, const Bounds& bounds, Random& random) {
-  const std::vector<std::string>& choices = key.limits.choices;
+  const Strings& choices = key.limits.choices;
   const auto draw = [&]<class T>(const T&) -> Value {
     if constexpr (std::is_same_v<T, bool>) return random.below(2) == 1;
     if constexpr (std::is_same_v<T, std::int64_t>) return drawn_integer(bounds, random);
     if constexpr (std::is_same_v<T, double>) return drawn_number(bounds, random);
     if constexpr (std::is_same_v<T, std::string>) return choices[random.below(std::ssize(choices))];
-    if constexpr (std::is_same_v<T, std::vector<std::string>>)
+    if constexpr (std::is_same_v<T, Strings>)
       return drawn_list(choices, 1 + random.below(std::ssize(choices)), random);
     if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
       std::vector<std::int64_t> list(1 + random.below(2));
@@ -350,7 +349,7 @@ int turn_of(const KeyInfo& key) {
 }
 
 // Only "key=value".
-std::vector<std::string> settings_among(Words words) {
+Strings settings_among(Words words) {
   std::erase_if(words, [](const std::string& word) { return word.starts_with('-'); });
   return words;
 }
@@ -379,7 +378,7 @@ DrawnConfig::DrawnConfig(const SoundConfig& sound, Random& random)
         values_[key.name] = draw(key, random);
 }
 
-std::vector<std::string> DrawnConfig::words() const {
+Strings DrawnConfig::words() const {
   Words words;
   for (const auto& [name, value] : values_) words.push_back(name + "=" + to_toml(value));
   words.insert(words.end(), sound_.fixed.begin(), sound_.fixed.end());
@@ -394,7 +393,7 @@ bool DrawnConfig::is_blind() const {
          value("model.normalization") == Value("mean");
 }
 
-std::vector<std::string> DrawnConfig::keys() const {
+Strings DrawnConfig::keys() const {
   Words keys;
   for (const auto& [key, value] : values_) keys.push_back(key);
   return keys;
@@ -406,7 +405,7 @@ DrawnConfig DrawnConfig::without(const std::string& key) const {
   return smaller;
 }
 
-std::vector<std::string> DrawnConfig::base_settings() const { return settings_among(sound_.fixed); }
+Strings DrawnConfig::base_settings() const { return settings_among(sound_.fixed); }
 
 // A model that begins with trained weights has their sizes, and only such a model has adapters.
 bool DrawnConfig::is_drawn(const KeyInfo& key) const {

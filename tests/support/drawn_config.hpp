@@ -30,9 +30,9 @@ bool is_of_program(const KeyInfo& key);
 // A shipped config, the settings that it always has, and its own bounds.
 struct SoundConfig {
   std::string name;
-  std::vector<std::string> fixed{};  // "key=value", "--from=RUN"
+  Strings fixed{};  // "key=value", "--from=RUN"
   BoundsOf bounds{};
-  std::vector<std::string> kept{};       // keys that have the value of the config
+  Strings kept{};                        // keys that have the value of the config
   Bounds rates_of_sgd = clipped_by_sgd;  // without a limit of the gradient's norm
 };
 
@@ -43,7 +43,7 @@ class DrawnConfig {
 
   const std::string& name() const { return sound_.name; }
   // Returns the settings behind the name: "key=value", "--from=RUN".
-  std::vector<std::string> words() const;
+  Strings words() const;
   Config config() const;
   bool begins_with_a_run() const { return base_settings().size() < sound_.fixed.size(); }
 
@@ -51,11 +51,11 @@ class DrawnConfig {
   // all 1 have, so that no graph network can tell graphs of as many nodes from one another.
   bool is_blind() const;
 
-  std::vector<std::string> keys() const;  // that were drawn
+  Strings keys() const;  // that were drawn
   DrawnConfig without(const std::string& key) const;
 
  private:
-  std::vector<std::string> base_settings() const;
+  Strings base_settings() const;
   bool is_drawn(const KeyInfo& key) const;
   bool is_needed(const KeyInfo& key) const;
   Value value(const std::string& name) const;

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 
 #include "autograd/check.hpp"
+#include "tests/support/aliases.hpp"
 
 namespace tapestry {
 
@@ -26,12 +26,12 @@ class TemporaryFolder {
  public:
   explicit TemporaryFolder(const std::string& parent = default_parent()) {
     static int made = 0;
-    path_ = std::filesystem::path(parent) / fmt::format("tapestry-test-{}-{}", getpid(), made++);
-    std::filesystem::create_directories(path_);
+    path_ = fs::path(parent) / fmt::format("tapestry-test-{}-{}", getpid(), made++);
+    fs::create_directories(path_);
   }
   ~TemporaryFolder() {
     std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    fs::remove_all(path_, ignored);
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
@@ -39,10 +39,10 @@ class TemporaryFolder {
   std::string path(const std::string& name = "") const {
     return name.empty() ? path_.string() : (path_ / name).string();
   }
-  bool has(const std::string& name) const { return std::filesystem::exists(path_ / name); }
+  bool has(const std::string& name) const { return fs::exists(path_ / name); }
   std::string read(const std::string& name) const { return read_bytes(path(name)); }
   std::string write(const std::string& name, const std::string& bytes) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
+    fs::create_directories((path_ / name).parent_path());
     std::ofstream(path_ / name, std::ios::binary) << bytes;
     return path(name);
   }
@@ -50,10 +50,10 @@ class TemporaryFolder {
  private:
   static std::string default_parent() {
     const bool memory = access("/dev/shm", R_OK | W_OK | X_OK) == 0;
-    return memory ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+    return memory ? "/dev/shm" : fs::temp_directory_path().string();
   }
 
-  std::filesystem::path path_;
+  fs::path path_;
 };
 
 }  // namespace tapestry

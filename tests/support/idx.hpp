@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 
 #include "data/images/images.hpp"
@@ -34,7 +33,7 @@ struct IdxSplit {
 
 inline void write_idx(const TemporaryFolder& folder, const std::string& name,
                       const IdxSplit& split) {
-  std::filesystem::create_directories(folder.path(name));
+  fs::create_directories(folder.path(name));
   std::string images = big_endian(0x803) + big_endian(split.count) + big_endian(split.side) +
                        big_endian(split.side),
               labels = big_endian(0x801) + big_endian(split.count);

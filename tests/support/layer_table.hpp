@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <regex>
@@ -25,8 +24,7 @@ struct LayerRow {
 inline std::set<std::string> declared_layers() {
   std::set<std::string> layers;
   const std::regex pattern(R"(class (\w+) final : public \w+)");
-  for (const auto& file :
-       std::filesystem::recursive_directory_iterator(TAPESTRY_SOURCE_DIR "/layers")) {
+  for (const auto& file : fs::recursive_directory_iterator(TAPESTRY_SOURCE_DIR "/layers")) {
     if (file.path().extension() != ".hpp") continue;
     std::ifstream header(file.path());
     for (std::string line; std::getline(header, line);)

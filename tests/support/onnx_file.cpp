@@ -27,22 +27,19 @@ struct StoredTensor {
 
 StoredTensor stored_tensor(Reader message) {
   StoredTensor tensor;
-  while (message.next()) switch (message.tag()) {
-      case proto::tensor::dimension:
-        tensor.shape.push_back(message.get_int64());
-        break;
-      case proto::tensor::type:
-        tensor.type = message.get_enum();
-        break;
-      case proto::tensor::name:
-        tensor.name = message.get_string();
-        break;
-      case proto::tensor::raw:
-        tensor.raw = message.get_bytes();
-        break;
-      default:
-        require(false, "a tensor with a field {}", message.tag());
-    }
+  while (message.next()) {
+    const int tag = static_cast<int>(message.tag());
+    if (tag == proto::tensor::dimension)
+      tensor.shape.push_back(message.get_int64());
+    else if (tag == proto::tensor::type)
+      tensor.type = message.get_enum();
+    else if (tag == proto::tensor::name)
+      tensor.name = message.get_string();
+    else if (tag == proto::tensor::raw)
+      tensor.raw = message.get_bytes();
+    else
+      require(false, "a tensor with a field {}", message.tag());
+  }
   return tensor;
 }
 
@@ -57,49 +54,41 @@ OnnxTensor tensor_of(const StoredTensor& stored) {
 std::pair<std::string, OnnxAttribute> attribute_of(Reader message) {
   std::string name;
   OnnxAttribute attribute;
-  while (message.next()) switch (message.tag()) {
-      case proto::attribute::name:
-        name = message.get_string();
-        break;
-      case proto::attribute::number:
-        attribute.number = message.get_float();
-        break;
-      case proto::attribute::integer:
-        attribute.integer = message.get_int64();
-        break;
-      case proto::attribute::integers:
-        attribute.integers.push_back(message.get_int64());
-        break;
-      case proto::attribute::tensor:
-        attribute.tensor = tensor_of(stored_tensor(message.get_message()));
-        break;
-      default:
-        message.skip();
-    }
+  while (message.next()) {
+    const int tag = static_cast<int>(message.tag());
+    if (tag == proto::attribute::name)
+      name = message.get_string();
+    else if (tag == proto::attribute::number)
+      attribute.number = message.get_float();
+    else if (tag == proto::attribute::integer)
+      attribute.integer = message.get_int64();
+    else if (tag == proto::attribute::integers)
+      attribute.integers.push_back(message.get_int64());
+    else if (tag == proto::attribute::tensor)
+      attribute.tensor = tensor_of(stored_tensor(message.get_message()));
+    else
+      message.skip();
+  }
   return {name, attribute};
 }
 
 OnnxNode node_of(Reader message) {
   OnnxNode node;
-  while (message.next()) switch (message.tag()) {
-      case proto::node::input:
-        node.inputs.push_back(message.get_string());
-        break;
-      case proto::node::output:
-        node.output = message.get_string();
-        break;
-      case proto::node::name:
-        node.name = message.get_string();
-        break;
-      case proto::node::op:
-        node.op = message.get_string();
-        break;
-      case proto::node::attribute:
-        node.attributes.insert(attribute_of(message.get_message()));
-        break;
-      default:
-        require(false, "a node with a field {}", message.tag());
-    }
+  while (message.next()) {
+    const int tag = static_cast<int>(message.tag());
+    if (tag == proto::node::input)
+      node.inputs.push_back(message.get_string());
+    else if (tag == proto::node::output)
+      node.output = message.get_string();
+    else if (tag == proto::node::name)
+      node.name = message.get_string();
+    else if (tag == proto::node::op)
+      node.op = message.get_string();
+    else if (tag == proto::node::attribute)
+      node.attributes.insert(attribute_of(message.get_message()));
+    else
+      require(false, "a node with a field {}", message.tag());
+  }
   return node;
 }
 
@@ -119,50 +108,43 @@ Reader only(Reader message, int field) {
 
 OnnxInput input_of(Reader message) {
   OnnxInput input;
-  while (message.next()) switch (message.tag()) {
-      case proto::value::name:
-        input.name = message.get_string();
-        break;
-      case proto::value::type: {
-        Reader tensor = only(message.get_message(), proto::type::tensor);
-        while (tensor.next()) {
-          if (tensor.tag() == proto::type::element) {
-            input.type = tensor.get_enum();
-            continue;
-          }
-          Reader shape = tensor.get_message();
-          while (shape.next()) input.shape.push_back(dimension_of(shape.get_message()));
+  while (message.next()) {
+    const int tag = static_cast<int>(message.tag());
+    if (tag == proto::value::type) {
+      Reader tensor = only(message.get_message(), proto::type::tensor);
+      while (tensor.next()) {
+        if (tensor.tag() == proto::type::element) {
+          input.type = tensor.get_enum();
+          continue;
         }
-        break;
+        Reader shape = tensor.get_message();
+        while (shape.next()) input.shape.push_back(dimension_of(shape.get_message()));
       }
-      default:
-        message.skip();
-    }
+    } else if (tag == proto::value::name)
+      input.name = message.get_string();
+    else
+      message.skip();
+  }
   return input;
 }
 
 void read_graph(Reader message, OnnxModel& model) {
-  while (message.next()) switch (message.tag()) {
-      case proto::graph::name:
-        model.name = message.get_string();
-        break;
-      case proto::graph::node:
-        model.nodes.push_back(node_of(message.get_message()));
-        break;
-      case proto::graph::initializer: {
-        const StoredTensor tensor = stored_tensor(message.get_message());
-        model.initializers.push_back({tensor.name, tensor.shape, tensor.raw});
-        break;
-      }
-      case proto::graph::input:
-        model.inputs.push_back(input_of(message.get_message()));
-        break;
-      case proto::graph::output:
-        model.outputs.push_back(input_of(message.get_message()));
-        break;
-      default:
-        message.skip();
-    }
+  while (message.next()) {
+    const int tag = static_cast<int>(message.tag());
+    if (tag == proto::graph::name)
+      model.name = message.get_string();
+    else if (tag == proto::graph::node)
+      model.nodes.push_back(node_of(message.get_message()));
+    else if (tag == proto::graph::initializer) {
+      const StoredTensor tensor = stored_tensor(message.get_message());
+      model.initializers.push_back({tensor.name, tensor.shape, tensor.raw});
+    } else if (tag == proto::graph::input)
+      model.inputs.push_back(input_of(message.get_message()));
+    else if (tag == proto::graph::output)
+      model.outputs.push_back(input_of(message.get_message()));
+    else
+      message.skip();
+  }
 }
 
 }  // namespace
@@ -170,34 +152,28 @@ void read_graph(Reader message, OnnxModel& model) {
 OnnxModel parse_onnx(const std::string& bytes) {
   OnnxModel model;
   Reader message(bytes);
-  while (message.next()) switch (message.tag()) {
-      case proto::model::ir_version:
-        model.ir_version = message.get_int64();
-        break;
-      case proto::model::producer:
-        model.producer = message.get_string();
-        break;
-      case proto::model::opset: {
-        Reader opset = message.get_message();
-        while (opset.next(proto::opset::version)) model.opset = opset.get_int64();
-        break;
+  while (message.next()) {
+    const int tag = static_cast<int>(message.tag());
+    if (tag == proto::model::ir_version)
+      model.ir_version = message.get_int64();
+    else if (tag == proto::model::producer)
+      model.producer = message.get_string();
+    else if (tag == proto::model::opset) {
+      Reader opset = message.get_message();
+      while (opset.next(proto::opset::version)) model.opset = opset.get_int64();
+    } else if (tag == proto::model::metadata) {
+      Reader entry = message.get_message();
+      std::string parts[2];
+      while (entry.next()) {
+        std::string& part = parts[entry.tag() - proto::entry::key];  // reading it clears the tag
+        part = entry.get_string();
       }
-      case proto::model::metadata: {
-        Reader entry = message.get_message();
-        std::string parts[2];
-        while (entry.next()) {
-          std::string& part = parts[entry.tag() - proto::entry::key];  // reading it clears the tag
-          part = entry.get_string();
-        }
-        model.metadata[parts[0]] = parts[1];
-        break;
-      }
-      case proto::model::graph:
-        read_graph(message.get_message(), model);
-        break;
-      default:
-        message.skip();
-    }
+      model.metadata[parts[0]] = parts[1];
+    } else if (tag == proto::model::graph)
+      read_graph(message.get_message(), model);
+    else
+      message.skip();
+  }
   return model;
 }
 

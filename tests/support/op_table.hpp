@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <set>
@@ -24,8 +23,7 @@ struct OpRow {
 // Returns the names of the ops that the headers of autograd/ops declare.
 inline std::set<std::string> declared_ops() {
   std::set<std::string> ops;
-  for (const auto& file :
-       std::filesystem::directory_iterator(TAPESTRY_SOURCE_DIR "/autograd/ops")) {
+  for (const auto& file : fs::directory_iterator(TAPESTRY_SOURCE_DIR "/autograd/ops")) {
     if (file.path().extension() != ".hpp") continue;
     std::ifstream header(file.path());
     for (std::string line, before; std::getline(header, line); before = line)

@@ -49,8 +49,7 @@ struct RunOptions {
 };
 
 // Runs a program to its end, without a terminal, and returns what it wrote.
-inline Finished run_program(const std::vector<std::string>& command,
-                            const RunOptions& options = {}) {
+inline Finished run_program(const Strings& command, const RunOptions& options = {}) {
   // Its tracer now and then falls over the threads of a program that ends; this process's own leaks
   // are looked for all the same.
   if (TAPESTRY_ADDRESS_SANITIZER) setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
@@ -96,7 +95,7 @@ inline Finished run_program(const std::vector<std::string>& command,
 
 // The words of a command line: a list, or a text that is split at spaces before its {} are
 // replaced; + joins.
-class Words : public std::vector<std::string> {
+class Words : public Strings {
  public:
   Words() = default;
   Words(const std::string& text) {
@@ -106,7 +105,7 @@ class Words : public std::vector<std::string> {
   Words(const char* text) : Words(std::string(text)) {}
   template <class First, class... More>
   Words(const char* text, const First& first, const More&... more) : Words(text) {
-    std::vector<std::string> values = {fmt::format("{}", first), fmt::format("{}", more)...};
+    Strings values = {fmt::format("{}", first), fmt::format("{}", more)...};
     auto value = values.begin();
     for (std::string& word : *this)
       for (std::size_t at = 0; (at = word.find("{}", at)) != std::string::npos; ++value) {
@@ -117,7 +116,7 @@ class Words : public std::vector<std::string> {
     require(value == values.end(), "test: too many values of {}", text);
   }
   Words(std::initializer_list<std::string> words) : vector(words) {}
-  Words(const std::vector<std::string>& words) : vector(words) {}
+  Words(const Strings& words) : vector(words) {}
   friend Words operator+(Words words, const Words& more) {
     words.insert(words.end(), more.begin(), more.end());
     return words;
@@ -166,17 +165,16 @@ class CommandFolder : public TemporaryFolder {
 };
 
 // Returns the beginning of a command that runs tapestry in several processes.
-inline std::vector<std::string> several_tapestries(int processes,
-                                                   std::vector<std::string> launcher = {
-                                                       "mpirun.openmpi", "--oversubscribe"}) {
+inline Strings several_tapestries(int processes,
+                                  Strings launcher = {"mpirun.openmpi", "--oversubscribe"}) {
   for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
     setenv(allowed, "1", 1);
   launcher.insert(launcher.end(), {"-n", std::to_string(processes), TAPESTRY_BINARY});
   return launcher;
 }
 
-inline std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
+inline Strings lines_of(const std::string& text) {
+  Strings lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
@@ -199,7 +197,7 @@ inline bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-inline void check_says(const std::string& message, const std::vector<std::string>& parts) {
+inline void check_says(const std::string& message, const Strings& parts) {
   for (const std::string& part : parts)
     CHECK_MESSAGE(message.find(part) != std::string::npos, "\"", message, "\" lacks \"", part,
                   "\"");
@@ -213,15 +211,14 @@ inline Finished must(Finished finished) {
 }
 
 // Checks that a program ended with status 0 and printed all `parts`.
-inline void check_prints(const Finished& finished, const std::vector<std::string>& parts) {
+inline void check_prints(const Finished& finished, const Strings& parts) {
   INFO(finished.command, "\n", finished.out, finished.err);
   CHECK(finished.status == 0);
   check_says(finished.out, parts);
 }
 
 // Checks that a program failed, with one line on stderr that has all `parts`.
-inline void check_fails(const Finished& finished, const std::vector<std::string>& parts,
-                        int status = 2) {
+inline void check_fails(const Finished& finished, const Strings& parts, int status = 2) {
   INFO(finished.command, "\n", finished.out, finished.err);
   CHECK(finished.status == status);
   CHECK(lines_of(finished.err).size() == 1);
@@ -229,7 +226,7 @@ inline void check_fails(const Finished& finished, const std::vector<std::string>
 }
 
 // Checks also that it is a message of tapestry, and that nothing was printed.
-inline void check_refused(const Finished& finished, const std::vector<std::string>& parts) {
+inline void check_refused(const Finished& finished, const Strings& parts) {
   check_fails(finished, parts);
   INFO(finished.command, "\n", finished.err);
   CHECK(finished.out.empty());
@@ -239,7 +236,7 @@ inline void check_refused(const Finished& finished, const std::vector<std::strin
 // A command that is wrong, and what the message says.
 struct Refusal {
   Words words = {};
-  std::vector<std::string> parts = {};
+  Strings parts = {};
 };
 
 // Returns `text` with the first `from` replaced, which it has to have.

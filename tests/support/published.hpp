@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "tests/support/process.hpp"
 #include "train/tasks/language/language_model.hpp"
@@ -43,8 +41,8 @@ inline double largest_difference(const Array& a, const Array& b) {
 }
 
 // Changes fields of a JSON file; null takes one away.
-inline void change_json(const std::string& path, const nlohmann::json& fields) {
-  auto json = nlohmann::json::parse(read_bytes(path));
+inline void change_json(const std::string& path, const Json& fields) {
+  auto json = Json::parse(read_bytes(path));
   for (const auto& [name, value] : fields.items())
     if (value.is_null())
       json.erase(name);

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include "tests/support/arrays.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
@@ -9,8 +7,6 @@
 
 // Whole trainings of tiny models by the command line.
 namespace tapestry {
-
-using Json = nlohmann::json;
 
 // --- tiny configs: a step takes about a millisecond ---
 
@@ -120,8 +116,8 @@ class RunFixture : public CommandFolder {
 
 // --- what two runs must share ---
 
-inline std::vector<std::string> untimed(const std::vector<Json>& lines) {
-  std::vector<std::string> texts;
+inline Strings untimed(const std::vector<Json>& lines) {
+  Strings texts;
   for (Json line : lines) {
     for (const char* timed : {"elapsed_s", "tokens_per_s", "examples_per_s"}) line.erase(timed);
     texts.push_back(line.dump());
@@ -147,7 +143,7 @@ inline std::string checkpoint_difference(const std::string& path, const std::str
 // How two runs differ in checkpoints or metrics, except for times; "" if they are the same.
 inline std::string run_difference(const std::string& run, const std::string& other) {
   for (const std::string name : {"/checkpoint.safetensors", "/best.safetensors"}) {
-    if (!std::filesystem::exists(run + name)) return run + name + " is missing";
+    if (!fs::exists(run + name)) return run + name + " is missing";
     const std::string difference = checkpoint_difference(run + name, other + name);
     if (!difference.empty()) return difference;
   }
@@ -166,7 +162,7 @@ inline void check_same_run(const RunFixture& fixture, const std::string& run,
 inline std::function<bool()> when_holds(const std::string& path, std::int64_t bytes = 1) {
   return [=] {
     std::error_code missing;
-    const auto size = std::filesystem::file_size(path, missing);
+    const auto size = fs::file_size(path, missing);
     return !missing && static_cast<std::int64_t>(size) >= bytes;
   };
 }

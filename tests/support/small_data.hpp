@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/aliases.hpp"
 #include "train/config/config.hpp"
 
 namespace tapestry {
@@ -11,9 +12,9 @@ namespace tapestry {
 // What is trained on in tests, of a kind of data: files, and few of what is drawn.
 struct SmallData {
   std::map<std::string, std::string> files = {};  // text by name
-  std::vector<std::string> data = {};             // keys to find and split it by
-  std::vector<std::string> few = {};              // keys that keep trainings short
-  std::vector<std::string> sample = {};           // what is asked of the trained model
+  Strings data = {};                              // keys to find and split it by
+  Strings few = {};                               // keys that keep trainings short
+  Strings sample = {};                            // what is asked of the trained model
 };
 
 // `kind` as data.kind has it. Defined beside the smoke test.
@@ -27,6 +28,6 @@ inline std::string text_setting(const Config& config, const std::string& key) {
 // A shipped config without a result to compare with is a preset, to build on.
 bool is_preset(const Config& config);
 // Keys that make a preset's model small, with as many heads; of other configs none.
-std::vector<std::string> small_preset(const Config& config);
+Strings small_preset(const Config& config);
 
 }  // namespace tapestry

@@ -13,7 +13,7 @@ namespace tapestry {
 
 // A small tokenizer that ends documents with <|endoftext|>.
 inline BytePairTokenizer small_tokenizer(const std::string& text, std::int64_t vocabulary = 300) {
-  const std::vector<std::string> texts = {text};
+  const Strings texts = {text};
   return BytePairTokenizer::train(
       texts, {.vocabulary = vocabulary, .special_tokens = {"<|endoftext|>", "<eos>"}});
 }

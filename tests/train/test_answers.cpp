@@ -1,8 +1,6 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include <filesystem>
-
 #include "autograd/sanitizer.hpp"
 #include "data/text/printable.hpp"
 #include "tests/support/process.hpp"
@@ -34,19 +32,18 @@ Finished run_within(std::int64_t memory, const TemporaryFolder& folder, const st
 TEST_SUITE_BEGIN("answers");
 
 TEST_CASE_FIXTURE(CommandFolder, "answers: a run that is named without its folder is suggested") {
-  std::filesystem::create_directories(path("runs/known"));
+  fs::create_directories(path("runs/known"));
   check_fails(run("eval known"), {"known: no such run; did you mean runs/known?"});
 }
 
-TEST_CASE_FIXTURE(AnswerDesk,
-                  "bug: odd values were taken, half read, or answered with what did not help") {
+TEST_CASE_FIXTURE(AnswerDesk, "bug: odd values were taken, half read, or refused without help") {
   REQUIRE(mkfifo(path("pipe").c_str(), 0600) == 0);
   REQUIRE(mkfifo(path("pipe.toml").c_str(), 0600) == 0);
   write("number.toml", "\ntask = 5\n");
   write("list.toml", "task = [\"vae\"]\n");
   write("on_pipe.toml", "base = \"pipe\"\n");
   write("seed.toml", "task = \"vae\"\nseed = 9223372036854775808\n");
-  std::filesystem::create_directory(path("folder"));
+  fs::create_directory(path("folder"));
   write("lines.txt", "to be or not\n");
   const Refusal rows[] = {
       {"train sort optim.epsilon=0", {"optim.epsilon = 0.0: expected between 1e-30 and 1"}},
@@ -130,7 +127,7 @@ TEST_CASE("bug: escapes in names and paths reached the terminal") {
   const std::string evil = "\x1b]0;owned\x07\u009b31m\u202e";
   const std::string shown = "\\x1b]0;owned\\x07\\u009b31m\\u202e";
   fixture.write("evil.toml", "task = \"vae\"\n[expected]\nsource = \"\u009b31m\"\n");
-  std::filesystem::copy(fixture.path("toy"), fixture.path(evil));
+  fs::copy(fixture.path("toy"), fixture.path(evil));
   fixture.write("evil.content", evil + " 1 0 x\nb 0 1 y\nc 1 0 x\nd 0 1 y\n");
   fixture.write("evil.cites", evil + " c\nb d\n");
   REQUIRE(fixture

@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <cmath>
-
 #include "autograd/ops.hpp"
 #include "layers/multi_head_attention.hpp"
 #include "tests/support/modules.hpp"
@@ -21,8 +19,7 @@ TEST_CASE("attention: its weights, times the values, are what the fused op gives
   constexpr std::int64_t B = 2, H = 2, T = 4, S = 6, D = 3;
   const Array q = normal({B, T, H * D}, 1), k = normal({B, S, H * D}, 2),
               v = normal({B, S, H * D}, 3);
-  const Array padding =
-      Array::of(std::vector<std::int32_t>{0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1}, {B, S});
+  const Array padding = Array::of(Tokens{0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1}, {B, S});
   const std::pair<const char*, AttentionOptions> rows[] = {
       {"all", {.heads = H}},
       {"causal", {.heads = H, .causal = true}},

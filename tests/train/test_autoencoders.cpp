@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "data/images/images.hpp"
 #include "tests/support/process.hpp"
 
@@ -84,10 +82,9 @@ TEST_CASE_FIXTURE(Wardrobe, "latent: every image's code as CSV, and the cloud as
         "clothes-vae/latent.csv\nclothes-vae/latent.png\nclothes-vae/latent.svg\n");
 }
 
-TEST_CASE_FIXTURE(Wardrobe,
-                  "bug: what an autoencoder was measured at depended on train.eval_batch_size") {
+TEST_CASE_FIXTURE(Wardrobe, "bug: an autoencoder's figures depended on train.eval_batch_size") {
   const auto eval = [&](const Words& more) {
-    return nlohmann::json::parse(run("eval clothes-vae --json" + more).out);
+    return Json::parse(run("eval clothes-vae --json" + more).out);
   };
   const auto whole = eval("train.eval_batch_size=100");
   for (const int size : {1, 3, 7})
@@ -111,8 +108,8 @@ TEST_CASE_FIXTURE(Wardrobe, "clothes: what is wrong is one line, and nothing of 
     write(split + "-labels-idx1-ubyte",
           std::string("\0\0\x08\x01", 4) + big_endian(2) + std::string(2, '\3'));
   }
-  const std::vector<std::string> size = {"train-images-idx3-ubyte", "bytes 8 to 15",
-                                         "expected images of 28 x 28", "found 14 x 14"};
+  const Strings size = {"train-images-idx3-ubyte", "bytes 8 to 15", "expected images of 28 x 28",
+                        "found 14 x 14"};
   const Refusal rows[] = {
       {"eval clothes-vae data.path=.", size},
       {"latent clothes-vae data.path=.", size},

@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "autograd/parallel.hpp"
 #include "tests/bench/scaling.hpp"
 #include "tests/support/labels.hpp"
@@ -12,8 +10,6 @@
 // The benchmarks of tests/bench/, and what times steps for them.
 namespace tapestry {
 namespace {
-
-using Json = nlohmann::json;
 
 Finished bench_run(const Words& arguments) {
   return run_program(Words(TAPESTRY_EMULATOR) + Words{TAPESTRY_BENCH} + arguments);

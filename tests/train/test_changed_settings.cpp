@@ -21,7 +21,7 @@ std::vector<Words> commands_of(const std::string& page) {
   std::vector<Words> commands;
   for (const std::string& line : lines_of(page.substr(at + 5, page.find("</pre>", at) - at - 5))) {
     std::istringstream stream(line);
-    std::vector<std::string>& words = commands.emplace_back();
+    Strings& words = commands.emplace_back();
     for (std::string word; stream >> word;) words.push_back(word);
   }
   return commands;
@@ -29,9 +29,7 @@ std::vector<Words> commands_of(const std::string& page) {
 
 TEST_SUITE_BEGIN("proof");
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "bug: verify, replay, report: a resume with other settings had other bits, untold") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify, replay, report: resumed with other settings, unsaid") {
   must_train("toy", "run");
   must_train("toy", "run", longer);
   const std::vector<Session> sessions = read_sessions(Run(path("run")));
@@ -58,7 +56,7 @@ TEST_CASE_FIXTURE(
                     "optim.decay_steps = 60 (before: 0), train.steps = 60 (before: 40)"});
   const auto commands = commands_of(page);
   REQUIRE(commands.size() == 2);
-  for (std::vector<std::string> words : commands) {
+  for (Strings words : commands) {
     words.erase(words.begin());
     words.push_back("--quiet");
     must(tapestry_run(words, {.folder = path()}));
@@ -66,16 +64,14 @@ TEST_CASE_FIXTURE(
   check_same_checkpoint(checkpoint("run"), path("run-again/checkpoint.safetensors"));
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "bug: report: a run that was stopped and resumed with other settings, in two commands") {
+TEST_CASE_FIXTURE(RunFixture, "bug: report: a run resumed with other settings by another command") {
   const std::string run = path("run");
   must_train("toy", "run", "train.steps=40");
   must_train("toy", "run", "--resume train.steps=50 optim.decay_steps=80");
   must_train("toy", "run", "--resume train.steps=60 optim.decay_steps=70 train.eval_every=20");
   const auto commands = commands_of(page_of(*this, "run"));
   REQUIRE(commands.size() == 3);
-  for (std::vector<std::string> words : commands) {
+  for (Strings words : commands) {
     words.erase(words.begin());
     words.push_back("--quiet");
     REQUIRE(tapestry_run(words, {.folder = path()}).status == 0);
@@ -85,8 +81,7 @@ TEST_CASE_FIXTURE(
   must_verify(*this, "run", "--from best --all");
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "sessions: what earlier sessions had that did not record it is told as unknown") {
+TEST_CASE_FIXTURE(RunFixture, "sessions: settings that earlier ones did not record are unknown") {
   must_train("toy", "run");
   must_train("toy", "run", longer);
   const std::string path = this->path("run/sessions.jsonl");
@@ -106,7 +101,7 @@ TEST_CASE_FIXTURE(RunFixture,
 TEST_CASE_FIXTURE(RunFixture, "sessions: a line that lacks what all sessions record is left out") {
   must_train("toy", "run");
   const Run run(path("run"));
-  const std::vector<std::string> lines = lines_of(read_bytes(run.sessions()));
+  const Strings lines = lines_of(read_bytes(run.sessions()));
   REQUIRE(lines.size() == 2);
   const auto without = [](const std::string& line, const std::string& field) {
     Json entry = Json::parse(line);

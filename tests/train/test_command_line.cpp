@@ -1,9 +1,7 @@
 #include <doctest/doctest.h>
 #include <fmt/ranges.h>
 
-#include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "data/text/byte_pair.hpp"
 #include "tests/support/labels.hpp"
@@ -19,8 +17,6 @@
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::json;
-
 // A tiny run to sample, evaluate and damage, in a folder to run commands in.
 class SmallFixture : public CommandFolder {
  public:
@@ -34,12 +30,11 @@ class SmallFixture : public CommandFolder {
 
 TEST_SUITE_BEGIN("command line");
 
-TEST_CASE_FIXTURE(SmallFixture,
-                  "command line: what is wrong is one line on stderr, and the exit status is 2") {
+TEST_CASE_FIXTURE(SmallFixture, "command line: mistakes are one line on stderr, with status 2") {
   write("broken.toml", "task = \"vae\"\n[model\n");
   write("typo.toml", "task = \"vae\"\n[model]\nlatnet = 3\n");
   write("notes.txt", "no checkpoint");
-  std::filesystem::create_directories(path("empty"));
+  fs::create_directories(path("empty"));
   write("unfinished/metrics.jsonl", "");
   write("latin.txt", "caf\xe9");
   const auto write_pair = [&](const std::string& name, const char* de, const char* en) {
@@ -152,8 +147,7 @@ TEST_CASE_FIXTURE(SmallFixture,
   CHECK(!has("runs"));
 }
 
-TEST_CASE_FIXTURE(SmallFixture,
-                  "command line: --resume under another config names the keys and both values") {
+TEST_CASE_FIXTURE(SmallFixture, "command line: --resume with other settings names both values") {
   const Words same =
       "train text.toml --out run --resume model.layers=1 model.heads=1 model.width=4 "
       "model.context=8 train.batch_size=2";
@@ -169,24 +163,21 @@ TEST_CASE_FIXTURE(SmallFixture,
   CHECK(load_checkpoint(path("run/checkpoint.safetensors")).state.step == 6);
 }
 
-TEST_CASE_FIXTURE(SmallFixture,
-                  "command line: a disk or folder that cannot be written is a failure: status 1") {
+TEST_CASE_FIXTURE(SmallFixture, "command line: an unwritable disk or folder fails with status 1") {
   check_fails(run("train sort --out /proc/run train.steps=1"), {"tapestry: "}, 1);
   check_fails(run("sample run --out no/such/folder/text"),
               {"tapestry: no/such/folder/text: cannot open: there is no folder no/such/folder"}, 1);
   // A checkpoint that cannot be written: the one before stays.
   const std::string path = this->path("run/checkpoint.safetensors");
   const std::string before = read_bytes(path);
-  std::filesystem::create_directory(path + ".tmp");
+  fs::create_directory(path + ".tmp");
   check_fails(run("train text.toml --out run --resume model.layers=1 model.heads=1 "
                   "model.width=4 model.context=8 train.steps=5 train.batch_size=2"),
               {path.substr(path.rfind("run/")), "cannot open: File exists"}, 1);
   CHECK(read_bytes(path) == before);
 }
 
-TEST_CASE_FIXTURE(
-    TemporaryFolder,
-    "bug: command line: what is said went into a file of a run where streams were closed") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: messages went into a run's file if streams were closed") {
   for (const std::string closed : {"<&- >&-", "<&- >&- 2>&-", ">&- 2>&-"}) {
     CAPTURE(closed);
     const std::string run = path("run" + std::to_string(closed.size()));
@@ -220,13 +211,12 @@ TEST_CASE("command line: --help and --version exit 0 and name what there is") {
   CHECK(must(tapestry_run("--version")).out.starts_with("tapestry 0."));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "command line: config prints what it resolves to, which is a config") {
+TEST_CASE_FIXTURE(TemporaryFolder, "command line: config prints what it resolves to, a config") {
   const Finished printed = must(tapestry_run("config sort model.layers=3"));
   check_says(printed.out, {"layers = 3 ", "# --set: ", "# sort:", "# default: "});
   const Finished again = must(tapestry_run({"config", write("again.toml", printed.out)}));
   const auto values = [](const std::string& text) {
-    std::vector<std::string> lines = lines_of(text);
+    Strings lines = lines_of(text);
     for (std::string& line : lines) line = line.substr(0, line.find(" # "));
     for (std::string& line : lines) line.erase(line.find_last_not_of(' ') + 1);
     return lines;
@@ -234,9 +224,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   CHECK(values(again.out) == values(printed.out));
 }
 
-TEST_CASE_FIXTURE(
-    SmallFixture,
-    "command line: a run goes to runs/NAME, the next beside it, and the last is resumed") {
+TEST_CASE_FIXTURE(SmallFixture, "command line: runs lie side by side, and the last is resumed") {
   const auto train = [&](const Words& more) {
     Words words = "train copy train.steps=2" + small("toy-sequence") + more;
     return this->run(words).status;
@@ -275,8 +263,7 @@ TEST_CASE_FIXTURE(SmallFixture, "sample: what its options say") {
   CHECK(read("text") == sample({}));
 }
 
-TEST_CASE_FIXTURE(SmallFixture,
-                  "attention: a run's maps as PNG and SVG, all of them or those asked for") {
+TEST_CASE_FIXTURE(SmallFixture, "attention: a run's maps as PNG and SVG, all or those asked for") {
   run("train sort --out toy model.layers=2 model.heads=2 model.width=8 data.held_back=8 "
       "train.steps=2");
   Finished finished = run("attention toy --prompt 31415926");
@@ -296,8 +283,7 @@ TEST_CASE_FIXTURE(SmallFixture,
   CHECK(!contains(one, "head 1"));
 }
 
-TEST_CASE_FIXTURE(SmallFixture,
-                  "tokenizer: is trained on files, and is what a translation is trained with") {
+TEST_CASE_FIXTURE(SmallFixture, "tokenizer: is trained on files, and used for a translation") {
   CHECK(must(run("tokenizer train story.txt --vocabulary 280 --out bottles.json")).out ==
         "bottles.json: 280 tokens\n");
   const auto tokenizer = BytePairTokenizer::load(path("bottles.json"));
@@ -330,7 +316,7 @@ TEST_CASE_FIXTURE(SmallFixture, "compare: the last evaluations of runs, side by 
       "train memory-query-key --out recall train.steps=4 train.eval_every=2" + small("recall");
   REQUIRE(this->run(words).status == 0);
   std::ofstream(path("run/metrics.jsonl"), std::ios::app) << "{\"step\":9";  // a crash
-  std::vector<std::string> lines = lines_of(must(this->run("compare recall/ run")).out);
+  Strings lines = lines_of(must(this->run("compare recall/ run")).out);
   REQUIRE(lines.size() > 3);
   CHECK(lines[3].empty());
   lines.resize(3);
@@ -340,7 +326,7 @@ TEST_CASE_FIXTURE(SmallFixture, "compare: the last evaluations of runs, side by 
   CHECK(lines[1].ends_with(" -"));  // no bits_per_char
   CHECK(lines[2].starts_with("run "));
   for (const std::string& line : lines) CHECK(line.size() == lines[0].size());
-  const std::vector<std::string> objects = lines_of(this->run("compare run recall --json").out);
+  const Strings objects = lines_of(this->run("compare run recall --json").out);
   REQUIRE(objects.size() == 2);
   const Json run = Json::parse(objects[0]), recall = Json::parse(objects[1]);
   CHECK(run["run"] == "run");
@@ -367,9 +353,8 @@ TEST_CASE("command line: gradcheck says which parameters it checked") {
   }
 }
 
-TEST_CASE(
-    "bug: gradcheck called right gradients wrong where a step crosses a kink, and said nothing") {
-  const std::vector<std::string> command =
+TEST_CASE("bug: gradcheck silently called right gradients wrong where a step crosses a kink") {
+  const Strings command =
       with_sets({"gradcheck", "addition", "model.layers=1", "model.activation=relu"});
   const Finished finished = must(tapestry_run(command));
   CHECK(contains(finished.out, "held: inputs of relu or max"));
@@ -379,7 +364,7 @@ TEST_CASE(
 TEST_CASE_FIXTURE(SmallFixture,
                   "command line: bench measures the steps of configs" *
                       not_sanitized("the peaks that it measures take minutes there")) {
-  const std::vector<std::string> lines = lines_of(must(run("bench karate clothes-vae --json")).out);
+  const Strings lines = lines_of(must(run("bench karate clothes-vae --json")).out);
   REQUIRE(lines.size() == 2);
   const Json karate = Json::parse(lines[0]), vae = Json::parse(lines[1]);
   CHECK(karate["name"] == "karate");

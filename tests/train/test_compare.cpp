@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "tests/support/run_fixture.hpp"
 #include "train/task.hpp"
@@ -11,9 +10,8 @@
 namespace tapestry {
 namespace {
 
-namespace fs = std::filesystem;
 using Judged = FigureDifference::Outcome;
-using Folders = std::vector<std::string>;
+using Folders = Strings;
 
 TEST_SUITE_BEGIN("compare");
 
@@ -68,7 +66,7 @@ TEST_CASE_FIXTURE(Club, "compare: groups of seeds, by pairs, and what differs in
   const std::vector<SettingDifference> settings = settings_that_differ(groups);
   REQUIRE(settings.size() == 1);  // neither threads nor name
   CHECK(settings[0].name == "optim.learning_rate");
-  CHECK(settings[0].values == std::vector<std::string>{"0.01", "0.03"});
+  CHECK(settings[0].values == Strings{"0.01", "0.03"});
 
   const Finished text = must(run("compare slow fast"));
   check_says(text.out,
@@ -81,8 +79,7 @@ TEST_CASE_FIXTURE(Club, "compare: groups of seeds, by pairs, and what differs in
   CHECK(text.out.ends_with("\n" + alone.out));
 }
 
-TEST_CASE_FIXTURE(
-    Club, "compare: JSON has an object a run, and with --groups one a group and one a comparison") {
+TEST_CASE_FIXTURE(Club, "compare: JSON has an object per run, and per group and comparison") {
   train("slow", "--seeds 2");
   train("fast", "optim.learning_rate=0.03");
   const auto objects = [&](const Words& more) {
@@ -125,8 +122,7 @@ TEST_CASE_FIXTURE(Club, "bug: compare: seed-01 took the place of seed-1") {
   CHECK(groups[0].runs[0].folder == path("a/seed-1"));
 }
 
-TEST_CASE_FIXTURE(Club,
-                  "compare: runs named one by one are a group where their seeds alone differ") {
+TEST_CASE_FIXTURE(Club, "compare: runs named one by one are a group if only their seeds differ") {
   train("a", "seed=5");
   train("b", "seed=6 train.log_every=3 expected.value=0");
   train("c", "seed=5 model.width=5");
@@ -150,8 +146,7 @@ TEST_CASE_FIXTURE(Club,
   check_says(run("compare a again").out, {"settings that differ: none\n"});
 }
 
-TEST_CASE_FIXTURE(Club,
-                  "compare: groups of other seeds, or other data, are compared by Welch's test") {
+TEST_CASE_FIXTURE(Club, "compare: groups of other seeds or data are compared by Welch's test") {
   train("a", "--seeds 2");
   train("b", "--seeds 3 seed=2");
   const auto groups = this->groups({"a", "b"});
@@ -165,7 +160,7 @@ TEST_CASE_FIXTURE(Club,
   const auto differing = settings_that_differ(groups);
   REQUIRE(differing.size() == 1);
   CHECK(differing[0].name == "seed");
-  CHECK(differing[0].values == std::vector<std::string>{"1, 2", "2, 3, 4"});
+  CHECK(differing[0].values == Strings{"1, 2", "2, 3, 4"});
 
   const RunFixture fixture;
   const Words two = "--seeds 2 train.steps=4 train.eval_every=2";
@@ -206,7 +201,7 @@ TEST_CASE_FIXTURE(Club, "compare: figures without a spread, out of range, or of 
   CHECK(!difference_of(groups[0], groups[1], "own"));
   CHECK(!difference_of(groups[0], groups[1], "some"));
   CHECK(measured_figures(groups) ==
-        std::vector<std::string>{"loss", "huge", "noisy", "own", "same", "some", "steady"});
+        Strings{"loss", "huge", "noisy", "own", "same", "some", "steady"});
   check_prints(run("compare a b"),
                {"  x_signature", "  13a", "not in all of the runs (n = 2 and 3)\n",
                 "the seeds have no spread (n = 3 and 3)\n", "the same (n = 3 and 3)\n"});
@@ -219,7 +214,7 @@ TEST_CASE_FIXTURE(Club, "compare: keys that do not count, tasks, and runs that s
   train("momentum", "optim.name=sgd optim.momentum=0.5");
   auto settings = settings_that_differ(groups({"adam", "momentum"}));
   REQUIRE(find(settings, "optim.momentum"));
-  CHECK(find(settings, "optim.momentum")->values == std::vector<std::string>{"", "0.5"});
+  CHECK(find(settings, "optim.momentum")->values == Strings{"", "0.5"});
   CHECK(find(settings, "optim.beta1")->values.back().empty());
   CHECK(!find(settings, "steps done"));
   CHECK(!contains(must(run("compare adam momentum")).out, "parameters_xxh3"));
@@ -227,21 +222,21 @@ TEST_CASE_FIXTURE(Club, "compare: keys that do not count, tasks, and runs that s
   Words words = "train memory-sum --quiet --out sum train.steps=2" + small("recall");
   REQUIRE(run(words).status == 0);
   settings = settings_that_differ(groups({"adam", "sum"}));
-  CHECK(find(settings, "task")->values == std::vector<std::string>{"\"graph\"", "\"recall\""});
+  CHECK(find(settings, "task")->values == Strings{"\"graph\"", "\"recall\""});
   CHECK(find(settings, "train.steps"));
   CHECK(!find(settings, "model.memory"));  // of one task alone
   const auto tasks = groups({"adam", "sum"});
   CHECK(!difference_of(tasks[0], tasks[1], "loss"));
 
   train("long", "train.steps=40 train.eval_every=10");
-  std::vector<std::string> lines = lines_of(read("long/metrics.jsonl"));
+  Strings lines = lines_of(read("long/metrics.jsonl"));
   std::erase_if(lines, [](const std::string& line) {
     return !contains(line, "\"val\"") || line.starts_with("{\"step\":40");
   });
   write("long/metrics.jsonl", lines.back() + "\n");
   fs::remove(path("long/best.safetensors"));  // of step 40
   settings = settings_that_differ(groups({"adam", "long"}));
-  CHECK(find(settings, "steps done")->values == std::vector<std::string>{"20", "30"});
+  CHECK(find(settings, "steps done")->values == Strings{"20", "30"});
 }
 
 TEST_CASE_FIXTURE(Club, "compare: folders of seeds that are no group, or not yet, say so") {
@@ -317,7 +312,7 @@ TEST_CASE_FIXTURE(Club, "bug: compare: of the loss alone it was said which way i
       measured(fmt::format("{}/seed-{}", run, seed),
                fmt::format(R"("loss":{0},"accuracy":{0},"attended":{0})",
                            seed * 0.1 + moved * (1 + 0.01 * seed * seed)));
-  const std::vector<std::string> lines = lines_of(this->run("compare a b").out);
+  const Strings lines = lines_of(this->run("compare a b").out);
   for (const auto& [figure, outcome] : {std::pair{"loss", "significantly higher (worse)"},
                                         std::pair{"accuracy", "significantly higher (better)"},
                                         std::pair{"attended", "significantly higher"}})

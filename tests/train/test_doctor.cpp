@@ -1,8 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "autograd/buffer_pool.hpp"
@@ -329,7 +327,7 @@ class DoctoredTasks {
 };
 
 ConfigWith doctored(const std::string& kind, const std::string& fault,
-                    const std::vector<std::string>& overrides = {}) {
+                    const Strings& overrides = {}) {
   const std::string text = fmt::format(
       "task = \"doctored-{}\"\n[data]\nfault = \"{}\"\n[optim]\n"
       "learning_rate = 1e-2\n[train]\nbatch_size = 16\n",
@@ -361,9 +359,7 @@ TEST_CASE_FIXTURE(DoctoredTasks, "doctor: sound trainings pass every check") {
   }
 }
 
-TEST_CASE_FIXTURE(
-    DoctoredTasks,
-    "bug: doctor: a step without memory was an input error, any other failure was a NaN") {
+TEST_CASE_FIXTURE(DoctoredTasks, "bug: doctor: failing steps were called input errors or NaN") {
   const auto found = [](const std::string& fault) {
     TrainingUnderTest under_test(doctored("classes", fault));
     const auto result = examine({"learning rate", check_learning_rate}, under_test);
@@ -374,61 +370,49 @@ TEST_CASE_FIXTURE(
   CHECK(found("file").find("the file is gone") == 0);
 }
 
-TEST_CASE_FIXTURE(DoctoredTasks,
-                  "doctor: each planted fault is found by its check, and by none before it") {
-  struct Planted {
-    std::string kind, fault, check, said;
-    std::vector<std::string> overrides = {};
-  };
-  const std::vector<Planted> all = {
-      {"classes", "shared", "shared examples", "8 of 60 validation examples"},
-      {"classes", "not finite", "values", "input 3 of example 17 is nan"},
-      {"classes", "redraws", "values", "differs when it is read again"},
-      {"classes", "constant", "values", "4 of the 6 inputs"},
-      {"classes", "out of range", "labels", "target 3 occurs 1 time;"},
-      {"classes", "one class", "labels", "all training examples have the label 1"},
-      {"classes", "sorted", "labels", "have labels that no training example has"},
-      {"tokens", "new tokens", "labels", "100 % of the tokens of the validation split"},
-      {"tokens", "out of range", "labels", "the model knows 0 to 41"},
-      {"classes", "shuffled", "targets", "do not depend on their inputs"},
-      {"tokens", "own place", "targets", "100.0 % the token at their own position"},
-      {"tokens", "other order", "targets", "the next token of the inputs"},
-      {"tokens", "other rows", "targets", "those of example 0 belong to example 1"},
-      {"tokens", "some other rows", "targets", "the next token of the inputs"},
-      {"classes", "leak", "first loss", "far below the entropy"},
-      {"classes", "count", "first loss", "the reported loss is"},
-      {"classes", "gradient", "gradient", "the last wrong parameter is out.bias"},
-      {"classes", "batch", "neighbors", "first in mean in model"},
-      {"tokens", "sees next", "future", "first in concat in model"},
-      {"classes", "dead", "layers", "100 % of the units of relu in model"},
-      {"classes", "exploding", "layers", "times its weights"},
-      {"classes", "large", "layers", "that of hidden.weight"},
-      {"classes", "vanishing", "layers", "the gradient of hidden.weight"},
-      {"classes", "spare", "layers", "no gradient reaches spare"},
-      {"classes", "blind", "one batch", "expected below"},
-      {"classes", "", "learning rate", "optim.learning_rate = 1.0e+00", {"optim.learning_rate=1"}},
-      {"tokens", "", "learning rate", "optim.learning_rate = 1.0e+00", {"optim.learning_rate=1"}},
-      {"classes",
-       "",
-       "learning rate",
-       "optim.learning_rate = 1.0e-08",
-       {"optim.learning_rate=1e-8"}},
-      {"tokens",
-       "",
-       "learning rate",
-       "optim.learning_rate = 1.0e-08",
-       {"optim.learning_rate=1e-8"}},
-      {"classes", "threads", "threads", "differs"},
-      {"classes", "counts steps", "resume", "differs"},
-  };
-  for (const Planted& planted : all) {
-    CAPTURE(planted.kind);
-    CAPTURE(planted.fault);
-    const Diagnosis diagnosis = diagnose(doctored(planted.kind, planted.fault, planted.overrides));
+TEST_CASE_FIXTURE(DoctoredTasks, "doctor: each planted fault is found by its check, not before") {
+  const auto check = [](const std::string& kind, const std::string& fault, const std::string& gate,
+                        const std::string& said, const Strings& overrides = {}) {
+    CAPTURE(kind);
+    CAPTURE(fault);
+    const Diagnosis diagnosis = diagnose(doctored(kind, fault, overrides));
     CAPTURE(diagnosis.found);
-    CHECK(diagnosis.check == planted.check);
-    CHECK(diagnosis.found.find(planted.said) != std::string::npos);
-  }
+    CHECK(diagnosis.check == gate);
+    CHECK(diagnosis.found.find(said) != std::string::npos);
+  };
+  check("classes", "shared", "shared examples", "8 of 60 validation examples");
+  check("classes", "not finite", "values", "input 3 of example 17 is nan");
+  check("classes", "redraws", "values", "differs when it is read again");
+  check("classes", "constant", "values", "4 of the 6 inputs");
+  check("classes", "out of range", "labels", "target 3 occurs 1 time;");
+  check("classes", "one class", "labels", "all training examples have the label 1");
+  check("classes", "sorted", "labels", "have labels that no training example has");
+  check("tokens", "new tokens", "labels", "100 % of the tokens of the validation split");
+  check("tokens", "out of range", "labels", "the model knows 0 to 41");
+  check("classes", "shuffled", "targets", "do not depend on their inputs");
+  check("tokens", "own place", "targets", "100.0 % the token at their own position");
+  check("tokens", "other order", "targets", "the next token of the inputs");
+  check("tokens", "other rows", "targets", "those of example 0 belong to example 1");
+  check("tokens", "some other rows", "targets", "the next token of the inputs");
+  check("classes", "leak", "first loss", "far below the entropy");
+  check("classes", "count", "first loss", "the reported loss is");
+  check("classes", "gradient", "gradient", "the last wrong parameter is out.bias");
+  check("classes", "batch", "neighbors", "first in mean in model");
+  check("tokens", "sees next", "future", "first in concat in model");
+  check("classes", "dead", "layers", "100 % of the units of relu in model");
+  check("classes", "exploding", "layers", "times its weights");
+  check("classes", "large", "layers", "that of hidden.weight");
+  check("classes", "vanishing", "layers", "the gradient of hidden.weight");
+  check("classes", "spare", "layers", "no gradient reaches spare");
+  check("classes", "blind", "one batch", "expected below");
+  check("classes", "", "learning rate", "optim.learning_rate = 1.0e+00", {"optim.learning_rate=1"});
+  check("tokens", "", "learning rate", "optim.learning_rate = 1.0e+00", {"optim.learning_rate=1"});
+  check("classes", "", "learning rate", "optim.learning_rate = 1.0e-08",
+        {"optim.learning_rate=1e-8"});
+  check("tokens", "", "learning rate", "optim.learning_rate = 1.0e-08",
+        {"optim.learning_rate=1e-8"});
+  check("classes", "threads", "threads", "differs");
+  check("classes", "counts steps", "resume", "differs");
 }
 
 TEST_CASE("doctor: dependence tells pairs that belong together from those that do not") {
@@ -464,8 +448,7 @@ TEST_CASE("doctor: dependence of what a graph's first messages read, and its cla
   CHECK(std::ranges::equal(columns.values<std::int32_t>(), std::vector{1, 0, 1, 2}));
 }
 
-TEST_CASE(
-    "doctor: papers whose fields were shuffled are found, and such that belong together pass") {
+TEST_CASE("doctor: papers with shuffled fields are found, and others pass") {
   const auto papers = [](const TemporaryFolder& folder, bool shuffled) {
     write_papers(folder, shuffled);
     return tapestry_run(
@@ -483,18 +466,16 @@ TEST_CASE(
   check_says(found.out, {"FAIL  targets", "do not depend on their inputs"});
 }
 
-TEST_CASE_FIXTURE(
-    TemporaryFolder,
-    "doctor: a command that prints a line per check, or JSON, and draws learning rates") {
+TEST_CASE_FIXTURE(TemporaryFolder, "doctor: prints checks or JSON, and draws learning rates") {
   const Finished said = must(tapestry_run("doctor karate --out {} --threads 2", path("pictures")));
   for (const DoctorCheck& check : doctor_checks())
     CHECK(said.out.find(" " + check.name + " ") != std::string::npos);
   for (const char* file : {"learning-rate.png", "learning-rate.svg"})
-    CHECK(std::filesystem::file_size(path("pictures/" + std::string(file))) > 1000);
+    CHECK(fs::file_size(path("pictures/" + std::string(file))) > 1000);
   const Finished named = must(tapestry_run({"doctor", "karate", "--out", path("a\nforged")}));
   for (const std::string& line : lines_of(named.out)) CHECK(!line.starts_with("forged"));
 
-  const auto report = nlohmann::json::parse(tapestry_run("doctor karate --json").out);
+  const auto report = Json::parse(tapestry_run("doctor karate --json").out);
   CHECK(report["passed"] == true);
   CHECK(report["gates"].size() == doctor_checks().size());
   CHECK(report["gates"][0]["verdict"] == "ok");
@@ -506,7 +487,7 @@ TEST_CASE("doctor: a fault ends it with status 1 and what to do; wrong input wit
   check_says(fast.out, {"FAIL  learning rate", "likely cause", "--set optim.learning_rate="});
   CHECK(!contains(fast.out, "threads"));  // nothing comes after the first fault
   const auto report =
-      nlohmann::json::parse(tapestry_run("doctor karate --json optim.learning_rate=1e-9").out);
+      Json::parse(tapestry_run("doctor karate --json optim.learning_rate=1e-9").out);
   CHECK(report["passed"] == false);
   CHECK(report["gates"].back()["verdict"] == "fault");
 

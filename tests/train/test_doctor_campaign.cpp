@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "autograd/clock.hpp"
 #include "tests/support/drawn_config.hpp"
@@ -43,7 +42,7 @@ TEST_CASE_FIXTURE(ConfigGenerator,
   std::map<std::string, int> warnings;
   for (std::int64_t i = first; i < first + wanted; ++i) {
     const DrawnConfig drawn = draw(i);
-    std::vector<std::string> command = {"doctor", drawn.name(), "--json", "--skip", "plan"};
+    Strings command = {"doctor", drawn.name(), "--json", "--skip", "plan"};
     for (const std::string& word : drawn.words()) command.push_back(word);
     const Finished said = tapestry_run(command);
     if (said.status == 2) {
@@ -51,7 +50,7 @@ TEST_CASE_FIXTURE(ConfigGenerator,
                    << said.err);
       continue;
     }
-    const auto report = nlohmann::json::parse(said.out);
+    const auto report = Json::parse(said.out);
     const auto& last = report["gates"].back();
     if (drawn.is_blind() && said.status == 1) {
       ++blind;

@@ -1,8 +1,6 @@
 #include <doctest/doctest.h>
 #include <fmt/ranges.h>
 
-#include <map>
-
 #include "autograd/clock.hpp"
 #include "autograd/random.hpp"
 #include "tests/support/drawn_config.hpp"
@@ -54,7 +52,7 @@ std::string failure(const Finished& finished) {
 
 // How a second training with `more` differs from the first.
 std::string difference_with(const DrawnTraining& drawn, const Words& more, int ranks = 1) {
-  std::filesystem::remove_all(drawn.path("again"));
+  fs::remove_all(drawn.path("again"));
   const std::string failed = failure(drawn.train("again", more, {}, ranks));
   return failed.empty() ? run_difference(drawn.path("again"), drawn.path("run")) : failed;
 }
@@ -80,14 +78,13 @@ std::string several_processes(const DrawnTraining& drawn) {
 // Killed as soon as some of the metrics are written, three times, and resumed.
 std::string killed_and_resumed(const DrawnTraining& drawn) {
   const std::string run = drawn.path("killed");
-  std::filesystem::remove_all(run);
-  const auto bytes = std::filesystem::file_size(drawn.path("run/metrics.jsonl"));
+  fs::remove_all(run);
+  const auto bytes = fs::file_size(drawn.path("run/metrics.jsonl"));
   for (const double part : {0.1, 0.4, 0.8}) {
     RunOptions kill;
     kill.when = when_holds(run + "/metrics.jsonl", static_cast<std::int64_t>(part * bytes));
-    const bool begun = std::filesystem::exists(run + "/config.toml");
-    const Finished killed = drawn.train(
-        "killed", begun ? std::vector<std::string>{"--resume"} : std::vector<std::string>{}, kill);
+    const bool begun = fs::exists(run + "/config.toml");
+    const Finished killed = drawn.train("killed", begun ? Strings{"--resume"} : Strings{}, kill);
     if (killed.status != 0 && killed.status != 128 + SIGKILL) return failure(killed);
   }
   const std::string failed = failure(drawn.train("killed", "--resume"));
@@ -206,7 +203,7 @@ void check_drawn(std::int64_t first, std::int64_t count) {
 }
 
 // What no config may have in place of a line: other keys, types, numbers and nesting.
-std::vector<std::string> wrong_lines(const std::string& line) {
+Strings wrong_lines(const std::string& line) {
   if (line.empty()) return {};
   if (line.starts_with('['))
     return {"[" + line + "]", line.substr(1), "[modle]", line + "\n[task]", line + " = 1"};
@@ -240,16 +237,15 @@ TEST_CASE("drawn: trainings of random configs keep every promise" *
   check_drawn(40, 5);
 }
 
-TEST_CASE_FIXTURE(ConfigGenerator,
-                  "drawn: every line of a config that is wrong in one way is refused in one line") {
+TEST_CASE_FIXTURE(ConfigGenerator, "drawn: every wrong line of a config is refused in one line") {
   std::int64_t refused = 0;
   for (std::uint64_t number = 0; number < 21; ++number) {
     const std::string text = draw(number).config().toml();
     REQUIRE(parse_config(text, "drawn.toml", {}).toml() == text);
-    const std::vector<std::string> lines = lines_of(text);
+    const Strings lines = lines_of(text);
     for (std::size_t at = 0; at < lines.size(); ++at)
       for (const std::string& wrong : wrong_lines(lines[at])) {
-        std::vector<std::string> changed = lines;
+        Strings changed = lines;
         changed[at] = wrong;
         CAPTURE(lines[at]);
         CAPTURE(wrong);

@@ -1,9 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <nlohmann/json.hpp>
-
 #include "autograd/ops.hpp"
 #include "autograd/tape.hpp"
 #include "layers/linear.hpp"
@@ -153,8 +149,7 @@ std::string must_run(const Words& words) { return must(run_here(words)).out; }
 
 TEST_SUITE_BEGIN("dummy task");
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "dummy task: one file with a TaskSpec is known to every command") {
+TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: a file with a TaskSpec is known to all commands") {
   const std::string config = write("disc.toml", disc_config), run = path("run"),
                     wide = path("wide");
   check_says(must_run("config " + config), {"radius = 1", "hidden = 16"});
@@ -166,14 +161,14 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   must_run(Words("train {} --out {} --seeds 3 --quiet model.hidden=1", config, wide));
   const std::string first = run + "/seed-1";
   bool has_events = false;
-  for (const auto& file : std::filesystem::directory_iterator(first))
+  for (const auto& file : fs::directory_iterator(first))
     if (const std::string bytes = read_bytes(file.path());
         file.path().filename().string().starts_with("events"))
       has_events = contains(bytes, "hit_rate/val") && contains(bytes, "hit_rate/test");
   CHECK(has_events);
 
   check_says(must_run(Words("eval {} --test", first)), {"hit_rate 0.9"});
-  CHECK(nlohmann::json::parse(must_run(Words("eval {} --json", first)))["hit_rate"] > 0.9);
+  CHECK(Json::parse(must_run(Words("eval {} --json", first)))["hit_rate"] > 0.9);
   CHECK(lines_of(must_run(Words("sample {} --points 5", first))).size() == 5);
   check_says(must_run("sample " + first), {") is in\n"});
   check_says(must_run("verify " + first), {"bitwise identical"});
@@ -187,8 +182,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
              {"hit_rate", "significantly higher (worse)", "model.hidden"});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "dummy task: the doctor examines it, and finds what is wrong with it") {
+TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: the doctor examines it, and finds its faults") {
   const std::string config = write("disc.toml", disc_config);
   const std::string sound = must_run("doctor " + config);
   CHECK(!contains(sound, "warn"));
@@ -198,8 +192,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   check_says(slow.out, {"FAIL  learning rate"});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "dummy task: early stopping ends its training, and samples are recorded") {
+TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: stops early, and samples are recorded") {
   const std::string config = write("disc.toml", disc_config), run = path("run");
   check_says(must_run(Words("train {} --out {} train.early_stopping=2 train.min_delta=10 "
                             "train.samples=true train.eval_every=25",

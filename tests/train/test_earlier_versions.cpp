@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
-
 #include "tests/support/run_fixture.hpp"
 
 // tests/golden/runs/ has checkpoints of small models that commit 1259dc1 trained for 6 steps. The
@@ -40,9 +38,8 @@ TEST_CASE_FIXTURE(RunFixture, "earlier versions: their checkpoints load, and the
   for (const auto& [name, loss_after_6, loss_after_12] : runs) {
     CAPTURE(name);
     const std::string run = path(name), checkpoint = run + "/checkpoint.safetensors";
-    std::filesystem::create_directory(run);
-    std::filesystem::copy(TAPESTRY_SOURCE_DIR "/tests/golden/runs/" + name + ".safetensors",
-                          checkpoint);
+    fs::create_directory(run);
+    fs::copy(TAPESTRY_SOURCE_DIR "/tests/golden/runs/" + name + ".safetensors", checkpoint);
     const std::string config = load_checkpoint(checkpoint).config;
     write(name + "/config.toml", config);
     Words data;

@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
-
 #include "tests/support/arrays.hpp"
 #include "tests/support/run_fixture.hpp"
 
@@ -30,8 +28,7 @@ TEST_CASE_FIXTURE(RunFixture, "training: it ends where so many evaluations gaine
   CHECK(load_checkpoint(checkpoint("run")).state.step == 10);
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "training: a gain that is too small is none, though its model is the best") {
+TEST_CASE_FIXTURE(RunFixture, "training: too small a gain is none, though its model is the best") {
   must_train("toy", "run", "train.eval_every=5 train.early_stopping=3 train.min_delta=1000");
   CHECK(load_checkpoint(checkpoint("run")).state.step == 20);
   CHECK(load_checkpoint(best("run")).state.step > 5);
@@ -40,9 +37,7 @@ TEST_CASE_FIXTURE(RunFixture,
   check_says(train("toy", "other", "train.min_delta=1").err, {"train.min_delta"});
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "training: when its time is over it stops with a checkpoint, and goes on as if never") {
+TEST_CASE_FIXTURE(RunFixture, "training: after its time it stops, and resumes as if it had not") {
   const Finished stopped = train("toy", "run", "train.time_limit=1e-9");
   CHECK(stopped.status == 130);
   check_says(stopped.out, {"stopped after step 0", "to resume: "});

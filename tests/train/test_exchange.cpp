@@ -14,9 +14,6 @@
 // that it saved, and its logits (tests/interop/make_published.py).
 namespace tapestry {
 namespace {
-namespace fs = std::filesystem;
-
-using Json = nlohmann::json;
 
 const Words models = "gpt2 llama3 qwen2 qwen3";
 
@@ -120,17 +117,15 @@ TEST_CASE("exchange: what is kept beside the weights goes out as it came in") {
 }
 
 // A model whose neighboring columns turn together leaves with its rows in another order.
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "exchange: rotary positions of neighbors leave as those of halves") {
+TEST_CASE_FIXTURE(TemporaryFolder, "exchange: rotary positions of neighbors leave as of halves") {
   write("story.txt", story());
   write("text.toml", "task = \"language-model\"\n");
   const std::string run = path("run"), out = path("out");
   const Finished made = tapestry_run(
-      "train {} --out {} --quiet data.path={} data.tokenizer=train "
-      "data.vocabulary=270 model.layers=2 model.heads=2 model.width=16 "
-      "model.context=12 train.steps=5 model.norm_kind=rms model.gated=true "
-      "model.bias=false model.positions=rotary model.query_key_norm=true "
-      "model.activation=silu",
+      "train {} --out {} --quiet data.path={} data.tokenizer=train data.vocabulary=270 "
+      "model.layers=2 model.heads=2 model.width=16 model.context=12 train.steps=5 "
+      "model.norm_kind=rms model.gated=true model.bias=false model.positions=rotary "
+      "model.query_key_norm=true model.activation=silu",
       path("text.toml"), run, path("story.txt"));
   REQUIRE(made.err == "");
   REQUIRE(tapestry_run("export {} --out {}", run, out).err == "");
@@ -197,16 +192,13 @@ TEST_CASE_FIXTURE(TemporaryFolder, "exchange: wrong folders are refused by file,
   check_says(endless.message(), {"eos_token", "expected a token of tokenizer.json"});
 }
 
-TEST_CASE("bug: a model was not imported from within its folder, whose name was taken to be .") {
-  const TemporaryFolder folder;
-  const std::string model = folder.path("models/tiny-gpt2");
-  fs::create_directories(folder.path("models"));
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a model was not imported from within its folder") {
+  const std::string model = path("models/tiny-gpt2");
+  fs::create_directories(path("models"));
   fs::copy(published("gpt2"), model, fs::copy_options::recursive);
   fs::create_directories(model + "/inner");
-  const std::pair<std::string, std::string> places[] = {{model, "."},
-                                                        {model, "./"},
-                                                        {model + "/inner", ".."},
-                                                        {folder.path("models"), "tiny-gpt2//"}};
+  const std::pair<std::string, std::string> places[] = {
+      {model, "."}, {model, "./"}, {model + "/inner", ".."}, {path("models"), "tiny-gpt2//"}};
   for (const auto& [from, name] : places) {
     CAPTURE(name);
     check_prints(tapestry_run("import " + name, {.folder = from}),
@@ -268,8 +260,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "exchange: a model of characters goes out, an
              {path, "/model/vocab: expected an object, found 3"});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "exchange: what has no architecture there is refused by its key") {
+TEST_CASE_FIXTURE(TemporaryFolder, "exchange: what has no architecture there is refused by key") {
   const auto refusal = [&](const Words& settings) {
     std::string text = "task = \"language-model\"\n";
     Config config = parse_config(text, "text", "model.layers=1 model.width=16" + settings);
@@ -296,8 +287,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
       {"model.bias = true"});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "exchange: export writes the weights of any model, and nothing over something") {
+TEST_CASE_FIXTURE(TemporaryFolder, "exchange: exports any model's weights, overwrites nothing") {
   const std::string run = path("run"), weights = path("weights.safetensors");
   REQUIRE(tapestry_run(Words{"train", "karate", "--out", run, "--quiet", "train.steps=2"}).err ==
           "");
@@ -320,8 +310,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   check_fails(tapestry_run({"import", published("gpt2"), "--out", path("gpt2")}), {"--out"});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "exchange: a training begins with the weights, tokens and model of a run") {
+TEST_CASE_FIXTURE(TemporaryFolder, "exchange: --from takes weights, tokens and model of a run") {
   const std::string run = path("run"), tuned = path("tuned");
   write("story.txt", story(40));
   write("tune.toml",

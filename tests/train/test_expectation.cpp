@@ -11,7 +11,7 @@ namespace {
 
 TEST_SUITE_BEGIN("expectation");
 
-std::string why_not(const std::string& name, const std::vector<std::string>& overrides) {
+std::string why_not(const std::string& name, const Strings& overrides) {
   return why_not_expected(load_config(name, overrides).settings(),
                           load_config(name, {}).settings());
 }
@@ -39,9 +39,8 @@ TEST_CASE("bug: results of other data, models or steps were compared with [expec
   }
 }
 
-TEST_CASE("bug: a run that was resumed by its own config forgot that its steps were others") {
-  const TemporaryFolder folder;
-  const RunOptions here{.folder = folder.path()};
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a run resumed by its own config forgot its other steps") {
+  const RunOptions here{.folder = path()};
   const auto said = [&](const Words& words) {
     const Finished finished = tapestry_run(words, here);
     CHECK_MESSAGE(finished.status == 0, finished.err);
@@ -51,11 +50,11 @@ TEST_CASE("bug: a run that was resumed by its own config forgot that its steps w
   CHECK(!contains(said("train karate --out run train.steps=20"), "expected"));
   CHECK(!contains(said("train run/config.toml --out run --resume"), "expected"));
   said({"report", "run"});
-  check_says(folder.read("run/report.html"), {"not compared with the expected"});
+  check_says(read("run/report.html"), {"not compared with the expected"});
 
-  folder.write("own.toml",
-               "base = \"karate\"\n[train]\nsteps = 9\n[expected]\nmetric = \"accuracy\"\n"
-               "value = 0.5\nsource = \"mine\"\n");
+  write("own.toml",
+        "base = \"karate\"\n[train]\nsteps = 9\n[expected]\nmetric = \"accuracy\"\n"
+        "value = 0.5\nsource = \"mine\"\n");
   check_says(said("train own.toml --out own"), {" reached, 0.5000 expected (mine)"});
   CHECK(!contains(said("train own.toml --out more train.steps=8"), "expected"));
 }

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <set>
 
@@ -13,8 +12,6 @@
 // A disk that fails under a training, at each of its calls in turn.
 namespace tapestry {
 namespace {
-
-namespace fs = std::filesystem;
 
 // A training of five steps in this process, which writes every file that a run has.
 class Trial {
@@ -86,7 +83,7 @@ class Trial {
       "karate",
       Words("model.width=2 model.layers=1 optim.name=sgd optim.momentum=0.9 train.steps=5 "
             "train.log_every=1 train.eval_every=2 train.checkpoint_every=3"));
-  std::vector<std::string> metrics_;
+  Strings metrics_;
 };
 
 // "runs/run/config.toml" for "runs/run/.config.toml.12-1.tmp", and for "runs/run/config.toml.tmp"
@@ -137,8 +134,7 @@ void check_every_fault(const Trial& trial, const std::function<void()>& begin, A
 
 TEST_SUITE_BEGIN("faults");
 
-TEST_CASE_FIXTURE(
-    Trial, "faults: a training whose every write fails once keeps its checkpoints and goes on") {
+TEST_CASE_FIXTURE(Trial, "faults: if every write fails once, checkpoints stay and it goes on") {
   for (const After after : {After::once, After::for_good}) {
     CAPTURE(after);
     check_every_fault(
@@ -146,8 +142,7 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(Trial,
-                  "faults: a resumed training whose every write fails once goes on as well") {
+TEST_CASE_FIXTURE(Trial, "faults: a resumed training whose every write fails once goes on too") {
   begin_anew();
   const std::vector<FailingDisk::Call> calls = this->calls();
   const auto renamed =
@@ -167,8 +162,7 @@ TEST_CASE_FIXTURE(Trial,
       *this, [&] { restore(folder(), killed); }, After::once);
 }
 
-TEST_CASE_FIXTURE(
-    Trial, "faults: a training that loses power at any moment goes on from what was synced") {
+TEST_CASE_FIXTURE(Trial, "faults: after power loss at any moment it goes on from synced data") {
   begin_anew();
   const std::vector<FailingDisk::Call> calls = this->calls();
   std::int64_t reached = 0;
@@ -211,8 +205,7 @@ TEST_CASE_FIXTURE(Trial, "faults: writes that are interrupted or come half way a
   check_goes_on();
 }
 
-TEST_CASE_FIXTURE(Trial,
-                  "bug: what a run was writing when it was killed lay in its folder for ever") {
+TEST_CASE_FIXTURE(Trial, "bug: what a killed run was writing lay in its folder for ever") {
   begin_anew();
   REQUIRE(train() == "");
   const Run& run = this->run();
@@ -221,9 +214,7 @@ TEST_CASE_FIXTURE(Trial,
   check_goes_on();
 }
 
-TEST_CASE_FIXTURE(
-    TemporaryFolder,
-    "faults: what a command writes is written whole or not at all, or is a device's") {
+TEST_CASE_FIXTURE(TemporaryFolder, "faults: commands write all or nothing, or to a device") {
   const std::string folder = this->path("disk"), path = folder + "/samples.csv",
                     link = folder + "/link";
   const auto begin = [&] {

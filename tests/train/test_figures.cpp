@@ -41,7 +41,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "figures: text of a figure is never a command
     CAPTURE(text);
     const Figure figure = LineCharts{{{text, {{text, 0, {1, 2}}}}}, text};
     CHECK(render(figure, Format::svg).find("</svg>") != std::string::npos);
-    CHECK(!std::filesystem::exists(ran));
+    CHECK(!fs::exists(ran));
   }
 }
 
@@ -50,13 +50,13 @@ class InsteadOf {
  public:
   InsteadOf(const std::string& program, const std::string& script) : path_(std::getenv("PATH")) {
     const std::string file = folder_.write(program, "#!/bin/sh\n" + script);
-    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    fs::permissions(file, fs::perms::owner_all);
     setenv("PATH", (folder_.path() + ":" + path_).c_str(), 1);
   }
   ~InsteadOf() { setenv("PATH", path_.c_str(), 1); }
 
  private:
-  const TemporaryFolder folder_{std::filesystem::temp_directory_path().string()};
+  const TemporaryFolder folder_{fs::temp_directory_path().string()};
   std::string path_;
 };
 
@@ -72,13 +72,11 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a path that a picture is written to could ru
         tapestry_run({"attention", name, "--prompt", "020>", "--out", name + ".png"}, here);
     CHECK_MESSAGE(to_path.status == 0, to_path.err);
     CHECK(read(name + ".png").starts_with(png_begin));
-    for (const std::string& ran : {path("pwned"), path(name + "/pwned")})
-      CHECK(!std::filesystem::exists(ran));
+    for (const std::string& ran : {path("pwned"), path(name + "/pwned")}) CHECK(!fs::exists(ran));
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: attention to dates asked for a prompt that README.md leaves out") {
+TEST_CASE_FIXTURE(RunFixture, "bug: attention to dates asked for a prompt README.md leaves out") {
   const std::string run = path("dates");
   const Finished trained = tapestry_run(
       "train dates --quiet --out {} train.steps=1 train.batch_size=4 "
@@ -104,8 +102,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a table was written beside a picture that co
   for (const char* name : {"map.csv", "map.png", "map.svg"}) CHECK(!has(name));
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "figures: gnuplot begins with no signal ignored that only Tapestry ignores") {
+TEST_CASE_FIXTURE(RunFixture, "figures: gnuplot ignores no signal that only Tapestry ignores") {
   must_train("toy", "run", "train.steps=2 train.eval_every=0");
   const std::string said = path("said");
   const InsteadOf gnuplot("gnuplot", "grep SigIgn /proc/self/status > " + said + "\n");

@@ -11,7 +11,6 @@
 // logits that it computes with them (tests/interop/make_adapters.py).
 namespace tapestry {
 namespace {
-namespace fs = std::filesystem;
 
 const Words adapting =
     "model.lora.rank=2 model.lora.alpha=4 model.lora.dropout=0.2 optim.learning_rate=0.05";
@@ -42,12 +41,13 @@ class CopiedAdapter : public CommandFolder {
     change(file);
     write_safetensors(adapter() + "/adapter_model.safetensors", file);
   }
+  Finished imported_to(const std::string& out) const {
+    return tapestry_run({"import", adapter(), "--base", base(), "--out", out});
+  }
   // What is said of it, once; nothing is written.
   std::string message() const {
-    const Finished finished =
-        tapestry_run({"import", adapter(), "--base", base(), "--out", path("out")});
-    CHECK(finished.status == 2);
-    CHECK(lines_of(finished.err).size() == 1);
+    const Finished finished = imported_to(path("out"));
+    check_fails(finished, {});
     CHECK(!fs::exists(path("out")));
     return finished.err;
   }
@@ -74,8 +74,7 @@ class LabeledFixture : public RunFixture {
 
 TEST_SUITE_BEGIN("fine-tuning");
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "fine-tuning: chosen parameters are trained, and the others keep their bits") {
+TEST_CASE_FIXTURE(RunFixture, "fine-tuning: chosen parameters train, the others keep their bits") {
   must_train("text", "base");
   must_train("text", "tuned",
              from(*this, {"train.trainable=[\"blocks.*.attention\", \"final_norm.weight\"]"}));
@@ -90,9 +89,7 @@ TEST_CASE_FIXTURE(RunFixture,
   }
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "fine-tuning: adapters alone are trained, have moments, and are resumed bit for bit") {
+TEST_CASE_FIXTURE(RunFixture, "fine-tuning: only adapters train, have moments, resume exactly") {
   must_train("text", "base");
   must_train("text", "tuned", from(*this, adapting));
   const auto before = load_checkpoint(best("base")), after = load_checkpoint(checkpoint("tuned"));
@@ -117,9 +114,7 @@ TEST_CASE_FIXTURE(
   check_same_checkpoint(checkpoint("tuned"), checkpoint("resumed"));
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "fine-tuning: any number of micro-batches, and averaged weights, go with adapters") {
+TEST_CASE_FIXTURE(RunFixture, "fine-tuning: adapters with micro-batches and averaged weights") {
   must_train("text", "base");
   must_train("text", "tuned",
              from(*this, adapting) +
@@ -140,8 +135,7 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: keys that fit nothing are refused in
   must_train("text", "base");
   const auto refusal = [&](const std::string& setting, const Words& more = {}) {
     const Finished finished = train("text", "refused", from(*this, {setting}) + more);
-    CHECK(finished.status == 2);
-    CHECK(lines_of(finished.err).size() == 1);
+    check_fails(finished, {});
     CHECK(!has("refused"));
     return finished.err;
   };
@@ -177,12 +171,10 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: keys that fit nothing are refused in
   must_train("text", "adapted", from(*this, "model.lora.rank=2 train.steps=2"));
   Finished without =
       train("text", "refused", Words("--from {} model.lora.rank=0", path("adapted")));
-  CHECK(without.status == 2);
-  check_says(without.err, {"lora.query.a is not in the model", "export --merge"});
+  check_fails(without, {"lora.query.a is not in the model", "export --merge"});
 }
 
-TEST_CASE_FIXTURE(LabeledFixture,
-                  "fine-tuning: a classifier begins with the weights of a language model") {
+TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: a classifier begins with a language model") {
   must_train("text", "tied", "train.steps=5");
   must_train("text", "untied", "train.steps=5 model.tied_embeddings=false");
   for (const std::string name : {"tied", "untied"}) {
@@ -201,8 +193,7 @@ TEST_CASE_FIXTURE(LabeledFixture,
   }
 }
 
-TEST_CASE_FIXTURE(LabeledFixture,
-                  "fine-tuning: a classifier on a language model goes through every command") {
+TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: such a classifier goes through every command") {
   must_train("text", "base");
   const Words begins = from(*this, {});
   must_train("labels", "tuned", begins);
@@ -239,14 +230,13 @@ TEST_CASE_FIXTURE(LabeledFixture,
   }
 }
 
-TEST_CASE_FIXTURE(LabeledFixture,
-                  "fine-tuning: a classifier is refused another task's, kind's or size's weights") {
+TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: classifiers refuse other tasks, kinds and sizes") {
   must_train("text", "base");
   must_train("text", "recurrent", "model.kind=recurrent train.steps=2");
   must_train("vae", "pictures", "train.steps=2");
   must_train("labels", "tuned", from(*this, "train.steps=2"));
   const auto refuses = [&](const std::string& config, const std::string& run, const Words& more,
-                           const std::vector<std::string>& parts) {
+                           const Strings& parts) {
     const Finished refused = train(config, "refused", Words("--from {}", path(run)) + more);
     check_fails(refused, parts);
     CHECK(!has("refused"));
@@ -263,15 +253,14 @@ TEST_CASE_FIXTURE(LabeledFixture,
   refuses("labels", "base", {}, {"data.path = ", "labels.tsv", "character 'Z' (U+005A)"});
 }
 
-TEST_CASE("fine-tuning: a classifier on an imported GPT-2 has transformers' hidden states") {
-  const CommandFolder folder;
-  const std::string data = folder.write("labels.tsv", "one\tup\ntwo\tdown\nand\tup\nor\tdown\n"),
-                    config = folder.write("labels.toml", "task = \"text-classification\"\n");
-  must(tapestry_run({"import", published("gpt2"), "--out", folder.path("base")}));
-  must(tapestry_run({"train", config, "--quiet", "--from", folder.path("base"), "--out",
-                     folder.path("run"), "data.path=" + data, "optim.learning_rate=0",
-                     "train.steps=1", "train.batch_size=2"}));
-  const TrainedModel run = load_trained(folder.path("run"), {}, false);
+TEST_CASE_FIXTURE(CommandFolder, "fine-tuning: a classifier on GPT-2 has transformers' states") {
+  const std::string data = write("labels.tsv", "one\tup\ntwo\tdown\nand\tup\nor\tdown\n"),
+                    config = write("labels.toml", "task = \"text-classification\"\n");
+  must(tapestry_run({"import", published("gpt2"), "--out", path("base")}));
+  must(tapestry_run({"train", config, "--quiet", "--from", path("base"), "--out", path("run"),
+                     "data.path=" + data, "optim.learning_rate=0", "train.steps=1",
+                     "train.batch_size=2"}));
+  const TrainedModel run = load_trained(path("run"), {}, false);
   const DecoderClassifier& model = LabeledFixture::classifier(run);
   // With rows of the embedding as scores, the logits are those of the next tokens.
   const std::int64_t C = model.score.weight.tensor.dim(1);
@@ -309,9 +298,7 @@ TEST_CASE("fine-tuning: an adapter that comes in goes out, in as many ranks as i
     const CopiedAdapter adapter(name);
     const std::string both = adapter.path("both"), out = adapter.path("out"),
                       merged = adapter.path("merged"), again = adapter.path("again");
-    REQUIRE(
-        tapestry_run({"import", adapter.adapter(), "--base", adapter.base(), "--out", both}).err ==
-        "");
+    REQUIRE(adapter.imported_to(both).err == "");
     REQUIRE(tapestry_run("export {} --format peft --out {}", both, out).err == "");
     const Safetensors before = read_safetensors(adapter.adapter() + "/adapter_model.safetensors"),
                       after = read_safetensors(out + "/adapter_model.safetensors");
@@ -331,15 +318,13 @@ TEST_CASE("fine-tuning: an adapter that comes in goes out, in as many ranks as i
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "fine-tuning: queries and values apart leave as one change of GPT-2's c_attn") {
+TEST_CASE_FIXTURE(RunFixture, "fine-tuning: queries and values leave as one change of c_attn") {
   must_train("text", "base",
              "data.tokenizer=train data.vocabulary=260 model.activation=gelu_tanh model.dropout=0");
-  must_train("text", "tuned",
-             from(*this, {"model.lora.rank=2",
-                          "model.lora.targets=[\"value\", \"query\", "
-                          "\"output\"]",
-                          "optim.learning_rate=0.05"}));
+  must_train(
+      "text", "tuned",
+      from(*this, {"model.lora.rank=2", "model.lora.targets=[\"value\", \"query\", \"output\"]",
+                   "optim.learning_rate=0.05"}));
   const std::string out = path("adapter"), again = path("again");
   REQUIRE(tapestry_run("export {} --format peft --out {}", path("tuned"), out).err == "");
   const Json config = Json::parse(read_bytes(out + "/adapter_config.json"));
@@ -391,8 +376,7 @@ TEST_CASE("fine-tuning: eval, sample and export apply an adapter") {
               logits_of(*both.task, some_tokens), 1e-5);
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: an adapter of more ranks than a map's smaller side was not read again") {
+TEST_CASE_FIXTURE(RunFixture, "bug: an adapter of more ranks than a map's side was not read") {
   must_train("text", "base", "data.tokenizer=train data.vocabulary=260 model.activation=gelu_tanh");
   must_train("text", "tuned",
              from(*this, {"model.lora.rank=16", "train.steps=2",
@@ -404,8 +388,7 @@ TEST_CASE_FIXTURE(RunFixture,
               logits_of(*load_trained(path("tuned"), {}, false).task, some_tokens), 1e-5);
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: export wrote where a run's files are, and over links that lead nowhere") {
+TEST_CASE_FIXTURE(RunFixture, "bug: export wrote into a run's folder and over dangling links") {
   must_train("text", "base");
   const std::string base = path("base"), link = path("link");
   fs::create_symlink("nowhere", link);
@@ -423,8 +406,7 @@ TEST_CASE_FIXTURE(RunFixture,
 TEST_CASE("bug: an imported file's name led out of runs/") {
   const std::string longest(200, 'x');
   CHECK(Run::default_folder(longest, false) == "runs/" + longest);
-  for (const std::string& name :
-       std::vector<std::string>{"..", ".", ".hidden", "a/b", "two\nlines", longest + "x"})
+  for (const std::string& name : Strings{"..", ".", ".hidden", "a/b", "two\nlines", longest + "x"})
     CHECK(message_of([&] { Run::default_folder(name, false); }).find("folder with --out") !=
           std::string::npos);
 }
@@ -432,9 +414,7 @@ TEST_CASE("bug: an imported file's name led out of runs/") {
 TEST_CASE("fine-tuning: a run of an imported adapter is trained on") {
   const CopiedAdapter adapter("llama3");
   const std::string both = adapter.path("both"), on = adapter.path("on");
-  REQUIRE(
-      tapestry_run({"import", adapter.adapter(), "--base", adapter.base(), "--out", both}).err ==
-      "");
+  REQUIRE(adapter.imported_to(both).err == "");
   adapter.write("story.txt", story(20));
   adapter.write("text.toml", "task = \"language-model\"\n");
   const Finished trained = tapestry_run(
@@ -487,8 +467,7 @@ TEST_CASE("fine-tuning: wrong adapters are refused by file, field or tensor") {
              {"not finite"});
   check_says(of_tensors([](Safetensors& file) {
                Array& first = file.tensors.front().second;
-               first = Array::of<std::int32_t>(std::vector<std::int32_t>(first.size(), 1),
-                                               first.shape());
+               first = Array::of<std::int32_t>(Tokens(first.size(), 1), first.shape());
              }),
              {"holds integers"});
 

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "tests/support/hours.hpp"
 #include "tests/support/process.hpp"
@@ -10,8 +9,6 @@
 // Forecasts from the command line.
 namespace tapestry {
 namespace {
-
-using Json = nlohmann::json;
 
 TEST_SUITE_BEGIN("forecast");
 
@@ -28,9 +25,7 @@ struct Station : public CommandFolder {
   std::string said;
 };
 
-TEST_CASE_FIXTURE(
-    Station,
-    "forecast: the best model is chosen by validation, and tested at the end as by eval --test") {
+TEST_CASE_FIXTURE(Station, "forecast: the best model of validation is tested as by eval --test") {
   const Finished test = run("eval run --test --json train.eval_batch_size=7");
   const Finished validation = run("eval run --json");
   REQUIRE(test.status == 0);
@@ -41,8 +36,7 @@ TEST_CASE_FIXTURE(
   check_says(said, {fmt::format("test_mse {:.4g}", mse)});
 }
 
-TEST_CASE_FIXTURE(Station,
-                  "forecast: sample writes history, truth and forecast as CSV, PNG and SVG") {
+TEST_CASE_FIXTURE(Station, "forecast: sample writes history, truth, forecast as CSV, PNG and SVG") {
   Finished sample = run("sample run --out forecast");
   INFO(sample.err);
   CHECK(sample.out == "forecast.csv\nforecast.png\nforecast.svg\n");
@@ -72,7 +66,7 @@ TEST_CASE_FIXTURE(Station,
   CHECK(run("attention run --index 1 --prompt 2020-03-01").status == 0);
   check_says(read("run/attention.svg"), {"patches.encoder.0.attention, head 0", ">-15<", ">-3<"});
 
-  const std::pair<Words, std::vector<std::string>> wrong[] = {
+  const std::pair<Words, Strings> wrong[] = {
       {"attention run --index 2", {"--index 2: the series are 0 to 1"}},
       {"sample run --out run/checkpoint.safetensors", {"is the name of a file of a run"}},
       {"train run/config.toml --out run --resume train.steps=5",
@@ -109,15 +103,13 @@ TEST_CASE_FIXTURE(Station, "forecast: a run whose file goes wrong is not touched
   CHECK(read("run/checkpoint.safetensors") == before);
 }
 
-TEST_CASE_FIXTURE(
-    Station,
-    "forecast: a trained model scales series as those it learned from, whatever file is read") {
+TEST_CASE_FIXTURE(Station, "forecast: a trained model scales any file's series as it learned to") {
   const auto forecast = [&](const std::string& file) {
     must(run("sample run --out shown data.path=" + file));
     return read("shown.csv");
   };
   const std::string whole = csv(200), head = whole.substr(0, whole.find('\n') + 1);
-  const std::vector<std::string> rows = lines_of(whole);
+  const Strings rows = lines_of(whole);
   std::string louder = head, latest = head;
   for (std::size_t row = 1; row < rows.size(); ++row) {
     louder += row < 150 ? rows[row] + "00\n" : rows[row] + "\n";  // 20 becomes 2000
@@ -134,9 +126,7 @@ TEST_CASE_FIXTURE(
               {"three.csv: the file has 3 series, but this model was trained on 2"});
 }
 
-TEST_CASE_FIXTURE(
-    Station,
-    "bug: permuted columns were given to a trained forecaster, each with another's scale") {
+TEST_CASE_FIXTURE(Station, "bug: permuted columns were forecast with each other's scales") {
   std::string swapped, renamed;
   for (const std::string& line : lines_of(csv(200))) {
     const std::size_t first = line.find(','), second = line.rfind(',');
@@ -162,9 +152,8 @@ TEST_CASE_FIXTURE(
   CHECK(read("run/checkpoint.safetensors") == before);
 }
 
-TEST_CASE_FIXTURE(Station,
-                  "forecast: a file may move between a run and its resumption, test included") {
-  std::filesystem::rename(path("station.csv"), path("moved.csv"));
+TEST_CASE_FIXTURE(Station, "forecast: a file may move before a run is resumed, test included") {
+  fs::rename(path("station.csv"), path("moved.csv"));
   check_prints(run("train run/config.toml --out run --resume train.steps=9 "
                    "optim.decay_steps=9 data.path=moved.csv"),
                {"test_mse"});
@@ -214,8 +203,8 @@ TEST_CASE_FIXTURE(Echo, "forecast: what is shown of targets are the targets") {
   check_says(read("run/report.html"), {"of 1 of 1 forecast series", "Comparison with baselines"});
 
   const Model model(path("run"));
-  CHECK(model.series() == std::vector<std::string>{"noise", "echo"});
-  CHECK(model.targets() == std::vector<std::string>{"echo"});
+  CHECK(model.series() == Strings{"noise", "echo"});
+  CHECK(model.targets() == Strings{"echo"});
   // The noise rises from 1/8 to 8/8, the echo to 4/8.
   std::vector<float> window;
   for (int row = 1; row <= 8; ++row) {
@@ -243,7 +232,7 @@ TEST_CASE_FIXTURE(Echo, "forecast: a run with targets is resumed and verified") 
   check_fails(run("train run/config.toml --out run --resume train.steps=320 "
                   "optim.decay_steps=320 data.targets=[\"noise\"]"),
               {"data.targets"});
-  const std::pair<Words, std::vector<std::string>> wrong[] = {
+  const std::pair<Words, Strings> wrong[] = {
       {"data.targets=[\"ehco\"]",
        {"--set: data.targets = [\"ehco\"]: no series is named ehco; expected one of data.columns: ",
         "noise, echo"}},
@@ -254,9 +243,8 @@ TEST_CASE_FIXTURE(Echo, "forecast: a run with targets is resumed and verified") 
       {"data.targets=[\"echo\"] data.path=none.csv", {"none.csv", "no such file"}},
       {"data.targets=[\"echo\"] data.path=run",
        {"data.columns is empty, and ",
-        "run is not a file whose columns can be read; give a CSV file, "
-        "or "
-        "list the series in data.columns"}}};
+        "run is not a file whose columns can be read; give a CSV file, or list the series in "
+        "data.columns"}}};
   for (const auto& [words, parts] : wrong)
     check_fails(run(Words(train) + "--out new" + words), parts);
   check_fails(run("train etth1 --out new data.targets=[\"OT\"]"), {"no time series", "ETTh1.csv"});

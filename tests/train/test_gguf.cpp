@@ -15,7 +15,6 @@
 // tests/golden/published (tests/golden/make_gguf.py).
 namespace tapestry {
 namespace {
-namespace fs = std::filesystem;
 
 std::string converted_golden(const std::string& name) {
   return golden_path("gguf/" + name + ".gguf");
@@ -58,7 +57,7 @@ class TinyLlama {
     set("general.architecture", std::string("llama"));
     set("llama.attention.layer_norm_rms_epsilon", 1e-5F);
     set("tokenizer.ggml.model", std::string("rwkv"));
-    set("tokenizer.ggml.tokens", std::vector<std::string>{"a", "\\n", "é"});
+    set("tokenizer.ggml.tokens", Strings{"a", "\\n", "é"});
     for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output"})
       tensors["blk.0." + std::string(name) + ".weight"] = {4, 4};
     for (const char* name : {"ffn_gate", "ffn_up"})
@@ -74,8 +73,7 @@ class TinyLlama {
     fields[name] = value;
     return *this;
   }
-  TinyLlama& byte_pairs(const std::vector<std::string>& tokens,
-                        const std::vector<std::string>& merges) {
+  TinyLlama& byte_pairs(const Strings& tokens, const Strings& merges) {
     tensors["token_embd.weight"] = {std::ssize(tokens), 4};
     return set("tokenizer.ggml.model", std::string("gpt2"))
         .set("tokenizer.ggml.pre", std::string("gpt-2"))
@@ -180,8 +178,7 @@ TEST_CASE("gguf: what went out comes in with the same numbers and tokens") {
   }
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "gguf: a run comes of a file, is exported again, and keeps its chat template") {
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: a run of a file is exported again with its template") {
   fs::copy(published("llama3"), path("hf"));
   write("hf/chat_template.jinja", "{{ messages }}");
   const std::string run = path("run"), file = path("m.gguf"), again = path("again"),
@@ -248,8 +245,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "gguf: what float16 and q8_0 keep of the logi
   }
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "gguf: rows that are no whole blocks are stored in float16, and said to be") {
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: rows that are no whole blocks are said to be float16") {
   const std::string out = path("m.gguf");
   const Finished exported = tapestry_run(
       {"export", run_of(*this, "qwen3"), "--format", "gguf", "--dtype", "q8_0", "--out", out});
@@ -283,9 +279,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "gguf: a model of characters goes out, and co
   CHECK(sampled(again) == sampled(run));
 }
 
-TEST_CASE_FIXTURE(
-    TemporaryFolder,
-    "gguf: a model of names goes out with the line's end around them, and comes in again") {
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: a model of names goes out with line ends, and comes in") {
   std::string names;
   for (const char* name : {"ana", "béa", "bo", "cléo", "dan", "eva", "finn", "gus", "ida", "日"})
     names += std::string(name) + "\n";
@@ -306,8 +300,7 @@ TEST_CASE_FIXTURE(
   CHECK(sampled(again) == sampled(run));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "gguf: rows of the embedding beyond the tokens are unused ones there") {
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: embedding rows beyond the tokens are unused there") {
   const std::string run =
       trained_run(*this, {"data.path=" + write("story.txt", story()), "model.vocabulary=64"});
   const std::string out = path("m.gguf");
@@ -323,8 +316,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
         language_model(*load_trained(run, {}, false).task).tokenizer().size());
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "gguf: what llama.cpp computes otherwise is refused by its key") {
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: what llama.cpp computes otherwise is refused by key") {
   const auto refusal = [&](const Words& settings) {
     Config config = parse_config("task = \"language-model\"\n", "text",
                                  "model.layers=1 model.width=16" + settings);
@@ -379,29 +371,29 @@ TEST_CASE_FIXTURE(TemporaryFolder, "gguf: wrong words of export are refused in o
 
 // A golden model whose tokenizer.json is changed.
 TEST_CASE("gguf: tokenizers that do what llama.cpp does not are refused by name") {
-  const auto refusal = [](const std::function<void(nlohmann::json&)>& change) {
+  const auto refusal = [](const std::function<void(Json&)>& change) {
     const TemporaryFolder folder;
     fs::copy(published("gpt2"), folder.path("hf"));
-    nlohmann::json json = nlohmann::json::parse(folder.read("hf/tokenizer.json"));
+    Json json = Json::parse(folder.read("hf/tokenizer.json"));
     change(json);
     folder.write("hf/tokenizer.json", json.dump());
     REQUIRE(tapestry_run("import {} --out {}", folder.path("hf"), folder.path("run")).err == "");
     const TrainedModel trained = load_trained(folder.path("run"), {}, false);
     return message_of([&] { export_gguf(trained, folder.path("m.gguf"), GgufType::f32); });
   };
-  CHECK(refusal([](nlohmann::json&) {}).empty());
-  CHECK(refusal([](nlohmann::json& json) {
+  CHECK(refusal([](Json&) {}).empty());
+  CHECK(refusal([](Json& json) {
           json["normalizer"] = {{"type", "Lowercase"}};
         }) ==
         "--format gguf: the tokenizer converts texts to lower case, which llama.cpp does not "
         "support; use --format huggingface");
-  CHECK(refusal([](nlohmann::json& json) { json["pre_tokenizer"]["add_prefix_space"] = true; }) ==
+  CHECK(refusal([](Json& json) { json["pre_tokenizer"]["add_prefix_space"] = true; }) ==
         "--format gguf: the tokenizer adds a space before texts, which llama.cpp does not support; "
         "use --format huggingface");
   // bug: it was refused also where merges alone make each token.
-  CHECK(refusal([](nlohmann::json& json) { json["model"]["ignore_merges"] = true; }).empty());
+  CHECK(refusal([](Json& json) { json["model"]["ignore_merges"] = true; }).empty());
   // Without the merge a piece "at" is that token only where tokens are looked for first.
-  CHECK(refusal([](nlohmann::json& json) {
+  CHECK(refusal([](Json& json) {
           json["model"]["ignore_merges"] = true;
           json["model"]["merges"].erase(0);
           json["model"]["merges"].erase(1);
@@ -440,7 +432,7 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
   says(TinyLlama().set("tokenizer.ggml.model", std::string("llama")),
        "tokenizer.ggml.model: expected \"gpt2\" (byte pairs) or \"rwkv\" (characters; "
        "SentencePiece is not supported), found \"llama\"; use another file");
-  says(TinyLlama().set("tokenizer.ggml.tokens", std::vector<std::string>{"a", "bc", "d"}),
+  says(TinyLlama().set("tokenizer.ggml.tokens", Strings{"a", "bc", "d"}),
        "tokenizer.ggml.tokens: vocabulary: symbol 1 is not one UTF-8 character; the list is "
        "damaged, copy or create it again; expected single characters, as Tapestry writes them; use "
        "another file");
@@ -463,8 +455,7 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
   missing.tensors.erase("blk.0.ffn_up.weight");
   says(missing,
        "tensor blk.0.ffn_up.weight (3, 4) is missing, but its fields ask for this tensor; check "
-       "the files "
-       "and --set");
+       "the files and --set");
   TinyLlama more;
   more.tensors["blk.1.attn_q.weight"] = {4, 4};
   says(more,
@@ -486,8 +477,7 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
        "another file");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "bug: a head in a GGUF file was dropped if --set tied it to other embeddings") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a GGUF file's head was dropped if --set tied it") {
   TinyLlama model;
   model.tensors["output.weight"] = {3, 4};
   const std::string path = model.write(*this);
@@ -495,8 +485,8 @@ TEST_CASE_FIXTURE(TemporaryFolder,
              {"tiny.gguf: tensor output.weight differs from token_embd.weight", "ties them"});
 }
 
-TEST_CASE("gguf: wrong tokens of byte pairs are refused by field") {
-  const std::vector<std::string> tokens = {"a", "b", "ab", "<end>"};
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: wrong tokens of byte pairs are refused by field") {
+  const Strings tokens = {"a", "b", "ab", "<end>"};
   const auto made = [&] {
     return TinyLlama()
         .byte_pairs(tokens, {"a b"})
@@ -515,20 +505,18 @@ TEST_CASE("gguf: wrong tokens of byte pairs are refused by field") {
        "another file");
   says(made().set("tokenizer.ggml.add_bos_token", true),
        ": tokenizer.ggml.add_bos_token: expected false, or a field with the number of the token to "
-       "add, found "
-       "true; use another file");
-  says(made().set("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b", "a", "<end>"}),
+       "add, found true; use another file");
+  says(made().set("tokenizer.ggml.tokens", Strings{"a", "b", "a", "<end>"}),
        ": tokenizer.ggml.tokens: expected different tokens, found "
        "[\"a\",\"b\",\"a\",\"<end>\"]; use another file");
-  says(made().set("tokenizer.ggml.merges", std::vector<std::string>{"b a"}),
+  says(made().set("tokenizer.ggml.merges", Strings{"b a"}),
        " (tokens as a tokenizer.json): model.merges[0]: expected two tokens of model.vocab "
        "whose concatenation is a token, found \"b a\"; use byte-level BPE, as in GPT-2, "
        "SmolLM2, Llama 3 and Qwen2");
   says(made().set("tokenizer.ggml.merges", true),
        ": tokenizer.ggml.merges: expected a list, found true; use another file");
 
-  const TemporaryFolder folder;
-  const ImportedModel model = import_gguf(made().write(folder), {});
+  const ImportedModel model = import_gguf(made().write(*this), {});
   CHECK(language_model(*model.task).end_of_text() == 3);
   CHECK(language_model(*model.task).tokenizer().encode("abba") ==
         std::vector<std::int32_t>{2, 1, 0});
@@ -548,8 +536,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: shakespeare-char could not leave as GGU
 }
 
 // Llama 3.1's own numbers need no fields beside the factors.
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "gguf: Llama 3.1's scaling of positions is known by its factors") {
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: Llama 3.1's position scaling is known by its factors") {
   const std::string run = trained_run(
       *this, as_llama + Words({"data.path=" + write("story.txt", story()),
                                "model.rotary_scaling=llama3", "model.rotary_base=500000"}));

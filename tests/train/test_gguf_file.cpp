@@ -1,10 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstring>
-#include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "autograd/float16.hpp"
 #include "tests/support/process.hpp"
@@ -48,6 +45,9 @@ struct GgufBytes {
     bytes += "GGUF";
     return u32(3).u64(tensors).u64(fields);
   }
+  GgufBytes& number_at(const std::string& name, std::uint64_t offset) {
+    return text(name).u32(1).u64(1).u32(0).u64(offset);  // a tensor of one float32
+  }
   GgufBytes& aligned(std::size_t to = 32) {
     bytes.resize((bytes.size() + to - 1) / to * to);
     return *this;
@@ -64,6 +64,13 @@ std::string gguf_message(const std::string& bytes) {
   return message;
 }
 
+// Checks what is said of a file, with the usual advice where `message` has none.
+void says(const GgufBytes& file, const std::string& message) {
+  const bool advises = message.find("; ") != message.npos;
+  CHECK(gguf_message(file.bytes) ==
+        "m.gguf: " + message + (advises ? "" : "; use another copy of the file"));
+}
+
 // A file of one tensor "x", without fields.
 GgufBytes one_tensor(const std::vector<std::uint64_t>& extents, std::uint32_t type = 0,
                      std::uint64_t offset = 0) {
@@ -76,8 +83,7 @@ GgufBytes one_tensor(const std::vector<std::uint64_t>& extents, std::uint32_t ty
 
 TEST_SUITE_BEGIN("exchange");
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "gguf: a file is written byte for byte as llama.cpp's package writes it") {
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: files are byte for byte those of llama.cpp's package") {
   const std::vector<float> numbers = golden_numbers();
   const std::vector<GgufField> fields = {
       {"general.architecture", std::string("llama")},
@@ -85,7 +91,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
       {"llama.attention.layer_norm_rms_epsilon", 1e-5F},
       {"tokenizer.ggml.add_bos_token", true},
       {"general.name", std::string("Ünïcode")},
-      {"tokenizer.ggml.tokens", std::vector<std::string>{"a", "Ġ", "日"}},
+      {"tokenizer.ggml.tokens", Strings{"a", "Ġ", "日"}},
       {"tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 3, -5}}};
   const std::vector<GgufTensor> tensors = {{"blk.0.ffn_norm.weight", GgufType::f32, {5}},
                                            {"exact", GgufType::f32, {3, 64}},
@@ -102,14 +108,14 @@ TEST_CASE_FIXTURE(TemporaryFolder,
 
 TEST_CASE("gguf: what was written is read, each kind of field and of tensor") {
   GgufReader reader(gguf_golden("kinds"));
-  CHECK(nlohmann::json::parse(reader.fields().dump()) ==
-        nlohmann::json({{"general.architecture", "llama"},
-                        {"llama.block_count", 2},
-                        {"llama.attention.layer_norm_rms_epsilon", 1e-5},  // not 9.99999975e-06
-                        {"tokenizer.ggml.add_bos_token", true},
-                        {"general.name", "Ünïcode"},
-                        {"tokenizer.ggml.tokens", {"a", "Ġ", "日"}},
-                        {"tokenizer.ggml.token_type", {1, 3, -5}}}));
+  CHECK(Json::parse(reader.fields().dump()) ==
+        Json({{"general.architecture", "llama"},
+              {"llama.block_count", 2},
+              {"llama.attention.layer_norm_rms_epsilon", 1e-5},  // not 9.99999975e-06
+              {"tokenizer.ggml.add_bos_token", true},
+              {"general.name", "Ünïcode"},
+              {"tokenizer.ggml.tokens", {"a", "Ġ", "日"}},
+              {"tokenizer.ggml.token_type", {1, 3, -5}}}));
   const std::vector<float> numbers = golden_numbers();
   const auto value = [&](std::size_t tensor, int i) {
     return reader.read(tensor).values<float>()[i];
@@ -124,19 +130,19 @@ TEST_CASE("gguf: what was written is read, each kind of field and of tensor") {
   CHECK(value(3, 70) == 0);
 
   GgufReader others(gguf_golden("fields"));
-  const nlohmann::json expected = {{"general.architecture", "gpt2"},
-                                   {"general.alignment", 64},
-                                   {"uint8", 200},
-                                   {"int8", -100},
-                                   {"uint16", 60000},
-                                   {"int16", -30000},
-                                   {"int32", 7},
-                                   {"uint64", std::uint64_t{1} << 63},
-                                   {"int64", -(std::int64_t{1} << 40)},
-                                   {"float64", 0.1},
-                                   {"floats", {0.5, 0.1}},
-                                   {"flags", {true, false}}};
-  CHECK(nlohmann::json::parse(others.fields().dump()) == expected);
+  const Json expected = {{"general.architecture", "gpt2"},
+                         {"general.alignment", 64},
+                         {"uint8", 200},
+                         {"int8", -100},
+                         {"uint16", 60000},
+                         {"int16", -30000},
+                         {"int32", 7},
+                         {"uint64", std::uint64_t{1} << 63},
+                         {"int64", -(std::int64_t{1} << 40)},
+                         {"float64", 0.1},
+                         {"floats", {0.5, 0.1}},
+                         {"flags", {true, false}}};
+  CHECK(Json::parse(others.fields().dump()) == expected);
   CHECK(others.tensors()[1].shape == Shape{2, 3});
   CHECK(others.read(1).values<float>()[5] == 5);
 }
@@ -170,8 +176,7 @@ TEST_CASE("gguf: every float16 is the number that its bits are nearest to") {
   }
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "gguf: numbers that a type cannot hold are refused, and nothing is left") {
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: numbers beyond a type are refused, and nothing is left") {
   const std::string path = this->path("m.gguf");
   const auto refusal = [&](GgufType type, float number) {
     const std::vector<GgufTensor> tensors = {{"x", type, {32}}};
@@ -182,29 +187,22 @@ TEST_CASE_FIXTURE(TemporaryFolder,
         return array;
       });
     });
-    CHECK_FALSE(std::filesystem::exists(path));
-    CHECK(std::distance(std::filesystem::directory_iterator(this->path()), {}) == 0);
+    CHECK_FALSE(fs::exists(path));
+    CHECK(std::distance(fs::directory_iterator(this->path()), {}) == 0);
     return message;
   };
   CHECK(refusal(GgufType::f16, 65520) ==
         "tensor x, as F16: the number 65520 is too large for float16, which goes up to 65504; "
-        "export with "
-        "--dtype float32");
+        "export with --dtype float32");
   CHECK(refusal(GgufType::q8_0, 1e7F) ==
         "tensor x, as Q8_0: the scale 78740.16 is too large for float16, which goes up to 65504; "
-        "export with "
-        "--dtype float32");
+        "export with --dtype float32");
   CHECK(refusal(GgufType::f32, NAN) ==
         "tensor x, as F32: holds numbers that are not finite; expected finite ones, use another "
         "checkpoint");
 }
 
 TEST_CASE("gguf: damaged heads are refused by byte, field or tensor") {
-  const auto says = [](const GgufBytes& file, const std::string& message) {
-    const bool advises = message.find("; ") != message.npos;
-    CHECK(gguf_message(file.bytes) ==
-          "m.gguf: " + message + (advises ? "" : "; use another copy of the file"));
-  };
   says({}, "byte 0: \"GGUF\" is missing: the file is truncated");
   says({.bytes = "{\"a\": 1}"}, "byte 0: does not begin with \"GGUF\"; give a GGUF file");
   says(GgufBytes{.bytes = "GGUF"}.u32(1),
@@ -238,14 +236,8 @@ TEST_CASE("gguf: damaged heads are refused by byte, field or tensor") {
 }
 
 TEST_CASE("gguf: damaged places of tensors are refused by name") {
-  const auto says = [](const GgufBytes& file, const std::string& message) {
-    const bool advises = message.find("; ") != message.npos;
-    CHECK(gguf_message(file.bytes) ==
-          "m.gguf: " + message + (advises ? "" : "; use another copy of the file"));
-  };
-  says(GgufBytes{}.head(1, 0).text("").u32(1).u64(1).u32(0).u64(0),
-       "byte 24: a tensor has no name");
-  says(GgufBytes{}.head(1, 0).text(std::string(64, 'n')).u32(1).u64(1).u32(0).u64(0),
+  says(GgufBytes{}.head(1, 0).number_at("", 0), "byte 24: a tensor has no name");
+  says(GgufBytes{}.head(1, 0).number_at(std::string(64, 'n'), 0),
        "byte 24: the name of a tensor has 64 bytes, expected at most 63");
   says(GgufBytes{}.head(1, 0).text("x").u32(0).u64(0).u64(0).u64(0),
        "byte 24: tensor x: 0 axes, expected 1 to 4");
@@ -270,36 +262,19 @@ TEST_CASE("gguf: damaged places of tensors are refused by name") {
        "the file has 68 bytes, but its tensors end at byte 80: the file is truncated");
   says(one_tensor({4}).aligned().u64(1).u64(2).aligned().u32(1),
        "the file has 100 bytes, expected at most 96, the end of its tensors and their padding");
-  says(GgufBytes{}
-           .head(2, 0)
-           .text("x")
-           .u32(1)
-           .u64(1)
-           .u32(0)
-           .u64(0)
-           .text("x")
-           .u32(1)
-           .u64(1)
-           .u32(0)
-           .u64(32)
-           .aligned()
-           .u64(0)
-           .aligned()
-           .u32(0),
-       "byte 57: tensor x occurs twice");
+  const GgufBytes twice = GgufBytes{}.head(2, 0).number_at("x", 0).number_at("x", 32);
+  says(GgufBytes(twice).aligned().u64(0).aligned().u32(0), "byte 57: tensor x occurs twice");
   CHECK(gguf_message(one_tensor({4}).aligned().u64(1).u64(2).bytes).empty());
 }
 
-// Cut anywhere, or with any byte changed, a file is read or refused in one line.
-TEST_CASE("gguf: a file that is cut or changed is refused or read") {
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: a file that is cut or changed is refused or read") {
   const std::string whole = read_bytes(gguf_golden("kinds"));
   for (std::size_t bytes = 0; bytes + 20 < whole.size(); bytes += 7)  // it ends in 20 zeros
     CHECK_FALSE(gguf_message(whole.substr(0, bytes)).empty());
-  const TemporaryFolder folder;
   for (std::size_t i = 0; i < 600; ++i) {
     std::string changed = whole;
     changed[i] = static_cast<char>(changed[i] ^ 0x90);
-    const std::string path = folder.write("m.gguf", changed);
+    const std::string path = write("m.gguf", changed);
     try {
       GgufReader reader(path);
       for (std::size_t tensor = 0; tensor < reader.tensors().size(); ++tensor) reader.read(tensor);

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "tests/support/arrays.hpp"
 #include "tests/support/papers.hpp"
@@ -15,8 +14,6 @@
 namespace tapestry {
 namespace {
 
-using Json = nlohmann::json;
-
 TEST_SUITE_BEGIN("graph task");
 
 const Words short_papers =
@@ -27,7 +24,7 @@ const Words short_papers =
 class CitationFixture : public CommandFolder {
  public:
   CitationFixture() {
-    std::filesystem::create_directory(path("papers"));
+    fs::create_directory(path("papers"));
     write("papers/small.content", content);
     write("papers/small.cites", cites);
   }
@@ -45,9 +42,7 @@ class CitationFixture : public CommandFolder {
   }
 };
 
-TEST_CASE_FIXTURE(
-    CitationFixture,
-    "graph task: the two sides of the karate club are found from two members, and shown by name") {
+TEST_CASE_FIXTURE(CitationFixture, "graph task: finds the karate club's sides, shown by name") {
   must("train karate --quiet --out club");
   CHECK(eval("club")["accuracy"].get<double>() > 0.9);
   const Finished shown = must("sample club");
@@ -58,9 +53,7 @@ TEST_CASE_FIXTURE(
   check_fails(run("sample club --prompt 35"), {"--prompt 35: no node has this name"});
 }
 
-TEST_CASE_FIXTURE(
-    CitationFixture,
-    "graph task: papers from a folder, with accuracies of validation and test nodes") {
+TEST_CASE_FIXTURE(CitationFixture, "graph task: papers from a folder, validated and tested") {
   const std::string said = must("train cora --out run", short_papers).out;
   check_says(said, {"accuracy", "test_accuracy 1 ", "2 training examples"});
   CHECK(Json::parse(must("eval run --test --json").out)["accuracy"] == 1.0);
@@ -84,8 +77,7 @@ TEST_CASE_FIXTURE(
   CHECK(!has("new"));
 }
 
-TEST_CASE_FIXTURE(CitationFixture,
-                  "graph task: drawn graphs are told apart, and any others are classified") {
+TEST_CASE_FIXTURE(CitationFixture, "graph task: drawn graphs and any others are classified") {
   must("train graphs --quiet --out run", "data.held_back=200 train.steps=300 train.eval_every=0");
   CHECK(eval("run")["accuracy"].get<double>() > 0.8);
   const auto shown = lines_of(must("sample run --count 4").out);
@@ -97,8 +89,7 @@ TEST_CASE_FIXTURE(CitationFixture,
   check_fails(run({"sample", "run", "--prompt", "0-1 12"}), {"edge '12'"});
 }
 
-TEST_CASE_FIXTURE(CitationFixture,
-                  "graph task: the same bits on 1, 2 and 3 threads, and after being resumed") {
+TEST_CASE_FIXTURE(CitationFixture, "graph task: the same bits on 1 to 3 threads, and resumed") {
   const Words keys =
       "train.steps=8 train.eval_every=4 model.dropout=0.2 data.held_back=50 "
       "optim.schedule=constant";
@@ -172,12 +163,9 @@ TEST_CASE("graph task: a training loss leaves the parameters their names") {
 
 // --- several seeds ---
 
-TEST_CASE_FIXTURE(
-    CitationFixture,
-    "seeds: each trains into its own run, and mean and deviation are those of the runs") {
+TEST_CASE_FIXTURE(CitationFixture, "seeds: each has its own run; mean and deviation are theirs") {
   const Words keys = "train.steps=20 seed=4";
-  const std::vector<std::string> lines =
-      lines_of(must("train karate --quiet --seeds 3 --out club", keys).out);
+  const Strings lines = lines_of(must("train karate --quiet --seeds 3 --out club", keys).out);
   REQUIRE(lines.size() == 4);
   double sum = 0, squares = 0;
   for (int i = 0; i < 3; ++i) {
@@ -217,9 +205,7 @@ TEST_CASE_FIXTURE(
               {"seed", "--seeds 3"});
 }
 
-TEST_CASE_FIXTURE(
-    CitationFixture,
-    "seeds: --resume keeps what is done, goes on with what is not, and adds what is missing") {
+TEST_CASE_FIXTURE(CitationFixture, "seeds: --resume keeps, continues and adds runs") {
   must("train karate --quiet --seeds 2 --out club train.steps=20");
   const std::string first = path("club/seed-1/checkpoint.safetensors");
   must("train karate --quiet --out whole --seeds 3 train.steps=30");

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <cmath>
 
 #include "tests/support/run_fixture.hpp"
 
@@ -22,8 +21,7 @@ std::string sentences(int lines, const std::string& word) {
   return text;
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: micro-batches give the same gradient where lengths are alike in a batch") {
+TEST_CASE_FIXTURE(RunFixture, "bug: micro-batches of alike lengths give the same gradient") {
   for (const std::string part : {"train", "val", "test"}) {
     write(part + ".de", sentences(50, "wort"));
     write(part + ".en", sentences(50, "word"));
@@ -47,9 +45,7 @@ TEST_CASE_FIXTURE(RunFixture,
   }
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "bug: a training on a billion drawn examples begins at once, and is resumed at once") {
+TEST_CASE_FIXTURE(RunFixture, "bug: a billion drawn examples: begins and resumes at once") {
   const auto begin = std::chrono::steady_clock::now();
   must_train("toy", "whole", "data.examples=1000000000 train.steps=8");
   must_train("toy", "halves", "data.examples=1000000000 train.steps=4");

@@ -11,8 +11,8 @@ namespace {
 TEST_SUITE_BEGIN("command line");
 
 // Of `tapestry [COMMAND] --help`: the words that start its lines after `heading`.
-std::vector<std::string> listed(const Words& command, const std::string& heading) {
-  std::vector<std::string> names;
+Strings listed(const Words& command, const std::string& heading) {
+  Strings names;
   bool on = false;
   for (const std::string& line : lines_of(tapestry_run(command + "--help").out)) {
     if (on && line.starts_with("  ") && line[2] != ' ')
@@ -22,8 +22,8 @@ std::vector<std::string> listed(const Words& command, const std::string& heading
   return names;
 }
 
-std::vector<std::string> options_of(const Words& command) {
-  std::vector<std::string> options = listed(command, "Options:");
+Strings options_of(const Words& command) {
+  Strings options = listed(command, "Options:");
   for (std::string& option : options) option = option.substr(option.find("--"));
   return options;
 }
@@ -32,7 +32,7 @@ TEST_CASE("manual: the page names every command, argument and option, and roff t
   const std::string source = tapestry_run("manual").out;
   std::string page = source;
   std::erase(page, '\\');
-  const std::vector<std::string> commands = listed({}, "Subcommands:");
+  const Strings commands = listed({}, "Subcommands:");
   REQUIRE(commands.size() > 10);
   for (const std::string& command : commands) {
     const std::size_t entry = page.find("\n.TP\nfB" + command);
@@ -55,12 +55,11 @@ TEST_CASE("manual: bash completes commands, options, shipped configs") {
   const auto completed = [&](const Words& words) {
     return lines_of(run_program(Words("bash -c {} bash {}", script, TAPESTRY_BINARY) + words).out);
   };
-  CHECK(completed({"gra"}) == std::vector<std::string>{"gradcheck"});
-  CHECK(completed({"train", "clothes-v"}) ==
-        std::vector<std::string>{"clothes-vae", "clothes-vit"});
-  CHECK(completed({"sample", "--top"}) == std::vector<std::string>{"--top-k", "--top-p"});
+  CHECK(completed({"gra"}) == Strings{"gradcheck"});
+  CHECK(completed({"train", "clothes-v"}) == Strings{"clothes-vae", "clothes-vit"});
+  CHECK(completed({"sample", "--top"}) == Strings{"--top-k", "--top-p"});
   CHECK(completed({"", ""}).front().empty());
-  std::vector<std::string> options = completed({"train", "x", "--"}), known = options_of({"train"});
+  Strings options = completed({"train", "x", "--"}), known = options_of({"train"});
   std::ranges::sort(options);
   std::ranges::sort(known);
   CHECK(options == known);

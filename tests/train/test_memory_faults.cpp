@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <vector>
@@ -15,19 +14,16 @@
 namespace tapestry {
 namespace {
 
-namespace fs = std::filesystem;
-
 class MemoryTrial {
  public:
   struct Work {
-    std::vector<std::string> words;  // the command
-    std::string made;                // the file or folder that it makes
+    Strings words;     // the command
+    std::string made;  // the file or folder that it makes
   };
 
   MemoryTrial() {
     fixture_.must_train("toy", "run", short_);
-    std::vector<std::string> training = {"train", path("toy.toml"), "--quiet", "--out",
-                                         path("new")};
+    Strings training = {"train", path("toy.toml"), "--quiet", "--out", path("new")};
     training.insert(training.end(), short_.begin(), short_.end());
     works_ = {
         {with_sets(training), path("new")},
@@ -87,7 +83,7 @@ class MemoryTrial {
         !made.contains(work.made + "/best.safetensors"))
       return "imported a part";
     if (work.words[0] != "train") return "";
-    std::vector<std::string> again = work.words;
+    Strings again = work.words;
     if (made.contains(work.made + "/checkpoint.safetensors") ||
         made.contains(work.made + "/best.safetensors"))
       again.push_back("--resume");
@@ -100,8 +96,8 @@ class MemoryTrial {
   }
 
   RunFixture fixture_;
-  std::vector<std::string> short_ = {"train.steps=3", "train.eval_every=2",
-                                     "train.checkpoint_every=1", "train.log_every=1"};
+  Strings short_ = {"train.steps=3", "train.eval_every=2", "train.checkpoint_every=1",
+                    "train.log_every=1"};
   std::vector<Work> works_;
 };
 
@@ -161,10 +157,10 @@ void fail_operator_new(const std::function<Numbers(std::int64_t last)>& chosen) 
   for (const MemoryTrial::Work& work : trial.works()) {
     CAPTURE(work.words[0]);
     const auto run = [&](std::int64_t failing) {
-      std::vector<std::string> command = {
-          "env", "LD_PRELOAD=" TAPESTRY_BINARY_DIR "/tests/libtapestry-failing-new.so",
-          fmt::format("TAPESTRY_FAILING_NEW={}", failing), "TAPESTRY_COUNT_NEW=" + count,
-          TAPESTRY_BINARY};
+      Strings command = {"env",
+                         "LD_PRELOAD=" TAPESTRY_BINARY_DIR "/tests/libtapestry-failing-new.so",
+                         fmt::format("TAPESTRY_FAILING_NEW={}", failing),
+                         "TAPESTRY_COUNT_NEW=" + count, TAPESTRY_BINARY};
       command.insert(command.end(), work.words.begin(), work.words.end());
       return run_program(command);
     };

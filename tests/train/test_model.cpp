@@ -16,8 +16,6 @@
 namespace tapestry {
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
-
 // What the command says.
 std::string said(const Words& words) { return must(tapestry_run(words)).out; }
 
@@ -40,7 +38,7 @@ std::vector<float> some_images(std::int64_t count) {
 std::vector<Words> cells_of(const std::string& csv) {
   std::vector<Words> rows;
   for (const std::string& line : lines_of(csv)) {
-    std::vector<std::string>& row = rows.emplace_back();
+    Strings& row = rows.emplace_back();
     std::istringstream stream(line);
     for (std::string cell; std::getline(stream, cell, ',');) row.push_back(cell);
   }
@@ -59,7 +57,7 @@ TEST_CASE_FIXTURE(RunFixture, "model: writes what `tapestry sample` writes with 
     CHECK(model.task() == "language-model");
     CHECK(prompt + model.generate(prompt, {.tokens = 40}) + "\n" ==
           said({"sample", path, "--prompt", prompt, "--tokens", "40"}));
-    std::vector<std::string> pieces;
+    Strings pieces;
     const GenerationOptions options{.tokens = 90,
                                     .temperature = 0.7,
                                     .top_k = 9,
@@ -242,7 +240,7 @@ TEST_CASE_FIXTURE(RunFixture, "model: four threads at once get the bits that eac
   const Model vae(path("vae"));
   const std::vector<float> images = some_images(64);
   struct Results {
-    std::vector<std::string> texts{};
+    Strings texts{};
     std::vector<float> logits{}, means{}, pictures{};
     bool operator==(const Results&) const = default;
   };
@@ -302,7 +300,7 @@ TEST_CASE_FIXTURE(RunFixture, "model: what cannot be is refused by name") {
   const std::vector<float> numbers(785);
   const Tokens none, nine(9), strange = {1, 99};
   check_says(message_of([&] { words.generate("green ß"); }), {"ß"});
-  const std::vector<std::pair<std::function<void()>, std::vector<std::string>>> refused = {
+  const std::vector<std::pair<std::function<void()>, Strings>> refused = {
       {[&] { words.encode(numbers); }, {"encode: the model is of the task language-model;", "vae"}},
       {[&] { words.forecast(numbers); }, {"forecast:", "expected forecast"}},
       {[&] { words.translate("a"); }, {"translate:", "expected translation"}},

@@ -11,11 +11,10 @@
 // Trainings by several processes, which mpirun starts.
 namespace tapestry {
 namespace {
-namespace fs = std::filesystem;
 
 struct Together {
   int ranks = 2;
-  std::vector<std::string> launcher = {"mpirun.openmpi", "--oversubscribe"};
+  Strings launcher = {"mpirun.openmpi", "--oversubscribe"};
 };
 
 // mpirun -n RANKS tapestry train CONFIG --out RUN --quiet MORE
@@ -81,7 +80,7 @@ TEST_CASE_FIXTURE(
   write("dates.toml", "base = \"dates\"\n");
   write("graphs.toml", "base = \"graphs\"\n");
   const Words few = "train.eval_every=4 train.checkpoint_every=4 train.log_every=1";
-  const std::map<std::string, std::vector<std::string>> configs = {
+  const std::map<std::string, Strings> configs = {
       {"toy", {"train.micro_batches=4", "train.steps=12", "model.width=64"}},
       {"text", {"train.micro_batches=4", "train.steps=12"}},
       {"vae", {"train.micro_batches=7", "train.steps=12", "model.hidden=[300]"}},
@@ -123,9 +122,7 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: each optimizer has the same bits on 1 and 3 
   }
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "mpi: a run goes on with another number of ranks, in shares or not, as if never stopped") {
+TEST_CASE_FIXTURE(RunFixture, "mpi: a run resumes unchanged on other ranks, in shares or not") {
   const Words parts = "train.micro_batches=4 train.eval_every=6 optim.decay_steps=18";
   const auto until = [&](int steps, const Words& more = {}) {
     return parts + fmt::format("train.steps={}", steps) + more;
@@ -187,26 +184,12 @@ exec ip netns exec $host unshare -u sh -c 'hostname $0; exec sh -c "$*"' $host "
   TwoHosts& operator=(const TwoHosts&) = delete;
 
   bool is_made() const { return is_made_; }
-  std::vector<std::string> launcher() const {
-    return {"ip",
-            "netns",
-            "exec",
-            name(0),
-            "mpirun.openmpi",
-            "--mca",
-            "plm_rsh_agent",
-            agent_,
-            "--mca",
-            "btl",
-            "tcp,self",
-            "--mca",
-            "btl_tcp_if_include",
-            "10.77.0.0/24",
-            "--mca",
-            "oob_tcp_if_include",
-            "10.77.0.0/24",
-            "--host",
-            "10.77.0.1:2,10.77.0.2:2"};
+  Strings launcher() const {
+    return Words(
+        "ip netns exec {} mpirun.openmpi --mca plm_rsh_agent {} --mca btl tcp,self "
+        "--mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 "
+        "--host 10.77.0.1:2,10.77.0.2:2",
+        name(0), agent_);
   }
 
  private:
@@ -232,8 +215,7 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: on two hosts, the same bits") {
             .status == 2);
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "mpi: one rank is killed: all end, which one is said, and the run goes on") {
+TEST_CASE_FIXTURE(RunFixture, "mpi: a rank is killed: all end and name it, and the run goes on") {
   // Rank 0 writes nothing when rank 2 is killed, some steps after a checkpoint: it would answer
   // late.
   const Words more =
@@ -262,9 +244,8 @@ TEST_CASE_FIXTURE(RunFixture,
   for (int rank = 0; rank < 3; ++rank) CHECK(process_of(rank, run) == 0);
 
   const std::int64_t step = load_checkpoint(run + "/checkpoint.safetensors").state.step;
-  std::vector<std::string> rest = {"train.micro_batches=4", fmt::format("train.steps={}", step + 7),
-                                   "optim.decay_steps=40000", "train.checkpoint_every=300",
-                                   "train.eval_every=300"};
+  Strings rest = {"train.micro_batches=4", fmt::format("train.steps={}", step + 7),
+                  "optim.decay_steps=40000", "train.checkpoint_every=300", "train.eval_every=300"};
   must_train("toy", "whole", rest);
   rest.push_back("--resume");
   must_train_together(*this, {2}, "toy", "killed", rest);
@@ -286,7 +267,7 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: SIGUSR1 to mpirun writes a checkpoint and en
 
 TEST_CASE_FIXTURE(RunFixture, "mpi: what is wrong is said once, and nothing is written") {
   const auto refused = [&](const Together& together, const std::string& config, const Words& more,
-                           int status, const std::vector<std::string>& parts) {
+                           int status, const Strings& parts) {
     CAPTURE(config);
     const Finished finished = train_together(*this, together, config, "refused", more);
     CHECK(finished.status == status);
@@ -315,8 +296,7 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: a rank of another config or other data is na
                            path("refused")) +
                      words);
   };
-  const auto refused = [&](const Words& first, const Words& second,
-                           const std::vector<std::string>& parts) {
+  const auto refused = [&](const Words& first, const Words& second, const Strings& parts) {
     const Finished finished = run_program("mpirun.openmpi --oversubscribe" + first + ":" + second);
     CHECK(finished.status == 2);
     check_says(said(finished), parts);
@@ -333,8 +313,7 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: a rank of another config or other data is na
           {"rank 1 (", "differs from rank 0", "in the data: ", "checksum"});
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "mpi: a loss that is not finite ends all ranks, and is reported once") {
+TEST_CASE_FIXTURE(RunFixture, "mpi: a loss that is not finite ends all ranks, reported once") {
   const Finished finished =
       train_together(*this, {2}, "toy", "diverged",
                      "train.micro_batches=2 optim.name=sgd optim.learning_rate=1000 "
@@ -345,9 +324,7 @@ TEST_CASE_FIXTURE(RunFixture,
                               " of 2: training examples ", "has no checkpoint yet"});
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "mpi: bad steps are left out alike on any number of ranks, which one rank verifies") {
+TEST_CASE_FIXTURE(RunFixture, "mpi: any number of ranks skips the same steps, as one verifies") {
   const Words more =
       "train.micro_batches=4 train.steps=80 train.max_bad_steps=60 train.bad_step_factor=1.1 "
       "train.eval_every=40 train.average_decay=0.9";

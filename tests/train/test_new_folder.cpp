@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
-#include <filesystem>
 
 #include "tests/support/process.hpp"
 #include "train/run/atomic_file.hpp"
@@ -9,8 +8,6 @@
 
 namespace tapestry {
 namespace {
-
-namespace fs = std::filesystem;
 
 // The system's calls, of which one fails.
 class FailingCall final : public SystemCalls {
@@ -80,8 +77,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "NewFolder: is there whole or not at all, wha
   CHECK(failures > 10);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "NewFolder: takes the place of an empty folder, and of nothing else") {
+TEST_CASE_FIXTURE(TemporaryFolder, "NewFolder: replaces an empty folder, and nothing else") {
   const std::string path = this->path("new");
   fs::create_directory(path);
   make(path + "/");

@@ -1,8 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
-#include <nlohmann/json.hpp>
-
 #include "autograd/random.hpp"
 #include "data/csv.hpp"
 #include "tests/support/process.hpp"
@@ -32,13 +29,12 @@ void write_clubs(const TemporaryFolder& folder, const std::string& unlabeled = "
     for (const std::int64_t step : {3, 6})
       edges += fmt::format("p{},p{},0.5\n", i, (i + step) % 60);
   }
-  std::filesystem::create_directory(folder.path("clubs"));
+  fs::create_directory(folder.path("clubs"));
   folder.write("clubs/nodes.csv", nodes);
   folder.write("clubs/edges.csv", edges);
 }
 
-TEST_CASE_FIXTURE(CommandFolder,
-                  "node tables task: init, train, eval, report and the predictions of all nodes") {
+TEST_CASE_FIXTURE(CommandFolder, "node tables task: init, train, eval, report, all predictions") {
   write_clubs(*this);
   const auto run = [&](const Words& words) { return tapestry_run(words, {.folder = path()}); };
   const auto must = [&](const Words& words) {
@@ -57,11 +53,11 @@ TEST_CASE_FIXTURE(CommandFolder,
       read("runs/clubs/config.toml"),
       {"label_column = \"label\"", "split_column = \"split\"", "categorical_columns = [\"town\"]",
        "class_names = [\"club 0\", \"club 1\", \"club 2\"]"});
-  CHECK(nlohmann::json::parse(must("eval runs/clubs --test --json"))["accuracy"] == 1.0);
+  CHECK(Json::parse(must("eval runs/clubs --test --json"))["accuracy"] == 1.0);
   must("report runs/clubs");
   CHECK(must("sample runs/clubs --prompt p5") == "p5  club 2  no label\n");
   CHECK(must("sample runs/clubs --csv predictions.csv") == "predictions.csv\n");
-  const std::vector<std::string> lines = lines_of(read("predictions.csv"));
+  const Strings lines = lines_of(read("predictions.csv"));
   CHECK(lines.size() == 61);
   CHECK(lines[0] == "id,label,split,prediction,probability");
   CHECK(lines[1].starts_with("p0,,,club "));
@@ -82,8 +78,7 @@ TEST_CASE_FIXTURE(CommandFolder,
               {"data.kind = \"citations\": ", "clubs has nodes.csv; set data.kind = \"csv\""});
 }
 
-TEST_CASE_FIXTURE(CommandFolder,
-                  "bug: node tables task: other classes than the model's were all listed") {
+TEST_CASE_FIXTURE(CommandFolder, "bug: node tables task: foreign classes were all listed") {
   std::string nodes = "id,age,label,split\n";
   for (int i = 0; i < 28; ++i)
     nodes += fmt::format("p{},{},class {},{}\n", i, i % 5, i / 4,
@@ -95,7 +90,7 @@ TEST_CASE_FIXTURE(CommandFolder,
   must(
       run("train cora --quiet --out run data.kind=csv data.path=many data.label_column=label "
           "data.split_column=split train.steps=2"));
-  const auto refused = [&](const std::vector<std::string>& names, const std::string& part) {
+  const auto refused = [&](const Strings& names, const std::string& part) {
     std::string list;
     for (const std::string& name : names)
       list += fmt::format("{}\"{}\"", list.empty() ? "" : ", ", name);
@@ -103,9 +98,9 @@ TEST_CASE_FIXTURE(CommandFolder,
     check_fails(finished, {part});
     CHECK(finished.err.size() < 300);
   };
-  std::vector<std::string> names;
+  Strings names;
   for (int i = 0; i < 7; ++i) names.push_back(fmt::format("class {}", i));
-  std::vector<std::string> more = names;
+  Strings more = names;
   more.emplace_back("class 7");
   refused(more,
           "class 8 of 8 is class 7, but this model was trained on 7 classes, of which it is "
@@ -116,9 +111,7 @@ TEST_CASE_FIXTURE(CommandFolder,
           "trained on class 0, class 1, class 2, class 3, class 4, ...; give the data");
 }
 
-TEST_CASE_FIXTURE(
-    CommandFolder,
-    "node tables task: the class of a node in no split changes neither loss nor step") {
+TEST_CASE_FIXTURE(CommandFolder, "node tables task: classes outside all splits change nothing") {
   const auto losses = [&](const std::string& unlabeled) {
     write_clubs(*this, unlabeled);
     const Config config =

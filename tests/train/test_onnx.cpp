@@ -2,8 +2,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "tests/support/hours.hpp"
@@ -25,7 +23,6 @@
 // onnxruntime is asked in tests/interop/.
 namespace tapestry {
 namespace {
-namespace fs = std::filesystem;
 
 // A model with parameters away from the ones and zeros that some begin with, as after a training.
 TrainedModel untrained(const std::string& text, const Words& settings) {
@@ -224,11 +221,11 @@ TEST_CASE("onnx: a graph names its nodes, adds what it has once, and begins with
       graph, "1");
   const OnnxModel model = parse_onnx(bytes);
   check_order(model);
-  std::vector<std::string> names;
+  Strings names;
   for (const OnnxNode& node : model.nodes) names.push_back(node.name);
   CHECK(names == Words("layer/Mul layer/Exp constants/2 layer/Mul_1 layer/Add Add"));
   CHECK(model.initializers.size() == 1);
-  CHECK(model.inputs.at(0).shape == std::vector<std::string>{"batch", "3"});
+  CHECK(model.inputs.at(0).shape == Strings{"batch", "3"});
   CHECK(model.metadata == std::map<std::string, std::string>{{"config", "task"}});
   const OnnxTensor found =
       evaluate(model, {{"x", {.shape = {1, 3}, .values = {1, 0, -1}}}}).at("y");
@@ -279,7 +276,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: so does every kind of layer") {
       "[data]\nkind = \"csv\"\nsplit = \"fractions\"\ncolumns = [\"load\", \"oil\"]\npath = \"" +
       write("hours.csv", csv(200)) + "\"\n";
   const std::string graphs = "task = \"graph\"\n[data]\nheld_back = 20\n[model]\nwidth = 8\n";
-  const std::vector<std::pair<std::string, std::vector<std::string>>> kinds = {
+  const std::vector<std::pair<std::string, Strings>> kinds = {
       {language, {"model.norm=post", "model.positions=sinusoidal", "model.activation=relu"}},
       {language, {"model.positions=none", "model.activation=gelu_tanh", "model.window=3"}},
       {language, {"model.positions=rotary", "model.key_value_heads=2", "model.gated=true"}},
@@ -332,20 +329,20 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: names that a person understands, and w
   REQUIRE(models.size() == 2);
   CHECK(models[0].name == "encoder");
   CHECK(models[0].inputs.at(0).name == "images");
-  CHECK(models[0].inputs[0].shape == std::vector<std::string>{"batch", "28", "28"});
+  CHECK(models[0].inputs[0].shape == Strings{"batch", "28", "28"});
   CHECK(models[0].outputs.at(0).name == "mean");
   CHECK(models[0].outputs.at(1).name == "log_variance");
   CHECK(models[1].inputs.at(0).name == "z");
-  CHECK(models[1].inputs[0].shape == std::vector<std::string>{"batch", "2"});
+  CHECK(models[1].inputs[0].shape == Strings{"batch", "2"});
   CHECK(has("exported/encoder.onnx"));
   CHECK(has("exported/decoder.onnx"));
 
   const OnnxModel sorts =
       exported(untrained("task = \"toy-sequence\"\n", small("toy-sequence")), *this).at(0);
   CHECK(sorts.inputs.at(0).name == "tokens");
-  CHECK(sorts.inputs[0].shape == std::vector<std::string>{"batch", "time"});
+  CHECK(sorts.inputs[0].shape == Strings{"batch", "time"});
   CHECK(sorts.outputs.at(0).shape.back() == "11");  // ten symbols and what ends a prompt
-  CHECK(nlohmann::json::parse(sorts.metadata.at("vocabulary")).size() == 11);
+  CHECK(Json::parse(sorts.metadata.at("vocabulary")).size() == 11);
   const auto is_named = [&](const std::string& name) {
     return std::ranges::find(sorts.nodes, name, &OnnxNode::name) != sorts.nodes.end();
   };
@@ -360,7 +357,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: export by the command line, and what i
   CHECK(done.err == "");
   CHECK(done.out == file + ": a model, in ONNX of opset 17\n");
   const OnnxModel model = parse_onnx(read_bytes(file));
-  CHECK(nlohmann::json::parse(model.metadata.at("class_names")).size() == 2);
+  CHECK(Json::parse(model.metadata.at("class_names")).size() == 2);
   CHECK(model.metadata.at("steps") == "2");
 
   const auto refusal = [&](const Words& more) {

@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
-
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
@@ -23,13 +21,11 @@ void write_few_images(const TemporaryFolder& folder, const std::string& split, c
 
 TEST_SUITE_BEGIN("option keys");
 
-TEST_CASE_FIXTURE(
-    TemporaryFolder,
-    "option keys: what data/ says of an option names the key, its origin and what to do") {
+TEST_CASE_FIXTURE(TemporaryFolder, "option keys: errors of data/ name key, origin and what to do") {
   write("short.txt", "to be or not");
   write("gap.csv", "date,a\n2020-01-01,1\n2020-01-02,1\n2020-01-04,2\n");
   write("small.content", content);
-  std::filesystem::create_directory(path("tables"));
+  fs::create_directory(path("tables"));
   write("tables/nodes.csv", "id,note,label\nu,x,a\nv,y,b\n");
   write("tables/edges.csv", "source,target\nu,v\n");
   write("small.cites", cites);
@@ -37,89 +33,68 @@ TEST_CASE_FIXTURE(
   write_few_images(*this, "train", 3);
   write_few_images(*this, "t10k", 3);
 
-  struct Row {
-    std::string task;
-    std::vector<std::string> sets, parts;
+  const auto check = [](const std::string& task, const Strings& sets, const Strings& parts) {
+    CAPTURE(parts.front());
+    const Config config = parse_config("task = \"" + task + "\"", "test", sets);
+    check_says(message_of([&] { make_task({.config = config}); }), parts);
   };
-  const Row rows[] = {
-      {"language-model",
-       {"data.path=" + path("short.txt")},
-       {"model.context = 64 (default): ",
-        "short.txt: the train split has 11 tokens; expected at least 65",
-        "; lower this value or data.validation_fraction"}},
-      {"language-model",
-       {"data.path=" + path("short.txt"), "model.context=4", "data.validation_fraction=0"},
-       {"--set: data.validation_fraction = 0.0: ", "short.txt: the validation split has 0 tokens",
-        "at least 2", "; raise this value"}},
-      {"forecast",
-       {"data.kind=csv", "data.path=" + path("gap.csv")},
-       {"data.gaps = false (default): ", "gap.csv: line 4: expected 2020-01-03 00:00:00",
-        "; add the missing rows", "; or set data.gaps = true"}},
-      {"forecast",
-       {"data.split=months", "data.train_months=20"},
-       {"--set: data.train_months = 20: waves: 20 + 4 + 4 months",
-        "; lower the numbers of months, or set data.split = \"fractions\""}},
-      {"graph",
-       {"data.kind=karate", "data.labeled=[1,2]"},
-       {"--set: data.labeled = [1, 2]: 2 of 34 members are labeled; expected at least one"}},
-      {"graph",
-       {"data.kind=citations", "data.path=" + path()},
-       {"data.training_nodes = 140 (default): ",
-        "small.content: 8 nodes; expected at least the sum of 140",
-        "; lower this value, data.validation_nodes or data.test_nodes"}},
-      {"graph",
-       {"data.kind=csv", "data.path=" + path("tables"), "data.label_column=job"},
-       {"--set: data.label_column = \"job\": ", "nodes.csv: line 1: no column is named job",
-        "; to read another column, set this key to its name"}},
-      {"graph",
-       {"data.kind=csv", "data.path=" + path("tables"), "data.id_column=key"},
-       {"--set: data.id_column = \"key\": ", "no column is named key; expected one of id, note",
-        "; give the name of a column"}},
-      {"graph",
-       {"data.kind=csv", "data.path=" + path("tables"), "data.split_column=note"},
-       {"--set: data.split_column = \"note\": ",
-        "line 2: column note: expected train, validation, test or nothing, found x",
-        "; or give another column, or \"none\""}},
-      {"graph",
-       {"data.kind=csv", "data.path=" + path("tables"), "data.class_names=a,c"},
-       {"--set: data.class_names = [\"a\", \"c\"]: ", "line 3: class b is not one of a, c",
-        "; correct the label, or list the class here"}},
-      {"graph",
-       {"data.kind=csv", "data.path=" + path("tables"), "data.categorical_columns=label"},
-       {"--set: data.categorical_columns = [\"label\"]: ", "line 2: column note: expected a number",
-        "; list all columns with texts here"}},
-      {"graph",
-       {"data.kind=csv", "data.path=" + path("tables"), "data.ignore_columns=notes"},
-       {"--set: data.ignore_columns = [\"notes\"]: ", "no column is named notes",
-        "; list the columns to leave out here"}},
-      {"graph",
-       {"data.kind=csv", "data.path=" + path("tables")},
-       {"data.validation_fraction = 0.2 (default): ",
-        "2 nodes with labels of 2 classes, but 2 for training and 0 for validation",
-        "; or change this value"}},
-      {"vae",
-       {"data.path=" + path(), "data.class_names=a,b"},
-       {"--set: data.class_names = [\"a\", \"b\"]: ",
-        "train-labels-idx1-ubyte: byte 10: expected a label", "from 0 to 1, found 2",
-        "; or list all classes of the file here"}},
-      {"vae",
-       {"data.path=" + path(), "data.validation_fraction=0.9"},
-       {"--set: data.validation_fraction = 0.9: 3 of 3 images are used for validation, so that "
-        "none",
-        "; lower the value, or give more images"}},
-      {"translation",
-       {"data.path=" + path(), "data.kind=text", "data.test=test"},
-       {"--set: data.test = \"test\": ", "expected a file test*.de",
-        "; leave this key empty if there is no test split"}},
-      {"recall", {"data.pairs=20"}, {"--set: data.pairs = 20: pairs = 20: expected 1 to 16"}},
-      {"toy-sequence",
-       {"data.length=2", "data.alphabet=3"},
-       {"--set: data.length = 2: only 9 different inputs", "at least 64", "; raise this value"}}};
-  for (const Row& row : rows) {
-    CAPTURE(row.parts.front());
-    const Config config = parse_config("task = \"" + row.task + "\"", "test", row.sets);
-    check_says(message_of([&] { make_task({.config = config}); }), row.parts);
-  }
+  check("language-model", {"data.path=" + path("short.txt")},
+        {"model.context = 64 (default): ",
+         "short.txt: the train split has 11 tokens; expected at least 65",
+         "; lower this value or data.validation_fraction"});
+  check("language-model",
+        {"data.path=" + path("short.txt"), "model.context=4", "data.validation_fraction=0"},
+        {"--set: data.validation_fraction = 0.0: ", "short.txt: the validation split has 0 tokens",
+         "at least 2", "; raise this value"});
+  check("forecast", {"data.kind=csv", "data.path=" + path("gap.csv")},
+        {"data.gaps = false (default): ", "gap.csv: line 4: expected 2020-01-03 00:00:00",
+         "; add the missing rows", "; or set data.gaps = true"});
+  check("forecast", {"data.split=months", "data.train_months=20"},
+        {"--set: data.train_months = 20: waves: 20 + 4 + 4 months",
+         "; lower the numbers of months, or set data.split = \"fractions\""});
+  check("graph", {"data.kind=karate", "data.labeled=[1,2]"},
+        {"--set: data.labeled = [1, 2]: 2 of 34 members are labeled; expected at least one"});
+  check("graph", {"data.kind=citations", "data.path=" + path()},
+        {"data.training_nodes = 140 (default): ",
+         "small.content: 8 nodes; expected at least the sum of 140",
+         "; lower this value, data.validation_nodes or data.test_nodes"});
+  check("graph", {"data.kind=csv", "data.path=" + path("tables"), "data.label_column=job"},
+        {"--set: data.label_column = \"job\": ", "nodes.csv: line 1: no column is named job",
+         "; to read another column, set this key to its name"});
+  check("graph", {"data.kind=csv", "data.path=" + path("tables"), "data.id_column=key"},
+        {"--set: data.id_column = \"key\": ", "no column is named key; expected one of id, note",
+         "; give the name of a column"});
+  check("graph", {"data.kind=csv", "data.path=" + path("tables"), "data.split_column=note"},
+        {"--set: data.split_column = \"note\": ",
+         "line 2: column note: expected train, validation, test or nothing, found x",
+         "; or give another column, or \"none\""});
+  check("graph", {"data.kind=csv", "data.path=" + path("tables"), "data.class_names=a,c"},
+        {"--set: data.class_names = [\"a\", \"c\"]: ", "line 3: class b is not one of a, c",
+         "; correct the label, or list the class here"});
+  check("graph", {"data.kind=csv", "data.path=" + path("tables"), "data.categorical_columns=label"},
+        {"--set: data.categorical_columns = [\"label\"]: ",
+         "line 2: column note: expected a number", "; list all columns with texts here"});
+  check("graph", {"data.kind=csv", "data.path=" + path("tables"), "data.ignore_columns=notes"},
+        {"--set: data.ignore_columns = [\"notes\"]: ", "no column is named notes",
+         "; list the columns to leave out here"});
+  check("graph", {"data.kind=csv", "data.path=" + path("tables")},
+        {"data.validation_fraction = 0.2 (default): ",
+         "2 nodes with labels of 2 classes, but 2 for training and 0 for validation",
+         "; or change this value"});
+  check("vae", {"data.path=" + path(), "data.class_names=a,b"},
+        {"--set: data.class_names = [\"a\", \"b\"]: ",
+         "train-labels-idx1-ubyte: byte 10: expected a label", "from 0 to 1, found 2",
+         "; or list all classes of the file here"});
+  check("vae", {"data.path=" + path(), "data.validation_fraction=0.9"},
+        {"--set: data.validation_fraction = 0.9: 3 of 3 images are used for validation, so that "
+         "none",
+         "; lower the value, or give more images"});
+  check("translation", {"data.path=" + path(), "data.kind=text", "data.test=test"},
+        {"--set: data.test = \"test\": ", "expected a file test*.de",
+         "; leave this key empty if there is no test split"});
+  check("recall", {"data.pairs=20"}, {"--set: data.pairs = 20: pairs = 20: expected 1 to 16"});
+  check("toy-sequence", {"data.length=2", "data.alphabet=3"},
+        {"--set: data.length = 2: only 9 different inputs", "at least 64", "; raise this value"});
   const Config config = parse_config("task = \"vae\"", "test", {"data.path=" + path()});
   check_says(message_of([&] {
                make_task({.config = config, .metadata = {{"height", "3"}, {"width", "2"}}});

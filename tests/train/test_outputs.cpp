@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
 #include <iterator>
 #include <set>
 #include <sstream>
@@ -10,7 +9,6 @@
 // Which files commands may write: those that they are told to, and none that they read.
 namespace tapestry {
 namespace {
-namespace fs = std::filesystem;
 
 class OutputDesk : public RunFixture {
  public:
@@ -46,8 +44,7 @@ TEST_CASE_FIXTURE(OutputDesk, "bug: a command wrote over the file that it read")
   check_refused({"tokenizer", "decode", "ids", "--tokenizer", own, "--out", "ids"}, "ids");
 }
 
-TEST_CASE_FIXTURE(OutputDesk,
-                  "bug: what a run is shown by went over the run's files and its data") {
+TEST_CASE_FIXTURE(OutputDesk, "bug: what a run is shown by went over its files and its data") {
   must_train("text", "run", "train.steps=4");
   check_refused({"report", "run", "--out", "story.txt"}, "story.txt");
   fs::create_hard_link(path("run/metrics.jsonl"), path("page.html"));
@@ -65,8 +62,7 @@ TEST_CASE_FIXTURE(OutputDesk,
   }
 }
 
-TEST_CASE_FIXTURE(
-    OutputDesk, "bug: a picture was written in formats that --out did not name, over other files") {
+TEST_CASE_FIXTURE(OutputDesk, "bug: pictures were written over files that --out did not name") {
   must_train("toy", "run", "train.steps=2");
   must_train("vae", "vae", "train.steps=2");
   for (const char* name : {"pic.svg", "pic.csv", "pic.png.tmp"}) write(name, "mine");
@@ -108,8 +104,7 @@ std::set<std::string> words_of(const std::string& text) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-TEST_CASE_FIXTURE(
-    OutputDesk, "json: every --json and every file of lines has these fields, which scripts read") {
+TEST_CASE_FIXTURE(OutputDesk, "json: every --json and every file of lines has these fields") {
   must_train("toy", "run",
              "train.steps=4 train.eval_every=2 train.log_every=1 optim.schedule=constant");
   must_train("toy", "run",
@@ -136,11 +131,7 @@ TEST_CASE_FIXTURE(
     return fields;
   };
   const std::string evaluation = "step split loss exact_match elapsed_s parameters_xxh3";
-  struct Output {
-    Words words;
-    std::string fields;
-  };
-  const std::vector<Output> all = {
+  const std::pair<Words, std::string> all[] = {
       {{"list", "--json"},
        "name task description expected expected.metric expected.value expected.data "
        "expected.source"},
@@ -160,9 +151,8 @@ TEST_CASE_FIXTURE(
        "not_compared[] " +
            session_at("recorded_by[].") + session_at("computed_by.")},
       {{"replay", "run", "--step", "2", "--json"},
-       "run step from from_step loss grad_norm lr fault examples[].index "
-       "examples[].inputs examples[].text ops[].module ops[].op ops[].calls "
-       "parameters[].parameter " +
+       "run step from from_step loss grad_norm lr fault examples[].index examples[].inputs "
+       "examples[].text ops[].module ops[].op ops[].calls parameters[].parameter " +
            range_at("ops[].outputs.") + range_at("ops[].gradients.") +
            range_at("parameters[].values.") + range_at("parameters[].gradients.")},
       {{"doctor", "karate", "--json", "--skip", "learning rate"},

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <map>
 
@@ -25,9 +24,7 @@ TEST_SUITE_BEGIN("ranks");
 
 // --- the order of the additions, with sums as texts: "(0+1)+2" ---
 
-using Texts = std::vector<std::string>;
-
-void merge(Texts& stack, int merges) {
+void merge(Strings& stack, int merges) {
   for (; merges > 0; --merges) {
     REQUIRE(stack.size() >= 2);
     const std::string right = stack.back();
@@ -39,7 +36,7 @@ void merge(Texts& stack, int merges) {
 // On one rank, and the most sums that it holds at a time, that of the part included.
 std::string alone(std::int64_t micro_batches, std::size_t& most) {
   const std::vector<int> merges = merges_of(micro_batches);
-  Texts stack;
+  Strings stack;
   for (std::int64_t part = 0; part < micro_batches; ++part) {
     stack.push_back(std::to_string(part));
     most = std::max(most, stack.size());
@@ -50,8 +47,8 @@ std::string alone(std::int64_t micro_batches, std::size_t& most) {
 }
 
 // What a rank sends, in the order in which it does.
-Texts sent_by(const MicroBatchPlan& plan) {
-  Texts stack, sent;
+Strings sent_by(const MicroBatchPlan& plan) {
+  Strings stack, sent;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     stack.push_back(std::to_string(plan.range.first + static_cast<std::int64_t>(i)));
     merge(stack, plan.steps[i].merges);
@@ -71,14 +68,14 @@ TEST_CASE("ranks: a sum's order depends on the parts alone, whoever has them") {
     for (int ranks = 1; ranks <= micro_batches; ++ranks) {
       CAPTURE(micro_batches);
       CAPTURE(ranks);
-      Texts stack;
+      Strings stack;
       std::int64_t next = 0;
       for (int rank = 0; rank < ranks; ++rank) {
         const MicroBatchPlan plan = plan_micro_batches(micro_batches, rank, ranks);
         CHECK(plan.range.first == next);
         CHECK(plan.range.last > plan.range.first);
         next = plan.range.last;
-        const Texts sent = sent_by(plan);
+        const Strings sent = sent_by(plan);
         REQUIRE(sent.size() == plan.merges_after.size());
         for (std::size_t sum = 0; sum < sent.size(); ++sum) {
           stack.push_back(sent[sum]);
@@ -222,8 +219,7 @@ TEST_CASE("ranks: what a sum of gradients is not made for is refused") {
   sum.finish();
 }
 
-TEST_CASE(
-    "ranks: a parameter that only some parts reach has a gradient, one that none do has not") {
+TEST_CASE("ranks: a parameter that some parts reach has a gradient, one that none do has not") {
   Parameter reached(Array::full({2}, 1), Role::weight), never(Array::full({2}, 1), Role::weight);
   Ranks ranks;
   GradientSum sum(ranks, {&reached, &never}, {.micro_batches = 2});
@@ -301,7 +297,7 @@ TEST_CASE("ranks: what is packed is found again, and no byte behind it") {
 
 struct Packed {
   std::map<std::string, double> sums{};
-  std::vector<std::vector<std::string>> texts{};
+  std::vector<Strings> texts{};
   bool last = false;
   static void fields(auto& visit, auto& self) { visit(self.sums, self.texts, self.last); }
   bool operator==(const Packed&) const = default;
@@ -315,7 +311,7 @@ TEST_CASE("ranks: of a struct its fields are packed; ranks that are imagined all
 TEST_CASE("ranks: one alone gathers from itself, and lets exceptions pass") {
   Ranks ranks;
   CHECK(ranks.alone());
-  CHECK(ranks.gather(std::string("mine"), "a test") == std::vector<std::string>{"mine"});
+  CHECK(ranks.gather(std::string("mine"), "a test") == Strings{"mine"});
   std::vector<double> own = {1, 2};
   const double* const memory = own.data();
   CHECK(ranks.gather(std::move(own), "a test").front().data() == memory);

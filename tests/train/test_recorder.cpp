@@ -13,15 +13,12 @@ std::string line_of(std::int64_t step, const std::string& split = "train") {
   return MetricsLine{step, split, {{"loss", 1.5}}, 0.25}.json() + "\n";
 }
 
-TEST_CASE(
-    "recorder: a line is one JSON object: step, split, loss, seconds, then the rest by name") {
+TEST_CASE("recorder: a line is one JSON object: step, split, loss, seconds, the rest by name") {
   CHECK(MetricsLine{3, "val", {{"accuracy", 0.5}, {"loss", 2}, {"a", 1}}, 0.25}.json() ==
         R"({"step":3,"split":"val","loss":2.0,"elapsed_s":0.25,"a":1.0,"accuracy":0.5})");
 }
 
-TEST_CASE_FIXTURE(
-    TemporaryFolder,
-    "recorder: a run that goes on keeps what was measured up to its checkpoint's step") {
+TEST_CASE_FIXTURE(TemporaryFolder, "recorder: a resumed run keeps records up to its checkpoint") {
   const std::string seen = line_of(10) + line_of(20) + line_of(20, "val");
   const std::string later = line_of(30) + "{\"step\": 40, \"spl";
   for (const std::string damage : {"", "not JSON\n", "{\"step\": \"x\"}\n", "[]\n"}) {
@@ -49,9 +46,7 @@ TEST_CASE("recorder: a signature stands beside its figure") {
       R"({"step":3,"split":"val","loss":2.0,"elapsed_s":0.25,"bleu":5.0,"bleu_signature":"case:lc"})");
 }
 
-TEST_CASE_FIXTURE(
-    TemporaryFolder,
-    "recorder: an evaluation that is to be made again is forgotten, its step's training not") {
+TEST_CASE_FIXTURE(TemporaryFolder, "recorder: forgets the evaluation to repeat, not its step") {
   const std::string seen = line_of(10) + line_of(10, "val") + line_of(20);
   const std::string path = write("metrics.jsonl", seen + line_of(20, "val"));
   RunLock lock(Run(this->path()), RunLock::Folder::find);
@@ -80,11 +75,11 @@ TEST_CASE_FIXTURE(TemporaryFolder, "recorder: a new run begins an empty file") {
   RunLock lock(Run(this->path()), RunLock::Folder::find);
   record_metrics(lock)->on_begin(0, true);
   CHECK(read_bytes(path).empty());
-  std::filesystem::remove(path);
+  fs::remove(path);
   record_metrics(lock)->on_begin(7, true);  // lost, and begun again
   CHECK(read_bytes(path).empty());
-  std::filesystem::remove(path);
-  std::filesystem::create_directory(path);
+  fs::remove(path);
+  fs::create_directory(path);
   CHECK_THROWS_WITH_AS(record_metrics(lock)->on_begin(0, true),
                        doctest::Contains("metrics.jsonl: cannot open"), std::runtime_error);
 }

@@ -119,8 +119,7 @@ TEST_CASE("report: a long curve is read in bounded memory, to its last row") {
     CHECK(curve.points[i].x > curve.points[i - 1].x);
 }
 
-TEST_CASE(
-    "bug: report: seeds of other lengths had no curve, and those of other best steps no test") {
+TEST_CASE("bug: report: seeds of other lengths had no curve, of other best steps no test") {
   const std::vector<Curve> bands = joined({{read_rows(1990, 1)}, {read_rows(2010, 3)}});
   REQUIRE(bands.size() == 1);
   CHECK(bands[0].seeds == 2);
@@ -140,10 +139,9 @@ TEST_CASE(
   CHECK(tests[0].points[0].high == 6);
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: report: the figures of a folder of seeds were those of the first") {
+TEST_CASE_FIXTURE(RunFixture, "bug: report: a folder of seeds had the figures of the first") {
   must_train("vae", "seeds", "--seeds 3 train.steps=10");
-  std::filesystem::create_directory(path("seeds/seed-4"));  // has only just begun
+  fs::create_directory(path("seeds/seed-4"));  // has only just begun
   std::vector<double> tests;
   for (const char* seed : {"seed-1", "seed-2", "seed-3"})
     for (const Json& line : metrics("seeds/" + std::string(seed)))
@@ -161,8 +159,7 @@ TEST_CASE("bug: report: a memory's table counted ages that nobody asked about as
   check_says(table, {"<td class=\"number\">1.000</td><td class=\"number\">1.000</td>"});
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: report: numbers that explode in one model refused the page of all") {
+TEST_CASE_FIXTURE(RunFixture, "bug: report: one model's exploding numbers refused the whole page") {
   must_train("vae", "vae", "train.steps=2");
   must_train("toy", "toy", "train.steps=2");
   for (const std::string& path : {best("vae"), this->checkpoint("vae")}) {
@@ -175,7 +172,7 @@ TEST_CASE_FIXTURE(RunFixture,
     }
     save_weights([&](const auto& parts) { write_file_atomically(path, parts); }, *task, config);
   }
-  std::filesystem::remove(this->path("vae/metrics.jsonl"));  // of the weights before
+  fs::remove(this->path("vae/metrics.jsonl"));  // of the weights before
   check_says(report_of({this->path("vae"), this->path("toy")}),
              {"<h2>Not shown", "data-show=\"attention\""});
 }
@@ -199,7 +196,7 @@ TEST_CASE_FIXTURE(RunFixture, "report: the first sentence is made for the run") 
 TEST_CASE_FIXTURE(RunFixture, "report: several runs have the outcomes of compare") {
   for (const std::string steps : {"10", "40"})
     must_train("toy", steps, "--seeds 3 train.steps=" + steps);
-  const std::vector<std::string> folders = {path("10"), path("40")};
+  const Strings folders = {path("10"), path("40")};
   const std::vector<RunGroup> groups = read_groups(folders);
   const auto loss = difference_of(groups[0], groups[1], "loss");
   REQUIRE(loss);
@@ -225,14 +222,12 @@ TEST_CASE("report: a confusion matrix counts targets in rows, with the accuracy 
   CHECK(all[2].example == 2);
   CHECK(all[2].probability == doctest::Approx(std::exp(3) / (std::exp(3) + 2)));
   const TablePanel panel = confusion_matrix(all, {"a", "b", "c"});
-  CHECK(panel.rows ==
-        std::vector<std::vector<std::string>>{{"Target ↓ Prediction →", "a", "b", "c", "accuracy"},
-                                              {"a", "1", "1", "0", "0.500"},
-                                              {"b", "1", "1", "0", "0.500"},
-                                              {"c", "0", "0", "0", ""}});
+  CHECK(panel.rows == std::vector<Strings>{{"Target ↓ Prediction →", "a", "b", "c", "accuracy"},
+                                           {"a", "1", "1", "0", "0.500"},
+                                           {"b", "1", "1", "0", "0.500"},
+                                           {"c", "0", "0", "0", ""}});
   check_says(section_of(panel).fallback, {"<td class=\"number\" style=\"--share: 0.500\">1</td>"});
-  CHECK(confusion_matrix(all, std::vector<std::string>(41, "many")).rows[1] ==
-        std::vector<std::string>{"many", "0.500"});
+  CHECK(confusion_matrix(all, Strings(41, "many")).rows[1] == Strings{"many", "0.500"});
   ClassPredictions sorted = all;
   sort_errors_first(sorted);
   std::vector<std::int64_t> order;
@@ -240,9 +235,7 @@ TEST_CASE("report: a confusion matrix counts targets in rows, with the accuracy 
   CHECK(order == std::vector<std::int64_t>{2, 1, 0, 4});  // of 0.91 and 0.58, then the right ones
 }
 
-// The accuracy of the matrix is that of the run's own evaluation.
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "report: classifiers have the confusion matrix of their evaluation") {
+TEST_CASE_FIXTURE(TemporaryFolder, "report: classifiers have their evaluation's confusion matrix") {
   const std::vector<Words> configs = {
       "clothes-vit data.training_images=100 data.test_images=300 model.layers=1 model.heads=2 "
       "model.width=16 model.patch=7 train.steps=20",
@@ -251,7 +244,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
     CAPTURE(config.front());
     const std::string run = path(config.front());
     REQUIRE(tapestry_run(Words("train --quiet --out {}", run) + config).status == 0);
-    std::vector<std::string> eval = {"eval", run, "--json"};
+    Strings eval = {"eval", run, "--json"};
     if (config.front() == "clothes-vit") eval.emplace_back("--test");
     const Json evaluated = Json::parse(tapestry_run(eval).out);
     TrainedModel trained = load_trained(run, {}, true);
@@ -310,8 +303,7 @@ TEST_CASE("bug: report: a single pair that came out wrong was called right") {
   CHECK(caption(1).find("are right") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: report: samples of more bytes than a line of the file may have were lost") {
+TEST_CASE_FIXTURE(RunFixture, "bug: report: samples longer than a line may be were lost") {
   const TemporaryFolder folder;
   must(tapestry_run(
       "train graphs --quiet --out {} data.least_nodes=200 data.most_nodes=300 data.examples=40 "
@@ -320,8 +312,7 @@ TEST_CASE_FIXTURE(RunFixture,
   CHECK(!read_samples(Run(folder.path("run"))).empty());
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: sessions: a line that a killed process left half was glued to the next") {
+TEST_CASE_FIXTURE(RunFixture, "bug: sessions: a killed process's half line was glued to the next") {
   must_train("toy", "run", "train.steps=4");
   const Run run(path("run"));
   const std::string whole = read_bytes(run.sessions());
@@ -333,12 +324,11 @@ TEST_CASE_FIXTURE(RunFixture,
   CHECK(sessions[1].from_step == 4);
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "report: one page without a network, of a run, of seeds and of several runs") {
+TEST_CASE_FIXTURE(RunFixture, "report: one offline page of a run, of seeds or of several runs") {
   must_train("text", "text", "train.samples=true --profile");
   must_train("vae", "vae");
   must_train("toy", "seeds", "--seeds 2");
-  const auto report = [&](const std::vector<std::string>& runs) {
+  const auto report = [&](const Strings& runs) {
     Words words = "report --out " + path("page.html");
     for (const std::string& run : runs) words.push_back(path(run));
     must(tapestry_run(words));
@@ -425,24 +415,24 @@ TEST_CASE_FIXTURE(RunFixture, "report: of what runs, failed, was killed or is da
   }
   std::ofstream(folder + "/best.safetensors") << "damaged";
   check_says(report_of({folder}), {"<h2>Not shown", "best.safetensors", "<h2 id=\"curves\""});
-  std::filesystem::remove(folder + "/best.safetensors");
-  std::filesystem::remove(folder + "/checkpoint.safetensors");
+  fs::remove(folder + "/best.safetensors");
+  fs::remove(folder + "/checkpoint.safetensors");
   check_says(report_of({folder}), {"<h2 id=\"curves\""});
-  std::filesystem::remove(folder + "/metrics.jsonl");
+  fs::remove(folder + "/metrics.jsonl");
   check_says(message_of([&] { report_of({folder}); }), {"run: is not a run", "metrics.jsonl"});
   check_says(message_of([&] { report_of({folder + "-none"}); }), {"run-none: no such run"});
 }
 
 TEST_CASE_FIXTURE(RunFixture, "report: data that is gone leaves the curves, and says so") {
   must_train("text", "run", "train.steps=4");
-  std::filesystem::remove(path("story.txt"));
+  fs::remove(path("story.txt"));
   const std::string page = report_of({path("run")});
   check_says(page, {"<h2>Not shown", "story.txt", "data-show=\"curves\""});
 }
 
 TEST_CASE_FIXTURE(RunFixture, "report: --out never replaces what a run needs") {
   must_train("toy", "run", "train.steps=2");
-  std::filesystem::create_symlink(best("run"), path("link.html"));
+  fs::create_symlink(best("run"), path("link.html"));
   for (const std::string& name : Words(
            "run/metrics.jsonl run/config.toml run/best.safetensors run/sessions.jsonl link.html")) {
     const std::string before = read(name);
@@ -453,8 +443,7 @@ TEST_CASE_FIXTURE(RunFixture, "report: --out never replaces what a run needs") {
 
 // --- what reports read beside metrics and checkpoints ---
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "sessions: each process leaves when it began, how it ended, and what was typed") {
+TEST_CASE_FIXTURE(RunFixture, "sessions: each process leaves its start, end and command") {
   must_train("toy", "run", "train.steps=10");
   must_train("toy", "run", "train.steps=20 optim.decay_steps=40 --resume");
   const std::vector<Session> sessions = read_sessions(Run(path("run")));
@@ -494,8 +483,7 @@ TEST_CASE_FIXTURE(RunFixture, "config: a run's config says where what was set ca
   CHECK(config.toml() == load_checkpoint(checkpoint("run")).config);
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "samples: kept at evaluations, and forgotten where a run goes on before them") {
+TEST_CASE_FIXTURE(RunFixture, "samples: kept at evaluations, forgotten if a run resumes earlier") {
   must_train("text", "run", "train.samples=true train.steps=20");
   const Run run(path("run"));
   const std::vector<KeptSample> first = read_samples(run);
@@ -512,7 +500,7 @@ TEST_CASE_FIXTURE(RunFixture,
     CHECK(sample.text != "of a process that was killed");
   }
   must_train("text", "alone", "train.steps=30");
-  CHECK(!std::filesystem::exists(Run(path("alone")).samples()));
+  CHECK(!fs::exists(Run(path("alone")).samples()));
   check_same_checkpoint(checkpoint("run"), checkpoint("alone"));
 }
 

@@ -16,13 +16,13 @@ namespace {
 // A small training's report, open in a browser; nothing where there is no browser.
 class OpenReport {
  public:
-  OpenReport(const std::string& config, const std::vector<std::string>& more = {}) {
+  OpenReport(const std::string& config, const Strings& more = {}) {
     const std::string run = folder_.path("run"), page = folder_.path("page.html");
-    std::vector<std::string> words = {
+    Strings words = {
         "train", config, "--quiet", "--out", run, "train.eval_every=10", "train.log_every=2"};
     words.insert(words.end(), more.begin(), more.end());
-    must(with_sets(words));
-    must({"report", run, "--out", page});
+    must(tapestry_run(words));
+    must(tapestry_run({"report", run, "--out", page}));
     browser.resize(1280, 900);
     browser.open(page);
     browser.wait_for("document.documentElement.classList.contains('shown')");
@@ -68,12 +68,6 @@ class OpenReport {
   Browser browser;
 
  private:
-  static void must(const std::vector<std::string>& words) {
-    const Finished finished = tapestry_run(words);
-    INFO(finished.err);
-    REQUIRE(finished.status == 0);
-  }
-
   TemporaryFolder folder_;
 };
 
@@ -94,8 +88,8 @@ bool can_look() {
   return why.empty();
 }
 
-std::vector<std::string> small_and(const std::string& task, std::vector<std::string> more) {
-  const std::vector<std::string> keys = small(task);
+Strings small_and(const std::string& task, Strings more) {
+  const Strings keys = small(task);
   more.insert(more.begin(), keys.begin(), keys.end());
   return more;
 }
@@ -178,11 +172,10 @@ TEST_CASE("page: the marker follows the pointer, and a finger") {
   }
 }
 
-TEST_CASE("page: a language model's attention, expectations, samples and curves") {
+TEST_CASE_FIXTURE(TemporaryFolder, "page: a model's attention, expectations, samples and curves") {
   if (!can_look()) return;
-  const TemporaryFolder folder;
   OpenReport report("shakespeare-char",
-                    {"data.path=" + folder.write("story.txt", story(60)), "model.layers=2",
+                    {"data.path=" + write("story.txt", story(60)), "model.layers=2",
                      "model.heads=2", "model.width=16", "model.context=24", "train.steps=40",
                      "train.batch_size=4", "train.samples=true", "optim.warmup_steps=5"});
   Browser& browser = report.browser;
@@ -277,9 +270,8 @@ TEST_CASE("page: several runs stand side by side on a wide screen, and are stack
     browser.wait_for("document.documentElement.classList.contains('shown')");
     return browser.run(
         "return [[...document.querySelectorAll('[data-show=attention]')].map(shown => "
-        "shown.getBoundingClientRect().left), [...document.querySelectorAll("
-        "'.stacked tr:nth-child(2) td')].slice(1, 3).map(cell => "
-        "cell.getBoundingClientRect().left)]");
+        "shown.getBoundingClientRect().left), [...document.querySelectorAll('.stacked "
+        "tr:nth-child(2) td')].slice(1, 3).map(cell => cell.getBoundingClientRect().left)]");
   };
   const Json wide = lefts_and_columns(1920, false), narrow = lefts_and_columns(375, true);
   CHECK(wide[0][1].get<double>() > 900);

@@ -17,8 +17,6 @@
 namespace tapestry {
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
-
 // Returns a model that predicts the same logits whatever it reads: they are the head's biases.
 RecurrentNetwork constant_model(const std::vector<float>& logits) {
   Random init(1, Stream::init);
@@ -30,7 +28,7 @@ RecurrentNetwork constant_model(const std::vector<float>& logits) {
 }
 
 struct Shown {
-  std::vector<std::string> pieces{};
+  Strings pieces{};
   bool stopped = false;
   std::string text() const {
     std::string all;
@@ -39,7 +37,7 @@ struct Shown {
   }
 };
 
-Shown shown(const Tokenizer& tokenizer, const Tokens& tokens, std::vector<std::string> stops = {}) {
+Shown shown(const Tokenizer& tokenizer, const Tokens& tokens, Strings stops = {}) {
   Shown result;
   TokenText text(tokenizer, std::move(stops),
                  [&](std::string_view piece) { result.pieces.emplace_back(piece); });
@@ -57,8 +55,7 @@ TEST_SUITE_BEGIN("sampling");
 TEST_CASE("TokenText: gives characters when they are whole") {
   const BytePairTokenizer tokenizer = small_tokenizer(story(), 265);  // bytes alone
   const std::string text = "aé日🙂b";
-  CHECK(shown(tokenizer, tokenizer.encode(text)).pieces ==
-        std::vector<std::string>{"a", "é", "日", "🙂", "b"});
+  CHECK(shown(tokenizer, tokenizer.encode(text)).pieces == Strings{"a", "é", "日", "🙂", "b"});
   for (const std::string odd : {"a\xE6\x97", "\xF0\x9F\x98x", "\x98\x80z", "\xFFq\xC3\xC3\xA9"}) {
     Tokens tokens;
     for (const char byte : odd) tokens.push_back(tokenizer.find(std::string(1, byte)));
@@ -68,12 +65,12 @@ TEST_CASE("TokenText: gives characters when they are whole") {
 
 TEST_CASE("TokenText: holds back what may begin a stop, and gives nothing behind one") {
   const CharVocabulary letters = CharVocabulary::of_text("abc\n");
-  const auto given = [&](const std::string& text, const std::vector<std::string>& stops) {
+  const auto given = [&](const std::string& text, const Strings& stops) {
     return shown(letters, letters.encode(text), stops);
   };
-  CHECK(given("abcabc", {"ca"}).pieces == std::vector<std::string>{"a", "b"});
+  CHECK(given("abcabc", {"ca"}).pieces == Strings{"a", "b"});
   CHECK(given("abcabc", {"ca"}).stopped);
-  CHECK(given("aabaac", {"aac"}).pieces == std::vector<std::string>{"aab"});
+  CHECK(given("aabaac", {"aac"}).pieces == Strings{"aab"});
   CHECK(given("aab", {"aac"}).text() == "aab");
   CHECK(given("abca", {"ab\n", "abca"}).text().empty());
   CHECK(given("cab", {"abc"}).text() == "cab");  // what was begun comes at the end
@@ -123,7 +120,7 @@ TEST_CASE_FIXTURE(RunFixture, "sample: a text is shown piece by piece while it i
   const Sample sample =
       spec_of(trained.config)
           .samples.show(*trained.task, {{"prompt", "green"}, {"tokens", "12"}, {"stop", "zz"}});
-  std::vector<std::string> pieces;
+  Strings pieces;
   sample.stream([&](std::string_view piece) { pieces.emplace_back(piece); });
   CHECK(pieces.size() >= 12);
   CHECK(pieces.front() == "green");

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 #include "tests/support/run_fixture.hpp"
@@ -11,11 +10,9 @@
 namespace tapestry {
 namespace {
 
-namespace fs = std::filesystem;
-
 // Returns the lines of a ledger without times.
-std::vector<std::string> ledger_of(const std::string& experiment) {
-  std::vector<std::string> lines;
+Strings ledger_of(const std::string& experiment) {
+  Strings lines;
   for (const std::string& line : lines_of(read_bytes(experiment + "/ledger.jsonl"))) {
     Json read = Json::parse(line);
     read.erase("elapsed_s");
@@ -24,8 +21,8 @@ std::vector<std::string> ledger_of(const std::string& experiment) {
   return lines;
 }
 
-std::vector<std::string> decisions_of(const std::string& experiment) {
-  std::vector<std::string> decisions;
+Strings decisions_of(const std::string& experiment) {
+  Strings decisions;
   for (const std::string& line : ledger_of(experiment))
     if (const Json read = Json::parse(line); read.contains("decision"))
       decisions.push_back(fmt::format("{} {} {}", read["decision"].get<std::string>(),
@@ -76,8 +73,7 @@ TEST_CASE("search: the rounds of successive halving are those of a computation b
   CHECK(rounds_of(27, 5) == Rounds{1, 5});
 }
 
-TEST_CASE_FIXTURE(SearchFixture,
-                  "search: a learning rate is found, and differs significantly from the base") {
+TEST_CASE_FIXTURE(SearchFixture, "search: finds a rate that differs significantly from the base") {
   const Words more = "--vary=optim.learning_rate=3e-2,1e-7 --seeds 4 optim.learning_rate=1e-6";
   const Finished found = must(search("found", more));
   CAPTURE(found.out);
@@ -104,7 +100,7 @@ TEST_CASE_FIXTURE(SearchFixture,
 
   // The final test on the new seeds 5 to 8.
   const std::string ledger = path("found/ledger.jsonl"), good = read_bytes(ledger);
-  const std::pair<std::vector<double>, std::vector<std::string>> rows[] = {
+  const std::pair<std::vector<double>, Strings> rows[] = {
       {{10, 10.01, 10.03, 10.02},
        {"the base is better than candidate-01: loss is lower by", "the config of base",
         "learning_rate=3e-2: not significantly better on new seeds"}},
@@ -124,15 +120,13 @@ TEST_CASE_FIXTURE(SearchFixture,
   }
   for (const auto& [run, parts] :
        {std::pair{"base/seed-5",
-                  std::vector<std::string>{
-                      "candidate-01 is better than the base: it completed its runs on 4 new "
-                      "seeds, but the base failed: step 3: the loss is nan",
-                      "the config of candidate-01"}},
+                  Strings{"candidate-01 is better than the base: it completed its runs on 4 new "
+                          "seeds, but the base failed: step 3: the loss is nan",
+                          "the config of candidate-01"}},
         std::pair{"candidate-01/seed-5",
-                  std::vector<std::string>{
-                      "no candidate is significantly better than the base: candidate-01 was "
-                      "best, but on new seeds it failed: step 3: the loss is nan",
-                      "the config of base"}}}) {
+                  Strings{"no candidate is significantly better than the base: candidate-01 was "
+                          "best, but on new seeds it failed: step 3: the loss is nan",
+                          "the config of base"}}}) {
     write("found/ledger.jsonl", good);
     end_with_failure(path("found"), run, 40);
     check_prints(search("found", more + Words("--resume")), parts);
@@ -181,7 +175,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: a ledger that does not belong to it is
   const Words more = "--vary=train.micro_batches=2 --seeds 2";
   must(search("run", more));
   const std::string ledger = path("run/ledger.jsonl"), good = read_bytes(ledger);
-  const std::pair<std::string, std::vector<std::string>> rows[] = {
+  const std::pair<std::string, Strings> rows[] = {
       {replaced(good, "base/seed-2", "base/seed-7"), {"ledger.jsonl:2: run is ", "base/seed-2"}},
       {replaced(good, "\"loss\"", "\"less\""), {"ledger.jsonl: ", "loss", "restore the file"}},
       {replaced(good, "[\"train.micro_batches=2\"]", "[\"train.micro_batches=4\"]"),
@@ -213,13 +207,11 @@ TEST_CASE_FIXTURE(SearchFixture, "search: candidates that agree to the bit are c
   check_says(none.out,
              {"no candidate is significantly better than the base", "the config of base"});
   CHECK(decisions_of(path("none")) ==
-        std::vector<std::string>{
-            "drop candidate-01 identical to base", "drop candidate-02 identical to base",
-            "drop candidate-03 identical to base", "best base ", "winner base "});
+        Strings{"drop candidate-01 identical to base", "drop candidate-02 identical to base",
+                "drop candidate-03 identical to base", "best base ", "winner base "});
 }
 
-TEST_CASE_FIXTURE(SearchFixture,
-                  "search: settings without an effect make no significant difference") {
+TEST_CASE_FIXTURE(SearchFixture, "search: settings without effect make no significant difference") {
   const int repetitions = static_cast<int>(from_environment("TAPESTRY_REPETITIONS", 2));
   int told = 0;
   for (int i = 0; i < repetitions; ++i) {
@@ -294,7 +286,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: halving resumes the runs of the round 
 TEST_CASE_FIXTURE(SearchFixture, "search: budgets of the search, and of a run in minutes") {
   const Words vary = "--vary=train.micro_batches=2,4";
   must(search("small", vary + Words("--total-steps 720")));  // 6 runs, 10 for the test, 3 more
-  const std::vector<std::string> decisions = decisions_of(path("small"));
+  const Strings decisions = decisions_of(path("small"));
   CHECK(std::ranges::count(decisions, "budget  ") + (decisions.size() <= 4) > 0);
   check_refused(search("less", vary + Words("--total-steps 600")),
                 {"search.total_steps", "the first 6 runs and the final test need 640 steps"});
@@ -342,8 +334,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: what is refused before anything is wri
   CHECK(!fs::exists(path("other")));
 }
 
-TEST_CASE_FIXTURE(SearchFixture,
-                  "search: a dry run prints the work; [search] sets what options do") {
+TEST_CASE_FIXTURE(SearchFixture, "search: a dry run prints the work; [search] sets the options") {
   write("own.toml",
         std::string(toy_toml) +
             "[search]\nvary = [\"model.layers=1,2\", \"optim.learning_rate=1e-3,1e-2\"]\n"

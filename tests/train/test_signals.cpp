@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
-
 #include "tests/support/run_fixture.hpp"
 
 // How a training ends that is told to, or that fails.
@@ -13,27 +11,26 @@ TEST_SUITE_BEGIN("training");
 TEST_CASE_FIXTURE(RunFixture, "bug: Ctrl-C was not noticed before an evaluation had ended") {
   write("long.txt", story(400));
   // An evaluation of 13000 batches after each of two steps.
-  const std::vector<std::string> keys = {"data.path=" + path("long.txt"),
-                                         "data.validation_fraction=0.8",
-                                         "train.eval_batch_size=1",
-                                         "model.context=1",
-                                         "train.steps=2",
-                                         "train.eval_every=1",
-                                         "train.log_every=1"};
+  const Strings keys = {"data.path=" + path("long.txt"),
+                        "data.validation_fraction=0.8",
+                        "train.eval_batch_size=1",
+                        "model.context=1",
+                        "train.steps=2",
+                        "train.eval_every=1",
+                        "train.log_every=1"};
   must_train("text", "whole", keys);
   Words more = keys;
   for (const std::int64_t step : {1, 2}) {
     CAPTURE(step);
     const std::string trained = fmt::format("{{\"step\":{},\"split\":\"train\"", step);
     const std::string metrics = path("run/metrics.jsonl");
-    const Finished stopped =
-        train("text", "run", more,
-              {.when =
-                   [&] {
-                     return std::filesystem::exists(metrics) &&
-                            read_bytes(metrics).find(trained) != std::string::npos;
-                   },
-               .signal = SIGINT});
+    const Finished stopped = train(
+        "text", "run", more,
+        {.when =
+             [&] {
+               return fs::exists(metrics) && read_bytes(metrics).find(trained) != std::string::npos;
+             },
+         .signal = SIGINT});
     CHECK(stopped.status == 130);
     check_says(stopped.out, {fmt::format("stopped after step {};", step)});
     CHECK(this->metrics("run").back()["split"] == "train");
@@ -51,8 +48,7 @@ TEST_CASE_FIXTURE(RunFixture, "training: nohup keeps SIGHUP from ending it") {
   CHECK(load_checkpoint(checkpoint("run")).state.step == 40);
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: a terminal that was closed ended the training, without a checkpoint") {
+TEST_CASE_FIXTURE(RunFixture, "bug: a closed terminal ended the training without a checkpoint") {
   const std::string command = fmt::format(
       "{} train {} --out {} --set train.eval_every=1 --set train.steps=200 "
       "--set train.checkpoint_every=0 > /dev/full",
@@ -92,7 +88,7 @@ TEST_CASE("bug: an error was written behind the line of progress") {
 }
 
 TEST_CASE("bug: tests failed where the caller's terminal, language or threads were others") {
-  const std::string tests = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string tests = fs::read_symlink("/proc/self/exe");
   const Finished finished =
       run_program({"env", "-i", "TERM=dumb", "LC_ALL=POSIX", "OMP_NUM_THREADS=many", tests,
                    "-tc=bug: an error was written behind*"});

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "data/series/series.hpp"
 #include "tests/support/process.hpp"
@@ -18,8 +16,6 @@
 
 namespace tapestry {
 namespace {
-
-using Json = nlohmann::json;
 
 // 20 months of days: twelve, four and four of them.
 std::string station() {
@@ -105,7 +101,7 @@ SmallData small_data_of(const std::string& task, const std::string& kind) {
 
 bool is_preset(const Config& config) { return config[key::expected_metric].empty(); }
 
-std::vector<std::string> small_preset(const Config& config) {
+Strings small_preset(const Config& config) {
   if (!is_preset(config)) return {};
   const std::int64_t heads = std::get<std::int64_t>(config.value("model.heads"));
   return {"model.layers=2",        fmt::format("model.width={}", 4 * heads),

@@ -1,8 +1,6 @@
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "tests/support/hours.hpp"
 #include "tests/support/idx.hpp"
@@ -13,8 +11,6 @@
 // What chooses a model does not judge it: validation chooses, and the test split is measured once.
 namespace tapestry {
 namespace {
-
-using Json = nlohmann::json;
 
 // A folder to run commands in.
 struct Place : public CommandFolder {
@@ -88,8 +84,7 @@ void check_is_tested(const Place& place, const Words& keys) {
   }
 }
 
-TEST_CASE_FIXTURE(
-    Place, "bug: what the best model came to on its test split was printed, and kept nowhere") {
+TEST_CASE_FIXTURE(Place, "bug: the best model's test figures were printed, and kept nowhere") {
   SUBCASE("images") {
     check_is_tested(
         *this,
@@ -174,8 +169,7 @@ TEST_CASE("splits: a model that writes lower case is judged by references in low
   CHECK(measured["cut_sources"] == 0);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "bug: a test's figure that was not finite ended a run, and eval, with status 0") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: infinite test figures ended run and eval with status 0") {
   std::string text = "date,load\n";
   for (std::int64_t row = 0; row < 300; ++row)
     text += fmt::format("{},{}\n", time_text(row * 3600), row == 290 ? 1e38 : std::sin(0.3 * row));

@@ -12,7 +12,6 @@
 // tests/interop reads the same files by the package tensorboard.
 namespace tapestry {
 namespace {
-namespace fs = std::filesystem;
 
 struct Event {
   std::int64_t step = 0;
@@ -91,8 +90,8 @@ std::vector<Event> events_of(const std::string& path) {
   return events;
 }
 
-std::vector<std::string> event_files(const std::string& folder) {
-  std::vector<std::string> paths;
+Strings event_files(const std::string& folder) {
+  Strings paths;
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().filename().string().starts_with("events.")) paths.push_back(entry.path());
   std::ranges::sort(paths);
@@ -117,7 +116,7 @@ TEST_CASE_FIXTURE(RunFixture, "tensorboard: a training's events, and those of on
   must_train("text", "run", {shown[0], shown[1], "--resume"});
   check_same_checkpoint(checkpoint("run"), checkpoint("plain"));
 
-  const std::vector<std::string> paths = event_files(this->path("run"));
+  const Strings paths = event_files(this->path("run"));
   REQUIRE(paths.size() == 2);
   std::map<std::pair<std::string, std::int64_t>, float> scalars;
   std::set<std::string> kinds;
@@ -146,15 +145,14 @@ TEST_CASE_FIXTURE(RunFixture, "tensorboard: a training's events, and those of on
 
 TEST_CASE_FIXTURE(RunFixture, "tensorboard: models without samples or attention, and pictures") {
   must_train("vae", "run", "train.tensorboard=true train.steps=5");
-  const std::vector<std::string> paths = event_files(path("run"));
+  const Strings paths = event_files(path("run"));
   REQUIRE(paths.size() == 1);
   int pictures = 0;
   for (const Event& event : events_of(paths[0])) pictures += event.kind == "image";
   CHECK(pictures == 1);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "event file: histograms of nothing, of one number, of some that are not finite") {
+TEST_CASE_FIXTURE(TemporaryFolder, "event file: histograms of no, one, or infinite numbers") {
   RunLock lock(Run(path()), RunLock::Folder::find);
   EventFile file(lock, 1);
   const double infinity = std::numeric_limits<double>::infinity();

@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "layers/models/decoder_classifier.hpp"
 #include "layers/models/text_classifier.hpp"
 #include "tests/support/arrays.hpp"
@@ -11,8 +9,6 @@
 
 namespace tapestry {
 namespace {
-
-using Json = nlohmann::json;
 
 // Three classes of different sizes; the texts have umlauts, an emoji and quotes.
 std::string opinions(int count) {
@@ -110,12 +106,12 @@ TEST_CASE_FIXTURE(CommandFolder, "text classification: 600 lines from init to th
   CHECK(result["macro_f1"] > 0.5);
   must(run("report runs/mine"));
   check_says(read("runs/mine/report.html"), {"Confusion matrix", "so lala"});
-  std::filesystem::remove(path("opinions.tsv"));  // a model needs no data to classify
+  fs::remove(path("opinions.tsv"));  // a model needs no data to classify
   const Json sample = Json::parse(
       must(run({"sample", "runs/mine", "--json", "--prompt", "Der Käse ist ungenießbar"})).out);
   CHECK(sample["texts"][0]["class"] == "schlecht");
   CHECK(sample["texts"][0]["probabilities"].size() == 3);
-  const std::vector<std::string> texts = {"geht so", "Der Käse ist ungenießbar"};
+  const Strings texts = {"geht so", "Der Käse ist ungenießbar"};
   const Model model(path("runs/mine"));
   const Matrix classified = model.classify_texts(texts);
   CHECK(classified.rows == 2);
@@ -123,7 +119,7 @@ TEST_CASE_FIXTURE(CommandFolder, "text classification: 600 lines from init to th
     CHECK(sample["texts"][0]["probabilities"][model.class_names()[k]].get<double>() ==
           doctest::Approx(classified.row(1)[k]).epsilon(1e-5));
   CHECK_THROWS_AS(model.classify_texts({}), std::invalid_argument);
-  CHECK_THROWS_AS(model.classify_texts(std::vector<std::string>{""}), std::runtime_error);
+  CHECK_THROWS_AS(model.classify_texts(Strings{""}), std::runtime_error);
   check_says(must(run({"sample", "runs/mine", "--prompt", "geht so"})).out, {"geht so: "});
   check_says(run({"sample", "runs/mine", "--prompt", ""}).err, {"--prompt: the text is empty"});
 }
@@ -132,10 +128,9 @@ TEST_CASE_FIXTURE(CommandFolder, "text classification: refusals name file, line 
   write("data/train.tsv", opinions(40));
   write("data/test.tsv", "Das Bier geht so\tneu\nDer Wein auch\tgut\nDer Saft auch\tgut\n");
   write("one.txt", "__label__a eins\n__label__a zwei\n");
-  const auto refuses = [&](const std::string& settings, const std::vector<std::string>& parts) {
+  const auto refuses = [&](const std::string& settings, const Strings& parts) {
     const Finished refused = run(Words("train ag-news --out refused") + Words(settings));
-    CHECK(refused.status == 2);
-    check_says(refused.err, parts);
+    check_fails(refused, parts);
   };
   refuses("data.path=data", {"data.class_names", "data/test.tsv: line 1: label \"neu\" is not",
                              "correct the label, or list all classes here"});

@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "data/text/byte_pair.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/run_fixture.hpp"
@@ -46,8 +44,7 @@ TEST_CASE_FIXTURE(TextFolder, "tokenizer encode and decode: a text a line") {
   CHECK(run("tokenizer decode odd.jsonl --json") == "\"a\\r\\n b\"\n");
 }
 
-TEST_CASE_FIXTURE(TextFolder,
-                  "tokenizer train: as other models' are cut, with special tokens of one's own") {
+TEST_CASE_FIXTURE(TextFolder, "tokenizer train: cuts as other models, with own special tokens") {
   must(
       run("tokenizer train story.txt --vocabulary 270 --pieces qwen2 --special "
           "<|endoftext|> --special <|sep|> --out own.json"));

@@ -3,8 +3,6 @@
 
 #include <array>
 #include <cmath>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "data/input_file.hpp"
 #include "tests/support/gzip.hpp"
@@ -14,8 +12,6 @@
 // Language models of byte pairs, over texts and over shards.
 namespace tapestry {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Texts, a tokenizer, shards of them, and a config of byte pairs.
 class TextDesk {
@@ -48,8 +44,7 @@ class TextDesk {
 
 TEST_SUITE_BEGIN("tokens");
 
-TEST_CASE_FIXTURE(TextDesk,
-                  "tokens: shards of files, folders and patterns; the documents' ends are tokens") {
+TEST_CASE_FIXTURE(TextDesk, "tokens: shards of files, folders, patterns; their ends are tokens") {
   const TemporaryFolder& folder = fixture;
   const BytePairTokenizer tokenizer = BytePairTokenizer::load(folder.path("tokenizer.json"));
   const std::int32_t end = *end_of_text_of(tokenizer);
@@ -86,8 +81,7 @@ TEST_CASE_FIXTURE(TextDesk,
   CHECK(TokenShards(folder.path("stories-2")).counts().documents == 2);
 }
 
-TEST_CASE_FIXTURE(TextDesk,
-                  "tokens: what cannot be done is said in one line, and nothing is left") {
+TEST_CASE_FIXTURE(TextDesk, "tokens: what cannot be done is said in a line, and nothing is left") {
   const TemporaryFolder& folder = fixture;
   folder.write("latin.txt", story(30000) + "caf\xE9");
   folder.write("empty.txt", "");
@@ -127,8 +121,7 @@ TEST_CASE_FIXTURE(TextDesk,
              {"story.txt: line 1: is not JSON"});
 }
 
-TEST_CASE_FIXTURE(TextDesk,
-                  "tokens: a training over shards reads, resumes and is measured as over texts") {
+TEST_CASE_FIXTURE(TextDesk, "tokens: shards are read, resumed and measured as texts are") {
   const TemporaryFolder& folder = fixture;
   must_cut("books", "shards");
   must_train("whole", "shards");
@@ -157,16 +150,14 @@ TEST_CASE_FIXTURE(TextDesk,
   CHECK(must(run("sample whole --prompt green --tokens 20")).out.starts_with("green"));
 }
 
-TEST_CASE_FIXTURE(TextDesk,
-                  "tokens: a tokenizer is trained on the text that is learned from alone") {
+TEST_CASE_FIXTURE(TextDesk, "tokens: a tokenizer is trained on the training text alone") {
   const TemporaryFolder& folder = fixture;
   const std::string text = story(60), zebras = "zebra zebra zebra zebra zebra zebra zebra zebra ";
   folder.write("zebras.txt", text + zebras);
-  const std::vector<std::string> keys = {
-      "data.tokenizer=train", "data.vocabulary=320",
-      fmt::format("data.validation_fraction={}",
-                  static_cast<double>(zebras.size() + 0.5) /
-                      static_cast<double>(text.size() + zebras.size()))};
+  const Strings keys = {"data.tokenizer=train", "data.vocabulary=320",
+                        fmt::format("data.validation_fraction={}",
+                                    static_cast<double>(zebras.size() + 0.5) /
+                                        static_cast<double>(text.size() + zebras.size()))};
   must_train("run", "zebras.txt", keys);
   const std::string json = load_checkpoint(fixture.checkpoint("run")).metadata.at("tokenizer");
   const BytePairTokenizer own = BytePairTokenizer::train(
@@ -197,8 +188,7 @@ TEST_CASE_FIXTURE(TextDesk, "tokens: several texts are read by characters, too")
 
 TEST_CASE_FIXTURE(TextDesk, "sample: the prompts of a file are continued as each is alone") {
   must_train("run", "story.txt", "data.tokenizer=train data.vocabulary=300");
-  const std::vector<std::string> prompts = {"1 green", "hanging on the wall", "the", "7",
-                                            "green b"};
+  const Strings prompts = {"1 green", "hanging on the wall", "the", "7", "green b"};
   fixture.write("prompts", fmt::format("{}\n", fmt::join(prompts, "\n")));
   for (const char* temperature : {"0", "1"}) {
     const Words options = {"--tokens", "20", "--temperature", temperature};
@@ -209,7 +199,7 @@ TEST_CASE_FIXTURE(TextDesk, "sample: the prompts of a file are continued as each
     const std::string together = sample("--prompts", "prompts");
     std::string_view lines = together;
     for (const std::string& prompt : prompts) {
-      const auto line = nlohmann::json::parse(next_line(lines).value_or("null"));
+      const auto line = Json::parse(next_line(lines).value_or("null"));
       CHECK(line.at("prompt") == prompt);
       CHECK(prompt + line.at("text").get<std::string>() + "\n" == sample("--prompt", prompt));
     }

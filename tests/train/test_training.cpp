@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 
 #include "tests/support/arrays.hpp"
@@ -26,10 +25,9 @@ TEST_SUITE_BEGIN("training");
 
 TEST_CASE_FIXTURE(RunFixture, "training: the same bits on 1, 2 and 3 threads") {
   // Large enough that sums are cut into pieces and loops into shares.
-  const std::vector<std::string> larger[] = {
-      {"model.width=64", "train.batch_size=64", "data.length=8"},
-      {"model.width=64", "train.batch_size=16", "model.context=32"},
-      {"model.hidden=[100]", "train.batch_size=30"}};
+  const Strings larger[] = {{"model.width=64", "train.batch_size=64", "data.length=8"},
+                            {"model.width=64", "train.batch_size=16", "model.context=32"},
+                            {"model.hidden=[100]", "train.batch_size=30"}};
   for (const std::string precision : {"f32", "bf16"}) {
     int row = 0;
     for (const std::string config : {"toy", "text", "vae"}) {
@@ -45,16 +43,14 @@ TEST_CASE_FIXTURE(RunFixture, "training: the same bits on 1, 2 and 3 threads") {
   }
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "training: a run that is killed at any moment and resumed ends as one never stopped") {
+TEST_CASE_FIXTURE(RunFixture, "training: a run killed at any moment resumes as if never killed") {
   for (const std::string config : {"toy", "text", "vae"}) {
     CAPTURE(config);
     must_train(config, config + "-whole");
     const std::string run = config + "-killed", metrics = path(run + "/metrics.jsonl");
     const auto writes_checkpoint = [folder = path(run)] {
       std::error_code missing;
-      for (const auto& entry : std::filesystem::directory_iterator(folder, missing))
+      for (const auto& entry : fs::directory_iterator(folder, missing))
         if (const std::string name = entry.path().filename().string();
             name.ends_with(".tmp") && contains(name, "checkpoint.safetensors"))
           return true;
@@ -85,9 +81,8 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "training: Ctrl-C, SIGTERM and SIGHUP write a checkpoint, exit 130, and resuming equals") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "training: Ctrl-C, SIGTERM and SIGHUP write a checkpoint, exit 130, and resume") {
   must_train("toy", "whole", "train.checkpoint_every=0");
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     CAPTURE(signal);
@@ -129,8 +124,7 @@ TEST_CASE_FIXTURE(RunFixture, "training: N steps are k steps and the rest") {
   check_same_run(*this, "whole", "parts");
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "training: evaluating, logging or saving more often changes nothing") {
+TEST_CASE_FIXTURE(RunFixture, "training: evaluating, logging, saving more often changes nothing") {
   for (const std::string config : {"toy", "vae"}) {  // with dropout, and with noise of its own
     CAPTURE(config);
     must_train(config, config, "train.eval_every=0");
@@ -145,17 +139,14 @@ TEST_CASE_FIXTURE(RunFixture,
   }
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "bug: a checkpoint was written at every step, whatever train.checkpoint_every said") {
+TEST_CASE_FIXTURE(RunFixture, "bug: every step wrote a checkpoint despite checkpoint_every") {
   REQUIRE(train("toy", "run", "train.checkpoint_every=0 train.steps=1000",
                 {.when = when_holds(path("run/metrics.jsonl"), 1000)})
               .status == 128 + SIGKILL);
-  CHECK(!std::filesystem::exists(checkpoint("run")));
+  CHECK(!fs::exists(checkpoint("run")));
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "training: micro-batches give the loss and gradient of the whole batch") {
+TEST_CASE_FIXTURE(RunFixture, "training: micro-batches give the whole batch's loss and gradient") {
   const std::pair<std::string, Words> rows[] = {{"toy", "model.dropout=0 data.kind=addition"},
                                                 {"text", "model.dropout=0"}};
   for (const auto& [config, more] : rows) {
@@ -215,9 +206,7 @@ class UnevenTask final : public Task {
   UnevenData data_;
 };
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "training: every target weighs the same, however unequally micro-batches hold them") {
+TEST_CASE_FIXTURE(RunFixture, "training: targets weigh the same in unequal micro-batches") {
   for (const std::string name : {"toy", "text"}) {
     CAPTURE(name);
     std::vector<Json> whole;
@@ -228,7 +217,7 @@ TEST_CASE_FIXTURE(
                                          "train.batch_size=4", "train.micro_batches=" + parts});
       UnevenTask task(config);
       const std::string run = name + parts;
-      std::filesystem::create_directories(path(run));
+      fs::create_directories(path(run));
       const std::atomic<bool> never = false;
       RunLock lock(Run(path(run)), RunLock::Folder::find);
       Ranks alone;
@@ -254,8 +243,7 @@ TEST_CASE_FIXTURE(RunFixture, "training: checkpointed activations give the same 
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "training: bf16 rounds the operands of products, and learns as well") {
+TEST_CASE_FIXTURE(RunFixture, "training: bf16 rounds operands of products, and learns as well") {
   must_train("text", "f32");
   must_train("text", "bf16", "train.precision=bf16");
   const double f32 = metrics("f32").back()["loss"], bf16 = metrics("bf16").back()["loss"];
@@ -266,9 +254,7 @@ TEST_CASE_FIXTURE(RunFixture,
   CHECK(train("text", "f32", "train.precision=bf16 --resume").status == 2);
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "training: a loss that is not finite ends the run, and what was saved before stays") {
+TEST_CASE_FIXTURE(RunFixture, "training: a non-finite loss ends the run; what was saved stays") {
   for (const std::string config : {"toy", "text", "vae"}) {
     CAPTURE(config);
     check_fails(train(config, config,
@@ -287,7 +273,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: an evaluation that was not finite was no fai
                     "optim.name=sgd optim.learning_rate=1000 optim.schedule=constant "
                     "optim.warmup_steps=0 optim.clip_norm=0 train.steps=3"),
               {"step 3: ", "validation loss", ": the output of "}, 1);
-  CHECK(!std::filesystem::exists(best("run")));
+  CHECK(!fs::exists(best("run")));
 }
 
 TEST_CASE_FIXTURE(RunFixture, "training: check_finite names the step, the op and its module") {
@@ -299,12 +285,9 @@ TEST_CASE_FIXTURE(RunFixture, "training: check_finite names the step, the op and
               1);
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "training: the KL term's weight rises in warm-up, for which no reported loss waits") {
+TEST_CASE_FIXTURE(RunFixture, "training: the KL weight warms up, but not in reported losses") {
   const auto objective = [&](double beta, std::int64_t step, bool training) {
-    const std::vector<std::string> overrides{"model.kl_warmup_steps=10",
-                                             fmt::format("model.beta={}", beta)};
+    const Strings overrides{"model.kl_warmup_steps=10", fmt::format("model.beta={}", beta)};
     const Config config = load_config(path("vae.toml"), overrides);
     const auto task = make_task({config});
     const std::int64_t examples[] = {0, 1, 2};
@@ -323,8 +306,7 @@ TEST_CASE_FIXTURE(
   CHECK(objective(4, 99, true) == doctest::Approx(4.0).epsilon(1e-3));
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "training: a reconstruction's weight is of means, and m/n of them is the ELBO") {
+TEST_CASE_FIXTURE(RunFixture, "training: a weight is of means, and m/n of them is the ELBO") {
   const double m = 28 * 28, n = 2;
   const auto objective = [&](double weight) {  // and recon and kl
     const Config config =

@@ -352,7 +352,7 @@ void check_deaths(const std::vector<Schedule>& schedules) {
   Ranks alone;
   const std::vector<Array> expected = train(alone, schedules.front());
   std::atomic<std::size_t> next = 0;
-  std::vector<std::string> faults(schedules.size());
+  Strings faults(schedules.size());
   std::vector<std::thread> threads;
   for (int i = 0; i < 40; ++i)
     threads.emplace_back([&] {
@@ -419,7 +419,7 @@ TEST_CASE("ranks: ten thousand schedules of messages and deaths" * doctest::skip
 
 // Returns how a step ended for each rank, where micro-batch 0 alone reaches the first of the
 // parameters, and none the others: "" if its sum is right, or the message of what all ranks found.
-std::vector<std::string> sum_of_seldom(int count, int parameters) {
+Strings sum_of_seldom(int count, int parameters) {
   const auto take_step = [&](Ranks& ranks) {
     std::vector<Parameter> all;
     for (int i = 0; i < parameters; ++i) all.emplace_back(normal({40}, 1, f32), Role::weight);
@@ -436,7 +436,7 @@ std::vector<std::string> sum_of_seldom(int count, int parameters) {
     return gradient != nullptr && same_bits(*gradient, Array::full({40}, 3)) ? "" : "wrong sum";
   };
   Network network({.ranks = count});
-  std::vector<std::string> ends(count);
+  Strings ends(count);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < count; ++rank)
     threads.emplace_back([&, rank] {

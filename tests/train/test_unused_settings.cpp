@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <filesystem>
-
 #include "tests/support/process.hpp"
 #include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
@@ -15,78 +13,67 @@ namespace {
 TEST_SUITE_BEGIN("idle keys");
 
 TEST_CASE("bug: a key that another's choice makes idle was ignored in silence") {
-  struct Row {
-    std::string task;
-    std::vector<std::string> sets;
-    std::string says;
+  const auto check = [](const char* task, const Strings& sets, const std::string& says) {
+    CAPTURE(says);
+    const std::string message =
+        message_of([&] { parse_config(fmt::format("task = \"{}\"", task), "text", sets); });
+    check_says(message, {"--set: ", says, "; leave out this key, or set "});
   };
   const std::string recurrent = "model.kind=recurrent", linear = "model.kind=linear";
-  const Row rows[] = {
-      {"vae", {"optim.momentum=0.9"}, "optim.momentum = 0.9: is not used with optim.name = "},
-      {"vae", {"optim.name=sgd", "optim.beta1=0.8"}, "optim.beta1 = 0.8: is not used with optim."},
-      {"vae", {"optim.name=sgd", "optim.epsilon=1e-6"}, "optim.epsilon = 1e-06: is not used with"},
-      {"vae", {"optim.name=adam", "optim.decay_all=true"}, "optim.decay_all = true: is not used"},
-      {"vae", {"optim.final_learning_rate=1e-5"}, "is not used with optim.schedule = \"constant\""},
-      {"vae", {"model.sigma=none", "model.kl_warmup_steps=5"}, "model.kl_warmup_steps = 5: is not"},
-      {"vae",
-       {"data.path=/images", "data.test_images=5"},
-       "data.test_images = 5: is not used with"},
-      {"language-model", {recurrent, "model.heads=2"}, "model.heads = 2: is not used with model."},
-      {"language-model", {recurrent, "model.positions=rotary"}, "model.positions = \"rotary\": is"},
-      {"language-model",
-       {recurrent, "model.window=8"},
-       "is not used with model.kind = \"recurrent"},
-      {"language-model", {recurrent, "model.attention=random-features"}, "model.attention = \"ran"},
-      {"language-model",
-       {recurrent, "train.checkpoint_activations=true"},
-       "is not used with model"},
-      {"language-model", {"data.held_back=5"}, "data.held_back = 5: is not used with data.kind = "},
-      {"language-model",
-       {"data.kind=names", "data.validation_fraction=0.2"},
-       "is not used with dat"},
-      {"toy-sequence",
-       {"model.features=8"},
-       "model.features = 8: is not used with model.attention"},
-      {"toy-sequence", {"data.kind=addition", "data.alphabet=3"}, "data.alphabet = 3: is not used"},
-      {"translation", {"data.vocabulary=500"}, "is not used with data.kind = \"dates\""},
-      {"translation",
-       {"data.kind=text", "data.tokenizer=t.json", "data.vocabulary=500"},
-       "data.vocabulary = 500: is not used with data.tokenizer = \"t.json\"; leave out this key, "
-       "or set "
-       "data.tokenizer = \"\""},
-      {"translation", {"data.kind=text", "data.examples=5"}, "data.examples = 5: is not used with"},
-      {"forecast", {linear, "model.width=8"}, "is not used with model.kind = \"linear\""},
-      {"forecast", {linear, "model.patch=8"}, "model.patch = 8: is not used with model.kind"},
-      {"forecast", {"data.kind=csv", "data.noise=0.1"}, "data.noise = 0.1: is not used with data."},
-      {"forecast", {"data.gaps=true"}, "data.gaps = true: is not used with data.kind = \"waves\""},
-      {"forecast", {"data.targets=[\"a\"]"}, "is not used with data.kind = \"waves\""},
-      {"forecast",
-       {"data.kind=csv", "data.series_column=shop", "data.targets=[\"a\"]"},
-       "data.targets = [\"a\"]: is not used with data.series_column = \"shop\"; leave out this "
-       "key, or set data.series_column = \"\""},
-      {"forecast", {"data.train_months=3"}, "is not used with data.split = \"fractions\""},
-      {"graph",
-       {"model.heads=4"},
-       "model.heads = 4: is not used with model.layer = \"convolution\""},
-      {"graph",
-       {"model.layer=attention", "model.normalization=sum"},
-       "is not used with model.layer"},
-      {"graph",
-       {"data.kind=karate", "model.pooling=max"},
-       "is not used with data.kind = \"karate\""},
-      {"graph", {"data.training_nodes=3"}, "data.training_nodes = 3: is not used with data.kind"},
-      {"recall",
-       {"model.heads=2"},
-       "model.heads = 2: is not used with model.memory = \"query-key\""},
-      {"recall",
-       {"model.gamma=0.5"},
-       "is not used with model.memory = \"query-key\"; leave out this key,"}};
-  for (const Row& row : rows) {
-    CAPTURE(row.says);
-    const std::string message =
-        message_of([&] { parse_config(fmt::format("task = \"{}\"", row.task), "text", row.sets); });
-    check_says(message, {"--set: ", row.says, "; leave out this key, or set "});
-  }
+  check("vae", {"optim.momentum=0.9"}, "optim.momentum = 0.9: is not used with optim.name = ");
+  check("vae", {"optim.name=sgd", "optim.beta1=0.8"}, "optim.beta1 = 0.8: is not used with optim.");
+  check("vae", {"optim.name=sgd", "optim.epsilon=1e-6"}, "optim.epsilon = 1e-06: is not used with");
+  check("vae", {"optim.name=adam", "optim.decay_all=true"}, "optim.decay_all = true: is not used");
+  check("vae", {"optim.final_learning_rate=1e-5"},
+        "is not used with optim.schedule = \"constant\"");
+  check("vae", {"model.sigma=none", "model.kl_warmup_steps=5"},
+        "model.kl_warmup_steps = 5: is not");
+  check("vae", {"data.path=/images", "data.test_images=5"},
+        "data.test_images = 5: is not used with");
+  check("language-model", {recurrent, "model.heads=2"}, "model.heads = 2: is not used with model.");
+  check("language-model", {recurrent, "model.positions=rotary"},
+        "model.positions = \"rotary\": is");
+  check("language-model", {recurrent, "model.window=8"},
+        "is not used with model.kind = \"recurrent");
+  check("language-model", {recurrent, "model.attention=random-features"},
+        "model.attention = \"ran");
+  check("language-model", {recurrent, "train.checkpoint_activations=true"},
+        "is not used with model");
+  check("language-model", {"data.held_back=5"},
+        "data.held_back = 5: is not used with data.kind = ");
+  check("language-model", {"data.kind=names", "data.validation_fraction=0.2"},
+        "is not used with dat");
+  check("toy-sequence", {"model.features=8"},
+        "model.features = 8: is not used with model.attention");
+  check("toy-sequence", {"data.kind=addition", "data.alphabet=3"},
+        "data.alphabet = 3: is not used");
+  check("translation", {"data.vocabulary=500"}, "is not used with data.kind = \"dates\"");
+  check("translation", {"data.kind=text", "data.tokenizer=t.json", "data.vocabulary=500"},
+        "data.vocabulary = 500: is not used with data.tokenizer = \"t.json\"; leave out this key, "
+        "or set data.tokenizer = \"\"");
+  check("translation", {"data.kind=text", "data.examples=5"},
+        "data.examples = 5: is not used with");
+  check("forecast", {linear, "model.width=8"}, "is not used with model.kind = \"linear\"");
+  check("forecast", {linear, "model.patch=8"}, "model.patch = 8: is not used with model.kind");
+  check("forecast", {"data.kind=csv", "data.noise=0.1"},
+        "data.noise = 0.1: is not used with data.");
+  check("forecast", {"data.gaps=true"}, "data.gaps = true: is not used with data.kind = \"waves\"");
+  check("forecast", {"data.targets=[\"a\"]"}, "is not used with data.kind = \"waves\"");
+  check("forecast", {"data.kind=csv", "data.series_column=shop", "data.targets=[\"a\"]"},
+        "data.targets = [\"a\"]: is not used with data.series_column = \"shop\"; leave out this "
+        "key, or set data.series_column = \"\"");
+  check("forecast", {"data.train_months=3"}, "is not used with data.split = \"fractions\"");
+  check("graph", {"model.heads=4"},
+        "model.heads = 4: is not used with model.layer = \"convolution\"");
+  check("graph", {"model.layer=attention", "model.normalization=sum"},
+        "is not used with model.layer");
+  check("graph", {"data.kind=karate", "model.pooling=max"},
+        "is not used with data.kind = \"karate\"");
+  check("graph", {"data.training_nodes=3"}, "data.training_nodes = 3: is not used with data.kind");
+  check("recall", {"model.heads=2"},
+        "model.heads = 2: is not used with model.memory = \"query-key\"");
+  check("recall", {"model.gamma=0.5"},
+        "is not used with model.memory = \"query-key\"; leave out this key,");
 }
 
 TEST_CASE("idle keys: conditions are of keys that the task has, and of values that these take") {
@@ -115,14 +102,12 @@ TEST_CASE("idle keys: conditions are of keys that the task has, and of values th
 
 const std::string toy_task = "task = \"toy-sequence\"\n";
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "idle keys: one at its default, or set before the choice, does not count") {
+TEST_CASE_FIXTURE(TemporaryFolder, "idle keys: defaults and keys before the choice do not count") {
   CHECK_NOTHROW(parse_config(toy_task, "text", {"optim.momentum=0"}));
   const Config config = parse_config(toy_task + "optim.beta2 = 0.9", "text", {"optim.name=sgd"});
   CHECK(std::get<double>(config.value("optim.beta2")) == 0.999);
   CHECK(config.dropped() ==
-        std::vector<std::string>{
-            "text:2:7: optim.beta2 = 0.9: ignored; it is not used with optim.name = \"sgd\""});
+        Strings{"text:2:7: optim.beta2 = 0.9: ignored; it is not used with optim.name = \"sgd\""});
   check_says(
       message_of(
           [] { parse_config(toy_task + "[optim]\nname = \"sgd\"\nbeta2 = 0.9", "text", {}); }),
@@ -150,7 +135,7 @@ TEST_CASE("idle keys: every shipped config takes another optimizer, and says wha
       {"\n# beta2 = 0.999 ", "; is not used with optim.name = \"sgd\"\n", "\nmomentum = 0.0 "});
 }
 
-TEST_CASE("bug: options that another one makes idle were ignored in silence") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: options that another makes idle were ignored in silence") {
   const Key<std::string> prompt{"prompt", "", "a text"};
   const Key<std::int64_t> count{"count", 4, "how many", {.used_if = {prompt.is("")}}};
   const auto typed = [&](const std::vector<std::pair<std::string, std::string>>& words) {
@@ -166,18 +151,13 @@ TEST_CASE("bug: options that another one makes idle were ignored in silence") {
   CHECK(typed({{"count", "3"}, {"prompt", "a"}}) ==
         "--count 3: is not used with --prompt a, but with --prompt \"\"");
 
-  const TemporaryFolder folder;
-  const RunOptions here{.folder = folder.path()};
+  const RunOptions here{.folder = path()};
   for (const Words& words :
        {Words("train sort --out toy model.layers=1 model.width=4 data.held_back=8 train.steps=1"),
         Words("train clothes-vae --out vae data.training_images=8 data.test_images=4 "
               "train.steps=1")})
     REQUIRE(tapestry_run(words, here).status == 0);
-  struct Row {
-    Words words;
-    std::string says;
-  };
-  const Row rows[] = {
+  const std::pair<Words, std::string> rows[] = {
       {"sample toy --prompt 31415926 --count 2", "--count 2: is not used with --p"},
       {"sample vae --index 3", "--index 3: is not used with --kind prior, but with --ki"},
       {"sample vae --spread 2", "is not used with --kind prior, but with --kind around"},
@@ -186,10 +166,7 @@ TEST_CASE("bug: options that another one makes idle were ignored in silence") {
       {"sample vae --prompt a", "--prompt"},
       {"sample toy --top-k 3",
        "--top-k: not an option for the task of this run; expected one of --count, --prompt"}};
-  for (const Row& row : rows) {
-    CAPTURE(row.says);
-    check_refused(tapestry_run(row.words, here), {row.says});
-  }
+  for (const auto& [words, part] : rows) check_refused(tapestry_run(words, here), {part});
 }
 
 TEST_SUITE_END();

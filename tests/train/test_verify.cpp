@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "autograd/checksum.hpp"
 #include "tests/support/tensor_files.hpp"
@@ -14,7 +13,6 @@
 // That a run is what its config says: checksums of what was evaluated, and the same steps again.
 namespace tapestry {
 namespace {
-namespace fs = std::filesystem;
 
 // Turns the lowest bit of a tensor's first number, and gives it the checksum that it then has.
 void forge(const std::string& path, const std::string& tensor) {
@@ -37,9 +35,7 @@ std::map<std::string, std::string> files_of(const std::string& folder) {
 
 TEST_SUITE_BEGIN("proof");
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "proof: an evaluation has the checksum of what was evaluated, and of what is trained") {
+TEST_CASE_FIXTURE(RunFixture, "proof: evaluations have checksums of both sets of weights") {
   for (const bool averages : {false, true}) {
     CAPTURE(averages);
     const std::string run = averages ? "averaged" : "run";
@@ -70,8 +66,7 @@ TEST_CASE_FIXTURE(
 TEST_CASE("proof: tensors differ that have other bits, or that one of two models lacks") {
   const Checksums one = {{"a", "1"}, {"b", "2"}, {"c", "3"}};
   CHECK(differing_tensors(one, one).empty());
-  CHECK(differing_tensors(one, {{"a", "1"}, {"b", "0"}, {"d", "3"}}) ==
-        std::vector<std::string>{"b", "c", "d"});
+  CHECK(differing_tensors(one, {{"a", "1"}, {"b", "0"}, {"d", "3"}}) == Strings{"b", "c", "d"});
 }
 
 TEST_CASE("proof: checksums of several tensors are those of each, by name") {
@@ -85,9 +80,7 @@ TEST_CASE("proof: checksums of several tensors are those of each, by name") {
   CHECK(combined(sums) == lines.hex());
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "verify: whole trainings of each task have the same bits again, and nothing is written") {
+TEST_CASE_FIXTURE(RunFixture, "verify: each task's training repeats its bits, and writes nothing") {
   for (const std::string config : {"toy", "text", "vae"}) {
     CAPTURE(config);
     must_train(config, config);
@@ -109,8 +102,7 @@ TEST_CASE_FIXTURE(
                 "computed by:  tapestry "});
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "verify: from the best and the last checkpoint, for so many steps or none") {
+TEST_CASE_FIXTURE(RunFixture, "verify: from the best and last checkpoint, for some steps or none") {
   must_train("toy", "run", "train.steps=23 train.eval_every=10");
   fs::copy(checkpoint("run"), path("earlier"));
   must_train("toy", "run", "--resume train.steps=40 optim.decay_steps=23 train.eval_every=10");
@@ -138,8 +130,7 @@ TEST_CASE_FIXTURE(RunFixture,
   CHECK(must_verify(*this, "run", "--all")["recorded_by"].size() == 2);
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture, "verify: in parts, with averages, with early stopping, and beginning with a run") {
+TEST_CASE_FIXTURE(RunFixture, "verify: in parts, with averages, early stopping, and from a run") {
   must_train("text", "base");
   const std::string base = path("base");
   const std::vector<Words> variants = {
@@ -178,8 +169,7 @@ TEST_CASE_FIXTURE(RunFixture, "verify: a run that was killed and went on") {
   CHECK(read("run/checksums.jsonl") == read("whole/checksums.jsonl"));
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "verify: a figure or a checksum that was changed is named with its step") {
+TEST_CASE_FIXTURE(RunFixture, "verify: a changed figure or checksum is named with its step") {
   must_train("toy", "run");
   const std::string good = read("run/metrics.jsonl");
   change_metrics(*this, "run", [](Json& line) {
@@ -208,9 +198,7 @@ TEST_CASE_FIXTURE(RunFixture,
   must_verify(*this, "run", "--steps 19");
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "verify: a bit of a tensor that was changed is named, with its checksum made anew") {
+TEST_CASE_FIXTURE(RunFixture, "verify: a changed bit is named though its checksum was made anew") {
   for (const std::string tensor :
        {"blocks.0.attention.output.weight", "optimizer.second_moment.final_norm.weight"}) {
     CAPTURE(tensor);
@@ -228,8 +216,7 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture, "verify: after a difference it goes on to a checkpoint that names the parameters") {
+TEST_CASE_FIXTURE(RunFixture, "verify: after a difference, a checkpoint names the parameters") {
   must_train("toy", "run", "train.steps=10");
   replace_in(path("run/config.toml"), "seed = 1", "seed = 2");
   for (const std::string& path : {checkpoint("run"), best("run")}) {
@@ -246,9 +233,7 @@ TEST_CASE_FIXTURE(
   CHECK(result["tensors_that_differ"][0]["tensors"].size() > 10);
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "verify: an evaluation names the parameters that differ, where no checkpoint does") {
+TEST_CASE_FIXTURE(RunFixture, "verify: an evaluation names parameters where no checkpoint does") {
   for (const bool averages : {false, true}) {
     CAPTURE(averages);
     const std::string run = averages ? "averaged" : "run",
@@ -280,8 +265,7 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "verify: data that were changed are refused, where no checkpoint knows them") {
+TEST_CASE_FIXTURE(RunFixture, "verify: changed data are refused where no checkpoint knows them") {
   must_train("text", "run");
   fs::remove(best("run"));
   fs::remove(checkpoint("run"));
@@ -297,8 +281,7 @@ TEST_CASE_FIXTURE(RunFixture,
              {"gives the same number of examples but different contents"});
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "verify: what lets other bits be expected is said of a run that has them") {
+TEST_CASE_FIXTURE(RunFixture, "verify: what lets other bits be expected is said of such a run") {
   must_train("toy", "run");
   replace_in(path("run/sessions.jsonl"), "\"engines\":\"", "\"engines\":\"an abacus, ");
   const auto says = [&] { return tapestry_run("verify " + path("run")); };
@@ -312,8 +295,7 @@ TEST_CASE_FIXTURE(RunFixture,
                          "likely cause: the run was computed by an abacus, "});
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "verify: an evaluation without a checksum is damaged; sessions may be missing") {
+TEST_CASE_FIXTURE(RunFixture, "verify: evaluations need a checksum; sessions may be missing") {
   must_train("toy", "run");
   fs::remove(path("run/sessions.jsonl"));
   fs::remove(best("run"));
@@ -323,12 +305,11 @@ TEST_CASE_FIXTURE(RunFixture,
              {"metrics.jsonl:4: the evaluation has no parameters_xxh3: the record is damaged"});
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: verify: lines that are damaged or out of order end the comparison") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: damaged or unordered lines end the comparison") {
   must_train("toy", "run");
   const std::string path = this->path("run/metrics.jsonl"), good = read_bytes(path);
   const auto refused_with = [&](std::size_t at, const std::string& line, const std::string& what) {
-    std::vector<std::string> lines = lines_of(good);
+    Strings lines = lines_of(good);
     lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(at), line);
     write("run/metrics.jsonl", fmt::format("{}\n", fmt::join(lines, "\n")));
     check_says(refused_verify(*this, "run"),
@@ -349,8 +330,7 @@ TEST_CASE_FIXTURE(RunFixture,
                R"(split "tr\x0aforged: the same bits"; expected train, val or test)");
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture, "bug: verify: a figure that a line lacks differs, one that it has alone is named") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: a missing figure differs, an added one is named") {
   must_train("toy", "run");
   const std::string good = read("run/metrics.jsonl");
   change_metrics(*this, "run", [](Json& line) { line["other\nfigure"] = 1; });
@@ -367,9 +347,7 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "bug: verify: texts of a run's files stay on their line, and are not shown for long") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: texts of a run's files stay on their line, shortened") {
   must_train("toy", "run");
   const std::string engines = "\"engines\":\"";
   replace_in(path("run/sessions.jsonl"), engines,
@@ -403,8 +381,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: verify: pipes and folders in a run's place a
   CHECK(refused_verify(*this, "run").find("config.toml") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: verify: what a checkpoint has beside the training's tensors is compared") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: a checkpoint's extra tensors were not compared") {
   must_train("toy", "run");
   const std::string path = checkpoint("run");
   const Safetensors good = read_safetensors(path);
@@ -445,8 +422,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: verify: a checkpoint without a line of metri
   }
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture, "bug: verify: bad steps that a later session would not allow are left out again") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: bad steps above a later session's limit are skipped") {
   const Words bad = "train.max_bad_steps=60 train.bad_step_factor=1.05";
   must_train("text", "run", {bad[0], bad[1], "train.steps=80"});
   const std::int64_t count = load_checkpoint(checkpoint("run")).state.skipped.count;

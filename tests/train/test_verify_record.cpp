@@ -1,20 +1,15 @@
 #include <doctest/doctest.h>
 #include <fmt/ranges.h>
 
-#include <filesystem>
-
 #include "tests/support/verified.hpp"
 
 // What of a record that is incomplete, damaged or changed `verify` says.
 namespace tapestry {
 namespace {
-namespace fs = std::filesystem;
 
 TEST_SUITE_BEGIN("proof");
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "bug: verify: what is missing, damaged or changed was called other bits, or the same") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: called missing or damaged files other bits or same") {
   must_train("toy", "run");
   const std::string run = path("run"), metrics = run + "/metrics.jsonl";
   const std::string lines = read_bytes(metrics), best = read_bytes(run + "/best.safetensors"),
@@ -53,9 +48,7 @@ TEST_CASE_FIXTURE(
              {"config.toml: ", "was trained with a different config: seed (1, now 2)"});
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "bug: verify, replay: a newline in a run's name broke the lines that name its checkpoints") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify, replay: a newline in a run's name broke lines") {
   const std::string name = "a\nforged: the same bits";
   must_train("toy", name);
   for (const char* from : {"start", "best"}) {
@@ -80,16 +73,15 @@ TEST_CASE_FIXTURE(RunFixture, "bug: verify: a test's figures were passed over") 
   check_says(verdict["differences"].dump(), {"test loss: recorded 1.5, "});
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: verify: a checksum of a tensor that was changed, or stands twice, passed") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: a changed or doubled checksum of a tensor passed") {
   must_train("toy", "run");
   const std::string path = this->path("run/checksums.jsonl"), good = read_bytes(path);
-  std::vector<std::string> lines = lines_of(good);
-  const auto write = [&](const std::vector<std::string>& changed) {
+  Strings lines = lines_of(good);
+  const auto write = [&](const Strings& changed) {
     this->write("run/checksums.jsonl", fmt::format("{}\n", fmt::join(changed, "\n")));
   };
   const Json line = Json::parse(lines[lines.size() / 2]);
-  std::vector<std::string> other = lines;
+  Strings other = lines;
   Json changed = line;
   changed["xxh3"] = "0123456789abcdef";
   other[lines.size() / 2] = changed.dump();
@@ -112,18 +104,17 @@ TEST_CASE_FIXTURE(RunFixture,
   lines.erase(lines.begin() + 3);
   write(lines);
   CHECK(verified(*this, "run", "--all").second == 1);
-  std::filesystem::remove(path);
+  fs::remove(path);
   check_says(must_verify(*this, "run", "--all")["not_compared"].dump(),
              {"tensors of 4 of 4 evaluations: checksums.jsonl has none of them"});
 }
 
-TEST_CASE_FIXTURE(
-    RunFixture, "bug: verify: a line of metrics, or a key of one, that stands there twice passed") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: a doubled line of metrics, or key of one, passed") {
   must_train("vae", "run");
   const std::string good = read("run/metrics.jsonl");
-  const std::vector<std::string> lines = lines_of(good);
+  const Strings lines = lines_of(good);
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    std::vector<std::string> twice = lines;
+    Strings twice = lines;
     twice.insert(twice.begin() + static_cast<std::ptrdiff_t>(i), lines[i]);
     write("run/metrics.jsonl", fmt::format("{}\n", fmt::join(twice, "\n")));
     check_says(refused_verify(*this, "run", "--all"),
@@ -133,8 +124,7 @@ TEST_CASE_FIXTURE(
   check_says(refused_verify(*this, "run"), {"metrics.jsonl:1: a key occurs twice"});
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: verify: advised --all where it was given, and took any number of steps") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: advised a given --all, and took any number of steps") {
   must_train("vae", "run");
   change_metrics(*this, "run", [](Json& line) {
     if (line["step"] == 6) line["loss"] = 1.5;

@@ -1,7 +1,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "autograd/ops.hpp"
 #include "layers/models/vision_transformer.hpp"
@@ -12,8 +11,6 @@
 // Image patches: how they are cut, what the transformer on them sees, and the task.
 namespace tapestry {
 namespace {
-
-using Json = nlohmann::json;
 
 TEST_SUITE_BEGIN("vision");
 
@@ -71,13 +68,10 @@ TEST_CASE("vision: without positions, the order of the patches says nothing") {
     }
 }
 
-TEST_CASE("vision: learns an IDX folder's images, names them, and shows what it looks at") {
-  const TemporaryFolder folder;
-  const auto run = [&](const Words& words) {
-    return tapestry_run(words, {.folder = folder.path()});
-  };
-  write_images(folder, "small", 6);
-  write_images(folder, "large", 9);
+TEST_CASE_FIXTURE(TemporaryFolder, "vision: learns, names and inspects an IDX folder's images") {
+  const auto run = [&](const Words& words) { return tapestry_run(words, {.folder = path()}); };
+  write_images(*this, "small", 6);
+  write_images(*this, "large", 9);
   for (const std::string pooling : {"class", "mean"}) {
     must(run({"train", "clothes-vit", "--out", pooling, "data.path=small",
               "data.validation_fraction=0.3", "data.class_names=shirt, shoe", "model.patch=3",
@@ -91,11 +85,11 @@ TEST_CASE("vision: learns an IDX folder's images, names them, and shows what it 
     for (const std::string& line : lines) CHECK(line.ends_with("  right"));
     CHECK(lines_of(run(Words("sample {} --index 5", pooling)).out).size() == 1);
     CHECK(run(Words("attention {} --index 2", pooling)).status == 0);
-    const std::string svg = folder.read(pooling + "/attention.svg");
+    const std::string svg = read(pooling + "/attention.svg");
     check_says(svg, {"the image", "patches.encoder.0.attention, head 1, max 0."});
   }
-  const std::string before = folder.read("mean/checkpoint.safetensors");
-  const std::pair<Words, std::vector<std::string>> wrong[] = {
+  const std::string before = read("mean/checkpoint.safetensors");
+  const std::pair<Words, Strings> wrong[] = {
       {"eval mean data.path=large",
        {"large/train-images-idx3-ubyte", "bytes 8 to 15", "images of 6 x 6", "found 9 x 9"}},
       {"train mean/config.toml --out mean --resume train.steps=70 optim.decay_steps=70 "
@@ -111,16 +105,13 @@ TEST_CASE("vision: learns an IDX folder's images, names them, and shows what it 
   for (const auto& [words, parts] : wrong) {
     check_fails(run(words), parts);
   }
-  CHECK(!folder.has("new"));
-  CHECK(folder.read("mean/checkpoint.safetensors") == before);
+  CHECK(!has("new"));
+  CHECK(read("mean/checkpoint.safetensors") == before);
 }
 
-TEST_CASE("vision: convolutional networks learn an IDX folder's images, and have no attention") {
-  const TemporaryFolder folder;
-  const auto run = [&](const Words& words) {
-    return tapestry_run(words, {.folder = folder.path()});
-  };
-  write_images(folder, "small", 6);
+TEST_CASE_FIXTURE(TemporaryFolder, "vision: convolutions learn IDX images, without attention") {
+  const auto run = [&](const Words& words) { return tapestry_run(words, {.folder = path()}); };
+  write_images(*this, "small", 6);
   const Words own =
       "data.path=small data.validation_fraction=0.3 train.batch_size=10 "
       "train.steps=60 optim.learning_rate=1e-2" +
@@ -138,9 +129,9 @@ TEST_CASE("vision: convolutional networks learn an IDX folder's images, and have
     check_fails(run(Words("attention {}", name)),
                 {"a convolutional network has no attention to draw"});
     CHECK(run(Words("report {}", name)).status == 0);
-    check_says(folder.read(std::string(name) + "/report.html"), {"Confusion matrix"});
+    check_says(read(std::string(name) + "/report.html"), {"Confusion matrix"});
   }
-  const std::pair<Words, std::vector<std::string>> wrong[] = {
+  const std::pair<Words, Strings> wrong[] = {
       {"model.channels=[]", {"model.channels = []: expected at least one stage"}},
       {"model.padding=[2]", {"model.padding = [2]: expected one number for each of 2 stages"}},
       {"model.padding=[2,0]",
@@ -154,23 +145,21 @@ TEST_CASE("vision: convolutional networks learn an IDX folder's images, and have
   for (const auto& [settings, parts] : wrong) {
     check_fails(run("train lenet --out new" + settings + "data.path=small"), parts);
   }
-  CHECK(!folder.has("new"));
+  CHECK(!has("new"));
 }
 
-TEST_CASE(
-    "bug: vision: own images were given the names of clothes, and no list of names was read") {
-  const TemporaryFolder folder;
-  write_images(folder, "small", 6);
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: vision: own images got names of clothes, not of a list") {
+  write_images(*this, "small", 6);
   const auto run = [&](const Words& words, const std::string& out, const std::string& names) {
     Words all = words + Words(
                             "--out {} data.path=small model.patch=3 model.width=8 model.heads=2 "
                             "model.layers=1 train.steps=2 train.batch_size=4",
                             out);
     if (!names.empty()) all.push_back("data.class_names=" + names);
-    return tapestry_run(all, {.folder = folder.path()});
+    return tapestry_run(all, {.folder = path()});
   };
   const auto shown = [&](const std::string& out) {
-    return tapestry_run(Words("sample {} --count 2", out), {.folder = folder.path()}).out;
+    return tapestry_run(Words("sample {} --count 2", out), {.folder = path()}).out;
   };
   REQUIRE(run("train clothes-vit", "unnamed", "").status == 0);
   CHECK(shown("unnamed").find("trousers") == std::string::npos);
@@ -189,9 +178,8 @@ TEST_CASE(
       {"data.class_names = [\"shirt\", \"shirt\"]: the name \"shirt\": expected different names"});
 }
 
-TEST_CASE("bug: vision: a text was written into a picture, and a key named another scale") {
-  const TemporaryFolder folder;
-  const RunOptions here{.folder = folder.path()};
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: vision: a text became a picture, a key another scale") {
+  const RunOptions here{.folder = path()};
   const Finished trained = tapestry_run(
       "train clothes-vit --out run data.training_images=8 data.test_images=4 model.width=8 "
       "model.heads=2 model.layers=1 train.steps=1 train.batch_size=4",
@@ -200,11 +188,11 @@ TEST_CASE("bug: vision: a text was written into a picture, and a key named anoth
   for (const std::string name : {"x.png", "x.svg"}) {
     check_fails(tapestry_run("sample run --out " + name, here),
                 {std::string("--out ") + name, "are text, not a picture"});
-    CHECK(!folder.has(name));
+    CHECK(!has(name));
   }
   CHECK(tapestry_run("sample run --out x.txt", here).status == 0);
   REQUIRE(tapestry_run("attention run --out map.svg", here).status == 0);
-  const std::string svg = folder.read("map.svg");
+  const std::string svg = read("map.svg");
   check_says(svg, {"each map", ", max 0.0"});
 }
 

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+// Short names that all tests share.
+namespace tapestry {
+namespace fs = std::filesystem;
+
+using Json = nlohmann::json;  // an independent reader of what the program writes
+using Strings = std::vector<std::string>;
+using Tokens = std::vector<std::int32_t>;
+
+}  // namespace tapestry
