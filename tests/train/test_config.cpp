@@ -163,6 +163,16 @@ TEST_CASE("bug: values of several lines made messages of several lines") {
   CHECK(!error_of("\"model.lay\\ners\" = 1").empty());
 }
 
+TEST_CASE("bug: dots in strings and comments counted as those of nested keys") {
+  std::string dots;
+  for (int i = 0; i < 1001; ++i) dots += ".a";
+  parse("text = \"a" + dots + "\" # comment" + dots);
+  const std::string nested[] = {"a" + dots + " = 1", "a\"'\"" + dots + " = 1",
+                                "'\"'" + dots + " = 1", "text = \"\\\"\"\na" + dots + " = 1"};
+  for (const std::string& toml : nested)
+    CHECK_THROWS_WITH_AS(parse(toml), doctest::Contains("more than 1000 dots"), InputError);
+}
+
 TEST_CASE("config: the resolved text gives the same values again, exactly") {
   const std::string hard[] = {"",
                               "plain",

@@ -199,7 +199,7 @@ Config::Config(const std::vector<ConfigDocument>& documents,
     if (found == entries_.end()) {
       const std::string same = same_key_elsewhere(keys_, given.name);
       throw InputError(fmt::format("{}: unknown key {}{} (tapestry config lists the keys)",
-                                   given.origin, printable(given.name),
+                                   given.origin, printable_beginning(given.name),
                                    same.empty()
                                        ? did_you_mean(with_known_section(given.name), names)
                                        : fmt::format("; did you mean {}?", same)));

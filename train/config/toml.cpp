@@ -7,6 +7,7 @@
 
 #include "autograd/check.hpp"
 #include "data/input_file.hpp"
+#include "data/text/printable.hpp"
 #include "train/config/config_document.hpp"
 
 namespace tapestry {
@@ -24,12 +25,28 @@ std::string position(const std::string& source, const toml::source_region& regio
   return fmt::format("{}:{}:{}", source, region.begin.line, region.begin.column);
 }
 
+// Returns the number of dots of a line that may be in a key: outside of "strings" and of a comment,
+// or all of them if the line has other kinds of strings, or escapes.
+std::ptrdiff_t dots_of_keys(std::string_view line) {
+  if (line.find_first_of("'\\") != line.npos || line.find("\"\"\"") != line.npos)
+    return std::ranges::count(line, '.');
+  std::ptrdiff_t dots = 0;
+  bool is_quoted = false;
+  for (const char c : line) {
+    if (c == '#' && !is_quoted) break;
+    if (c == '"') is_quoted = !is_quoted;
+    dots += c == '.' && !is_quoted;
+  }
+  return dots;
+}
+
 // Throws InputError if a text has so many dots that its keys may be nested too deeply for the TOML
 // library, which is recursive.
 void require_few_dots(std::string_view text, const std::string& source) {
   constexpr std::ptrdiff_t most = 1000;
-  expect_input(std::ranges::count(text, '.') <= most, "{}: more than {} dots; expected fewer",
-               source, most);
+  std::ptrdiff_t dots = 0;
+  for (const std::string_view line : split(text, '\n')) dots += dots_of_keys(line);
+  expect_input(dots <= most, "{}: more than {} dots; expected fewer", source, most);
 }
 
 // Returns the list if all of its items are a T.
@@ -149,7 +166,7 @@ std::string TomlSetting::shown() const {
   if (!value) return other_type;
   const bool is_list = std::holds_alternative<std::vector<std::int64_t>>(*value) ||
                        std::holds_alternative<std::vector<std::string>>(*value);
-  return is_list ? "[…]" : to_toml(*value);
+  return is_list ? "[…]" : printable_beginning(to_toml(*value));
 }
 
 std::optional<Value> TomlSetting::as_type_of(const Value& like) const {
