@@ -59,6 +59,7 @@ std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
   config.expect(first <= std::numeric_limits<std::int64_t>::max() - seeds, key::seed,
                 "must be at most {} with --seeds {}",
                 std::numeric_limits<std::int64_t>::max() - seeds, seeds);
+  expect_no_search(runs);
   expect_input(!fs::exists(runs.metrics()),
                "{}: already contains a run of one seed; give another --out", runs.folder());
   std::vector<SeedRun> all;
@@ -114,6 +115,7 @@ class Train final : public Command {
       throw no_such_run(given_.config);
     if (is_shipped(given_.config) || !fs::is_directory(given, unseen)) return;
     const Run run(different_folders({given_.config}).front());
+    expect_no_search(run);
     if (const std::vector<std::string> seeds = seed_folders(run.folder()); !seeds.empty())
       throw InputError(fmt::format(
           "{}: contains runs of several seeds; to resume N of them: tapestry train {} "

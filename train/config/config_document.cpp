@@ -78,8 +78,9 @@ ConfigDocument read_config(const std::string& path_or_name) {
   if (shipped != shipped_configs().end()) return {shipped->first, shipped->second};
   std::error_code ignored;
   const std::string within = (fs::path(path_or_name) / "config.toml").string();
-  expect_input(!fs::exists(within, ignored), "{}: is the folder of a run; give {}", path_or_name,
-               within);
+  const bool is_search = fs::exists(fs::path(path_or_name) / "ledger.jsonl", ignored);
+  expect_input(!fs::exists(within, ignored), "{}: is the folder of a {}; give {}", path_or_name,
+               is_search ? "search" : "run", within);
   expect_input(!fs::exists(path_or_name, ignored),
                "{}: is a folder, a pipe or a device; give a TOML file, such as `tapestry init` "
                "writes for data, or a shipped config's name",

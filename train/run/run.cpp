@@ -155,10 +155,19 @@ InputError no_such_run(const std::string& folder) {
       printable(folder), shell_word(folder)));
 }
 
-void expect_run(const Run& run, const std::vector<std::string>& files) {
-  if (has_any(files)) return;
-  const std::string& folder = run.folder();
+void expect_no_search(const Run& run) {
   std::error_code unseen;
+  expect_input(!fs::exists(run.ledger(), unseen),
+               "{}: is the folder of a search; resume the search with `tapestry search {} "
+               "--resume`, or give another --out",
+               printable(run.folder()), shell_word(run.folder()));
+}
+
+void expect_run(const Run& run, const std::vector<std::string>& files) {
+  std::error_code unseen;
+  const bool is_search = fs::exists(run.ledger(), unseen);
+  if (has_any(files) && !is_search) return;
+  const std::string& folder = run.folder();
   if (!fs::exists(folder, unseen)) throw no_such_run(folder);
   const Run outer(fs::absolute(folder).parent_path().string());
   expect_input(!fs::is_regular_file(folder, unseen),
@@ -166,12 +175,15 @@ void expect_run(const Run& run, const std::vector<std::string>& files) {
                has_any({outer.config(), outer.metrics(), outer.best(), outer.checkpoint()})
                    ? ", such as " + printable(outer.folder())
                    : "");
-  const std::string inner = fs::is_directory(folder, unseen) ? run_within(folder) : "";
+  const std::string outside = is_search ? folder + "/base" : folder;
+  const std::string inner = fs::is_directory(outside, unseen) ? run_within(outside) : "";
   std::vector<std::string> names;
   for (const std::string& file : files) names.push_back(file_name_of(file));
-  throw InputError(fmt::format("{}: is not a run, because it has no {}; give the folder of a run{}",
-                               printable(folder), fmt::join(names, " or "),
-                               inner.empty() ? "" : ", such as " + printable(inner)));
+  throw InputError(fmt::format(
+      "{}: is {}, because it has {}; give the folder of a run{}", printable(folder),
+      is_search ? "a search, not a run" : "not a run",
+      is_search ? file_name_of(run.ledger()) : fmt::format("no {}", fmt::join(names, " or ")),
+      inner.empty() ? "" : ", such as " + printable(inner)));
 }
 
 std::string config_text(const Run& run) { return read_file(run.config(), std::int64_t{1} << 20); }

@@ -32,8 +32,10 @@ class Run {
   std::string sessions() const { return folder_ + "/sessions.jsonl"; }
   std::string checksums() const { return folder_ + "/checksums.jsonl"; }
   std::string samples() const { return folder_ + "/samples.jsonl"; }
+  // A file that only the folder of a search has, which contains runs (tools/search/).
+  std::string ledger() const { return folder_ + "/ledger.jsonl"; }
 
-  std::vector<std::string> files() const {  // returns the paths of all files above
+  std::vector<std::string> files() const {  // returns the paths of all files that a run writes
     return {config(),       metrics(),           checksums(), checkpoint(), best(),
             before_decay(), best_before_decay(), trace(),     profile(),    sessions(),
             samples()};
@@ -58,7 +60,10 @@ bool is_trained_into(const Run& run);
 // Returns the error for a folder that does not exist.
 InputError no_such_run(const std::string& folder);
 
-// Throws InputError if the folder does not exist, is a file, or has none of these files.
+// Throws InputError, which names the command that resumes a search, if the folder is that of one.
+void expect_no_search(const Run& run);
+
+// Throws InputError if the folder does not exist, is a file or a search, or lacks all these files.
 void expect_run(const Run& run, const std::vector<std::string>& files);
 
 // Return the config of a run's last session (config.toml), and of a checkpoint. Throw InputError
