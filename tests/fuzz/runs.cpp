@@ -9,6 +9,7 @@
 #include "train/run/safetensors.hpp"
 #include "train/tools/report/comparison.hpp"
 #include "train/tools/report/page.hpp"
+#include "train/tools/search/ledger.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 
 // What a run's folder holds.
@@ -35,6 +36,17 @@ const RegisterFuzzTarget checksums("checksums", [](std::string_view bytes) {
     recorded.of(first->step);
   RunLock lock(run, RunLock::Folder::find);
   record_checksums(lock)->on_begin(20, false);
+});
+
+// What a resumed search reads.
+const RegisterFuzzTarget ledger("ledger", [](std::string_view bytes) {
+  const std::string folder = scratch_folder() + "/search";
+  std::filesystem::create_directories(folder);
+  written_file("search/ledger.jsonl", bytes);
+  Ledger read(Run(folder), nullptr);
+  while (const auto line = read.recorded(JsonValue::object()))
+    if (line->contains("run")) read.recorded_run();
+  read.expect_end();
 });
 
 // What `report` reads beside them: metrics, sessions, samples, and the config, with a zero byte

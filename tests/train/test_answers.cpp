@@ -116,6 +116,22 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: what did not fit into memory ended with
               {"the configured model is too large: float32 ("});
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a candidate without memory ended the whole search" *
+                                       doctest::skip(!can_limit_memory)) {
+  const std::string command =
+      "search memory-sum --out found --vary=train.batch_size=4000 --seeds 2 --quiet --set "
+      "data.length=512 --set data.pairs=8 --set model.width=1024 --set train.steps=1 --set "
+      "data.held_back=10 --set train.batch_size=";
+  const Finished found = run_within(4'000'000, *this, command + "2");
+  CHECK(found.status == 0);
+  check_says(found.out, {"failed: ", "train.batch_size = 4000: step 1: float32 (", "GB requested",
+                         "the config of base"});
+  const Finished none = run_within(
+      4'000'000, *this, replaced(replaced(command, "4000", "3999"), "found", "none") + "4000");
+  CHECK(none.status == 1);
+  check_says(none.out, {"no candidate is left: the base and every candidate failed"});
+}
+
 TEST_CASE("bug: escapes in names and paths reached the terminal") {
   CHECK(printable("a\x1b[31mb\n\x7f") == "a\\x1b[31mb\\x0a\\u007f");
   CHECK(printable("\u009b2J \u202egnp.\u2066") == "\\u009b2J \\u202egnp.\\u2066");

@@ -49,11 +49,12 @@ class SearchSettings final : public Command {
     arguments.flag("--resume", resume_, "resume the search; CONFIG may be the experiment's folder");
     arguments.flag("--dry-run", dry_run_, "print the number of runs and their time, and end");
     arguments.flag("--quiet", quiet_, "print the result only, without an estimate");
-    arguments.flag("--json", json_, "print the result only, as one JSON object");
+    arguments.flag("--json", json_, "print one JSON object, and everything else to standard error");
   }
 
   int run() override {
     quiet_ |= json_;
+    if (json_) leave_output_to_json();
     resume_folder();
     const Config asked = given_.read(overrides());
     if (asked[key::search_steps] > 0)
@@ -84,7 +85,7 @@ class SearchSettings final : public Command {
       return interrupted_status;
     }
     if (json_)
-      say("{}\n", json_of(*result).dump());
+      print_json(json_of(*result));
     else
       say("{}", show(*result));
     if (!result->winner) return failed_status;

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "autograd/checksum.hpp"
 #include "autograd/counted.hpp"
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/atomic_file.hpp"
+#include "train/run/session.hpp"
 
 namespace tapestry {
 namespace {
@@ -96,6 +98,7 @@ void expect_same_schedule(const Run& run, const Config& before, const Config& co
 }  // namespace
 
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume) {
+  expect_no_search(run);
   const bool saved =
       fs::exists(run.checkpoint()) || fs::exists(run.best()) || fs::exists(run.before_decay());
   const bool begun = saved || fs::exists(run.config()) || fs::exists(run.metrics());
@@ -148,6 +151,14 @@ bool has_later_best(const Run& run, std::int64_t step) {
   return fs::exists(run.best()) && load_checkpoint_metadata(run.best()).state.step > step;
 }
 
+std::string data_checksum(Task& task, const Config& config) {
+  if (config[key::data_path].empty()) return "";
+  Checksum sum;
+  task.training_data().add_to(sum);
+  task.validation_data().add_to(sum);
+  return sum.hex();
+}
+
 void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
                       const Config& config) {
   expect_input(before.examples == now.examples,
@@ -160,6 +171,13 @@ void expect_same_data(const Run& run, const TrainingState& before, const Trainin
       "{}: {} = {} gives the same number of examples but different contents; give the original "
       "data and tokenizer, because other data need a new run",
       run.folder(), key::data_path.name, printable_beginning(config[key::data_path]));
+}
+
+void expect_same_data(const Run& run, const TrainingState& now, const Config& config) {
+  const std::vector<Session> sessions = read_sessions(run);
+  if (sessions.empty()) return;
+  const Session& first = sessions.front();
+  expect_same_data(run, {.examples = first.examples, .data = first.data}, now, config);
 }
 
 }  // namespace tapestry

@@ -9,7 +9,8 @@ namespace tapestry {
 
 // Returns the checkpoint to resume, or nothing if the run has none or is new. Throws InputError if
 // `resume` does not fit the folder (a run of another config, imported weights, or no run) or
-// train.steps does not fit the run, and for a new run if the folder has a file that a run writes.
+// train.steps does not fit the run, for the folder of a search, and for a new run if the folder has
+// a file that a run writes.
 // Writes no files.
 std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool resume);
 
@@ -20,8 +21,13 @@ std::optional<Checkpoint> checkpoint_to_resume(const Run& run, const Config& con
 // Returns whether best.safetensors is of a later step.
 bool has_later_best(const Run& run, std::int64_t step);
 
-// Throws InputError if the data that `before` recorded for a run differ from those of `now`.
+// Returns the checksum of the data read from data.path; "" for synthetic data.
+std::string data_checksum(Task& task, const Config& config);
+
+// Throw InputError if the data that `before` recorded for a run, or its first session, differ from
+// those of `now`.
 void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
                       const Config& config);
+void expect_same_data(const Run& run, const TrainingState& now, const Config& config);
 
 }  // namespace tapestry

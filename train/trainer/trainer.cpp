@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "autograd/buffer_pool.hpp"
-#include "autograd/checksum.hpp"
 #include "autograd/clock.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/kernels/broadcast.hpp"
@@ -25,16 +24,16 @@ bool has_bytes(const std::string& path) {
   return !missing && size > 0;
 }
 
-// Returns the checksum of the data read from data.path; "" for synthetic data.
-std::string data_checksum(Task& task, const Config& config) {
-  if (config[key::data_path].empty()) return "";
-  Checksum sum;
-  task.training_data().add_to(sum);
-  task.validation_data().add_to(sum);
-  return sum.hex();
-}
-
 bool is_due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
+
+// Throws ModelTooLarge, which names the keys that reduce the memory of a step.
+[[noreturn]] void fail_of_memory(const Config& config, std::int64_t step,
+                                 const OutOfMemory& error) try {
+  config.fail(key::batch_size, fmt::format("step {}: {}; lower {}, or raise {}", step, error.what(),
+                                           key::batch_size.name, key::micro_batches.name));
+} catch (const InputError& told) {
+  throw ModelTooLarge(told.what());
+}
 
 // Returns a sentence on the checkpoint from which a failed training can be resumed; "" if none is
 // written.
@@ -140,9 +139,7 @@ MetricSums Trainer::take_step() {
 }
 
 MetricSums Trainer::step() try { return take_step(); } catch (const OutOfMemory& error) {
-  config_.fail(key::batch_size,
-               fmt::format("step {}: {}; lower {}, or raise {}", state_.step + 1, error.what(),
-                           key::batch_size.name, key::micro_batches.name));
+  fail_of_memory(config_, state_.step + 1, error);
 } catch (const InputError&) {
   throw;
 } catch (const std::runtime_error& error) {

@@ -244,6 +244,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
                  config[key::name], ranks.size());
     trainer.emplace(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested, ranks,
                     writes ? &*lock : nullptr);
+    if (options.same_data_as) expect_same_data(*options.same_data_as, trainer->state(), config);
     trainer->add(limit_time(config[key::time_limit], stop_requested));
     if (writes) add_recorders(*trainer, *lock, *task, config, ranks, options);
     for (Callback* callback : options.callbacks) trainer->add(*callback);

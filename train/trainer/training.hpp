@@ -1,9 +1,11 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <vector>
 
 #include "train/distributed/ranks.hpp"
+#include "train/run/run.hpp"
 #include "train/trainer/callback.hpp"
 
 namespace tapestry {
@@ -13,6 +15,7 @@ struct TrainingOptions {
   bool quiet = false;                  // print only problems
   bool profile = false;                // print the time of each part of a step
   std::vector<Callback*> callbacks{};  // called after all others, on every rank
+  std::optional<Run> same_data_as{};   // a run; other data than it recorded are refused
 };
 
 // The result of a training.

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -9,6 +10,7 @@
 
 #include "autograd/random.hpp"
 #include "data/input_file.hpp"
+#include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "optim/optimizer.hpp"
 #include "train/config/keys.hpp"
@@ -16,6 +18,7 @@
 #include "train/task.hpp"
 #include "train/tools/report/comparison.hpp"
 #include "train/trainer/begin_task.hpp"
+#include "train/trainer/open_run.hpp"
 
 namespace tapestry {
 namespace {
@@ -24,6 +27,7 @@ using ConfigWithOverrides = std::function<Config(const std::vector<std::string>&
 
 constexpr std::int64_t most_candidates = 1000;
 constexpr std::int64_t default_trials = 16;
+constexpr std::size_t most_settings_bytes = 8192;  // of a candidate, in a line of the ledger
 
 // A setting that is varied: listed values, or a range of numbers.
 struct Axis {
@@ -62,9 +66,13 @@ double number_of(std::string_view text) {
   return is_number ? value : std::numeric_limits<double>::quiet_NaN();
 }
 
-// Returns the value of a range as text: an integer, or a number with 4 significant digits.
+// Returns the value of a range as text: an integer, or a number with 4 significant digits unless
+// these are outside of the range.
 std::string value_text(const Axis& axis, double value) {
-  return axis.is_integer ? fmt::format("{:.0f}", std::round(value)) : fmt::format("{:.4g}", value);
+  if (axis.is_integer) return fmt::format("{:.0f}", std::round(value));
+  const std::string text = fmt::format("{:.4g}", value);
+  const double rounded = number_of(text), inside = std::clamp(rounded, axis.low, axis.high);
+  return inside == rounded ? text : fmt::format("{}", inside);
 }
 
 // Returns the value at a place from 0 (low) to 1 (high) of a range.
@@ -84,13 +92,15 @@ Axis range_axis(const std::string& text, Axis axis, const std::string& written) 
   const double count = parts.size() > 3 ? number_of(parts[3]) : 0;
   const bool is_count =
       parts.size() < 4 || (count >= 2 && count <= most_candidates && count == std::floor(count));
-  if (!std::isfinite(axis.low) || !std::isfinite(axis.high) || !is_count || parts.size() > 4)
+  if (!std::isfinite(axis.high - axis.low) || !is_count || parts.size() > 4)
     fail_axis(text, fmt::format("expected KEY={0}:LOW:HIGH, or KEY={0}:LOW:HIGH:COUNT with a count "
                                 "from 2 to {1}",
                                 parts[0], most_candidates));
   if (axis.low >= axis.high || (axis.is_log && axis.low <= 0))
     fail_axis(text, fmt::format("the range is empty; expected LOW below HIGH{}",
                                 axis.is_log ? ", both above 0" : ""));
+  if (axis.is_integer && (axis.low != std::round(axis.low) || axis.high != std::round(axis.high)))
+    fail_axis(text, "the key holds integers; expected integers for LOW and HIGH");
   for (int i = 0; i < static_cast<int>(count); ++i)
     axis.values.push_back(value_at(axis, i / (count - 1)));
   return axis;
@@ -189,9 +199,22 @@ std::vector<Settings> combinations(const Config& base) {
   return draws_of(axes, base[key::seed], trials > 0 ? trials : default_trials);
 }
 
-// Returns the config of a candidate. Throws InputError, which names --vary, if a training or the
-// method refuses it.
-Config checked_config(const ConfigWithOverrides& config_with, const Settings& settings) try {
+std::string shown(const Settings& settings) {
+  return printable_beginning(fmt::format("{}", fmt::join(settings, " ")));
+}
+
+// Returns a task whose model has only shapes.
+std::unique_ptr<Task> dry_task(const Config& config) {
+  if (!config[key::from].empty()) return begin_task(config, Weights::dry_run);
+  const InitialDryRun dry_run;  // begin_task() accepts missing texts in a dry run
+  return make_task({.config = config});
+}
+
+// Returns the config of a candidate, and sets `task` to its task. Settings of the optimizer leave
+// the task as it is, so that the data are not read again. Throws InputError, which names --vary, if
+// a training or the method refuses the config.
+Config checked_config(const ConfigWithOverrides& config_with, const Settings& settings,
+                      std::unique_ptr<Task>& task) try {
   Config config = config_with(settings);
   check_training_keys(config);
   config.expect(config[key::search_method] != SearchMethod::halving ||
@@ -199,12 +222,13 @@ Config checked_config(const ConfigWithOverrides& config_with, const Settings& se
                 key::schedule,
                 "successive halving resumes runs, and this schedule decays at the end of each run; "
                 "use another schedule");
-  std::unique_ptr<Task> task;
-  if (config[key::from].empty()) {  // begin_task() accepts missing texts in a dry run
-    const InitialDryRun dry_run;
-    task = make_task({.config = config});
-  } else {
-    task = begin_task(config, Weights::dry_run);
+  config.expect(config[key::search_minutes] == 0 || config[key::eval_every] > 0,
+                key::search_minutes, "a run ends with an evaluation; set train.eval_every");
+  if (!task || !std::ranges::all_of(settings, [](const std::string& setting) {
+        return setting.starts_with("optim.");
+      })) {
+    task.reset();
+    task = dry_task(config);
   }
   make_optimizer(config, task->model().parameters());  // checks optim.groups
   return config;
@@ -213,7 +237,7 @@ Config checked_config(const ConfigWithOverrides& config_with, const Settings& se
   if (settings.empty()) throw;
   throw InputError(message.starts_with(option)
                        ? "--vary" + message.substr(option.size())
-                       : fmt::format("--vary {}: {}", fmt::join(settings, " "), message));
+                       : fmt::format("--vary {}: {}", shown(settings), message));
 }
 
 // Returns a group of one run that has the config, without data and tokens, which must be the same.
@@ -227,12 +251,17 @@ RunGroup group_of(const Config& config) {
 }  // namespace
 
 std::vector<Candidate> make_candidates(const ConfigWithOverrides& config_with, bool is_new) {
-  const auto config_of = [&](const Settings& settings) {
-    return is_new ? checked_config(config_with, settings) : config_with(settings);
-  };
   std::vector<Candidate> candidates;
-  candidates.push_back({"base", {}, config_of({})});
-  const Config base = candidates.front().config;
+  std::unique_ptr<Task> task;
+  const auto config_of = [&](const Settings& settings) {
+    return is_new ? checked_config(config_with, settings, task) : config_with(settings);
+  };
+  const Config base = config_of({});
+  candidates.push_back({.name = "base", .config = base});
+  if (is_new) {
+    candidates.front().examples = task->training_data().size();
+    candidates.front().data = data_checksum(*task, base);
+  }
   const RunGroup base_group = group_of(base);
   std::set<ConfigSettings> known = {base.settings()};
   for (Settings& settings : combinations(base)) {
@@ -242,9 +271,15 @@ std::vector<Candidate> make_candidates(const ConfigWithOverrides& config_with, b
     expect_input(reason.empty(),
                  "--vary {}: losses cannot be compared with those of the base: {}; vary another "
                  "key",
-                 fmt::join(settings, " "), reason);
-    candidates.push_back({fmt::format("candidate-{:02}", candidates.size()), std::move(settings),
-                          std::move(config)});
+                 shown(settings), reason);
+    const std::size_t bytes =
+        JsonValue(settings).dump(-1, ' ', false, JsonValue::error_handler_t::replace).size();
+    expect_input(bytes <= most_settings_bytes,
+                 "--vary {}: the settings have {} bytes; expected at most {}", shown(settings),
+                 bytes, most_settings_bytes);
+    candidates.push_back({.name = fmt::format("candidate-{:02}", candidates.size()),
+                          .settings = std::move(settings),
+                          .config = std::move(config)});
   }
   expect_input(candidates.size() > 1,
                "--vary: every candidate has the settings of the base; give other values");

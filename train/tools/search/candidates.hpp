@@ -14,6 +14,9 @@ struct Candidate {
   std::string name{};                   // name of its folder: "base", or "candidate-01"
   std::vector<std::string> settings{};  // what it changes: "optim.learning_rate=0.003"
   Config config;
+  // Of a new base: number of training examples, and checksum of its data (empty: synthetic data).
+  std::int64_t examples = 0;
+  std::string data{};
 };
 
 // Returns the base and the candidates of search.vary, each different config once. `config_with`

@@ -5,7 +5,16 @@
 
 namespace tapestry {
 
-std::string ledger_path(const Run& experiment) { return experiment.folder() + "/ledger.jsonl"; }
+std::string ledger_path(const Run& experiment) { return experiment.ledger(); }
+
+JsonValue to_json(const SearchRun& run) {
+  JsonValue line{{"steps", run.steps}, {"ended", run.failure.empty() ? "done" : run.failure}};
+  if (run.failure.empty()) line["loss"] = run.loss;
+  if (run.test_loss) line["test_loss"] = *run.test_loss;
+  line["parameters_xxh3"] = run.parameters;
+  line["elapsed_s"] = run.elapsed_s;
+  return line;
+}
 
 Ledger::Ledger(const Run& experiment, RunLock* lock) : path_(ledger_path(experiment)) {
   for (LineReader line(path_); line.next();) {
@@ -28,6 +37,28 @@ std::optional<JsonValue> Ledger::recorded(const JsonValue& expected) {
                  "version that began the search, or start a new one with another --out",
                  printable(path_), next_, name, brief(line.value(name, JsonValue())), brief(value));
   return line;
+}
+
+SearchRun Ledger::recorded_run() const try {
+  const JsonValue& line = lines_.at(next_ - 1);
+  SearchRun run{.budget = line.at("budget").integer(),
+                .steps = line.at("steps").integer(),
+                .parameters = line.at("parameters_xxh3").get<std::string>(),
+                .elapsed_s = line.at("elapsed_s").get<double>()};
+  expect_input(0 <= run.steps && run.steps <= run.budget && run.elapsed_s >= 0,
+               "{}:{}: steps is {}, elapsed_s {}; expected 0 to {}, and at least 0; restore the "
+               "file, or start a new search",
+               printable(path_), next_, run.steps, run.elapsed_s, run.budget);
+  const std::string ended = line.at("ended").get<std::string>();
+  if (ended == "done")
+    run.loss = line.at("loss").get<double>();
+  else
+    run.failure = ended;
+  if (line.contains("test_loss")) run.test_loss = line.at("test_loss").get<double>();
+  return run;
+} catch (const JsonValue::exception& error) {
+  throw InputError(fmt::format("{}:{}: {}; restore the file, or start a new search",
+                               printable(path_), next_, error.what()));
 }
 
 void Ledger::expect_end() const {

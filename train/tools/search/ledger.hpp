@@ -4,11 +4,15 @@
 #include <string>
 
 #include "train/run/lines.hpp"
+#include "train/tools/search/search.hpp"
 
 namespace tapestry {
 
 // Returns the path of ledger.jsonl in the folder of an experiment.
 std::string ledger_path(const Run& experiment);
+
+// Returns the members of a run's line that hold its result.
+JsonValue to_json(const SearchRun& run);
 
 // ledger.jsonl of an experiment: one JSON object per trained run and per decision, in order. A
 // resumed search asks for the recorded lines first, in the same order, and then appends new ones.
@@ -21,6 +25,10 @@ class Ledger {
   // Returns the next recorded line, or nothing after the last one. Throws InputError unless the
   // line has the members of `expected`: another search or version then recorded it.
   std::optional<JsonValue> recorded(const JsonValue& expected);
+
+  // Returns the result in the last line of recorded(), which must be one of a run. Throws
+  // InputError if a member is missing or wrong.
+  SearchRun recorded_run() const;
 
   bool is_empty() const { return lines_.empty(); }
   // Throws InputError if recorded() did not return all lines: they are those of another search.

@@ -6,15 +6,18 @@
 #include <filesystem>
 #include <limits>
 
+#include "autograd/buffer_pool.hpp"
 #include "autograd/counted.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/search_keys.hpp"
 #include "train/measure/machine.hpp"
 #include "train/measure/statistics.hpp"
+#include "train/run/session.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/search/ledger.hpp"
 #include "train/trainer/explanation.hpp"
+#include "train/trainer/open_run.hpp"
 #include "train/trainer/training.hpp"
 
 namespace tapestry {
@@ -50,28 +53,6 @@ std::string last_parameters(const Run& run) {
   return parameters;
 }
 
-Json to_json(const SearchRun& run) {
-  Json line{{"steps", run.steps}, {"ended", run.failure.empty() ? "done" : run.failure}};
-  if (run.failure.empty()) line["loss"] = run.loss;
-  if (run.test_loss) line["test_loss"] = *run.test_loss;
-  line["parameters_xxh3"] = run.parameters;
-  line["elapsed_s"] = run.elapsed_s;
-  return line;
-}
-
-SearchRun run_of(const Json& line) {
-  SearchRun run{.steps = line.at("steps").integer(),
-                .parameters = line.at("parameters_xxh3").get<std::string>(),
-                .elapsed_s = line.at("elapsed_s").get<double>()};
-  const std::string ended = line.at("ended").get<std::string>();
-  if (ended == "done")
-    run.loss = line.at("loss").get<double>();
-  else
-    run.failure = ended;
-  if (line.contains("test_loss")) run.test_loss = line.at("test_loss").get<double>();
-  return run;
-}
-
 // Returns whether two candidates computed the same bits in all runs.
 bool are_identical(const Contestant& a, const Contestant& b) {
   return std::ranges::equal(a.runs, b.runs, [](const auto& one, const auto& other) {
@@ -97,6 +78,10 @@ class Searching {
         quiet_(quiet),
         base_(candidates.front().config) {
     for (Candidate& candidate : candidates) all_.push_back({.candidate = std::move(candidate)});
+    const Candidate& base = all_[0].candidate;
+    if (lock_ != nullptr)
+      expect_same_data(folder_of(all_[0], base_[key::seed]),
+                       {.examples = base.examples, .data = base.data}, base_);
   }
 
   SearchResult result() {
@@ -150,7 +135,7 @@ class Searching {
                         {"settings", one.candidate.settings},
                         {"budget", steps}};
     const std::optional<Json> line = ledger_.recorded(identity);
-    SearchRun run = line ? read(*line) : train(one, seed, steps);
+    SearchRun run = line ? ledger_.recorded_run() : train(one, seed, steps);
     if (!line) {
       Json added = identity;
       added.update(to_json(run));
@@ -170,11 +155,23 @@ class Searching {
     one.runs[seed] = std::move(run);
   }
 
-  SearchRun read(const Json& line) const try {
-    return run_of(line);
-  } catch (const Json::exception& error) {
-    throw InputError(fmt::format("{}/ledger.jsonl: {}; restore the file, or start a new search",
-                                 printable(experiment_.folder()), error.what()));
+  Run folder_of(const Contestant& one, std::int64_t seed) const {
+    return Run(fmt::format("{}/{}/seed-{}", experiment_.folder(), one.candidate.name, seed));
+  }
+
+  // Returns the run of another candidate whose data those of this run must equal: one with the same
+  // seed and settings of the data. Nothing if there is none yet.
+  std::optional<Run> run_of_same_data(const Contestant& one, std::int64_t seed) const {
+    const ConfigSettings settings = one.candidate.config.settings_that_count();
+    for (const Contestant& other : all_) {
+      if (&other == &one || !other.runs.contains(seed)) continue;
+      const ConfigSettings others = other.candidate.config.settings_that_count();
+      if (std::ranges::none_of(names_that_differ({&settings, &others}), [](const auto& name) {
+            return name.starts_with("data.") || name == "model.context";
+          }))
+        return folder_of(other, seed);
+    }
+    return std::nullopt;
   }
 
   SearchRun train(const Contestant& one, std::int64_t seed, std::int64_t steps) {
@@ -187,11 +184,17 @@ class Searching {
         config[key::decay_steps] == 0)
       config.set(key::decay_steps, config[key::steps]);
     config.set(key::steps, steps);
-    const Run run(fmt::format("{}/{}/seed-{}", experiment_.folder(), one.candidate.name, seed));
+    const Run run = folder_of(one, seed);
     use_machine_as(config);
     EndsAfterMinutes limit(base_[key::search_minutes]);
-    const TrainingOptions options{
-        .resume = std::filesystem::exists(run.folder()), .quiet = true, .callbacks = {&limit}};
+    const TrainingOptions options{.resume = std::filesystem::exists(run.folder()),
+                                  .quiet = true,
+                                  .callbacks = {&limit},
+                                  .same_data_as = run_of_same_data(one, seed)};
+    const auto failed = [&](const std::string& why) {
+      constexpr std::size_t most_bytes = 1000;
+      return SearchRun{.steps = steps, .failure = "failed: " + why.substr(0, most_bytes)};
+    };
     try {
       const Training training = train_into(run, config, options);
       if (training.metrics.empty()) throw SearchStopped();
@@ -204,7 +207,13 @@ class Searching {
           .elapsed_s = training.state.elapsed_s};
     } catch (const Diverged& error) {
       const std::string message = error.what();  // its last part names the checkpoints
-      return {.steps = steps, .failure = "failed: " + message.substr(0, message.rfind("; "))};
+      return failed(message.substr(0, message.rfind("; ")));
+    } catch (const ModelTooLarge& error) {
+      return failed(error.what());
+    } catch (const OutOfMemory& error) {
+      return failed(error.what());
+    } catch (const std::bad_alloc&) {
+      return failed("out of memory");
     } catch (const InputError&) {
       if (ledger_.is_empty() && !std::filesystem::exists(run.folder())) lock_->remove_placed();
       throw;

@@ -18,7 +18,7 @@ struct SearchRun {
   double loss = 0;          // lowest validation loss
   std::optional<double> test_loss{};
   std::string parameters{};  // checksum of the parameters at its last step
-  std::string failure{};     // why it diverged; empty if it did not
+  std::string failure{};     // why it diverged, or lacked memory; empty if it did not
   double elapsed_s = 0;
 };
 
@@ -69,8 +69,9 @@ SearchSize size_of(const std::vector<Candidate>& candidates);
 // Trains the candidates into the locked folder of an experiment, NAME/seed-N for each run, and
 // records its ledger.jsonl; runs and decisions that are in the ledger already are not repeated.
 // Writes winner.toml, unless the base and the candidates failed. Returns nothing if a signal
-// stopped it. Throws as train_into() does, but a candidate that diverges is dropped; if the first
-// training is refused, the files of the experiment are removed.
+// stopped it. Throws as train_into() does, but a candidate that diverges or lacks memory is
+// dropped, and for other data than those of the first run; if the first training is refused, the
+// files of the experiment are removed.
 std::optional<SearchResult> search(RunLock& lock, std::vector<Candidate> candidates, bool quiet);
 
 // Returns what the ledger of an experiment records, without training; the search may be running.
