@@ -12,6 +12,7 @@ TEST_SUITE_BEGIN("ops");
 
 // Checks that `call` throws std::invalid_argument, whose message begins with the op's name.
 void refuses(const std::string& op, const std::function<void()>& call, const Strings& parts) {
+  CAPTURE(op);
   const std::string message = misuse_of(call);
   CAPTURE(message);
   CHECK(message.starts_with(op + ":"));

@@ -117,7 +117,7 @@ endforeach()
   check_says(unknown.err, {"No component xtenser"});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "install: a mix of dtypes does not compile, and why is said") {
+TEST_CASE_FIXTURE(TemporaryFolder, "install: a foreign dtype does not compile, and why is said") {
   const std::string source = write("main.cpp", R"(
 #include "autograd/xtensor.hpp"
 tapestry::Array array = tapestry::array_of(xt::xtensor<std::int64_t, 1>{1, 2});

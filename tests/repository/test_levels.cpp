@@ -87,7 +87,7 @@ TEST_CASE("levels: older processors get theirs, or one line" *
   }
 }
 
-TEST_CASE("levels: they train to the same within 1e-4, and resumed runs say so") {
+TEST_CASE("levels: trainings agree within 1e-4; a resumed run names the change") {
   const Strings levels = levels_here();
   const TemporaryFolder folder;
   const auto train = [&](const std::string& level, const std::string& run, const std::string& steps,

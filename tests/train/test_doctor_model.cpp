@@ -106,18 +106,17 @@ TEST_CASE("bug: doctor: a model that gradient descent does not overfit was calle
 }
 
 TEST_CASE("bug: doctor: sound trainings failed a check") {
-  const auto passes = [](const auto& check, const ConfigWith& training) {
+  const auto passes = [](const char* bug, const auto& check, const ConfigWith& training) {
+    CAPTURE(bug);
     const CheckResult result = outcome_of(check, training);
     CHECK_MESSAGE(!result.fault, found_in(result));
   };
-  // With train.check_finite, one batch failed at the first rate that diverges.
   passes(
-      check_one_batch,
+      "with train.check_finite, one batch failed at the first rate that diverges", check_one_batch,
       shipped("graphs",
               "optim.name=sgd optim.learning_rate=1000 optim.clip_norm=0 train.check_finite=true"));
-  // A rate whose first steps gain nothing was called one that destroys.
   passes(
-      check_learning_rate,
+      "a rate whose first steps gain nothing was called one that destroys", check_learning_rate,
       shipped("reverse",
               "data.alphabet=20 data.length=4 model.activation=silu model.bias=false "
               "model.attention_bias=same model.dropout=0.28927491669641153 model.feed_forward=64 "
@@ -125,8 +124,8 @@ TEST_CASE("bug: doctor: sound trainings failed a check") {
               "model.window=4 optim.beta2=0.9926143201305133 optim.clip_norm=1.1932521741695636 "
               "optim.learning_rate=0.0034294244691893605 optim.warmup_steps=0 seed=32 "
               "train.batch_size=4 train.average_decay=0.9277301090418414 train.max_bad_steps=0"));
-  // A rate was too low where a noisy loss falls fastest at a far higher one.
   passes(
+      "a rate was too low where a noisy loss falls fastest at a far higher one",
       check_learning_rate,
       shipped("graphs",
               "data.examples=800 data.held_back=200 model.l2=0.00041263949161193613 model.width=32 "

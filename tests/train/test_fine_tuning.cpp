@@ -193,7 +193,7 @@ TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: a classifier begins with a langu
   }
 }
 
-TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: such a classifier goes through every command") {
+TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: a tuned classifier goes through every command") {
   must_train("text", "base");
   const Words begins = from(*this, {});
   must_train("labels", "tuned", begins);

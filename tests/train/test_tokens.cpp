@@ -44,7 +44,8 @@ class TextDesk {
 
 TEST_SUITE_BEGIN("tokens");
 
-TEST_CASE_FIXTURE(TextDesk, "tokens: shards of files, folders, patterns; their ends are tokens") {
+TEST_CASE_FIXTURE(TextDesk,
+                  "tokens: shards of files, folders, patterns; documents end in a token") {
   const TemporaryFolder& folder = fixture;
   const BytePairTokenizer tokenizer = BytePairTokenizer::load(folder.path("tokenizer.json"));
   const std::int32_t end = *end_of_text_of(tokenizer);
