@@ -236,7 +236,7 @@ struct RegisterTask {
   explicit RegisterTask(TaskSpec (*spec)());
 };
 
-// The error for a configured model, or a step of its training, that does not fit into memory.
+// The error for a configured model, or a step or evaluation of it, that does not fit into memory.
 class ModelTooLarge final : public InputError {
  public:
   using InputError::InputError;

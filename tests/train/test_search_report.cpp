@@ -120,9 +120,9 @@ TEST_CASE_FIXTURE(ExperimentFixture, "report: a search that is stopped, damaged 
   write(name + "/ledger.jsonl",
         fmt::format("{}", fmt::join(lines.begin(), lines.begin() + 7, "\n")));
   const std::string page = report(name);
-  check_says(page,
-             {"<h1>&lt;img src=x onerror=alert(1)&gt;&amp;&#39;</h1>", "was stopped; to resume",
-              "not decided yet", ">failed: &lt;script&gt;<", "Trained: 6 runs"});
+  check_says(page, {"<h1>&lt;img src=x onerror=alert(1)&gt;&amp;&#39;</h1>",
+                    "was stopped; <code>tapestry search", "not decided yet",
+                    ">failed: &lt;script&gt;<", "Trained: 6 runs"});
   CHECK(!contains(page, "<img src=x"));
   CHECK(!contains(page, "failed: <script>"));
 

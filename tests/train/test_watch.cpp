@@ -67,6 +67,12 @@ TEST_CASE_FIXTURE(RunFixture, "watch: a run that is done, one that goes on meanw
       {"step 10/40  validation: loss", "step 40/40  test (best model): loss", "examples/s"});
 
   const std::string lines = read("run/metrics.jsonl");
+  // The line of the test split has the step of the best model, not the last one.
+  fs::copy(path("run"), path("early"), fs::copy_options::recursive);
+  write("early/metrics.jsonl",
+        replaced(lines, "{\"step\":40,\"split\":\"test\"", "{\"step\":10,\"split\":\"test\""));
+  check_says(must(tapestry_run("watch {} --json", path("early"))).out,
+             {"\"state\":\"finished\",\"step\":40,\"steps\":40}"});
   fs::create_directory(path("grows"));
   fs::copy_file(path("run/config.toml"), path("grows/config.toml"));
   const auto half = lines.find("\"step\":20");

@@ -37,17 +37,16 @@ HeatMap map_of(const AttentionMap& attention, std::int64_t head) {
 }
 
 // Returns {"path": …, "queries": […], "keys": […], "weights": …} with the weights by head, query
-// and key.
-JsonValue json_of(const AttentionMap& attention) {
+// and key, of all heads or of one.
+JsonValue json_of(const AttentionMap& attention, std::int64_t only_head) {
   const float* weight = attention.weights.values<float>().data();
+  const std::int64_t queries = attention.weights.dim(1), keys = attention.weights.dim(2);
   JsonValue heads = JsonValue::array();
   for (std::int64_t head = 0; head < attention.weights.dim(0); ++head) {
-    heads.push_back(JsonValue::array());
-    for (std::int64_t query = 0; query < attention.weights.dim(1); ++query) {
-      const std::int64_t keys = attention.weights.dim(2);
-      heads.back().push_back(std::vector<float>(weight, weight + keys));
-      weight += keys;
-    }
+    JsonValue rows = JsonValue::array();
+    for (std::int64_t query = 0; query < queries; ++query, weight += keys)
+      rows.push_back(std::vector<float>(weight, weight + keys));
+    if (only_head < 0 || head == only_head) heads.push_back(std::move(rows));
   }
   return {{"path", attention.path},
           {"queries", attention.queries},
@@ -71,6 +70,7 @@ class ShowAttention final : public Command {
   }
 
   int run() override {
+    expect_input(!json_ || out_.empty(), "--out: is not used with --json; leave out one of them");
     const TrainedModel trained = load_trained(run_, overrides_, false);
     use_machine_as(trained.config);
     const AttentionMaps all = spec_of(trained.config).attention.show(*trained.task, typed_);
@@ -79,7 +79,7 @@ class ShowAttention final : public Command {
     for (const AttentionMap& attention : all)
       if (is_wanted(attention)) {
         figure.rows.push_back(row_of(attention));
-        if (json_) maps.push_back(json_of(attention));
+        if (json_) maps.push_back(json_of(attention, head_));
       }
     expect_input(!figure.rows.empty(),
                  "--layer {}: expected the number of a layer with attention, or one of {}", layer_,

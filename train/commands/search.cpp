@@ -164,7 +164,7 @@ class SearchSettings final : public Command {
   static void write_config(RunLock& lock, const Config& base) {
     const Run& run = lock.run();
     if (!fs::exists(run.config())) {
-      expect_input(!fs::exists(ledger_path(run)),
+      expect_input(!fs::exists(run.ledger()),
                    "{}: has no config.toml of the search that wrote ledger.jsonl; restore this "
                    "file, or start a new search with another --out",
                    printable(run.folder()));

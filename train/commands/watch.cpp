@@ -47,7 +47,7 @@ class Watch final : public Command {
     progress_->expect_more(is_trained);
     progress_->draw();
     if (live_columns() > 0) say("\n");
-    if (is_trained && json_) print_state("running");
+    if (is_trained && json_) print_state("running", last_step_);
     return is_trained ? 0 : say_outcome(run);
   }
 
@@ -70,7 +70,8 @@ class Watch final : public Command {
       if (!entry) continue;
       const MetricsLine line = shown_metrics(*entry);
       if (!line.values.contains("loss")) continue;
-      last_step_ = line.step;
+      if (line.split != "test")
+        last_step_ = line.step;  // the test split's is that of the best model
       is_tested_ = line.split == "test";
       if (line.step > steps_)
         progress_->expect_steps(steps_ = std::max(line.step, config_of(run)[key::steps]));
@@ -87,12 +88,17 @@ class Watch final : public Command {
     say("{}: {}\n", printable(folder_), ended);
     const bool is_finished = ended.starts_with("finished") || sessions.empty();
     const bool is_stopped = ended.starts_with("stopped");
-    if (json_) print_state(is_finished ? "finished" : is_stopped ? "stopped" : "failed");
+    const bool has_end = !sessions.empty() && sessions.back().end;
+    if (json_)
+      print_state(is_finished  ? "finished"
+                  : is_stopped ? "stopped"
+                               : "failed",
+                  has_end ? std::max(last_step_, sessions.back().end->step) : last_step_);
     return is_finished ? 0 : is_stopped ? interrupted_status : failed_status;
   }
 
-  void print_state(const char* state) const {
-    print_json({{"run", folder_}, {"state", state}, {"step", last_step_}, {"steps", steps_}});
+  void print_state(const char* state, std::int64_t step) const {
+    print_json({{"run", folder_}, {"state", state}, {"step", step}, {"steps", steps_}});
   }
 
   bool is_done(const Run& run) {

@@ -32,9 +32,10 @@ void print_lines(std::string_view text) {
 void leave_output_to_json() { json_only = true; }
 
 void print_json(const JsonValue& object) {
-  if (!silent)
-    fmt::print("{}\n",
-               printable_lines(object.dump(-1, ' ', false, JsonValue::error_handler_t::replace)));
+  if (silent) return;
+  const std::string line =
+      printable_lines(object.dump(-1, ' ', false, JsonValue::error_handler_t::replace)) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stdout);
 }
 
 void complain(std::string_view message) {

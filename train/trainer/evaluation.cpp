@@ -93,8 +93,15 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config,
   if (!generated.predictions.empty()) task.add_corpus_metrics(generated, metrics);
   return metrics;
 } catch (const OutOfMemory& error) {
-  config.fail(key::eval_batch_size, fmt::format("{}; lower {}, or use a smaller model",
-                                                error.what(), key::eval_batch_size.name));
+  fail_of_memory(
+      config, key::eval_batch_size,
+      fmt::format("{}; lower {}, or use a smaller model", error.what(), key::eval_batch_size.name));
+}
+
+void fail_of_memory(const Config& config, const KeyInfo& key, const std::string& what) try {
+  config.fail(key, what);
+} catch (const InputError& error) {
+  throw ModelTooLarge(error.what());
 }
 
 Metrics values_of(const MetricSums& averages) {

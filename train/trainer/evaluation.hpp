@@ -10,7 +10,7 @@ namespace tapestry {
 
 // Returns the averages over a whole data set and the metrics that the task derives from them. Each
 // example has its own random stream, which is the same at every call. Empty if `stop` became true
-// before the end. Throws InputError if a batch does not fit into memory.
+// before the end. Throws ModelTooLarge if a batch does not fit into memory.
 Metrics evaluate(Task& task, const Dataset& data, const Config& config,
                  const std::atomic<bool>* stop = nullptr);
 // Returns the same metrics on all ranks, which share the batches. Must be called by all ranks.
@@ -25,6 +25,9 @@ Loss evaluate_batch(Task& task, const Batch& batch, const std::vector<std::int64
                     const Config& config);
 
 Metrics values_of(const MetricSums& averages);
+
+// Throws ModelTooLarge with the message of config.fail().
+[[noreturn]] void fail_of_memory(const Config& config, const KeyInfo& key, const std::string& what);
 
 // Mean and standard deviation of each metric over one or more runs.
 using Estimates = std::map<std::string, Estimate>;

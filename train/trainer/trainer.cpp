@@ -26,15 +26,6 @@ bool has_bytes(const std::string& path) {
 
 bool is_due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
-// Throws ModelTooLarge, which names the keys that reduce the memory of a step.
-[[noreturn]] void fail_of_memory(const Config& config, std::int64_t step,
-                                 const OutOfMemory& error) try {
-  config.fail(key::batch_size, fmt::format("step {}: {}; lower {}, or raise {}", step, error.what(),
-                                           key::batch_size.name, key::micro_batches.name));
-} catch (const InputError& told) {
-  throw ModelTooLarge(told.what());
-}
-
 // Returns a sentence on the checkpoint from which a failed training can be resumed; "" if none is
 // written.
 std::string what_is_kept(const Run& run, const RunLock* lock) {
@@ -139,7 +130,9 @@ MetricSums Trainer::take_step() {
 }
 
 MetricSums Trainer::step() try { return take_step(); } catch (const OutOfMemory& error) {
-  fail_of_memory(config_, state_.step + 1, error);
+  fail_of_memory(config_, key::batch_size,
+                 fmt::format("step {}: {}; lower {}, or raise {}", state_.step + 1, error.what(),
+                             key::batch_size.name, key::micro_batches.name));
 } catch (const InputError&) {
   throw;
 } catch (const std::runtime_error& error) {

@@ -64,8 +64,8 @@ std::vector<Pair> pairs_of(const SearchResult& result, const std::vector<Values>
   std::vector<Pair> pairs;
   const auto visit = [&](const std::string& value, const auto& take) {
     for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i].at(effect.key) != value || result.contestants[i].has_failed()) continue;
       Values others = all[i];
-      if (others.at(effect.key) != value || result.contestants[i].has_failed()) continue;
       others.erase(effect.key);
       take(others, result.contestants[i]);
     }

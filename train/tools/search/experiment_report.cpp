@@ -42,10 +42,7 @@ std::int64_t steps_of(const Contestant& one) {
 }
 
 // Returns whether none of the seeds that chose the winner failed.
-bool has_mean_loss(const Contestant& one) {
-  const bool has_lost = one.dropped.empty() ? one.has_failed() : one.dropped.starts_with("failed");
-  return one.chosen_on > 0 && !has_lost;
-}
+bool has_mean_loss(const Contestant& one) { return one.chosen_on > 0 && !one.has_lost(); }
 
 std::string title_of(const Candidate& candidate) {
   return fmt::format("{}{}{}", candidate.name, candidate.settings.empty() ? "" : ": ",
@@ -55,32 +52,57 @@ std::string title_of(const Candidate& candidate) {
 // --- the beginning ---
 
 // Returns "has ended: candidate-01 is better than the base", for example.
-std::string state_of(const Run& experiment, const SearchResult& result) {
-  if (result.has_ended) return "has ended: " + result.conclusion;
-  if (is_trained_into(experiment)) return "is running";
-  return fmt::format("was stopped; to resume it: tapestry search {} --resume",
-                     shell_word(experiment.folder()));
+std::string state_of(const Run& experiment, const SearchResult& result, bool is_running) {
+  if (result.has_ended) return "has ended: " + html_text(result.conclusion);
+  if (is_running) return "is running";
+  return fmt::format("was stopped; <code>tapestry search {} --resume</code> resumes it",
+                     html_text(shell_word(experiment.folder())));
 }
 
-std::string lead_of(const Run& experiment, const SearchResult& result) {
+bool is_halving(const SearchResult& result) {
+  return result.contestants.front().candidate.config[key::search_method] == SearchMethod::halving;
+}
+
+// Returns "300 steps per run"; "at most …" if runs may end earlier.
+std::string budget_of(const SearchResult& result) {
   const Config& base = result.contestants.front().candidate.config;
-  std::int64_t runs = 0;
-  for (const Contestant& one : result.contestants) runs += std::ssize(one.runs);
+  const double minutes = base[key::search_minutes];
+  const std::string steps = counted(base[key::steps], "step");
+  if (minutes > 0) return fmt::format("at most {} and {:.4g} minutes per run", steps, minutes);
+  return (is_halving(result) ? "at most " : "") + steps + " per run";
+}
+
+std::string lead_of(const Run& experiment, const SearchResult& result, bool is_running) {
+  const Config& base = result.contestants.front().candidate.config;
+  std::int64_t runs = 0, failed = 0, steps = 0;
+  for (const Contestant& one : result.contestants)
+    for (const auto& [seed, run] : one.runs) {
+      ++runs;
+      run.failure.empty() ? steps += run.steps : ++failed;
+    }
   const SearchMethod method = base[key::search_method];
   const std::int64_t most = base[key::search_seeds];
   return fmt::format(
-      "<p>This search ({}; {} and the base; {} seeds each; {} per run) {}.</p>\n"
-      "<p>Trained: {}, {}, {}.</p>\n",
+      "<p>This search ({}; {} and the base; {} seeds each; {}) {}.</p>\n"
+      "<p>Trained: {}{}, {}, {}.</p>\n",
       method == SearchMethod::halving  ? "successive halving"
       : method == SearchMethod::random ? "random search"
                                        : "grid search",
       counted(std::ssize(result.contestants) - 1, "candidate"),
-      most == 2 ? "2" : fmt::format("2 to {}", most), counted(base[key::steps], "step"),
-      html_text(state_of(experiment, result)), counted(runs, "run"), counted(result.steps, "step"),
+      most == 2 ? "2" : fmt::format("2 to {}", most), budget_of(result),
+      state_of(experiment, result, is_running), counted(runs, "run"),
+      failed > 0 ? fmt::format(" ({} of them failed)", failed) : "", counted(steps, "step"),
       duration_text(result.elapsed_s));
 }
 
 // --- what was tried ---
+
+// Returns a sentence on losses that belong to different budgets; "" if they do not.
+std::string budgets_differ(const SearchResult& result) {
+  return is_halving(result) ? " Candidates that an earlier round dropped were trained for fewer "
+                              "steps: their losses are not those of the full budget."
+                            : "";
+}
 
 std::string candidates_of(const SearchResult& result) {
   Rows rows = {{"candidate", "settings", "seeds", "mean loss", "difference from base", "95 % CI",
@@ -98,8 +120,9 @@ std::string candidates_of(const SearchResult& result) {
   return "<h2 id=\"candidates\">Candidates</h2>\n" + html_table(rows, {.stacks = true}) +
          "<p class=\"faint\">The mean is that of the lowest validation loss over the seeds that "
          "chose the best candidate. The difference is paired by seed, over all seeds that the "
-         "candidate and the base trained for the same steps. Its interval is not corrected for the "
-         "number of candidates; the outcome is, by Holm's method.</p>\n";
+         "candidate and the base trained with the same budget. Its interval is not corrected for "
+         "the number of candidates; the outcome is, by Holm's method." +
+         budgets_differ(result) + "</p>\n";
 }
 
 // --- effects of the keys ---
@@ -133,15 +156,18 @@ std::string plot_over(const SearchResult& result, const std::string& x_name, con
 std::string effects_html(const SearchResult& result) {
   std::map<std::string, std::vector<KeyEffect>> by_key;
   for (KeyEffect& effect : effects_of(result)) by_key[effect.key].push_back(std::move(effect));
+  const bool is_random =
+      result.contestants.front().candidate.config[key::search_method] == SearchMethod::random;
   Rows rows = {{"setting", "value", "compared with", "pairs", "seeds", "difference", "95 % CI"}};
   std::string plots;
   for (const auto& [key, effects] : by_key) {
     const bool are_numbers = std::ranges::all_of(effects, [](const KeyEffect& effect) {
       return std::isfinite(number_in(effect.value)) && std::isfinite(number_in(effect.reference));
     });
-    const bool has_lone = std::ranges::any_of(
+    const std::int64_t lone = std::ranges::count_if(
         effects, [](const KeyEffect& effect) { return effect.difference.pairs == 0; });
-    if (are_numbers && (has_lone || std::ssize(effects) > most_rows)) {
+    const bool lacks_pairs = is_random ? lone > 0 : lone == std::ssize(effects);
+    if (are_numbers && (lacks_pairs || std::ssize(effects) > most_rows)) {
       plots += plot_over(result, key, [&key = key](const Contestant& one) {
         return number_in(value_in(one.candidate.config.settings(), key));
       });
@@ -161,10 +187,11 @@ std::string effects_html(const SearchResult& result) {
             "seed, over the seeds that all pairs have, and is not corrected for the number of "
             "values.</p>\n";
   if (!plots.empty())
-    html += plots +
-            "<p class=\"faint\">A setting with many values, or whose values no two candidates "
-            "compare, is shown by the mean loss of each candidate: other settings differ, too."
-            "</p>\n";
+    html +=
+        plots +
+        "<p class=\"faint\">A setting with many values, or without enough pairs, is shown by the "
+        "mean loss of each candidate: other settings differ, too." +
+        budgets_differ(result) + "</p>\n";
   return html;
 }
 
@@ -208,11 +235,12 @@ std::string config_details(const std::string& folder, const std::string& name) {
 
 bool is_experiment(const std::string& folder) {
   std::error_code unseen;
-  return std::filesystem::exists(ledger_path(Run(folder)), unseen);
+  return std::filesystem::exists(Run(folder).ledger(), unseen);
 }
 
 std::string report_of_experiment(const std::string& path) {
   const Run experiment(different_folders({path}).front());
+  const bool is_running = is_trained_into(experiment);  // asked first: it may end meanwhile
   const SearchResult result = recorded_search(experiment);
   RecordedCandidates recorded = read_candidates(experiment, result);
   std::error_code unseen;
@@ -220,7 +248,8 @@ std::string report_of_experiment(const std::string& path) {
       std::filesystem::weakly_canonical(experiment.folder(), unseen).filename().string();
 
   Page page(title + " · Tapestry");
-  page.add(fmt::format("<header><h1>{}</h1>\n", html_text(title)) + lead_of(experiment, result));
+  page.add(fmt::format("<header><h1>{}</h1>\n", html_text(title)) +
+           lead_of(experiment, result, is_running));
   page.add(
       "<nav><a href=\"#candidates\">Candidates</a> <a href=\"#effects\">Effects</a> "
       "<a href=\"#curves\">Curves</a> <a href=\"#cost\">Cost</a></nav></header>\n<main>\n");

@@ -5,8 +5,6 @@
 
 namespace tapestry {
 
-std::string ledger_path(const Run& experiment) { return experiment.ledger(); }
-
 JsonValue to_json(const SearchRun& run) {
   JsonValue line{{"steps", run.steps}, {"ended", run.failure.empty() ? "done" : run.failure}};
   if (run.failure.empty()) line["loss"] = run.loss;
@@ -16,7 +14,7 @@ JsonValue to_json(const SearchRun& run) {
   return line;
 }
 
-Ledger::Ledger(const Run& experiment, RunLock* lock) : path_(ledger_path(experiment)) {
+Ledger::Ledger(const Run& experiment, RunLock* lock) : path_(experiment.ledger()) {
   for (LineReader line(path_); line.next();) {
     const auto read = parse_line(line.text(), [](const JsonValue& value) { return value; });
     line.expect(read && read->is_object(), "not a JSON object");

@@ -8,9 +8,6 @@
 
 namespace tapestry {
 
-// Returns the path of ledger.jsonl in the folder of an experiment.
-std::string ledger_path(const Run& experiment);
-
 // Returns the members of a run's line that hold its result.
 JsonValue to_json(const SearchRun& run);
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "autograd/buffer_pool.hpp"
+#include "autograd/clock.hpp"
 #include "autograd/counted.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
@@ -159,17 +160,18 @@ class Searching {
     return Run(fmt::format("{}/{}/seed-{}", experiment_.folder(), one.candidate.name, seed));
   }
 
-  // Returns the run of another candidate whose data those of this run must equal: one with the same
-  // seed and settings of the data. Nothing if there is none yet.
-  std::optional<Run> run_of_same_data(const Contestant& one, std::int64_t seed) const {
+  // Returns a run whose data those of the candidate must equal: one with the same settings of the
+  // data, of any seed, since no data depend on it. Nothing if there is none yet.
+  std::optional<Run> run_of_same_data(const Contestant& one) const {
     const ConfigSettings settings = one.candidate.config.settings_that_count();
     for (const Contestant& other : all_) {
-      if (&other == &one || !other.runs.contains(seed)) continue;
       const ConfigSettings others = other.candidate.config.settings_that_count();
-      if (std::ranges::none_of(names_that_differ({&settings, &others}), [](const auto& name) {
+      if (std::ranges::any_of(names_that_differ({&settings, &others}), [](const auto& name) {
             return name.starts_with("data.") || name == "model.context";
           }))
-        return folder_of(other, seed);
+        continue;
+      for (const auto& [seed, run] : other.runs)
+        if (run.failure.empty()) return folder_of(other, seed);  // a failed one may have no record
     }
     return std::nullopt;
   }
@@ -190,10 +192,14 @@ class Searching {
     const TrainingOptions options{.resume = std::filesystem::exists(run.folder()),
                                   .quiet = true,
                                   .callbacks = {&limit},
-                                  .same_data_as = run_of_same_data(one, seed)};
+                                  .same_data_as = run_of_same_data(one)};
+    const double begin_s = now_s();
+    const double before_s = one.runs.contains(seed) ? one.runs.at(seed).elapsed_s : 0;
     const auto failed = [&](const std::string& why) {
       constexpr std::size_t most_bytes = 1000;
-      return SearchRun{.steps = steps, .failure = "failed: " + why.substr(0, most_bytes)};
+      return SearchRun{.steps = steps,
+                       .failure = "failed: " + why.substr(0, most_bytes),
+                       .elapsed_s = before_s + now_s() - begin_s};
     };
     try {
       const Training training = train_into(run, config, options);
@@ -290,7 +296,11 @@ class Searching {
     const std::int64_t steps_after = steps_ + (runs + 2 * most_seeds()) * steps();
     const std::int64_t total_steps = base_[key::search_total_steps];
     const double total_minutes = base_[key::search_total_minutes];
-    const double step_s = elapsed_s_ / static_cast<double>(std::max<std::int64_t>(1, steps_));
+    double done_s = 0, done_steps = 1;
+    for (const Contestant& one : all_)
+      for (const auto& [seed, run] : one.runs)
+        if (run.failure.empty()) done_s += run.elapsed_s, done_steps += double(run.steps);
+    const double step_s = done_s / done_steps;
     return (total_steps == 0 || steps_after <= total_steps) &&
            (total_minutes == 0 || static_cast<double>(steps_after) * step_s <= 60 * total_minutes);
   }

@@ -32,6 +32,8 @@ struct Contestant {
   // Returns why a run failed, "failed: step 3: …"; empty if none failed.
   std::string failure() const;
   bool has_failed() const { return !failure().empty(); }
+  // Returns whether a failure decided its outcome, so that it has no mean loss.
+  bool has_lost() const { return dropped.empty() ? has_failed() : dropped.starts_with("failed"); }
   std::int64_t chosen_on = 0;  // number of these seeds
 };
 

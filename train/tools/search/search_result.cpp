@@ -69,10 +69,9 @@ std::string show(const SearchResult& result) {
                                  "settings: outcome");
   for (std::size_t i = 0; i < result.contestants.size(); ++i) {
     const Contestant& one = result.contestants[i];
-    const bool is_failed = one.dropped.starts_with("failed");
     text +=
         fmt::format("{:<14} {:>5} {:>10}  {}{}\n", one.candidate.name, one.chosen_on,
-                    is_failed ? "-" : fmt::format("{:.4f}", one.mean_loss()),
+                    one.has_lost() ? "-" : fmt::format("{:.4f}", one.mean_loss()),
                     one.candidate.settings.empty()
                         ? ""
                         : printable(fmt::format("{}: ", fmt::join(one.candidate.settings, " "))),
@@ -92,12 +91,11 @@ JsonValue json_of(const SearchResult& result) {
       {"candidates", JsonValue::array()}};
   for (std::size_t i = 0; i < result.contestants.size(); ++i) {
     const Contestant& one = result.contestants[i];
-    const bool is_failed = one.dropped.starts_with("failed");
     object["candidates"].push_back(
         {{"name", one.candidate.name},
          {"settings", one.candidate.settings},
          {"seeds", one.chosen_on},
-         {"mean_loss", is_failed ? JsonValue() : JsonValue(one.mean_loss())},
+         {"mean_loss", one.has_lost() ? JsonValue() : JsonValue(one.mean_loss())},
          {"outcome", outcome_of(result, i)}});
   }
   if (result.judged)
