@@ -242,12 +242,22 @@ TEST_CASE_FIXTURE(SearchFixture, "bug: a search went on with other data") {
 
   bool is_changed = false;
   const auto change = [&] {
-    if (!is_changed && lines("changed") > 0) write("story.txt", story(25)), is_changed = true;
+    if (!is_changed && lines("changed") > 1) write("story.txt", story(25)), is_changed = true;
     return false;
   };
   check_refused(text("changed", {}, {.when = change}), {"/seed-", "the original data"});
   write("story.txt", story(20));
   must(text("changed", {"--resume"}, {}));  // no run has the other data
+}
+
+TEST_CASE_FIXTURE(SearchFixture, "search: the seed may choose the test split, as of names") {
+  std::string names;
+  for (int i = 0; i < 60; ++i)
+    names += std::string(1 + i % 7, static_cast<char>('a' + i % 5)) + "\n";
+  must(
+      tapestry_run("search names --vary=optim.learning_rate=1e-3 --seeds 3 --steps 2 --quiet "
+                   "--out {} data.path={} data.held_back=10 model.layers=1 model.width=8",
+                   path("named"), write("names.txt", names)));
 }
 
 TEST_CASE_FIXTURE(SearchFixture, "bug: notes of trainings stood before the JSON object") {

@@ -160,18 +160,18 @@ class Searching {
     return Run(fmt::format("{}/{}/seed-{}", experiment_.folder(), one.candidate.name, seed));
   }
 
-  // Returns a run whose data those of the candidate must equal: one with the same settings of the
-  // data, of any seed, since no data depend on it. Nothing if there is none yet.
-  std::optional<Run> run_of_same_data(const Contestant& one) const {
+  // Returns a run whose data those of this run must equal: one with the same seed, which splits
+  // some data, and the same settings of the data. Nothing if there is none yet.
+  std::optional<Run> run_of_same_data(const Contestant& one, std::int64_t seed) const {
     const ConfigSettings settings = one.candidate.config.settings_that_count();
     for (const Contestant& other : all_) {
+      // A failed run may have no record of its data.
+      if (!other.runs.contains(seed) || !other.runs.at(seed).failure.empty()) continue;
       const ConfigSettings others = other.candidate.config.settings_that_count();
-      if (std::ranges::any_of(names_that_differ({&settings, &others}), [](const auto& name) {
+      if (std::ranges::none_of(names_that_differ({&settings, &others}), [](const auto& name) {
             return name.starts_with("data.") || name == "model.context";
           }))
-        continue;
-      for (const auto& [seed, run] : other.runs)
-        if (run.failure.empty()) return folder_of(other, seed);  // a failed one may have no record
+        return folder_of(other, seed);
     }
     return std::nullopt;
   }
@@ -192,7 +192,7 @@ class Searching {
     const TrainingOptions options{.resume = std::filesystem::exists(run.folder()),
                                   .quiet = true,
                                   .callbacks = {&limit},
-                                  .same_data_as = run_of_same_data(one)};
+                                  .same_data_as = run_of_same_data(one, seed)};
     const double begin_s = now_s();
     const double before_s = one.runs.contains(seed) ? one.runs.at(seed).elapsed_s : 0;
     const auto failed = [&](const std::string& why) {
