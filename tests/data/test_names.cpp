@@ -57,7 +57,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "load_names: trimmed, no empty lines, repeats
   CHECK(std::ranges::count(distinct.names, "emma") == 1);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "split_names: which names are held back is chosen by the seed") {
+TEST_CASE_FIXTURE(TemporaryFolder, "split_names: the seed chooses the names of the test split") {
   const NameList list = load_names(write("names.txt", numbered(300)));
   const CharVocabulary vocabulary = name_vocabulary(list);
   const auto held_back = [&](const NameOptions& options) {
