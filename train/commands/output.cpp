@@ -140,8 +140,9 @@ void write_each_line(
 }
 
 void expect_not_of_a_run(const std::string& out, const std::string& option) {
-  std::vector<std::string> of_runs = {"ledger.jsonl"};
-  for (const fs::path file : Run("").files()) of_runs.push_back(file.filename().string());
+  std::vector<std::string> files = Run("").files(), of_runs;
+  files.push_back(Run("").ledger());
+  for (const fs::path file : files) of_runs.push_back(file.filename().string());
   std::error_code unseen;  // an existing file behind a link would be overwritten
   const fs::path target = fs::weakly_canonical(out, unseen);
   for (const fs::path& path : {fs::path(out), target}) {

@@ -158,10 +158,8 @@ def commands(name, arguments, bf16):
     contestants = {"tapestry": [arguments.bench, name, "--json"]}
     contestants |= {mode: [*torch_steps, mode] for mode in modes}
     shape = WORKLOADS[name]
-    if isinstance(shape, (Attention, Generation, Transformer, Vae)) and name not in (
-        "sort",
-        "names",
-    ):
+    has_dropout = getattr(shape, "dropout", 0) > 0  # jax_steps.py has none
+    if isinstance(shape, (Attention, Generation, Transformer, Vae)) and not has_dropout:
         contestants["jax"] = [arguments.peers, str(HERE / "jax_steps.py"), *peer]
     return contestants
 

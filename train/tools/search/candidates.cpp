@@ -58,14 +58,6 @@ std::vector<std::string> split_values(const std::string& text) {
   return parts;
 }
 
-// Returns the number that the text is; NaN if it is none.
-double number_of(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  return is_number ? value : std::numeric_limits<double>::quiet_NaN();
-}
-
 // Returns the value of a range as text: an integer, or a number with 4 significant digits unless
 // these are outside of the range.
 std::string value_text(const Axis& axis, double value) {
@@ -249,6 +241,13 @@ RunGroup group_of(const Config& config) {
 }
 
 }  // namespace
+
+double number_of(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number ? value : std::numeric_limits<double>::quiet_NaN();
+}
 
 std::vector<Candidate> make_candidates(const ConfigWithOverrides& config_with, bool is_new) {
   std::vector<Candidate> candidates;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/config/config.hpp"
@@ -18,6 +19,9 @@ struct Candidate {
   std::int64_t examples = 0;
   std::string data{};
 };
+
+// Returns the number that the text is; NaN if it is none.
+double number_of(std::string_view text);
 
 // Returns the base and the candidates of search.vary, each different config once. `config_with`
 // returns the config with overrides applied last. Throws InputError, before any training, for an

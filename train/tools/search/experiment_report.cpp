@@ -27,20 +27,6 @@ using Rows = std::vector<std::vector<std::string>>;
 constexpr std::int64_t most_bands = 20;  // number of candidates up to which curves have bands
 constexpr std::int64_t most_rows = 12;   // number of values of a key up to which a table shows them
 
-// --- sums over the runs of a candidate ---
-
-double seconds_of(const Contestant& one) {
-  double seconds = 0;
-  for (const auto& [seed, run] : one.runs) seconds += run.elapsed_s;
-  return seconds;
-}
-
-std::int64_t steps_of(const Contestant& one) {
-  std::int64_t steps = 0;
-  for (const auto& [seed, run] : one.runs) steps += run.steps;
-  return steps;
-}
-
 // Returns whether none of the seeds that chose the winner failed.
 bool has_mean_loss(const Contestant& one) { return one.chosen_on > 0 && !one.has_lost(); }
 
@@ -74,12 +60,7 @@ std::string budget_of(const SearchResult& result) {
 
 std::string lead_of(const Run& experiment, const SearchResult& result, bool is_running) {
   const Config& base = result.contestants.front().candidate.config;
-  std::int64_t runs = 0, failed = 0, steps = 0;
-  for (const Contestant& one : result.contestants)
-    for (const auto& [seed, run] : one.runs) {
-      ++runs;
-      run.failure.empty() ? steps += run.steps : ++failed;
-    }
+  const SearchCost cost = cost_of(result.contestants);
   const SearchMethod method = base[key::search_method];
   const std::int64_t most = base[key::search_seeds];
   return fmt::format(
@@ -90,9 +71,9 @@ std::string lead_of(const Run& experiment, const SearchResult& result, bool is_r
                                        : "grid search",
       counted(std::ssize(result.contestants) - 1, "candidate"),
       most == 2 ? "2" : fmt::format("2 to {}", most), budget_of(result),
-      state_of(experiment, result, is_running), counted(runs, "run"),
-      failed > 0 ? fmt::format(" ({} of them failed)", failed) : "", counted(steps, "step"),
-      duration_text(result.elapsed_s));
+      state_of(experiment, result, is_running), counted(cost.runs, "run"),
+      cost.failed > 0 ? fmt::format(" ({} of them failed)", cost.failed) : "",
+      counted(cost.completed_steps, "step"), duration_text(cost.elapsed_s));
 }
 
 // --- what was tried ---
@@ -110,12 +91,13 @@ std::string candidates_of(const SearchResult& result) {
   const Contestant& base = result.contestants.front();
   for (std::size_t i = 0; i < result.contestants.size(); ++i) {
     const Contestant& one = result.contestants[i];
+    const SearchCost cost = cost_of({&one, 1});
     const LossDifference difference = i == 0 ? LossDifference{} : difference_from(base, one);
     rows.push_back({one.candidate.name, fmt::format("{}", fmt::join(one.candidate.settings, " ")),
                     fmt::format("{}", one.chosen_on),
                     has_mean_loss(one) ? fmt::format("{:.4f}", one.mean_loss()) : "-",
                     difference.value(), difference.interval(), outcome_of(result, i),
-                    fmt::format("{}", steps_of(one)), fmt::format("{:.1f}", seconds_of(one))});
+                    fmt::format("{}", cost.steps), fmt::format("{:.1f}", cost.elapsed_s)});
   }
   return "<h2 id=\"candidates\">Candidates</h2>\n" + html_table(rows, {.stacks = true}) +
          "<p class=\"faint\">The mean is that of the lowest validation loss over the seeds that "
@@ -126,13 +108,6 @@ std::string candidates_of(const SearchResult& result) {
 }
 
 // --- effects of the keys ---
-
-// Returns the number that a value is as TOML; NaN if it is none.
-double number_in(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
-}
 
 // Returns a plot of the mean loss of each candidate over a number of it.
 std::string plot_over(const SearchResult& result, const std::string& x_name, const auto& x_of) {
@@ -162,14 +137,14 @@ std::string effects_html(const SearchResult& result) {
   std::string plots;
   for (const auto& [key, effects] : by_key) {
     const bool are_numbers = std::ranges::all_of(effects, [](const KeyEffect& effect) {
-      return std::isfinite(number_in(effect.value)) && std::isfinite(number_in(effect.reference));
+      return std::isfinite(number_of(effect.value)) && std::isfinite(number_of(effect.reference));
     });
     const std::int64_t lone = std::ranges::count_if(
         effects, [](const KeyEffect& effect) { return effect.difference.pairs == 0; });
     const bool lacks_pairs = is_random ? lone > 0 : lone == std::ssize(effects);
     if (are_numbers && (lacks_pairs || std::ssize(effects) > most_rows)) {
       plots += plot_over(result, key, [&key = key](const Contestant& one) {
-        return number_in(value_in(one.candidate.config.settings(), key));
+        return number_of(value_in(one.candidate.config.settings(), key));
       });
       continue;
     }
@@ -261,7 +236,7 @@ std::string report_of_experiment(const std::string& path) {
   if (!recorded.curves.empty()) page.add(curves_of(std::move(recorded.curves)));
   page.add("<h2 id=\"cost\">Cost and result</h2>\n" +
            plot_over(result, "mean seconds of a run", [](const Contestant& one) {
-             return seconds_of(one) / static_cast<double>(one.runs.size());
+             return cost_of({&one, 1}).elapsed_s / static_cast<double>(one.runs.size());
            }));
   if (recorded.groups.size() > 1)
     page.add(html_details("tapestry compare --groups, by the last evaluations",

@@ -62,11 +62,6 @@ bool are_identical(const Contestant& a, const Contestant& b) {
   });
 }
 
-std::string interval_of(const PairedTest& test) {
-  return fmt::format("{:.4g} to {:.4g}", test.difference - test.margin,
-                     test.difference + test.margin);
-}
-
 // A search that is trained, or replayed from its ledger.
 class Searching {
  public:
@@ -98,19 +93,13 @@ class Searching {
       conclude(best, is_told, result);
     ledger_.expect_end();
     if (result.winner && lock_ != nullptr) write_winner(all_[*result.winner].candidate.config);
-    result.steps = steps_;
-    result.elapsed_s = elapsed_s_;
     result.contestants = std::move(all_);
     return result;
   }
 
   // Returns what the ledger records.
   SearchResult recorded() try { return result(); } catch (const SearchStopped&) {
-    return {.contestants = std::move(all_),
-            .winner = std::nullopt,
-            .steps = steps_,
-            .elapsed_s = elapsed_s_,
-            .has_ended = false};
+    return {.contestants = std::move(all_), .winner = std::nullopt, .has_ended = false};
   }
 
  private:
@@ -149,9 +138,6 @@ class Searching {
           run.elapsed_s);
       std::fflush(stdout);
     }
-    const SearchRun before = one.runs.contains(seed) ? one.runs[seed] : SearchRun{};
-    steps_ += run.steps - before.steps;
-    elapsed_s_ += run.elapsed_s - before.elapsed_s;
     run.budget = steps;
     one.runs[seed] = std::move(run);
   }
@@ -293,14 +279,12 @@ class Searching {
 
   // Returns whether the budget of the search allows these runs and the final test.
   bool is_affordable(std::int64_t runs) const {
-    const std::int64_t steps_after = steps_ + (runs + 2 * most_seeds()) * steps();
+    const SearchCost cost = cost_of(all_);
+    const std::int64_t steps_after = cost.steps + (runs + 2 * most_seeds()) * steps();
     const std::int64_t total_steps = base_[key::search_total_steps];
     const double total_minutes = base_[key::search_total_minutes];
-    double done_s = 0, done_steps = 1;
-    for (const Contestant& one : all_)
-      for (const auto& [seed, run] : one.runs)
-        if (run.failure.empty()) done_s += run.elapsed_s, done_steps += double(run.steps);
-    const double step_s = done_s / done_steps;
+    const double step_s =
+        cost.completed_s / static_cast<double>(std::max<std::int64_t>(1, cost.completed_steps));
     return (total_steps == 0 || steps_after <= total_steps) &&
            (total_minutes == 0 || static_cast<double>(steps_after) * step_s <= 60 * total_minutes);
   }
@@ -355,7 +339,7 @@ class Searching {
       result.winner = best;
     else
       one.dropped = "not significantly better on new seeds";
-    result.conclusion = conclusion_of(one, result);
+    result.conclusion = conclusion_of(one, base, result, most_seeds());
     record({{"decision", "winner"},
             {"candidate", all_[*result.winner].candidate.name},
             {"metric", result.metric}},
@@ -364,32 +348,6 @@ class Searching {
                                 {"high", result.judged->difference + result.judged->margin},
                                 {"p", result.judged->adjusted_p}}
                          : Json::object());
-  }
-
-  // Returns the sentence on the final test of the best candidate.
-  std::string conclusion_of(const Contestant& best, const SearchResult& result) const {
-    const std::string& name = best.candidate.name;
-    if (best.has_failed())
-      return fmt::format(
-          "no candidate is significantly better than the base: {} was best, but on new seeds it {}",
-          name, best.failure());
-    if (!result.judged)
-      return fmt::format(
-          "{} is better than the base: it completed its runs on {} new seeds, but the base {}",
-          name, most_seeds(), all_[0].failure());
-    const PairedTest& test = *result.judged;
-    const std::string interval = interval_of(test);
-    if (!test.is_significant)
-      return fmt::format(
-          "no candidate is significantly better than the base: {} was best, but its {} on {} new "
-          "seeds differs by {} (95 % CI)",
-          name, result.metric, most_seeds(), interval);
-    const bool is_better = test.difference < 0;
-    return fmt::format(
-        "{} is better than {}: {} is lower by {:.4g} on {} new seeds (95 % CI of the difference: "
-        "{})",
-        is_better ? name : "the base", is_better ? "the base" : name, result.metric,
-        std::abs(test.difference), most_seeds(), interval);
   }
 
   // Sets the winner if there is nothing to test on new seeds.
@@ -418,8 +376,6 @@ class Searching {
   bool quiet_;
   Config base_;
   std::vector<Contestant> all_;
-  std::int64_t steps_ = 0;
-  double elapsed_s_ = 0;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,10 +54,15 @@ struct SearchResult {
   std::string conclusion{};            // one sentence
   std::optional<PairedTest> judged{};  // final test on new seeds, of `metric`
   std::string metric{};
-  std::int64_t steps = 0;  // steps of all runs
-  double elapsed_s = 0;    // time of all runs
   bool has_ended = true;
 };
+
+// What the runs of candidates cost. A failed run counts with the steps of its budget.
+struct SearchCost {
+  std::int64_t runs = 0, failed = 0, steps = 0, completed_steps = 0;
+  double elapsed_s = 0, completed_s = 0;  // time of all runs, and of those that did not fail
+};
+SearchCost cost_of(std::span<const Contestant> contestants);
 
 // The work of a search. It is known in advance only within limits.
 struct SearchSize {
@@ -93,6 +99,10 @@ std::vector<PairedTest> tests_against(const Contestant& best,
 
 // Returns the outcome of a contestant: "winner", "worse than base", "not decided yet".
 std::string outcome_of(const SearchResult& result, std::size_t contestant);
+
+// Returns the sentence on the final test of the best candidate on `seeds` new seeds.
+std::string conclusion_of(const Contestant& best, const Contestant& base,
+                          const SearchResult& result, std::int64_t seeds);
 
 // Return the result as lines for a terminal, and as a JSON object.
 std::string show(const SearchResult& result);

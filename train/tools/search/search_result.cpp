@@ -1,6 +1,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "data/text/printable.hpp"
 #include "train/measure/statistics.hpp"
@@ -53,6 +54,49 @@ std::vector<PairedTest> tests_against(const Contestant& best,
   return paired_tests(firsts, seconds);
 }
 
+SearchCost cost_of(std::span<const Contestant> contestants) {
+  SearchCost cost;
+  for (const Contestant& one : contestants)
+    for (const auto& [seed, run] : one.runs) {
+      ++cost.runs;
+      cost.steps += run.steps;
+      cost.elapsed_s += run.elapsed_s;
+      if (!run.failure.empty()) {
+        ++cost.failed;
+        continue;
+      }
+      cost.completed_steps += run.steps;
+      cost.completed_s += run.elapsed_s;
+    }
+  return cost;
+}
+
+std::string conclusion_of(const Contestant& best, const Contestant& base,
+                          const SearchResult& result, std::int64_t seeds) {
+  const std::string& name = best.candidate.name;
+  if (best.has_failed())
+    return fmt::format(
+        "no candidate is significantly better than the base: {} was best, but on new seeds it {}",
+        name, best.failure());
+  if (!result.judged)
+    return fmt::format(
+        "{} is better than the base: it completed its runs on {} new seeds, but the base {}", name,
+        seeds, base.failure());
+  const PairedTest& test = *result.judged;
+  const std::string interval =
+      fmt::format("{:.4g} to {:.4g}", test.difference - test.margin, test.difference + test.margin);
+  if (!test.is_significant)
+    return fmt::format(
+        "no candidate is significantly better than the base: {} was best, but its {} on {} new "
+        "seeds differs by {} (95 % CI)",
+        name, result.metric, seeds, interval);
+  const bool is_better = test.difference < 0;
+  return fmt::format(
+      "{} is better than {}: {} is lower by {:.4g} on {} new seeds (95 % CI of the difference: {})",
+      is_better ? name : "the base", is_better ? "the base" : name, result.metric,
+      std::abs(test.difference), seeds, interval);
+}
+
 std::string outcome_of(const SearchResult& result, std::size_t i) {
   const Contestant& one = result.contestants[i];
   if (i == result.winner) return i == 0 ? "kept" : "winner";
@@ -81,13 +125,14 @@ std::string show(const SearchResult& result) {
 }
 
 JsonValue json_of(const SearchResult& result) {
+  const SearchCost cost = cost_of(result.contestants);
   JsonValue object{
       {"winner",
        result.winner ? JsonValue(result.contestants[*result.winner].candidate.name) : JsonValue()},
       {"differs_from_base", result.winner.value_or(0) != 0},
       {"conclusion", result.conclusion},
-      {"steps", result.steps},
-      {"elapsed_s", result.elapsed_s},
+      {"steps", cost.steps},
+      {"elapsed_s", cost.elapsed_s},
       {"candidates", JsonValue::array()}};
   for (std::size_t i = 0; i < result.contestants.size(); ++i) {
     const Contestant& one = result.contestants[i];
