@@ -40,7 +40,7 @@ void erase_line();  // erases the current line of a terminal
 bool is_reader_gone();
 
 // Returns the number of columns of the terminal on the standard output, 80 if that is unknown; 0 if
-// the output is not a terminal, or one that cannot erase a line, or left to JSON.
+// the output is not a terminal, cannot erase a line, or is left to JSON.
 std::int64_t live_columns();
 bool shows_blocks();  // returns whether the locale's environment variables select UTF-8
 
