@@ -29,7 +29,7 @@ template <class T>
 class BackwardKeys {
  public:
   BackwardKeys(const AttentionShape& shape, std::int64_t b, std::int64_t h, std::int64_t first_key,
-               std::int64_t last_key, const T* highs, const T* weights)
+               std::int64_t last_key, const T* highs, const T* weights, Scratch<T>& scratch)
       : shape_(shape),
         b_(b),
         h_(h),
@@ -37,7 +37,14 @@ class BackwardKeys {
         last_key_(last_key),
         masks_(shape, b, h),
         highs_(highs),
-        weights_(weights) {}
+        weights_(weights),
+        tiles_(scratch, queries_, side_, D_, width_) {}
+
+  // Returns the number of elements that the tiles take.
+  static std::int64_t elements(const AttentionShape& shape) {
+    const std::int64_t side = side_of_tile(std::max(shape.T, shape.S));
+    return Tiles::elements(round_up(shape.T, side), side, shape.D, padded<T>(shape.D));
+  }
 
   // Computes the gradients; dq (T, D) has the part of these keys. The first head of a group that
   // shares keys and values overwrites dk and dv, and the others add to them in order.
@@ -83,28 +90,30 @@ class BackwardKeys {
     T* p;             // (queries, keys)
     T* ds;            // (queries, keys); first dP
 
-    Tiles(Scratch<T>& scratch, std::int64_t queries, std::int64_t D, std::int64_t width)
+    Tiles(Scratch<T>& scratch, std::int64_t queries, std::int64_t side, std::int64_t D,
+          std::int64_t width)
         : q(scratch.take(queries, width)),
           dq(scratch.take_zeros(queries, width)),
           dy(scratch.take(queries, width)),
           delta(scratch.take(queries, 1)),
-          k(scratch.take(tile, width)),
-          k_transposed(scratch.take(D, tile)),
-          v_transposed(scratch.take(D, tile)),
-          dk(scratch.take(tile, width)),
-          dv(scratch.take(tile, width)),
-          p(scratch.take(tile, tile)),
-          ds(scratch.take(tile, tile)) {}
+          k(scratch.take(side, width)),
+          k_transposed(scratch.take(D, side)),
+          v_transposed(scratch.take(D, side)),
+          dk(scratch.take(side, width)),
+          dv(scratch.take(side, width)),
+          p(scratch.take(side, side)),
+          ds(scratch.take(side, side)) {}
 
-    static std::int64_t elements(std::int64_t queries, std::int64_t D, std::int64_t width) {
-      return queries * (3 * width + 1) + 3 * tile * width + 2 * D * tile + 2 * tile * tile;
+    static std::int64_t elements(std::int64_t queries, std::int64_t side, std::int64_t D,
+                                 std::int64_t width) {
+      return queries * (3 * width + 1) + 3 * side * width + 2 * D * side + 2 * side * side;
     }
   };
 
   // Writes this head's gradient of one key, or adds it to those of other heads.
   void send(const T* from, T* to) const {
     if (h_ % shape_.group == 0)
-      std::copy_n(from, D_, to);
+      map_span(D_, {from}, to, [](auto x) { return x; });
     else
       map_span(D_, {to, from}, to, [](auto sum, auto x) { return sum + x; });
   }
@@ -129,11 +138,11 @@ class BackwardKeys {
 
   void load_keys(Rows<T> k, Rows<T> v, std::int64_t first) {
     const std::int64_t count = std::min(tile, shape_.S - first);
-    load_transposed<T>(k, first, count, D_, T(1), tiles_.k_transposed);
-    load_transposed<T>(v, first, count, D_, T(1), tiles_.v_transposed);
+    load_transposed<T>(k.from(first), count, D_, T(1), tiles_.k_transposed, side_);
+    load_transposed<T>(v.from(first), count, D_, T(1), tiles_.v_transposed, side_);
     pack<T>(k.from(first), count, D_, T(1), tiles_.k, width_);
-    std::fill_n(tiles_.dk, tile * width_, T(0));
-    std::fill_n(tiles_.dv, tile * width_, T(0));
+    std::fill_n(tiles_.dk, side_ * width_, T(0));
+    std::fill_n(tiles_.dv, side_ * width_, T(0));
   }
 
   // Computes product (queries, keys) = a (queries, D) · b (D, keys) where a query sees a key.
@@ -141,20 +150,20 @@ class BackwardKeys {
     for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
       const std::int64_t j = pair.keys_begin(r) / simd_width<T> * simd_width<T>;
       multiply_tile<T>(rows, padded_end(pair, r + rows - 1) - j, D_, {a + r * width_, width_, 1},
-                       b + j, tile, product + r * tile + j, tile, Into::written);
+                       b + j, side_, product + r * side_ + j, side_, Into::written);
     });
   }
 
   // Computes P = e^(S - high) · weight.
   void compute_probabilities(const TilePair& pair) {
     multiply_visible(pair, tiles_.q + pair.first_query * width_, tiles_.k_transposed, tiles_.p);
-    masks_.apply(pair, tile, 1, tiles_.p);
+    masks_.apply(pair, side_, 1, tiles_.p);
     for (std::int64_t r = 0; r < pair.queries; ++r) {
       const T high = highs_[pair.first_query + r], weight = weights_[pair.first_query + r];
-      T* row = tiles_.p + r * tile;
+      T* row = tiles_.p + r * side_;
       const std::int64_t n = padded_end(pair, r);
       map_span(n, {row}, row, [high, weight](auto x) { return exp(x - high) * weight; });
-      std::fill(row + n, row + tile, T(0));
+      std::fill(row + n, row + side_, T(0));
     }
   }
 
@@ -163,12 +172,12 @@ class BackwardKeys {
     multiply_visible(pair, tiles_.dy + pair.first_query * width_, tiles_.v_transposed, tiles_.ds);
     for (std::int64_t r = 0; r < pair.queries; ++r) {
       const T delta = tiles_.delta[pair.first_query + r];
-      T* row = tiles_.ds + r * tile;
+      T* row = tiles_.ds + r * side_;
       const std::int64_t n = padded_end(pair, r);
-      map_span(n, {tiles_.p + r * tile, row}, row,
+      map_span(n, {tiles_.p + r * side_, row}, row,
                [delta](auto p, auto dp) { return p * (dp - delta); });
       std::fill(row, row + pair.keys_begin(r), T(0));  // dP is undefined here
-      std::fill(row + n, row + tile, T(0));
+      std::fill(row + n, row + side_, T(0));
     }
   }
 
@@ -177,9 +186,9 @@ class BackwardKeys {
     for_each_strip(pair, pair.keys, [&](std::int64_t j, std::int64_t rows) {
       const std::int64_t r = pair.queries_begin(j), depth = pair.queries_end(j + rows - 1) - r;
       const std::int64_t query = (pair.first_query + r) * width_;
-      multiply_tile<T>(rows, width_, depth, {tiles_.p + r * tile + j, 1, tile}, tiles_.dy + query,
+      multiply_tile<T>(rows, width_, depth, {tiles_.p + r * side_ + j, 1, side_}, tiles_.dy + query,
                        width_, tiles_.dv + j * width_, width_);
-      multiply_tile<T>(rows, width_, depth, {tiles_.ds + r * tile + j, 1, tile}, tiles_.q + query,
+      multiply_tile<T>(rows, width_, depth, {tiles_.ds + r * side_ + j, 1, side_}, tiles_.q + query,
                        width_, tiles_.dk + j * width_, width_);
     });
   }
@@ -188,7 +197,7 @@ class BackwardKeys {
   void add_to_queries(const TilePair& pair) {
     for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
       const std::int64_t j = pair.keys_begin(r), depth = pair.keys_end(r + rows - 1) - j;
-      multiply_tile<T>(rows, width_, depth, {tiles_.ds + r * tile + j, tile, 1},
+      multiply_tile<T>(rows, width_, depth, {tiles_.ds + r * side_ + j, side_, 1},
                        tiles_.k + j * width_, width_, tiles_.dq + (pair.first_query + r) * width_,
                        width_);
     });
@@ -205,9 +214,10 @@ class BackwardKeys {
   const T* highs_;    // (T) of this head
   const T* weights_;  // (T)
   T scale_ = shape_.scale;
-  std::int64_t D_ = shape_.D, width_ = padded<T>(D_), queries_ = round_up(shape_.T, tile);
-  Scratch<T> scratch_{Tiles::elements(queries_, D_, width_)};
-  Tiles tiles_{scratch_, queries_, D_, width_};
+  std::int64_t D_ = shape_.D, width_ = padded<T>(D_);
+  std::int64_t side_ = side_of_tile(std::max(shape_.T, shape_.S));
+  std::int64_t queries_ = round_up(shape_.T, side_);
+  Tiles tiles_;
 };
 
 }  // namespace
@@ -228,19 +238,21 @@ void attention_backward(const AttentionShape& shape, const AttentionViews& views
       if (chunk == 0) return rows_of<T>(gradients.dq, head / shape.H, head % shape.H);
       return Rows<T>{others + ((chunk - 1) * heads + head) * head_size, shape.D};
     };
-    const auto run = [&](std::int64_t head, std::int64_t chunk) {
+    const auto run = [&](std::int64_t head, std::int64_t chunk, Scratch<T>& scratch) {
+      scratch.give_back_to(0);
       BackwardKeys<T>(shape, head / shape.H, head % shape.H, chunk * chunks.keys,
                       std::min(shape.S, (chunk + 1) * chunks.keys), high + head * shape.T,
-                      weight + head * shape.T)
+                      weight + head * shape.T, scratch)
           .run(views, gradients, dq_of(chunk, head));
     };
     // A task is one chunk of keys, for all heads that share them.
     const std::int64_t group = shape.group;
     parallel_for(heads / group * chunks.count, tasks_a_piece(shape, group * shape.T),
                  [&](std::int64_t begin, std::int64_t end) {
+                   Scratch<T> scratch(BackwardKeys<T>::elements(shape));
                    for (std::int64_t i = begin; i < end; ++i)
                      for (std::int64_t h = 0; h < group; ++h)
-                       run(i / chunks.count * group + h, i % chunks.count);
+                       run(i / chunks.count * group + h, i % chunks.count, scratch);
                  });
     if (chunks.count == 1) return;
     for_each_row(heads * shape.T, chunks.count * shape.D, [&](std::int64_t row) {

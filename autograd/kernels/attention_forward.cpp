@@ -30,27 +30,27 @@ struct Softmax {
   alignas(64) std::array<T, tile> high, total{}, shrink;
   Softmax() { high.fill(-infinity<T>); }
 
-  // Replaces scores (keys, tile) by e^(score - high), for as many queries at a time as a register
+  // Replaces scores (keys, side) by e^(score - high), for as many queries at a time as a register
   // holds.
-  void take(const TilePair& pair, T* scores) {
+  void take(const TilePair& pair, T* scores, std::int64_t side) {
     constexpr std::int64_t lanes = simd_width<T>;
     for (std::int64_t r = 0; r < pair.queries; r += lanes) {
       const std::int64_t first = pair.keys_begin(r), last = pair.keys_end(r + lanes - 1);
       const Simd<T> before = Simd<T>::load_aligned(&high[r]);
       Simd<T> largest = before;
       for (std::int64_t j = first; j < last; ++j)
-        largest = max(largest, Simd<T>::load_aligned(scores + j * tile + r));
+        largest = max(largest, Simd<T>::load_aligned(scores + j * side + r));
       // The largest score of a query without keys is -inf: it is shifted by 0, because e^-inf = 0.
       const Simd<T> shift = select(largest == Simd<T>(-infinity<T>), Simd<T>(T(0)), largest);
       const Simd<T> shrunk = exp(before - shift);
       Simd<T> sum = Simd<T>::load_aligned(&total[r]) * shrunk;
       for (std::int64_t j = first; j < last; ++j) {
-        const Simd<T> weight = exp(Simd<T>::load_aligned(scores + j * tile + r) - shift);
-        weight.store_aligned(scores + j * tile + r);
+        const Simd<T> weight = exp(Simd<T>::load_aligned(scores + j * side + r) - shift);
+        weight.store_aligned(scores + j * side + r);
         sum += weight;
       }
       for (std::int64_t j = 0; j < pair.keys; ++j)
-        if (j < first || j >= last) Simd<T>(T(0)).store_aligned(scores + j * tile + r);
+        if (j < first || j >= last) Simd<T>(T(0)).store_aligned(scores + j * side + r);
       largest.store_aligned(&high[r]);
       shrunk.store_aligned(&shrink[r]);
       sum.store_aligned(&total[r]);
@@ -79,27 +79,34 @@ bool needs_packing(std::int64_t queries, std::int64_t D, const Rows<T>& v) {
 template <class T>
 class ForwardTile {
  public:
-  ForwardTile(const AttentionShape& shape, std::int64_t b, std::int64_t h, const Keys<T>& keys)
+  ForwardTile(const AttentionShape& shape, std::int64_t b, std::int64_t h, const Keys<T>& keys,
+              Scratch<T>& scratch)
       : shape_(shape),
         b_(b),
         keys_(keys),
         masks_(shape, b, h),
         width_(padded<T>(shape.D)),
-        scratch_(tile * (width_ + shape.D + tile)),
-        q_tile_(scratch_.take(shape.D, tile)),
-        y_tile_(scratch_.take_zeros(tile, width_)),
-        scores_(scratch_.take(tile, tile)) {}
+        side_(side_of_tile(std::max(shape.T, shape.S))),
+        q_tile_(scratch.take(shape.D, side_)),
+        y_tile_(scratch.take_zeros(side_, width_)),
+        scores_(scratch.take(side_, side_)) {}
+
+  // Returns the number of elements that a tile takes.
+  static std::int64_t elements(const AttentionShape& shape) {
+    const std::int64_t side = side_of_tile(std::max(shape.T, shape.S));
+    return side * (padded<T>(shape.D) + shape.D + side);
+  }
 
   // Computes the queries [first_query, first_query + tile), or as many as there are.
   void run(std::int64_t first_query, Rows<T> q, Rows<T> y, T* highs, T* weights) {
     const std::int64_t count = std::min(tile, shape_.T - first_query);
-    load_transposed<T>(q, first_query, count, shape_.D, shape_.scale, q_tile_);
+    load_transposed<T>(q.from(first_query), count, shape_.D, shape_.scale, q_tile_, side_);
     for (std::int64_t key = keys_.range.first; key < keys_.range.last; key += tile) {
       const TilePair pair(shape_, b_, first_query, key);
       if (pair.hidden()) continue;
       multiply_queries_and_keys(pair);
-      masks_.apply(pair, 1, tile, scores_);
-      softmax_.take(pair, scores_);
+      masks_.apply(pair, 1, side_, scores_);
+      softmax_.take(pair, scores_, side_);
       if (key > keys_.range.first) shrink_output(count);
       add_values(pair);
     }
@@ -123,11 +130,11 @@ class ForwardTile {
     for (std::int64_t key = keys_.range.first; key < keys_.range.last; key += tile) {
       const TilePair pair(shape_, b_, first_query, key);
       if (pair.hidden()) continue;
-      std::fill_n(scores_, tile * tile, T(0));
-      masks_.apply(pair, 1, tile, scores_);
+      std::fill_n(scores_, side_ * side_, T(0));
+      masks_.apply(pair, 1, side_, scores_);
       for (std::int64_t j = 0; j < pair.keys; ++j)
         for (std::int64_t r = 0; r < pair.queries; ++r)
-          sees[r] |= scores_[j * tile + r] != -infinity<T>;
+          sees[r] |= scores_[j * side_ + r] != -infinity<T>;
     }
     return sees;
   }
@@ -136,12 +143,12 @@ class ForwardTile {
   void multiply_queries_and_keys(const TilePair& pair) {
     const Rows<T> k = keys_.k.from(pair.first_key - keys_.range.first);
     for_each_strip(pair, pair.keys, [&](std::int64_t j, std::int64_t rows) {
-      constexpr std::int64_t step = 2 * simd_width<T>;
-      const std::int64_t first = std::min(tile - step, pair.queries_begin(j) / step * step);
+      const std::int64_t step = std::min(side_, 2 * simd_width<T>);
+      const std::int64_t first = std::min(side_ - step, pair.queries_begin(j) / step * step);
       const std::int64_t last = round_up(pair.queries_end(j + rows - 1), step);
       if (last <= first) return;  // the documents have ended
-      multiply_tile<T>(rows, last - first, shape_.D, {k[j], k.time, 1}, q_tile_ + first, tile,
-                       scores_ + j * tile + first, tile, Into::written);
+      multiply_tile<T>(rows, last - first, shape_.D, {k[j], k.time, 1}, q_tile_ + first, side_,
+                       scores_ + j * side_ + first, side_, Into::written);
     });
   }
 
@@ -158,7 +165,7 @@ class ForwardTile {
     const Rows<T> v = keys_.v.from(pair.first_key - keys_.range.first);
     for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
       const std::int64_t j = pair.keys_begin(r), depth = pair.keys_end(r + rows - 1) - j;
-      multiply_tile<T>(rows, width_, depth, {scores_ + j * tile + r, 1, tile}, v[j], v.time,
+      multiply_tile<T>(rows, width_, depth, {scores_ + j * side_ + r, 1, side_}, v[j], v.time,
                        y_tile_ + r * width_, width_);
     });
   }
@@ -168,10 +175,10 @@ class ForwardTile {
   const Keys<T>& keys_;
   Masks<T> masks_;
   std::int64_t width_;  // D, rounded up to whole registers
-  Scratch<T> scratch_;
-  T* q_tile_;  // (D, queries), times the scale
-  T* y_tile_;  // (queries, width)
-  T* scores_;  // (keys, queries)
+  std::int64_t side_;   // the distance between rows of q_tile_ and scores_
+  T* q_tile_;           // (D, queries), times the scale
+  T* y_tile_;           // (queries, width)
+  T* scores_;           // (keys, queries)
   Softmax<T> softmax_;
 };
 
@@ -182,10 +189,17 @@ AttentionShape shape_of_example(const AttentionShape& shape, std::int64_t b) {
   return own;
 }
 
+// Returns the number of elements that forward_queries() takes.
+template <class T>
+std::int64_t elements_of_queries(const AttentionShape& shape) {
+  return 2 * shape.S * padded<T>(shape.D) + ForwardTile<T>::elements(shape);
+}
+
 // Computes the queries [begin, end) of one head tile by tile, with the same packed keys.
 template <class T>
 void forward_queries(const AttentionShape& of_all, const AttentionViews& views, std::int64_t head,
-                     std::int64_t begin, std::int64_t end, T* highs, T* weights) {
+                     std::int64_t begin, std::int64_t end, Scratch<T>& scratch, T* highs,
+                     T* weights) {
   const std::int64_t b = head / of_all.H, h = head % of_all.H, width = padded<T>(of_all.D);
   const AttentionShape shape = shape_of_example(of_all, b);
   const KeyRange range(shape, b, begin, end);
@@ -198,16 +212,17 @@ void forward_queries(const AttentionShape& of_all, const AttentionViews& views, 
     return ForwardQuery<T>(shape, b, h, range.first, range.last)
         .run(q[0], keys.k, keys.v, y[0], highs + head, weights + head);
   const bool pack_them = needs_packing(end - begin, shape.D, keys.v);
-  Scratch<T> scratch(pack_them ? 2 * count * width : 0);
+  scratch.give_back_to(0);
   for (Rows<T>* rows : {&keys.k, &keys.v}) {
     if (!pack_them) break;
     T* packed = scratch.take(count, width);
     pack<T>(*rows, count, shape.D, T(1), packed, width);
     *rows = {packed, width};
   }
-  for (std::int64_t first = begin; first < end; first += tile) {
+  for (std::int64_t first = begin, keys_end = scratch.used(); first < end; first += tile) {
     const std::int64_t at = head * shape.T + first;
-    ForwardTile<T>(shape, b, h, keys).run(first, q, y, highs + at, weights + at);
+    scratch.give_back_to(keys_end);
+    ForwardTile<T>(shape, b, h, keys, scratch).run(first, q, y, highs + at, weights + at);
   }
 }
 
@@ -222,14 +237,15 @@ void attention_forward(const AttentionShape& shape, const AttentionViews& views,
   dispatch(shape.dtype, [&]<class T>() {
     T* high = highs.mutable_values<T>().data();
     T* weight = weights.mutable_values<T>().data();
-    parallel_for(shape.B * shape.H * tasks_a_head, grain,
-                 [&](std::int64_t first, std::int64_t last) {
-                   for (std::int64_t i = first; i < last; ++i) {
-                     const std::int64_t begin = i % tasks_a_head * queries_a_task;
-                     forward_queries<T>(shape, views, i / tasks_a_head, begin,
-                                        std::min(shape.T, begin + queries_a_task), high, weight);
-                   }
-                 });
+    parallel_for(
+        shape.B * shape.H * tasks_a_head, grain, [&](std::int64_t first, std::int64_t last) {
+          Scratch<T> scratch(shape.T == 1 ? 0 : elements_of_queries<T>(shape));
+          for (std::int64_t i = first; i < last; ++i) {
+            const std::int64_t begin = i % tasks_a_head * queries_a_task;
+            forward_queries<T>(shape, views, i / tasks_a_head, begin,
+                               std::min(shape.T, begin + queries_a_task), scratch, high, weight);
+          }
+        });
   });
 }
 

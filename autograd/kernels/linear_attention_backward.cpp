@@ -58,7 +58,7 @@ class BackwardHead {
 
   // Computes transposed (D + 1, tile) = values (tile, W)ᵀ.
   void transpose(T* values) {
-    load_transposed<T>({values, head_.W}, 0, head_.count, shape_.D + 1, T(1), transposed_);
+    load_transposed<T>({values, head_.W}, head_.count, shape_.D + 1, T(1), transposed_, tile);
   }
 
   // Computes dq = S dn chunk by chunk; the head's sums are S.

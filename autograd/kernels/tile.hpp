@@ -7,7 +7,10 @@
 // Tiles of heads and their matrix products, for the attention kernels.
 namespace tapestry {
 
-inline constexpr std::int64_t tile = 64;  // number of queries of a tile, and of keys
+inline constexpr std::int64_t tile = 64;  // maximum number of queries of a tile, and of keys
+
+// Returns the distance between the rows of tiles of at most n queries and keys: 16, 32 or 64.
+inline std::int64_t side_of_tile(std::int64_t n) { return n <= 16 ? 16 : n <= 32 ? 32 : tile; }
 
 template <class T>
 inline constexpr T infinity = std::numeric_limits<T>::infinity();
@@ -31,7 +34,8 @@ Rows<T> rows_of(const HeadsView& view, std::int64_t b, std::int64_t h) {
   return {reinterpret_cast<T*>(view.data) + b * view.batch + h * view.head, view.time};
 }
 
-// The memory of one thread's tiles.
+// The memory of one thread's tiles. A thread asks for it once for many heads, because the threads
+// would wait for each other at the pool.
 template <class T>
 class Scratch {
  public:
@@ -46,6 +50,8 @@ class Scratch {
     std::fill_n(start, rows * columns, T(0));
     return start;
   }
+  std::int64_t used() const { return used_; }
+  void give_back_to(std::int64_t used) { used_ = used; }  // gives back what was taken since then
 
  private:
   std::shared_ptr<std::byte[]> memory_;
@@ -62,12 +68,15 @@ void pack(Rows<T> from, std::int64_t count, std::int64_t D, T factor, T* to, std
   }
 }
 
-// Computes to (D, tile) = factor · fromᵀ. Missing rows become columns of 0.
+// Computes to (D, side) = factor · fromᵀ. Missing rows become columns of 0.
 template <class T>
-void load_transposed(Rows<T> from, std::int64_t first, std::int64_t count, std::int64_t D, T factor,
-                     T* to) {
-  pack_across<T, tile>({from[first], from.time, 1}, count, D, to);
-  if (factor != T(1)) map_span(D * tile, {to}, to, [factor](auto x) { return x * factor; });
+void load_transposed(Rows<T> from, std::int64_t count, std::int64_t D, T factor, T* to,
+                     std::int64_t side) {
+  const auto pack = side == 16   ? pack_across<T, 16>
+                    : side == 32 ? pack_across<T, 32>
+                                 : pack_across<T, tile>;
+  pack({from.data, from.time, 1}, count, D, to);
+  if (factor != T(1)) map_span(D * side, {to}, to, [factor](auto x) { return x * factor; });
 }
 
 enum class Into { written, added_to };  // C is overwritten, or the product is added to C
