@@ -40,29 +40,35 @@ std::int64_t pieces_of(std::int64_t size, std::int64_t length) {
   return (size + length - 1) / length;
 }
 
-// Computes start + A · a panel of B, a tile of C with `rows` rows. A is packed into a panel, or
-// read from rows that are contiguous along the depth.
-template <class T, bool packed, int rows, int vectors>
-void multiply_by_panel(std::int64_t depth, Operand<T> a, const T* b, Start<T> start, T* c,
+// What a tile reads: panels of A and B; rows of A, contiguous along the depth, and panels of B; or
+// the columns of a transposed A and the rows of B.
+enum class Reads { panels, rows_of_a, operands };
+
+// Computes start + A · B, a tile of C with `rows` rows.
+template <class T, Reads reads, int rows, int vectors>
+void multiply_by_panel(std::int64_t depth, Operand<T> a, Operand<T> b, Start<T> start, T* c,
                        std::int64_t c_row) {
-  const Operand<T> known =
-      packed ? Operand<T>{a.data, 1, tile_rows} : Operand<T>{a.data, a.row_stride, 1};
-  multiply_registers<T, rows, vectors>(depth, known, b, tile_columns<T>, start, c, c_row);
+  const Operand<T> known{a.data, reads == Reads::rows_of_a ? a.row_stride : 1,
+                         reads == Reads::panels      ? tile_rows
+                         : reads == Reads::rows_of_a ? 1
+                                                     : a.depth_stride};
+  const std::int64_t b_row = reads == Reads::operands ? b.depth_stride : tile_columns<T>;
+  multiply_registers<T, rows, vectors>(depth, known, b.data, b_row, start, c, c_row);
 }
 
 template <class T>
-using TileKernel = void (*)(std::int64_t depth, Operand<T> a, const T* b, Start<T> start, T* c,
+using TileKernel = void (*)(std::int64_t depth, Operand<T> a, Operand<T> b, Start<T> start, T* c,
                             std::int64_t c_row);
 
 // kernels[vectors - 1][rows - 1]
 template <class T>
 using TileKernels = std::array<std::array<TileKernel<T>, tile_rows>, tile_vectors>;
 
-template <class T, bool packed>
+template <class T, Reads reads>
 constexpr TileKernels<T> make_kernels() {
   const auto of_vectors = []<int vectors, int... r>(std::integral_constant<int, vectors>,
                                                     std::integer_sequence<int, r...>) {
-    return std::array<TileKernel<T>, tile_rows>{multiply_by_panel<T, packed, r + 1, vectors>...};
+    return std::array<TileKernel<T>, tile_rows>{multiply_by_panel<T, reads, r + 1, vectors>...};
   };
   return [&]<int... v>(std::integer_sequence<int, v...>) {
     return TileKernels<T>{of_vectors(std::integral_constant<int, v + 1>(),
@@ -71,8 +77,8 @@ constexpr TileKernels<T> make_kernels() {
   (std::make_integer_sequence<int, tile_vectors>());
 }
 
-template <class T, bool packed>
-constexpr TileKernels<T> kernels = make_kernels<T, packed>();
+template <class T, Reads reads>
+constexpr TileKernels<T> kernels = make_kernels<T, reads>();
 
 // One product of A (m, k) and B (k, n), whatever their storage.
 template <class T>
@@ -123,12 +129,20 @@ class PackedProduct {
     }
   };
 
-  // Returns whether tiles read the rows of A without packing: along the depth, and not all in the
-  // same cache lines. Packing pays if many columns use a tile of 14 rows (AVX-512).
-  bool reads_rows() const {
+  // Returns what tiles read. Rows of A must not be all in the same cache lines, and packing them
+  // pays if many columns use a tile of 14 rows (AVX-512). If a product is as narrow as a panel, its
+  // operands are stored almost as panels are; so packing does not pay for the gradient of a narrow
+  // layer's weight, Aᵀ B with a great depth.
+  Reads reads() const {
     constexpr std::int64_t page = 4096;
-    const bool packing_pays = vector_registers == 32 && matmul_.n > 2 * tile_columns<T>;
-    return a_.depth_stride == 1 && !packing_pays && a_.row_stride * sizeof(T) % page != 0;
+    if (a_.depth_stride == 1) {
+      const bool packing_pays = vector_registers == 32 && matmul_.n > 2 * tile_columns<T>;
+      return packing_pays || a_.row_stride * sizeof(T) % page == 0 ? Reads::panels
+                                                                   : Reads::rows_of_a;
+    }
+    const bool is_narrow = std::max(matmul_.m, matmul_.n) <= tile_columns<T>;
+    return is_narrow && !matmul_.transpose_b && matmul_.n % simd_width<T> == 0 ? Reads::operands
+                                                                               : Reads::panels;
   }
 
   // Returns a thread's memory for panels, which is reused, because new memory is not in the cache.
@@ -156,21 +170,27 @@ class PackedProduct {
       for (std::int64_t p = 0; p < pieces_of(matmul_.k, length); ++p) {
         const ColumnRange strip = piece_of(rows, height, i),
                           terms = piece_of({0, matmul_.k}, length, p);
-        if (reads_rows())
-          multiply_strip<false>(strip, columns, terms, nullptr, b);
-        else
-          multiply_strip<true>(strip, columns, terms, a, b);
+        switch (reads()) {
+          case Reads::panels:
+            multiply_strip<Reads::panels>(strip, columns, terms, a, b);
+            break;
+          case Reads::rows_of_a:
+            multiply_strip<Reads::rows_of_a>(strip, columns, terms, a, b);
+            break;
+          case Reads::operands:
+            multiply_strip<Reads::operands>(strip, columns, terms, a, b);
+        }
       }
   }
 
   // Computes C. a and b are memory for packed panels.
-  template <bool packed>
+  template <Reads reads>
   void multiply_strip(ColumnRange rows, ColumnRange columns, ColumnRange terms, T* a, T* b) const {
     const auto panels_of = [&](ColumnRange block) {
       return a + (block.begin - terms.begin) * round_up(rows.size(), tile_rows);
     };
     const std::int64_t blocks = pieces_of(terms.size(), depth_block);
-    for (std::int64_t p = 0; packed && p < blocks; ++p) {
+    for (std::int64_t p = 0; reads == Reads::panels && p < blocks; ++p) {
       const ColumnRange block = piece_of(terms, depth_block, p);
       pack_panels<T, tile_rows>(a_.from(rows.begin, block.begin), rows.size(), block.size(),
                                 panels_of(block));
@@ -179,12 +199,14 @@ class PackedProduct {
       for (std::int64_t p = 0; p < blocks; ++p) {
         const ColumnRange block = piece_of(terms, depth_block, p);
         const ColumnRange tile{j, std::min<std::int64_t>(columns.end, j + tile_columns<T>)};
-        pack_panel<T, tile_columns<T>>(b_.from(j, block.begin), tile.size(), matmul_.n - j,
-                                       block.size(), b);
-        multiply_panel<packed>(rows, tile, block,
-                               packed ? Operand<T>{panels_of(block), block.size(), 1}
-                                      : a_.from(rows.begin, block.begin),
-                               b);
+        const Operand<T> from = b_.from(j, block.begin);
+        if (reads != Reads::operands)
+          pack_panel<T, tile_columns<T>>(from, tile.size(), matmul_.n - j, block.size(), b);
+        multiply_panel<reads>(rows, tile, block,
+                              reads == Reads::panels
+                                  ? Operand<T>{panels_of(block), block.size(), tile_rows}
+                                  : a_.from(rows.begin, block.begin),
+                              reads == Reads::operands ? from : Operand<T>{b, 1, tile_columns<T>});
       }
   }
 
@@ -194,19 +216,19 @@ class PackedProduct {
     return bias_ ? Start<T>{bias_ + j, 0} : Start<T>{};
   }
 
-  // `a` (rows, terms) is in panels or rows: its row_stride leads to the next tile in both cases.
-  template <bool packed>
+  // The row_stride of `a` (rows, terms) leads to the next tile, also if it is in panels.
+  template <Reads reads>
   void multiply_panel(ColumnRange rows, ColumnRange columns, ColumnRange terms, Operand<T> a,
-                      const T* b) const {
+                      Operand<T> b) const {
     for (std::int64_t i = rows.begin; i < rows.end; i += tile_rows)
-      multiply_into(kernels<T, packed>, c_ + i * matmul_.n + columns.begin,
+      multiply_into(kernels<T, reads>, c_ + i * matmul_.n + columns.begin,
                     std::min<std::int64_t>(tile_rows, rows.end - i), columns.size(), terms.size(),
                     a.from(i - rows.begin), b, start_of(terms, i, columns.begin));
   }
 
   // Computes a tile of C, in a buffer if it ends within a register.
   void multiply_into(const TileKernels<T>& by_size, T* c, std::int64_t height, std::int64_t width,
-                     std::int64_t depth, Operand<T> a, const T* b, Start<T> start) const {
+                     std::int64_t depth, Operand<T> a, Operand<T> b, Start<T> start) const {
     const std::int64_t vectors = pieces_of(width, simd_width<T>);
     const TileKernel<T> kernel = by_size[vectors - 1][height - 1];
     if (width == vectors * simd_width<T>) return kernel(depth, a, b, start, c, matmul_.n);
