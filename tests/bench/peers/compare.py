@@ -15,12 +15,15 @@ With --before two builds alternate, and every second round begins with the other
 change is faster if the smallest ratio of six rounds is above 1: without any difference, this
 happens in 1 of 64 comparisons.
 
-The machine should be idle: PyTorch's OpenMP barriers take many times longer when another process
+With --busy N, N other processes compute meanwhile, without end.
+
+Otherwise the machine should be idle: PyTorch's OpenMP barriers take many times longer when another process
 holds one of the cores. A run in which other processes took more than a tenth of a CPU is repeated,
 twice at most. torch_steps.py and jax_steps.py say which of their choices favour the peers.
 """
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -57,6 +60,7 @@ def parse_arguments():
     parser.add_argument("--bench", default=str(programs / "tapestry-bench"), help="which measures")
     parser.add_argument("--before", help="tapestry-bench of another build, instead of the peers")
     parser.add_argument("--rounds", type=positive, help="3, or 6 with --before")
+    parser.add_argument("--busy", type=positive, default=0, help="processes that compute meanwhile")
     parser.add_argument("--threads", type=positive, default=len(one_cpu_per_core()))
     parser.add_argument("--timeout", type=positive, default=1800, help="of one run, in seconds")
     parser.add_argument("--json", metavar="FILE", help="write every run's numbers here")
@@ -128,8 +132,23 @@ def run_once(command, arguments, environment):
     return numbers
 
 
+@contextlib.contextmanager
+def busy_processes(count):
+    """Processes that compute as long as the context lasts."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
 def run(command, arguments, environment):
-    """The same of the least disturbed attempt."""
+    """The same of the least disturbed attempt, or of the only one with --busy."""
+    if arguments.busy:
+        with busy_processes(arguments.busy):
+            return run_once(command, arguments, environment)
     attempts = []
     while len(attempts) < ATTEMPTS:
         numbers = run_once(command, arguments, environment)
