@@ -9,6 +9,7 @@
 #include "autograd/check.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/parallel.hpp"
+#include "autograd/q8_0.hpp"
 
 namespace tapestry {
 
@@ -67,11 +68,31 @@ const char* to_string(DType dtype) {
       return "float64";
     case DType::int32:
       return "int32";
+    case DType::q8_0:
+      return "q8_0";
   }
   return "unknown";
 }
 
-std::size_t size_of(DType dtype) { return dtype == DType::float64 ? 8 : 4; }
+std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::float32:
+    case DType::int32:
+      return 4;
+    case DType::float64:
+      return 8;
+    case DType::q8_0:
+      return sizeof(Q8Block);
+  }
+  throw_unhandled("DType");
+}
+
+std::size_t bytes_of(DType dtype, std::int64_t elements) {
+  if (dtype != DType::q8_0) return elements * size_of(dtype);
+  require(elements % Q8Block::size == 0, "array: {} elements of q8_0; expected a multiple of {}",
+          elements, Q8Block::size);
+  return elements / Q8Block::size * size_of(dtype);
+}
 
 void require_dtype(DType actual, DType expected) {
   require(actual == expected, "array: dtype {}; expected {}", actual, expected);
@@ -92,13 +113,13 @@ namespace {
 
 std::shared_ptr<std::byte[]> memory_for(const Shape& shape, DType dtype) {
   try {
-    return allocate(shape.elements() * size_of(dtype));
+    return allocate(bytes_of(dtype, shape.elements()));
   } catch (const OutOfMemory& error) {
     throw OutOfMemory(fmt::format("{} {} array: {}", dtype, shape, error.what()));
   }
 }
 
-// Calls body.operator()<T>() with the scalar type of any dtype.
+// Calls body.operator()<T>() with the scalar type of any dtype but q8_0.
 template <class Body>
 void dispatch_any(DType dtype, Body&& body) {
   if (dtype == DType::int32) return body.template operator()<std::int32_t>();
@@ -106,6 +127,23 @@ void dispatch_any(DType dtype, Body&& body) {
 }
 
 constexpr std::int64_t bytes_a_piece = 1 << 16;
+
+// Number of blocks of a piece of a parallel loop.
+constexpr std::int64_t blocks_a_piece = bytes_a_piece / (Q8Block::size * sizeof(float));
+
+void round_to_blocks(std::span<const float> from, Q8Block* to) {
+  parallel_for(std::ssize(from) / Q8Block::size, blocks_a_piece, [=](auto begin, auto end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      to[i] = to_q8_block(from.subspan(i * Q8Block::size).first<Q8Block::size>());
+  });
+}
+
+void read_blocks(const Q8Block* from, std::span<float> to) {
+  parallel_for(std::ssize(to) / Q8Block::size, blocks_a_piece, [=](auto begin, auto end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      for (std::int64_t j = 0; j < Q8Block::size; ++j) to[i * Q8Block::size + j] = from[i][j];
+  });
+}
 
 // Returns how many rows of `row` bytes a piece of a parallel loop has.
 std::int64_t rows_a_piece(std::int64_t row) {
@@ -115,7 +153,11 @@ std::int64_t rows_a_piece(std::int64_t row) {
 }  // namespace
 
 Array::Array(const Shape& shape, DType dtype)
-    : shape_(shape), dtype_(dtype), buffer_(memory_for(shape, dtype)) {}
+    : shape_(shape), dtype_(dtype), buffer_(memory_for(shape, dtype)) {
+  require(dtype != DType::q8_0 || (shape.rank() > 0 && shape[-1] % Q8Block::size == 0),
+          "array: shape {} in q8_0; expected a last axis that is a multiple of {}", shape,
+          Q8Block::size);
+}
 
 Array Array::zeros(const Shape& shape, DType dtype) {
   Array array(shape, dtype);
@@ -167,7 +209,7 @@ Array Array::part(std::int64_t begin, std::int64_t end) const {
   Array array;
   array.shape_ = {end - begin};
   array.dtype_ = dtype_;
-  array.buffer_ = {buffer_, buffer_.get() + begin * size_of(dtype_)};
+  array.buffer_ = {buffer_, buffer_.get() + bytes_of(dtype_, begin)};
   return array;
 }
 
@@ -204,8 +246,19 @@ Array Array::select(const std::vector<std::int64_t>& rows) const {
 
 Array Array::to(DType dtype) const {
   if (dtype == dtype_) return *this;
+  const bool either_in_blocks = dtype == DType::q8_0 || dtype_ == DType::q8_0;
+  if (either_in_blocks && dtype != DType::float32 && dtype_ != DType::float32)
+    return to(DType::float32).to(dtype);
   Array array(shape_, dtype);
   if (is_dry_run()) return array;
+  if (dtype == DType::q8_0) {
+    round_to_blocks(values<float>(), reinterpret_cast<Q8Block*>(array.mutable_raw()));
+    return array;
+  }
+  if (dtype_ == DType::q8_0) {
+    read_blocks(reinterpret_cast<const Q8Block*>(raw()), array.mutable_values<float>());
+    return array;
+  }
   dispatch_any(dtype_, [&]<class From>() {
     dispatch_any(dtype, [&]<class To>() {
       std::ranges::transform(values<From>(), array.mutable_values<To>().begin(),

@@ -54,10 +54,15 @@ bool broadcasts(const Shape& a, const Shape& b);
 // Returns an axis in [-rank, rank) as one in [0, rank). Throws std::invalid_argument otherwise.
 int normalize_axis(const char* op, int axis, const Shape& shape);
 
-enum class DType { float32, float64, int32 };
+// The type of an array's elements. q8_0 stores 32 numbers of the last axis as a Q8Block (q8_0.hpp).
+// Only linear() and embedding() read it, as a weight or table without gradient.
+enum class DType { float32, float64, int32, q8_0 };
 
 const char* to_string(DType dtype);
-std::size_t size_of(DType dtype);  // returns the bytes of one element
+std::size_t size_of(DType dtype);  // returns the bytes of one element; of q8_0, those of a Q8Block
+// Returns the bytes of this number of elements. Throws std::invalid_argument for q8_0 unless the
+// number is a multiple of 32.
+std::size_t bytes_of(DType dtype, std::int64_t elements);
 
 template <class T>
 inline constexpr DType dtype_of = DType::float32;
@@ -68,7 +73,8 @@ inline constexpr DType dtype_of<std::int32_t> = DType::int32;
 
 // A shared handle to a row-major, contiguous array. Copying it copies the handle, not the elements.
 // The memory comes from a pool, to which the last handle returns it. Functions that make an array
-// throw OutOfMemory if there is no memory.
+// throw OutOfMemory if there is no memory, and std::invalid_argument for q8_0 unless the last axis
+// is a multiple of 32.
 class Array {
  public:
   Array() = default;                                                 // empty: no memory
@@ -87,7 +93,7 @@ class Array {
   std::int64_t dim(int axis) const { return shape_[axis]; }
   std::int64_t size() const { return shape_.elements(); }
   DType dtype() const { return dtype_; }
-  std::size_t bytes() const { return size() * size_of(dtype_); }
+  std::size_t bytes() const { return bytes_of(dtype_, size()); }
 
   // Returns the elements in row-major order. Throws std::invalid_argument if T is not dtype().
   template <class T>

@@ -10,19 +10,6 @@
 namespace tapestry {
 namespace {
 
-// Returns all modules of a kind in a tree.
-template <class Kind>
-std::vector<Kind*> all_of(Module& model) {
-  std::vector<Kind*> found;
-  FieldVisitor visit([](const std::string&, Parameter&) {},
-                     [&](const std::string&, Module& module) {
-                       if (auto* kind = dynamic_cast<Kind*>(&module)) found.push_back(kind);
-                       module.fields(visit);
-                     });
-  model.fields(visit);
-  return found;
-}
-
 AdapterTarget whole(const std::string& name, Linear& linear) {
   return {name, &linear, 0, linear.weight.tensor.dim(0)};
 }
@@ -81,7 +68,7 @@ std::vector<AdapterTarget> adapter_targets(Module& model) {
     const std::vector<AdapterTarget> own = targets_of(module);
     all.insert(all.end(), own.begin(), own.end());
   };
-  for (TransformerBlock* block : all_of<TransformerBlock>(model)) {
+  for (TransformerBlock* block : modules_of<TransformerBlock>(model)) {
     add(block->attention);
     if (block->cross_attention) add(*block->cross_attention);
     add(block->feed_forward);
@@ -105,7 +92,7 @@ bool changes_rows(const Adapter& adapter, std::int64_t first_row, std::int64_t r
 }
 
 std::vector<Linear*> adapted_linears(Module& model) {
-  std::vector<Linear*> linears = all_of<Linear>(model);
+  std::vector<Linear*> linears = modules_of<Linear>(model);
   std::erase_if(linears, [](const Linear* linear) { return linear->adapters.empty(); });
   return linears;
 }

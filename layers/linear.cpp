@@ -42,6 +42,11 @@ Linear::Linear(std::int64_t in, std::int64_t out, Random& init, const LinearOpti
     : weight(initial(in, out, init, options), Role::weight),
       bias(initial_bias(in, out, init, options), Role::bias) {}
 
+DType Linear::dtype() const {
+  const DType stored = weight.tensor.dtype();
+  return stored == DType::q8_0 ? DType::float32 : stored;
+}
+
 Tensor Linear::forward(const Tensor& x, Random* noise) const {
   const Scope scope(path());
   Tensor y = linear(x, weight, bias);

@@ -43,6 +43,8 @@ class Linear final : public Module {
   double adapter_scale = 1, adapter_dropout = 0;
 
   Linear(std::int64_t in, std::int64_t out, Random& init, const LinearOptions& options = {});
+  // Returns the dtype of x and of the output: float32 if the weight is in q8_0.
+  DType dtype() const;
   // Returns (..., out). `noise` is for the dropout of adapters; null: evaluation.
   Tensor forward(const Tensor& x, Random* noise = nullptr) const;
   void fields(FieldVisitor& visit) override;

@@ -57,6 +57,19 @@ class Module {
   std::string path_ = "model";
 };
 
+// Returns all modules of a kind in a tree, without its root.
+template <class Kind>
+std::vector<Kind*> modules_of(Module& root) {
+  std::vector<Kind*> found;
+  FieldVisitor visit([](const std::string&, Parameter&) {},
+                     [&](const std::string&, Module& module) {
+                       if (auto* kind = dynamic_cast<Kind*>(&module)) found.push_back(kind);
+                       module.fields(visit);
+                     });
+  root.fields(visit);
+  return found;
+}
+
 // --- initial values of parameters, float32 ---
 
 // A guard that limits the total size of the initial values of this thread. Beyond the limit,

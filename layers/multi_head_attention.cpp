@@ -134,8 +134,7 @@ Tensor SelfAttention::forward(const Tensor& x, AttentionCache& cache,
 
 std::unique_ptr<AttentionCache> SelfAttention::make_cache(std::int64_t batch,
                                                           std::int64_t capacity) const {
-  return mechanism->make_cache({batch, capacity, shared_columns_of(options)},
-                               output.weight.tensor.dtype());
+  return mechanism->make_cache({batch, capacity, shared_columns_of(options)}, output.dtype());
 }
 
 void SelfAttention::fields(FieldVisitor& visit) {

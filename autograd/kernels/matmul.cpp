@@ -34,17 +34,17 @@ constexpr int rows_together = vector_registers == 32 ? 4 : 3;
 // Computes the elements of C of all rows and a register of columns: a few columns of B at a time,
 // which stay in the L1 cache for all rows. Each pass prefetches some of the following columns,
 // so that it rarely waits for memory.
-template <class T>
-void multiply_columns(std::int64_t m, std::int64_t k, std::int64_t n, const T* a, const T* b,
+template <class T, class B>
+void multiply_columns(std::int64_t m, std::int64_t k, std::int64_t n, const T* a, const B* b,
                       const T* start, std::int64_t start_row, T* c) {
   constexpr int width = simd_width<T>, columns = std::min(4, width);
   Lanes<T> square[few_rows][width];
   for (int column = 0; column < width; column += columns) {
     std::int64_t i = 0, pass = 0;
     const auto multiply = [&]<int rows>() {
-      const auto dots =
-          m <= rows_together ? dot_lanes<T, rows, columns> : dot_lanes<T, rows, columns, 1>;
-      const auto sums = dots(k, a + i * k, k, b + column * k, k, columns + pass++);
+      const auto dots = m <= rows_together ? dot_lanes<T, rows, columns, columns, B>
+                                           : dot_lanes<T, rows, columns, 1, B>;
+      const auto sums = dots(k, a + i * k, k, element(b, column * k), k, columns + pass++);
       for (int r = 0; r < rows; ++r) std::memcpy(&square[i + r][column], &sums[r], sizeof(sums[r]));
       i += rows;
     };
@@ -59,12 +59,24 @@ void multiply_columns(std::int64_t m, std::int64_t k, std::int64_t n, const T* a
   }
 }
 
-// Computes C = A · Bᵀ for few rows of A, with the same bits as for each row alone.
+// Returns the dot product of x with a row of B.
 template <class T>
+T dot_row(std::int64_t n, const T* x, const T* row) {
+  return dot_span(n, x, row);
+}
+float dot_row(std::int64_t n, const float* x, const Q8Block* row) {
+  std::vector<float> numbers(n);
+  for (std::int64_t i = 0; i < n; ++i) numbers[i] = row[i / Q8Block::size][i % Q8Block::size];
+  return dot_span(n, x, numbers.data());
+}
+
+// Computes C = A · Bᵀ for few rows of A, with the same bits as for each row alone. B has numbers of
+// type T, or blocks of q8_0, with the same bits as for their numbers.
+template <class T, class B>
 void multiply_few_rows(const Matmul& matmul, const MatmulOperands& operands) {
   constexpr std::int64_t width = simd_width<T>, elements_a_piece = 1 << 16;
   const T* a = reinterpret_cast<const T*>(operands.a);
-  const T* b = reinterpret_cast<const T*>(operands.b);
+  const B* b = reinterpret_cast<const B*>(operands.b);
   T* c = reinterpret_cast<T*>(operands.c);
   const T* start = matmul.accumulate ? c : reinterpret_cast<const T*>(operands.bias);
   const std::int64_t m = matmul.m, n = matmul.n, k = matmul.k;
@@ -72,11 +84,12 @@ void multiply_few_rows(const Matmul& matmul, const MatmulOperands& operands) {
   const std::int64_t grain = (elements_a_piece / (m * k) + width) / width * width;
   parallel_for(n, grain, [&](std::int64_t j, std::int64_t end) {
     for (; j + width <= end; j += width)
-      multiply_columns(m, k, n, a, b + j * k, start ? start + j : nullptr, start_row, c + j);
+      multiply_columns(m, k, n, a, element(b, j * k), start ? start + j : nullptr, start_row,
+                       c + j);
     for (; j < end; ++j)
       for (std::int64_t i = 0; i < m; ++i)
         c[i * n + j] =
-            dot_span(k, a + i * k, b + j * k) + (start ? start[i * start_row + j] : T(0));
+            dot_row(k, a + i * k, element(b, j * k)) + (start ? start[i * start_row + j] : T(0));
   });
 }
 
@@ -86,7 +99,7 @@ bool has_few_rows(const Matmul& matmul) {
 
 void multiply(const Matmul& matmul, const MatmulOperands& operands) {
   if (!has_few_rows(matmul)) return multiply_packed(matmul, operands);
-  dispatch(matmul.dtype, [&]<class T>() { multiply_few_rows<T>(matmul, operands); });
+  dispatch(matmul.dtype, [&]<class T>() { multiply_few_rows<T, T>(matmul, operands); });
 }
 
 }  // namespace
@@ -111,6 +124,13 @@ void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& 
   parallel_for(std::ssize(batch), grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) multiply(matmul, batch[i]);
   });
+}
+
+void multiply_q8_0(const Matmul& matmul, const MatmulOperands& operands) {
+  if (matmul.m == 0 || matmul.n == 0) return;
+  if (matmul.k == 0) return write_empty_sum(matmul, operands);
+  profile::add_flops(flops_of(matmul));
+  multiply_few_rows<float, Q8Block>(matmul, operands);
 }
 
 void set_matmul_precision(MatmulPrecision wanted) { precision = wanted; }

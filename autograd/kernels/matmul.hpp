@@ -34,6 +34,10 @@ inline constexpr std::int64_t few_rows = 16;
 // number of threads nor on the other rows.
 void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
 
+// Computes a float32 product of at most few_rows rows of A with a transposed B of q8_0. It has the
+// bits of multiply_matrices() with B converted to float32.
+void multiply_q8_0(const Matmul& matmul, const MatmulOperands& operands);
+
 // The type that float32 operands are rounded to before a product; sums are always float32. Products
 // of a single row are not rounded. Each thread sets the precision of its own products.
 enum class MatmulPrecision { float32, bfloat16 };

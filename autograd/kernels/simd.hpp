@@ -80,6 +80,21 @@ Simd<T> load_partial(const T* from, std::int64_t count) {
 #endif
 }
 
+// Returns simd_width<float> integers of a byte as numbers.
+inline Simd<float> load_int8(const std::int8_t* from) {
+#if defined(__AVX512F__)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+#elif defined(__AVX2__)
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+#else
+  alignas(64) float lanes[simd_width<float>];
+  std::copy_n(from, simd_width<float>, lanes);
+  return Simd<float>::load_aligned(lanes);
+#endif
+}
+
 template <class T>
 void store_partial(const Simd<T>& batch, T* to, std::int64_t count) {
 #if defined(__AVX512F__)

@@ -8,8 +8,8 @@
 namespace tapestry {
 
 inline void check_floating(const char* op, const Tensor& x) {
-  require(x.dtype() != DType::int32, "{}: an input is {}; expected float32 or float64", op,
-          x.value());
+  require(x.dtype() == DType::float32 || x.dtype() == DType::float64,
+          "{}: an input is {}; expected float32 or float64", op, x.value());
 }
 
 inline void check_same_dtype(const char* op, const Tensor& a, const Tensor& b) {

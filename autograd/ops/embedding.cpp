@@ -7,6 +7,7 @@
 #include "autograd/dry_run.hpp"
 #include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
+#include "autograd/q8_0.hpp"
 
 namespace tapestry {
 namespace {
@@ -50,23 +51,38 @@ void scatter_add(const TokenPlaces& text, std::int64_t width, const T* gradient,
   });
 }
 
+// Writes these rows of a table of q8_0 as float32.
+void read_rows(const Array& table, std::span<const std::int32_t> rows, float* to) {
+  const std::int64_t C = table.dim(1);
+  const auto* blocks = reinterpret_cast<const Q8Block*>(table.raw());
+  for_each_row(std::ssize(rows), C, [=](std::int64_t i) {
+    const Q8Block* row = blocks + rows[i] * (C / Q8Block::size);
+    for (std::int64_t c = 0; c < C; ++c) to[i * C + c] = row[c / Q8Block::size][c % Q8Block::size];
+  });
+}
+
 }  // namespace
 
 Tensor embedding(const Tensor& table, const Array& tokens) {
-  check_floating("embedding", table);
+  const bool in_blocks = table.dtype() == DType::q8_0;
+  if (!in_blocks) check_floating("embedding", table);
   require(table.rank() == 2 && tokens.dtype() == DType::int32,
           "embedding: table {} with tokens {}; expected table (V, C) and int32 tokens",
           table.shape(), tokens);
   const std::int64_t V = table.dim(0), C = table.dim(1);
   Shape shape = tokens.shape();
   shape.push_back(C);
-  Array y(shape, table.dtype());
+  Array y(shape, in_blocks ? DType::float32 : table.dtype());
   const auto rows = tokens.values<std::int32_t>();
   const auto is_wrong = [V](std::int32_t token) { return token < 0 || token >= V; };
   if (!is_dry_run())
     if (const auto wrong = std::ranges::find_if(rows, is_wrong); wrong != rows.end())
       require(false, "embedding: token {} with table {}; expected 0 to {}", *wrong, table.shape(),
               V - 1);
+  if (in_blocks) {
+    if (!is_dry_run()) read_rows(table.value(), rows, y.mutable_values<float>().data());
+    return y;
+  }
   dispatch(table.dtype(), [&]<class T>() {
     const T* from = table.value().values<T>().data();
     T* to = y.mutable_values<T>().data();

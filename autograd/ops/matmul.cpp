@@ -96,12 +96,17 @@ Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  check_same_dtype("linear", x, weight);
+  const bool in_blocks = weight.dtype() == DType::q8_0;
+  if (in_blocks)
+    require(x.dtype() == DType::float32, "linear: x {} with weight {}; expected x in float32",
+            x.value(), weight.value());
+  else
+    check_same_dtype("linear", x, weight);
   require(x.rank() >= 1 && weight.rank() == 2 && x.dim(-1) == weight.dim(1),
           "linear: x {} with weight {}; expected x (..., I) and weight (O, I)", x.shape(),
           weight.shape());
   const bool has_bias = !bias.value().empty();
-  if (has_bias) require_array("linear", "bias", bias.value(), weight.dtype(), {weight.dim(0)});
+  if (has_bias) require_array("linear", "bias", bias.value(), x.dtype(), {weight.dim(0)});
   const std::int64_t in = weight.dim(1), out = weight.dim(0);
   std::int64_t rows = 1;
   for (int axis = 0; axis + 1 < x.rank(); ++axis) rows *= x.dim(axis);
@@ -110,20 +115,23 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
   const DType dtype = x.dtype();
   Array y(shape, dtype);
-  multiply_matrices({.dtype = dtype, .m = rows, .n = out, .k = in, .transpose_b = true},
-                    {{x.value().raw(), weight.value().raw(), y.mutable_raw(),
-                      has_bias ? bias.value().raw() : nullptr}});
+  const Matmul product{.dtype = dtype, .m = rows, .n = out, .k = in, .transpose_b = true};
+  const Array read = in_blocks && rows <= few_rows ? weight.value() : weight.value().to(dtype);
+  const MatmulOperands operands{x.value().raw(), read.raw(), y.mutable_raw(),
+                                has_bias ? bias.value().raw() : nullptr};
+  read.dtype() == DType::q8_0 ? multiply_q8_0(product, operands)
+                              : multiply_matrices(product, {operands});
 
-  std::vector<Tensor> inputs{x, weight};
+  std::vector<Tensor> inputs{x, in_blocks ? weight.value() : weight};
   if (has_bias) inputs.push_back(bias);
-  const Array kept = weight.id() != 0 ? x.value() : Array();  // empty for a constant weight
+  const Array kept = inputs[1].id() != 0 ? x.value() : Array();  // empty for a constant weight
   return record("linear", y, inputs,
                 [x = kept, weight = weight.value(), has_bias, dtype, rows, in, out](
                     const Array& gradient, InputGradients& into) {
                   into.accumulate(0, [&](Array& dx, bool accumulate) {
                     multiply_matrices(
                         {.dtype = dtype, .m = rows, .n = in, .k = out, .accumulate = accumulate},
-                        {{gradient.raw(), weight.raw(), dx.mutable_raw()}});
+                        {{gradient.raw(), weight.to(dtype).raw(), dx.mutable_raw()}});
                   });
                   into.accumulate(1, [&](Array& dweight, bool accumulate) {
                     multiply_matrices({.dtype = dtype,

@@ -14,6 +14,7 @@
 #include "layers/models/graph_network.hpp"
 #include "layers/models/transformer.hpp"
 #include "layers/models/vae.hpp"
+#include "layers/rounding.hpp"
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
 #include "tests/bench/scaling.hpp"
@@ -319,13 +320,15 @@ StepSpeed random_feature_step(std::int64_t T) {
 }
 
 // 256 new tokens after a prompt of one, one at a time with cached keys and values; of several texts
-// at once.
-StepSpeed generation(const TransformerOptions& options, std::int64_t texts = 1) {
+// at once, or with the weights in q8_0.
+StepSpeed generation(const TransformerOptions& options, std::int64_t texts = 1,
+                     DType weights = DType::float32) {
   constexpr std::int64_t tokens = 256;
   TransformerOptions longer = options;
   longer.context = std::max<std::int64_t>(options.context, tokens + 1);
   Random init(1, Stream::init);
-  const Transformer model(longer, init);
+  Transformer model(longer, init);
+  if (weights == DType::q8_0) round_weights(model);
   const auto alone = [&] {
     Random random(1, Stream::sample);
     generate(model, {1}, tokens, {.temperature = 0}, random);
@@ -456,6 +459,10 @@ const std::map<std::string, Workload>& workloads() {
       {"generate-llama", {"256 tokens with llama-char", [] { return generation(llama_char()); }}},
       {"generate-char-8",
        {"256 tokens of 8 texts together with gpt-char", [] { return generation(character, 8); }}},
+      {"generate-char-q8_0",
+       {"256 tokens with gpt-char in q8_0", [] { return generation(character, 1, DType::q8_0); }}},
+      {"generate-gpt2-q8_0",
+       {"256 tokens with gpt2-124m in q8_0", [] { return generation(gpt2, 1, DType::q8_0); }}},
       {"generate-gpt2-8",
        {"256 tokens of 8 texts together with gpt2-124m", [] { return generation(gpt2, 8); }}},
   };

@@ -6,6 +6,7 @@
 #include "autograd/ops.hpp"
 #include "layers/models/encoder_decoder.hpp"
 #include "layers/models/recurrent_network.hpp"
+#include "layers/rounding.hpp"
 #include "optim/adam.hpp"
 #include "tests/support/modules.hpp"
 #include "train/generate/generate.hpp"
@@ -95,6 +96,39 @@ TEST_CASE("layers: cached logits are the uncached ones for every shape of heads"
             CHECK(memory_use().bytes_in_use - before <
                   2 * 2 * 3 * 10 * (shared + 1) * D * static_cast<std::int64_t>(size_of(dtype)));
           }
+}
+
+TEST_CASE("layers: a model in q8_0 computes the logits of its rounded weights") {
+  for (const bool tied : {true, false})
+    for (const std::int64_t width : {32, 24}) {
+      const auto make = [&] {
+        Random r = init();
+        return Transformer({.vocabulary = 11,
+                            .context = 40,
+                            .layers = 2,
+                            .block = {.width = width, .attention = {.heads = 2}},
+                            .tied_embeddings = tied},
+                           r);
+      };
+      Transformer model = make(), expected = make();
+      // Of rows of 24, only those of the second map of each feed-forward network, of 96, are
+      // multiples of 32.
+      const std::int64_t count = width == 32 ? 2 * 4 + 1 + !tied : 2;
+      CHECK(round_weights(model) == count);
+      std::int64_t rounded = 0;
+      const std::vector<Parameter*> ours = model.parameters();
+      for (std::size_t i = 0; Parameter * parameter : expected.parameters())
+        if (ours[i++]->tensor.dtype() == DType::q8_0) {
+          parameter->convert(DType::q8_0);
+          parameter->convert(f32);
+          ++rounded;
+        }
+      CHECK(rounded == count);
+      const Array tokens = random_tokens({2, 20}, 11);
+      CHECK(same_bits(model.forward(tokens).value(), expected.forward(tokens).value()));
+      const std::vector<std::int32_t> prompt = {1, 2, 3};
+      CHECK(generate(model, prompt, 60, {}, init()) == generate(expected, prompt, 60, {}, init()));
+    }
 }
 
 // Every combination of norms, feed-forwards, heads, positions and biases, small.

@@ -185,6 +185,7 @@ Answer Chat::answer(const std::string& message, const TextSink& sink,
 }
 
 ChatSession talk(LanguageModel& task, const Options& options) {
+  sampling::convert_weights(options, task);
   const auto chat =
       std::make_shared<Chat>(task, template_of(task, options),
                              ChatOptions{.sampling = sampling::chosen(options, task),
@@ -200,9 +201,10 @@ ChatSession talk(LanguageModel& task, const Options& options) {
 }  // namespace
 
 Inspector<ChatSession> language_model_chat() {
-  return {{answer_tokens, system_message, typed_template, sampling::temperature, sampling::top_k,
-           sampling::top_p, sampling::min_p, sampling::repetition_penalty, chat_seed},
-          &talk};
+  return {
+      {answer_tokens, system_message, typed_template, sampling::temperature, sampling::top_k,
+       sampling::top_p, sampling::min_p, sampling::repetition_penalty, sampling::dtype, chat_seed},
+      &talk};
 }
 
 }  // namespace tapestry

@@ -81,6 +81,7 @@ Sample sample_together(const TextGenerator& writer, const std::string& path, std
 
 // Returns generated texts with "---" between them, names with one per line, or lines of JSON.
 Sample sample(LanguageModel& task, const Options& options) {
+  sampling::convert_weights(options, task);
   const TextGenerator writer = writer_of(task, options);
   const bool names = task.writes_names();
   const std::string& together = options[prompts];
@@ -163,9 +164,10 @@ Beginning beginning(const Batch& batch, std::int64_t most) {
 }  // namespace
 
 Inspector<Sample> language_model_samples() {
-  return {{prompt, prompt_file, prompts, count, tokens, stop, sampling::temperature,
-           sampling::top_k, sampling::top_p, sampling::min_p, sampling::repetition_penalty, seed},
-          &sample};
+  return {
+      {prompt, prompt_file, prompts, count, tokens, stop, sampling::temperature, sampling::top_k,
+       sampling::top_p, sampling::min_p, sampling::repetition_penalty, sampling::dtype, seed},
+      &sample};
 }
 
 Inspector<AttentionMaps> language_model_attention() { return {{prompt}, &attention}; }

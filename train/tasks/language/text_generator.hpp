@@ -36,7 +36,16 @@ inline const Key<double> repetition_penalty{
     "divides positive and multiplies negative logits of earlier tokens; default 1: no change",
     {.low = 0.01, .high = 100}};
 
+inline const Key<std::string> dtype{
+    "dtype",
+    "float32",
+    "type of the weights; q8_0, with 9 bits per weight, is faster (default: float32)",
+    {.choices = {"float32", "q8_0"}}};
+
 SamplingOptions chosen(const Options& options, const LanguageModel& task);
+// Converts the model's weights to the chosen type. Throws InputError if it has none that could be
+// converted to q8_0.
+void convert_weights(const Options& options, LanguageModel& task);
 
 }  // namespace sampling
 

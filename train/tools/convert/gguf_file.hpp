@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/array.hpp"
+#include "autograd/q8_0.hpp"
 #include "autograd/variant.hpp"
 #include "data/json.hpp"
 
@@ -20,7 +21,7 @@ namespace tapestry {
 // float16, which is the largest magnitude divided by 127, and 32 integers of a byte, by which the
 // scale is multiplied.
 enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8 };
-inline constexpr std::int64_t gguf_block = 32, gguf_scale_bytes = sizeof(std::uint16_t),
+inline constexpr std::int64_t gguf_block = Q8Block::size, gguf_scale_bytes = sizeof(std::uint16_t),
                               gguf_block_bytes = gguf_scale_bytes + gguf_block;
 
 const char* name_of(GgufType type);  // returns "F32"

@@ -253,9 +253,9 @@ GgufTensor read_description(HeaderReader& header, std::uint64_t expected_offset)
 void read_block(const char* from, std::span<float> numbers) {
   std::uint16_t bits = 0;
   std::memcpy(&bits, from, gguf_scale_bytes);
-  const float scale = float_of_float16(bits);
-  for (std::int64_t i = 0; i < gguf_block; ++i)
-    numbers[i] = static_cast<float>(static_cast<std::int8_t>(from[gguf_scale_bytes + i])) * scale;
+  Q8Block block{.scale = float_of_float16(bits), .numbers = {}};
+  std::memcpy(block.numbers, from + gguf_scale_bytes, sizeof(block.numbers));
+  for (std::int64_t i = 0; i < gguf_block; ++i) numbers[i] = block[i];
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "autograd/check.hpp"
-#include "autograd/float16.hpp"
+#include "autograd/q8_0.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/tools/convert/gguf_file.hpp"
 
@@ -25,16 +25,12 @@ std::uint16_t finite_float16(float number, const char* what) {
   return bits;
 }
 
-// Stores a block: d = max |x| / 127, q = x / d rounded to nearest, halves away from zero. Throws
-// InputError if d is too large for float16.
-void store_block(std::span<const float> numbers, char* to) {
-  float largest = 0;
-  for (const float number : numbers) largest = std::max(largest, std::fabs(number));
-  const float scale = largest / 127, inverse = scale == 0 ? 0 : 1 / scale;
-  const std::uint16_t bits = finite_float16(scale, "scale");
+// Stores a block. Throws InputError if its scale is too large for float16.
+void store_block(std::span<const float, Q8Block::size> numbers, char* to) {
+  const Q8Block block = to_q8_block(numbers);
+  const std::uint16_t bits = finite_float16(block.scale, "scale");
   std::memcpy(to, &bits, gguf_scale_bytes);
-  for (std::int64_t i = 0; i < gguf_block; ++i)
-    to[gguf_scale_bytes + i] = static_cast<char>(std::lround(numbers[i] * inverse));
+  std::memcpy(to + gguf_scale_bytes, block.numbers, sizeof(block.numbers));
 }
 
 template <class T>
@@ -140,7 +136,7 @@ std::string gguf_stored(std::span<const float> numbers, GgufType type) {
     }
   } else {
     for (std::int64_t block = 0; block < count / gguf_block; ++block)
-      store_block(numbers.subspan(block * gguf_block, gguf_block),
+      store_block(numbers.subspan(block * gguf_block).first<gguf_block>(),
                   bytes.data() + block * gguf_block_bytes);
   }
   return bytes;
