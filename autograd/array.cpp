@@ -111,7 +111,14 @@ void require_array(const char* op, const char* name, const Array& array, DType d
 
 namespace {
 
+void require_whole_blocks(const Shape& shape, DType dtype) {
+  require(dtype != DType::q8_0 || (shape.rank() > 0 && shape[-1] % Q8Block::size == 0),
+          "array: shape {} in q8_0; expected a last axis that is a multiple of {}", shape,
+          Q8Block::size);
+}
+
 std::shared_ptr<std::byte[]> memory_for(const Shape& shape, DType dtype) {
+  require_whole_blocks(shape, dtype);
   try {
     return allocate(bytes_of(dtype, shape.elements()));
   } catch (const OutOfMemory& error) {
@@ -131,7 +138,7 @@ constexpr std::int64_t bytes_a_piece = 1 << 16;
 // Number of blocks of a piece of a parallel loop.
 constexpr std::int64_t blocks_a_piece = bytes_a_piece / (Q8Block::size * sizeof(float));
 
-void round_to_blocks(std::span<const float> from, Q8Block* to) {
+void write_blocks(std::span<const float> from, Q8Block* to) {
   parallel_for(std::ssize(from) / Q8Block::size, blocks_a_piece, [=](auto begin, auto end) {
     for (std::int64_t i = begin; i < end; ++i)
       to[i] = to_q8_block(from.subspan(i * Q8Block::size).first<Q8Block::size>());
@@ -153,11 +160,7 @@ std::int64_t rows_a_piece(std::int64_t row) {
 }  // namespace
 
 Array::Array(const Shape& shape, DType dtype)
-    : shape_(shape), dtype_(dtype), buffer_(memory_for(shape, dtype)) {
-  require(dtype != DType::q8_0 || (shape.rank() > 0 && shape[-1] % Q8Block::size == 0),
-          "array: shape {} in q8_0; expected a last axis that is a multiple of {}", shape,
-          Q8Block::size);
-}
+    : shape_(shape), dtype_(dtype), buffer_(memory_for(shape, dtype)) {}
 
 Array Array::zeros(const Shape& shape, DType dtype) {
   Array array(shape, dtype);
@@ -197,6 +200,7 @@ Array Array::reshaped(const Shape& shape) const {
   require(shape.elements() == size(),
           "reshape: {} to {}: the numbers of elements differ; expected equal numbers", shape_,
           shape);
+  require_whole_blocks(shape, dtype_);
   Array array = *this;
   array.shape_ = shape;
   return array;
@@ -206,6 +210,7 @@ Array Array::part(std::int64_t begin, std::int64_t end) const {
   require(0 <= begin && begin <= end && end <= size(),
           "part: [{}, {}) is not a range of {} elements; expected 0 <= begin <= end <= size", begin,
           end, size());
+  require_whole_blocks({end - begin}, dtype_);
   Array array;
   array.shape_ = {end - begin};
   array.dtype_ = dtype_;
@@ -229,6 +234,7 @@ void Array::copy_from(const Array& source) {
 }
 
 Array Array::select(const std::vector<std::int64_t>& rows) const {
+  require(dtype_ != DType::q8_0 || rank() > 1, "select: {} in q8_0; expected rows", shape_);
   Shape shape = shape_;
   shape[0] = std::ssize(rows);
   Array selected(shape, dtype_);
@@ -246,13 +252,13 @@ Array Array::select(const std::vector<std::int64_t>& rows) const {
 
 Array Array::to(DType dtype) const {
   if (dtype == dtype_) return *this;
-  const bool either_in_blocks = dtype == DType::q8_0 || dtype_ == DType::q8_0;
-  if (either_in_blocks && dtype != DType::float32 && dtype_ != DType::float32)
+  const bool either_is_quantized = dtype == DType::q8_0 || dtype_ == DType::q8_0;
+  if (either_is_quantized && dtype != DType::float32 && dtype_ != DType::float32)
     return to(DType::float32).to(dtype);
   Array array(shape_, dtype);
   if (is_dry_run()) return array;
   if (dtype == DType::q8_0) {
-    round_to_blocks(values<float>(), reinterpret_cast<Q8Block*>(array.mutable_raw()));
+    write_blocks(values<float>(), reinterpret_cast<Q8Block*>(array.mutable_raw()));
     return array;
   }
   if (dtype_ == DType::q8_0) {

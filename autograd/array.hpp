@@ -125,7 +125,7 @@ void require_array(const char* op, const char* name, const Array& array, DType d
                    const Shape& shape);
 
 // Returns body.operator()<T>() with the scalar type T of a floating dtype. Throws
-// std::invalid_argument for int32.
+// std::invalid_argument for int32 and q8_0.
 template <class Body>
 decltype(auto) dispatch(DType dtype, Body&& body);
 

@@ -20,10 +20,11 @@ struct Q8Block {
 
   float operator[](std::int64_t i) const { return scale * static_cast<float>(numbers[i]); }
 };
+static_assert(sizeof(Q8Block) == 36);
 
 // Returns numbers as a block: d = max |x| / 127, q = x / d rounded to nearest, halves away from
-// zero. The scale is d rounded to float16, d itself if it is too large for float16, and NaN if a
-// number is not finite.
+// zero. The scale is d rounded to float16, so that GGUF stores the same numbers; d itself if it is
+// too large for float16; NaN if a number is not finite.
 inline Q8Block to_q8_block(std::span<const float, Q8Block::size> numbers) {
   float largest = 0;
   for (const float number : numbers) {

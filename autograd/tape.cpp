@@ -30,7 +30,7 @@ struct EntryRange {
   bool nan = false;
 
   explicit EntryRange(const Array& array) {
-    if (array.dtype() == DType::int32) return;
+    if (array.dtype() == DType::int32 || array.dtype() == DType::q8_0) return;
     dispatch(array.dtype(), [&]<class T>() {
       for (const double value : array.values<T>()) {
         nan |= std::isnan(value);
@@ -69,7 +69,7 @@ void require_finite(const char* op, const char* what, const std::string* scope, 
   throw NonFiniteError(message);
 }
 
-double bytes_of(const InputRecord& input) { return input.shape.elements() * size_of(input.dtype); }
+double bytes_of(const InputRecord& input) { return bytes_of(input.dtype, input.shape.elements()); }
 
 void mark_forward(const char* op, const Array& output, const std::vector<Tensor>& inputs) {
   if (!profile::is_on()) return;

@@ -112,7 +112,7 @@ class BackwardKeys {
 
   // Writes this head's gradient of one key, or adds it to those of other heads.
   void send(const T* from, T* to) const {
-    if (h_ % shape_.group == 0)
+    if (h_ % shape_.group == 0)  // few columns: std::copy_n takes longer
       map_span(D_, {from}, to, [](auto x) { return x; });
     else
       map_span(D_, {to, from}, to, [](auto sum, auto x) { return sum + x; });
@@ -239,7 +239,7 @@ void attention_backward(const AttentionShape& shape, const AttentionViews& views
       return Rows<T>{others + ((chunk - 1) * heads + head) * head_size, shape.D};
     };
     const auto run = [&](std::int64_t head, std::int64_t chunk, Scratch<T>& scratch) {
-      scratch.give_back_to(0);
+      scratch.begin(BackwardKeys<T>::elements(shape));
       BackwardKeys<T>(shape, head / shape.H, head % shape.H, chunk * chunks.keys,
                       std::min(shape.S, (chunk + 1) * chunks.keys), high + head * shape.T,
                       weight + head * shape.T, scratch)
@@ -249,7 +249,7 @@ void attention_backward(const AttentionShape& shape, const AttentionViews& views
     const std::int64_t group = shape.group;
     parallel_for(heads / group * chunks.count, tasks_a_piece(shape, group * shape.T),
                  [&](std::int64_t begin, std::int64_t end) {
-                   Scratch<T> scratch(BackwardKeys<T>::elements(shape));
+                   Scratch<T> scratch;
                    for (std::int64_t i = begin; i < end; ++i)
                      for (std::int64_t h = 0; h < group; ++h)
                        run(i / chunks.count * group + h, i % chunks.count, scratch);

@@ -189,12 +189,6 @@ AttentionShape shape_of_example(const AttentionShape& shape, std::int64_t b) {
   return own;
 }
 
-// Returns the number of elements that forward_queries() takes.
-template <class T>
-std::int64_t elements_of_queries(const AttentionShape& shape) {
-  return 2 * shape.S * padded<T>(shape.D) + ForwardTile<T>::elements(shape);
-}
-
 // Computes the queries [begin, end) of one head tile by tile, with the same packed keys.
 template <class T>
 void forward_queries(const AttentionShape& of_all, const AttentionViews& views, std::int64_t head,
@@ -209,10 +203,10 @@ void forward_queries(const AttentionShape& of_all, const AttentionViews& views, 
   const std::int64_t count = range.last - range.first;
   const Rows<T> q = rows_of<T>(views.q, b, h), y = rows_of<T>(views.y, b, h);
   if (shape.T == 1)
-    return ForwardQuery<T>(shape, b, h, range.first, range.last)
+    return ForwardQuery<T>(shape, b, h, range.first, range.last, scratch)
         .run(q[0], keys.k, keys.v, y[0], highs + head, weights + head);
   const bool pack_them = needs_packing(end - begin, shape.D, keys.v);
-  scratch.give_back_to(0);
+  scratch.begin((pack_them ? 2 * count * width : 0) + ForwardTile<T>::elements(shape));
   for (Rows<T>* rows : {&keys.k, &keys.v}) {
     if (!pack_them) break;
     T* packed = scratch.take(count, width);
@@ -239,7 +233,7 @@ void attention_forward(const AttentionShape& shape, const AttentionViews& views,
     T* weight = weights.mutable_values<T>().data();
     parallel_for(
         shape.B * shape.H * tasks_a_head, grain, [&](std::int64_t first, std::int64_t last) {
-          Scratch<T> scratch(shape.T == 1 ? 0 : elements_of_queries<T>(shape));
+          Scratch<T> scratch;
           for (std::int64_t i = first; i < last; ++i) {
             const std::int64_t begin = i % tasks_a_head * queries_a_task;
             forward_queries<T>(shape, views, i / tasks_a_head, begin,

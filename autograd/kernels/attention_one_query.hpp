@@ -14,15 +14,14 @@ class ForwardQuery {
   // Constructs the pass for T = 1 and the keys [first, last), which are whole tiles except at the
   // end.
   ForwardQuery(const AttentionShape& shape, std::int64_t b, std::int64_t h, std::int64_t first,
-               std::int64_t last)
+               std::int64_t last, Scratch<T>& scratch)
       : shape_(shape),
         b_(b),
         masks_(shape, b, h),
         first_(first),
         count_(last - first),
-        scratch_(round_up(count_, tile) + round_up(shape.D, simd_width<T>)),
-        scores_(scratch_.take(1, round_up(count_, tile))),
-        scaled_(scratch_.take(1, shape.D)) {}
+        scores_(begin(scratch).take(1, round_up(count_, tile))),
+        scaled_(scratch.take(1, shape.D)) {}
 
   // Computes y, high and weight; k and v start at key `first`.
   void run(const T* q, Rows<T> k, Rows<T> v, T* y, T* high, T* weight) {
@@ -46,6 +45,11 @@ class ForwardQuery {
   }
 
  private:
+  Scratch<T>& begin(Scratch<T>& scratch) const {
+    scratch.begin(round_up(count_, tile) + shape_.D);
+    return scratch;
+  }
+
   void multiply_keys(Rows<T> k) {
     constexpr std::int64_t width = simd_width<T>;
     std::int64_t j = 0;
@@ -111,7 +115,6 @@ class ForwardQuery {
   std::int64_t b_;
   Masks<T> masks_;
   std::int64_t first_, count_;
-  Scratch<T> scratch_;
   T* scores_;  // (count), rounded up to whole tiles
   T* scaled_;  // (D): the query times the scale
 };

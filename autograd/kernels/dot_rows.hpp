@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "autograd/check.hpp"
 #include "autograd/kernels/register_tile.hpp"
 #include "autograd/kernels/simd.hpp"
 #include "autograd/q8_0.hpp"
@@ -29,12 +30,14 @@ inline Simd<float> load_register(const Q8Block* row, std::int64_t i) {
   return Simd<float>(block.scale) * load_int8(block.numbers + i % Q8Block::size);
 }
 
-// Return the first `count` elements from i on. A row of blocks has no such rest.
+// Returns the first `count` elements from i on.
 template <class T>
 Simd<T> load_rest(const T* row, std::int64_t i, std::int64_t count) {
   return load_partial(row + i, count);
 }
-inline Simd<float> load_rest(const Q8Block*, std::int64_t, std::int64_t) { return Simd<float>(0); }
+inline Simd<float> load_rest(const Q8Block*, std::int64_t, std::int64_t) {
+  throw_unhandled("a row of q8_0 that ends within a block");
+}
 
 template <class T>
 void prefetch(const T* row, std::int64_t i) {

@@ -59,19 +59,19 @@ void multiply_columns(std::int64_t m, std::int64_t k, std::int64_t n, const T* a
   }
 }
 
-// Returns the dot product of x with a row of B.
+// Returns the numbers of a row of B. `memory` holds them if they are quantized.
 template <class T>
-T dot_row(std::int64_t n, const T* x, const T* row) {
-  return dot_span(n, x, row);
+const T* numbers_of(const T* row, std::int64_t, std::vector<T>&) {
+  return row;
 }
-float dot_row(std::int64_t n, const float* x, const Q8Block* row) {
-  std::vector<float> numbers(n);
-  for (std::int64_t i = 0; i < n; ++i) numbers[i] = row[i / Q8Block::size][i % Q8Block::size];
-  return dot_span(n, x, numbers.data());
+const float* numbers_of(const Q8Block* row, std::int64_t n, std::vector<float>& memory) {
+  memory.resize(n);
+  for (std::int64_t i = 0; i < n; ++i) memory[i] = row[i / Q8Block::size][i % Q8Block::size];
+  return memory.data();
 }
 
 // Computes C = A · Bᵀ for few rows of A, with the same bits as for each row alone. B has numbers of
-// type T, or blocks of q8_0, with the same bits as for their numbers.
+// type T, or is quantized, with the same bits as for its numbers.
 template <class T, class B>
 void multiply_few_rows(const Matmul& matmul, const MatmulOperands& operands) {
   constexpr std::int64_t width = simd_width<T>, elements_a_piece = 1 << 16;
@@ -86,10 +86,11 @@ void multiply_few_rows(const Matmul& matmul, const MatmulOperands& operands) {
     for (; j + width <= end; j += width)
       multiply_columns(m, k, n, a, element(b, j * k), start ? start + j : nullptr, start_row,
                        c + j);
-    for (; j < end; ++j)
+    for (std::vector<T> memory; j < end; ++j) {
+      const T* numbers = numbers_of(element(b, j * k), k, memory);
       for (std::int64_t i = 0; i < m; ++i)
-        c[i * n + j] =
-            dot_row(k, a + i * k, element(b, j * k)) + (start ? start[i * start_row + j] : T(0));
+        c[i * n + j] = dot_span(k, a + i * k, numbers) + (start ? start[i * start_row + j] : T(0));
+    }
   });
 }
 

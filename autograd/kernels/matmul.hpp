@@ -35,7 +35,7 @@ inline constexpr std::int64_t few_rows = 16;
 void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
 
 // Computes a float32 product of at most few_rows rows of A with a transposed B of q8_0. It has the
-// bits of multiply_matrices() with B converted to float32.
+// bits of multiply_matrices() with B converted to float32; it does not round A to bfloat16.
 void multiply_q8_0(const Matmul& matmul, const MatmulOperands& operands);
 
 // The type that float32 operands are rounded to before a product; sums are always float32. Products

@@ -40,20 +40,20 @@ std::int64_t pieces_of(std::int64_t size, std::int64_t length) {
   return (size + length - 1) / length;
 }
 
-// What a tile reads: panels of A and B; rows of A, contiguous along the depth, and panels of B; or
-// the columns of a transposed A and the rows of B.
+// The storage that a tile reads: panels of A and B; rows of A, contiguous along the depth, and
+// panels of B; or the columns of a transposed A and the rows of B.
 enum class Reads { panels, rows_of_a, operands };
 
-// Computes start + A · B, a tile of C with `rows` rows.
+// Computes start + A · B, a tile of C with `rows` rows. The strides that are constants make the
+// tile of panels faster.
 template <class T, Reads reads, int rows, int vectors>
 void multiply_by_panel(std::int64_t depth, Operand<T> a, Operand<T> b, Start<T> start, T* c,
                        std::int64_t c_row) {
-  const Operand<T> known{a.data, reads == Reads::rows_of_a ? a.row_stride : 1,
-                         reads == Reads::panels      ? tile_rows
-                         : reads == Reads::rows_of_a ? 1
-                                                     : a.depth_stride};
+  if (reads == Reads::panels) a = {a.data, 1, tile_rows};
+  if (reads == Reads::rows_of_a) a.depth_stride = 1;
+  if (reads == Reads::operands) a.row_stride = 1;
   const std::int64_t b_row = reads == Reads::operands ? b.depth_stride : tile_columns<T>;
-  multiply_registers<T, rows, vectors>(depth, known, b.data, b_row, start, c, c_row);
+  multiply_registers<T, rows, vectors>(depth, a, b.data, b_row, start, c, c_row);
 }
 
 template <class T>

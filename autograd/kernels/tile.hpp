@@ -34,12 +34,18 @@ Rows<T> rows_of(const HeadsView& view, std::int64_t b, std::int64_t h) {
   return {reinterpret_cast<T*>(view.data) + b * view.batch + h * view.head, view.time};
 }
 
-// The memory of one thread's tiles. A thread asks for it once for many heads, because the threads
-// would wait for each other at the pool.
+// The memory of one thread's tiles. The kernels of short heads keep it from head to head, because
+// threads that ask the pool often wait for each other.
 template <class T>
 class Scratch {
  public:
-  explicit Scratch(std::int64_t elements) : memory_(allocate_workspace(sizeof(T) * elements)) {}
+  Scratch() = default;
+  explicit Scratch(std::int64_t elements) { begin(elements); }
+  // Gives back everything that was taken, and makes room for this number of elements.
+  void begin(std::int64_t elements) {
+    if (elements > room_) memory_ = allocate_workspace(sizeof(T) * elements), room_ = elements;
+    used_ = 0;
+  }
   T* take(std::int64_t rows, std::int64_t columns) {
     T* start = reinterpret_cast<T*>(memory_.get()) + used_;
     used_ += rows * columns;
@@ -54,8 +60,8 @@ class Scratch {
   void give_back_to(std::int64_t used) { used_ = used; }  // gives back what was taken since then
 
  private:
-  std::shared_ptr<std::byte[]> memory_;
-  std::int64_t used_ = 0;
+  std::shared_ptr<std::byte[]> memory_{};
+  std::int64_t room_ = 0, used_ = 0;
 };
 
 // Copies to (count, width) = factor · from (count, D), padded with 0. The rows of a head are far
@@ -72,10 +78,10 @@ void pack(Rows<T> from, std::int64_t count, std::int64_t D, T factor, T* to, std
 template <class T>
 void load_transposed(Rows<T> from, std::int64_t count, std::int64_t D, T factor, T* to,
                      std::int64_t side) {
-  const auto pack = side == 16   ? pack_across<T, 16>
-                    : side == 32 ? pack_across<T, 32>
-                                 : pack_across<T, tile>;
-  pack({from.data, from.time, 1}, count, D, to);
+  const auto transpose = side == 16   ? pack_across<T, 16>
+                         : side == 32 ? pack_across<T, 32>
+                                      : pack_across<T, tile>;
+  transpose({from.data, from.time, 1}, count, D, to);
   if (factor != T(1)) map_span(D * side, {to}, to, [factor](auto x) { return x * factor; });
 }
 

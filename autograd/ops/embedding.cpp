@@ -64,24 +64,24 @@ void read_rows(const Array& table, std::span<const std::int32_t> rows, float* to
 }  // namespace
 
 Tensor embedding(const Tensor& table, const Array& tokens) {
-  const bool in_blocks = table.dtype() == DType::q8_0;
-  if (!in_blocks) check_floating("embedding", table);
+  const bool is_quantized = table.dtype() == DType::q8_0;
+  if (!is_quantized) check_floating("embedding", table);
   require(table.rank() == 2 && tokens.dtype() == DType::int32,
           "embedding: table {} with tokens {}; expected table (V, C) and int32 tokens",
           table.shape(), tokens);
   const std::int64_t V = table.dim(0), C = table.dim(1);
   Shape shape = tokens.shape();
   shape.push_back(C);
-  Array y(shape, in_blocks ? DType::float32 : table.dtype());
+  Array y(shape, is_quantized ? DType::float32 : table.dtype());
   const auto rows = tokens.values<std::int32_t>();
   const auto is_wrong = [V](std::int32_t token) { return token < 0 || token >= V; };
   if (!is_dry_run())
     if (const auto wrong = std::ranges::find_if(rows, is_wrong); wrong != rows.end())
       require(false, "embedding: token {} with table {}; expected 0 to {}", *wrong, table.shape(),
               V - 1);
-  if (in_blocks) {
+  if (is_quantized) {
     if (!is_dry_run()) read_rows(table.value(), rows, y.mutable_values<float>().data());
-    return y;
+    return record("embedding", y, {table.value()}, [](const Array&, InputGradients&) {});
   }
   dispatch(table.dtype(), [&]<class T>() {
     const T* from = table.value().values<T>().data();

@@ -96,8 +96,8 @@ Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const bool in_blocks = weight.dtype() == DType::q8_0;
-  if (in_blocks)
+  const bool is_quantized = weight.dtype() == DType::q8_0;
+  if (is_quantized)
     require(x.dtype() == DType::float32, "linear: x {} with weight {}; expected x in float32",
             x.value(), weight.value());
   else
@@ -116,13 +116,13 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const DType dtype = x.dtype();
   Array y(shape, dtype);
   const Matmul product{.dtype = dtype, .m = rows, .n = out, .k = in, .transpose_b = true};
-  const Array read = in_blocks && rows <= few_rows ? weight.value() : weight.value().to(dtype);
+  const bool reads_blocks = is_quantized && rows <= few_rows;
+  const Array read = reads_blocks ? weight.value() : weight.value().to(dtype);
   const MatmulOperands operands{x.value().raw(), read.raw(), y.mutable_raw(),
                                 has_bias ? bias.value().raw() : nullptr};
-  read.dtype() == DType::q8_0 ? multiply_q8_0(product, operands)
-                              : multiply_matrices(product, {operands});
+  reads_blocks ? multiply_q8_0(product, operands) : multiply_matrices(product, {operands});
 
-  std::vector<Tensor> inputs{x, in_blocks ? weight.value() : weight};
+  std::vector<Tensor> inputs{x, is_quantized ? weight.value() : weight};
   if (has_bias) inputs.push_back(bias);
   const Array kept = inputs[1].id() != 0 ? x.value() : Array();  // empty for a constant weight
   return record("linear", y, inputs,

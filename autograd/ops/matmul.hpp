@@ -18,8 +18,8 @@ Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {});
 
 // Returns x · weightᵀ + bias: x (..., I), weight (O, I), bias (O) or empty -> (..., O). Throws
 // std::invalid_argument for other shapes. Fused so that the bias costs no pass over the memory, and
-// all leading axes are one product. A weight of q8_0 is a constant with x and bias in float32, and
-// gives the bits of the weight converted to float32.
+// all leading axes are one product. A weight of q8_0 is a constant with x and bias in float32; in
+// float32 precision it gives the bits of the weight converted to float32.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 // A low-rank change b · a, of rank r, of the rows [first_row, first_row + R) of a weight (O, I).

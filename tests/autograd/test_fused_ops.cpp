@@ -144,6 +144,20 @@ std::vector<Fused> fused_attention() {
       window_row(100, false, 600, 700),
       row("small", {}, {}, {1, 1, 2, 3}, {1, 1, 2, 3}),
   };
+  // Tiles have sides of 16, 32 or 64.
+  for (const auto& [T, S] : {std::pair{16, 16},
+                             {16, 17},
+                             {17, 16},
+                             {31, 32},
+                             {33, 32},
+                             {5, 33},
+                             {64, 64},
+                             {64, 65},
+                             {65, 64}}) {
+    rows.push_back(window_row(9, false, T, S));
+    rows.push_back(window_row(9, true, T, S));
+    rows.push_back(row(fmt::format("{} by {}", T, S), {}, {}, {2, 3, T, 3}, {2, 3, S, 3}));
+  }
   const auto part = [](const Tensor& x, std::int64_t i, std::int64_t C) {
     return slice(x, 2, i * C, (i + 1) * C);
   };

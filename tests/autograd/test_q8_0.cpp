@@ -84,7 +84,7 @@ TEST_CASE("q8_0: linear with integers is exact") {
 }
 
 TEST_CASE("q8_0: linear and embedding give the bits of the numbers in float32") {
-  for (const std::int64_t in : {0, 32, 96, 1056, 4128})
+  for (const std::int64_t in : {0, 32, 96, 1056, 8224})
     for (const std::int64_t out : {1, 7, 16, 67}) {
       const Array blocks = normal({out, in}, 1, f32).to(DType::q8_0), numbers = blocks.to(f32);
       const Array bias = normal({out}, 2, f32);
@@ -119,6 +119,9 @@ TEST_CASE("q8_0: only linear and embedding read them") {
   CHECK_THROWS_AS(Array({4, 33}, DType::q8_0), std::invalid_argument);
   CHECK_THROWS_AS(Array(Shape{}, DType::q8_0), std::invalid_argument);
   CHECK_THROWS_AS(blocks.part(16, 48), std::invalid_argument);
+  CHECK_THROWS_AS(blocks.part(0, 16), std::invalid_argument);
+  CHECK_THROWS_AS(blocks.reshaped({32, 4}), std::invalid_argument);
+  CHECK_THROWS_AS(blocks.reshaped({128}).select({0}), std::invalid_argument);
   CHECK_THROWS_AS(linear(normal({2, 32}, 1, f64), blocks), std::invalid_argument);
   CHECK_THROWS_AS(linear(normal({2, 64}, 1, f32), blocks), std::invalid_argument);
   CHECK_THROWS_AS(matmul(normal({2, 4}, 1, f32), blocks), std::invalid_argument);

@@ -12,9 +12,9 @@
 #include "layers/models/encoder_decoder.hpp"
 #include "layers/models/forecaster.hpp"
 #include "layers/models/graph_network.hpp"
+#include "layers/models/quantization.hpp"
 #include "layers/models/transformer.hpp"
 #include "layers/models/vae.hpp"
-#include "layers/rounding.hpp"
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
 #include "tests/bench/scaling.hpp"
@@ -328,7 +328,7 @@ StepSpeed generation(const TransformerOptions& options, std::int64_t texts = 1,
   longer.context = std::max<std::int64_t>(options.context, tokens + 1);
   Random init(1, Stream::init);
   Transformer model(longer, init);
-  if (weights == DType::q8_0) round_weights(model);
+  if (weights == DType::q8_0) quantize_weights(model);
   const auto alone = [&] {
     Random random(1, Stream::sample);
     generate(model, {1}, tokens, {.temperature = 0}, random);

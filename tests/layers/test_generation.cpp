@@ -5,8 +5,8 @@
 #include "autograd/buffer_pool.hpp"
 #include "autograd/ops.hpp"
 #include "layers/models/encoder_decoder.hpp"
+#include "layers/models/quantization.hpp"
 #include "layers/models/recurrent_network.hpp"
-#include "layers/rounding.hpp"
 #include "optim/adam.hpp"
 #include "tests/support/modules.hpp"
 #include "train/generate/generate.hpp"
@@ -114,7 +114,7 @@ TEST_CASE("layers: a model in q8_0 computes the logits of its rounded weights") 
       // Of rows of 24, only those of the second map of each feed-forward network, of 96, are
       // multiples of 32.
       const std::int64_t count = width == 32 ? 2 * 4 + 1 + !tied : 2;
-      CHECK(round_weights(model) == count);
+      CHECK(quantize_weights(model) == count);
       std::int64_t rounded = 0;
       const std::vector<Parameter*> ours = model.parameters();
       for (std::size_t i = 0; Parameter * parameter : expected.parameters())

@@ -71,7 +71,10 @@ class SearchSettings final : public Command {
     const SearchSize size = size_of(candidates);
     const Run experiment(out_.empty() ? default_folder(base) : out_);
     if (dry_run_ || (!quiet_ && !resume_)) print_size(size, config_with);
-    if (dry_run_) return 0;
+    if (dry_run_) {
+      if (json_) print_json(json_of(size));
+      return 0;
+    }
 
     expect_input(resume_ || !fs::exists(experiment.folder()) ||
                      (fs::is_directory(experiment.folder()) && fs::is_empty(experiment.folder())),
@@ -85,7 +88,7 @@ class SearchSettings final : public Command {
       return interrupted_status;
     }
     if (json_)
-      print_json(json_of(*result));
+      print_json(tapestry::json_of(*result));
     else
       say("{}", show(*result));
     if (!result->winner) return failed_status;
@@ -134,6 +137,14 @@ class SearchSettings final : public Command {
     if (total_steps_ > 0) add(key::search_total_steps, fmt::to_string(total_steps_));
     if (!total_minutes_.empty()) add(key::search_total_minutes, total_minutes_);
     return all;
+  }
+
+  static JsonValue json_of(const SearchSize& size) {
+    return {{"candidates", size.candidates},
+            {"least_runs", size.least_runs},
+            {"most_runs", size.most_runs},
+            {"least_steps", size.least_steps},
+            {"most_steps", size.most_steps}};
   }
 
   // Prints the number of runs and steps, and their time if it can be measured.

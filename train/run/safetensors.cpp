@@ -56,6 +56,7 @@ const StoredType* find_type(std::string_view name) {
 
 // Returns the type as which an array is stored.
 const StoredType& type_of(const Array& array, StoredFloats stored) {
+  require(array.dtype() != DType::q8_0, "safetensors: {} cannot be stored", array);
   if (stored == StoredFloats::bfloat16 && array.dtype() != DType::int32) return *find_type("BF16");
   return *std::ranges::find(stored_types, array.dtype(), &StoredType::dtype);
 }

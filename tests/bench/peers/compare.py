@@ -15,11 +15,10 @@ With --before two builds alternate, and every second round begins with the other
 change is faster if the smallest ratio of six rounds is above 1: without any difference, this
 happens in 1 of 64 comparisons.
 
-With --busy N, N other processes compute meanwhile, without end.
-
-Otherwise the machine should be idle: PyTorch's OpenMP barriers take many times longer when another process
+The machine should be idle: PyTorch's OpenMP barriers take many times longer when another process
 holds one of the cores. A run in which other processes took more than a tenth of a CPU is repeated,
-twice at most. torch_steps.py and jax_steps.py say which of their choices favour the peers.
+twice at most. With --busy N, N processes compute during each run instead, and none is repeated.
+torch_steps.py and jax_steps.py say which of their choices favour the peers.
 """
 
 import argparse
@@ -135,13 +134,12 @@ def run_once(command, arguments, environment):
 @contextlib.contextmanager
 def busy_processes(count):
     """Processes that compute as long as the context lasts."""
-    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
+    with contextlib.ExitStack() as processes:
+        for _ in range(count):
+            process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            processes.callback(process.wait)
+            processes.callback(process.kill)
         yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
 
 
 def run(command, arguments, environment):

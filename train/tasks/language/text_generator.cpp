@@ -1,7 +1,7 @@
 #include "train/tasks/language/text_generator.hpp"
 
 #include "autograd/q8_0.hpp"
-#include "layers/rounding.hpp"
+#include "layers/models/quantization.hpp"
 #include "train/generate/token_text.hpp"
 
 namespace tapestry {
@@ -22,10 +22,11 @@ SamplingOptions sampling::chosen(const Options& options, const LanguageModel& ta
 
 void sampling::convert_weights(const Options& options, LanguageModel& task) {
   if (options[dtype] != "q8_0") return;
-  expect_input(std::holds_alternative<Transformer>(task.network()),
+  auto* transformer = dynamic_cast<Transformer*>(&task.model());
+  expect_input(transformer,
                "--dtype q8_0: model.kind is \"recurrent\"; expected a transformer, or float32");
-  expect_input(round_weights(task.model()) > 0,
-               "--dtype q8_0: model.width is no multiple of {}; use float32", Q8Block::size);
+  expect_input(quantize_weights(*transformer) > 0,
+               "--dtype q8_0: model.width is not a multiple of {}; use float32", Q8Block::size);
 }
 
 DecodingState begin_decoding(const LanguageModel& task) {

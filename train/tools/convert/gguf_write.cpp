@@ -25,9 +25,10 @@ std::uint16_t finite_float16(float number, const char* what) {
   return bits;
 }
 
-// Stores a block. Throws InputError if its scale is too large for float16.
+// Stores a block. Throws InputError if a number is not finite, or the scale too large for float16.
 void store_block(std::span<const float, Q8Block::size> numbers, char* to) {
   const Q8Block block = to_q8_block(numbers);
+  expect_input(!std::isnan(block.scale), "has numbers that are not finite; train the model again");
   const std::uint16_t bits = finite_float16(block.scale, "scale");
   std::memcpy(to, &bits, gguf_scale_bytes);
   std::memcpy(to + gguf_scale_bytes, block.numbers, sizeof(block.numbers));

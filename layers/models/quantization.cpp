@@ -1,12 +1,10 @@
-#include "layers/rounding.hpp"
+#include "layers/models/quantization.hpp"
 
 #include "autograd/q8_0.hpp"
-#include "layers/embedding.hpp"
-#include "layers/linear.hpp"
 
 namespace tapestry {
 
-std::int64_t round_weights(Module& model) {
+std::int64_t quantize_weights(Transformer& model) {
   std::vector<Parameter*> weights;
   for (Linear* linear : modules_of<Linear>(model)) weights.push_back(&linear->weight);
   for (Embedding* table : modules_of<Embedding>(model)) weights.push_back(&table->weight);
