@@ -86,6 +86,41 @@ struct Fused {
   std::vector<Array> inputs;
 };
 
+// A mask (T, S) that hides the keys outside a window.
+Array outside_window(std::int64_t window, bool causal, std::int64_t T, std::int64_t S) {
+  return infinite_where({T, S}, [=](std::int64_t t, std::int64_t s) {
+    const std::int64_t ahead = s - (t + S - T);
+    return std::abs(ahead) >= window || (causal && ahead > 0);
+  });
+}
+
+// Tiles have sides of 16, 32 or 64.
+std::vector<Fused> attention_of_few_queries_and_keys() {
+  std::vector<Fused> rows;
+  for (const auto& [T, S] : {std::pair{16, 16},
+                             {16, 17},
+                             {17, 16},
+                             {31, 32},
+                             {33, 32},
+                             {5, 33},
+                             {64, 64},
+                             {64, 65},
+                             {65, 64}})
+    for (const bool causal : {false, true})
+      for (const std::int64_t D : {3, 20}) {
+        const Array mask = outside_window(9, causal, T, S);
+        rows.push_back(
+            {fmt::format("attention{} of {} by {}", causal ? ", causal," : "", T, S),
+             [causal](In x) {
+               return scaled_dot_product_attention(x[0], x[1], x[2],
+                                                   {.causal = causal, .window = 9});
+             },
+             [mask](In x) { return composed_attention(x[0], x[1], x[2], mask); },
+             {normal({2, 3, T, D}, 1), normal({2, 3, S, D}, 2), normal({2, 3, S, D}, 3)}});
+      }
+  return rows;
+}
+
 std::vector<Fused> fused_attention() {
   const auto row = [](const std::string& name, AttentionOptions options, const Array& mask,
                       const Shape& q, const Shape& k) {
@@ -110,15 +145,9 @@ std::vector<Fused> fused_attention() {
   Array hidden = Array::zeros({2, 1, 1, 130}, f64);
   for (std::size_t i = 100; i < 200; ++i) hidden.mutable_values<double>()[i] = -infinity;
   const auto window_row = [&](std::int64_t window, bool causal, std::int64_t T, std::int64_t S) {
-    Array hides = Array::zeros({T, S}, f64);
-    for (std::int64_t t = 0, i = 0; t < T; ++t)
-      for (std::int64_t s = 0; s < S; ++s, ++i) {
-        const std::int64_t ahead = s - (t + S - T);
-        if (std::abs(ahead) >= window || (causal && ahead > 0))
-          hides.mutable_values<double>()[i] = -infinity;
-      }
     return row(fmt::format("window {}{} of {} by {}", window, causal ? ", causal," : "", T, S),
-               {.causal = causal, .window = window}, hides, {1, 2, T, 20}, {1, 2, S, 20});
+               {.causal = causal, .window = window}, outside_window(window, causal, T, S),
+               {1, 2, T, 20}, {1, 2, S, 20});
   };
   const Array mask = normal({3, 150, 130}), holes = infinite_where({150, 130}, [](auto t, auto s) {
                                               return t % 7 == 0 || (t + s) % 3 == 0;
@@ -144,20 +173,6 @@ std::vector<Fused> fused_attention() {
       window_row(100, false, 600, 700),
       row("small", {}, {}, {1, 1, 2, 3}, {1, 1, 2, 3}),
   };
-  // Tiles have sides of 16, 32 or 64.
-  for (const auto& [T, S] : {std::pair{16, 16},
-                             {16, 17},
-                             {17, 16},
-                             {31, 32},
-                             {33, 32},
-                             {5, 33},
-                             {64, 64},
-                             {64, 65},
-                             {65, 64}}) {
-    rows.push_back(window_row(9, false, T, S));
-    rows.push_back(window_row(9, true, T, S));
-    rows.push_back(row(fmt::format("{} by {}", T, S), {}, {}, {2, 3, T, 3}, {2, 3, S, 3}));
-  }
   const auto part = [](const Tensor& x, std::int64_t i, std::int64_t C) {
     return slice(x, 2, i * C, (i + 1) * C);
   };
@@ -471,6 +486,7 @@ std::vector<Fused> fused_ops() {
   for (const Fused& row : fused_linear_attention()) rows.push_back(row);
   for (const Fused& row : fused_norms_and_gates()) rows.push_back(row);
   for (const Fused& row : attention_by_shared_heads()) rows.push_back(row);
+  for (const Fused& row : attention_of_few_queries_and_keys()) rows.push_back(row);
   for (const Fused& row : attention_of_one_query()) rows.push_back(row);
   return rows;
 }
