@@ -255,7 +255,7 @@ Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGrad
       hand_out(entry);
       continue;
     }
-    const Array kept = checks_finite() ? received : Array();  // the pullback may overwrite it
+    const Array kept = check_finite ? received : Array();  // the pullback may overwrite it
     InputGradients into(entry.inputs, gradients);
     if (Observer* observer = Observer::current()) [[unlikely]]
       observer->backward({.op = entry.op,

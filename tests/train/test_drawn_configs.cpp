@@ -118,7 +118,7 @@ std::string weights_difference(const DrawnTraining& drawn, const std::string& ru
                                const std::string& other) {
   std::vector<Safetensors> files;
   for (const std::string& name : {run, other}) {
-    const std::string file = drawn.path(name + ".safetensors");
+    const std::string file = drawn.path(fmt::format("{}-beside-{}.safetensors", name, run));
     const std::string failed =
         failure(tapestry_run("export {} --format safetensors --out {}", drawn.path(name), file));
     if (!failed.empty()) return failed;

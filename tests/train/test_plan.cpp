@@ -54,6 +54,14 @@ TEST_CASE_FIXTURE(RunFixture, "plan: the bytes of arrays are those that the trai
   }
 }
 
+TEST_CASE_FIXTURE(RunFixture, "bug: plan: with train.check_finite, received gradients are kept") {
+  const Words settings =
+      "train.check_finite=true model.activation=relu model.width=64 model.layers=2 "
+      "model.context=32 train.steps=4 train.batch_size=8 train.eval_batch_size=1";
+  must_train("text", "run", settings);
+  CHECK(planned(*this, "text", settings)["bytes"]["tensors"] == tensor_bytes(path("run")));
+}
+
 TEST_CASE_FIXTURE(RunFixture, "plan: what saves memory is seen to save it") {
   const Words large =
       "model.width=256 model.layers=4 model.context=128 train.batch_size=16 "
