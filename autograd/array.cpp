@@ -147,8 +147,7 @@ void write_blocks(std::span<const float> from, Q8Block* to) {
 
 void read_blocks(const Q8Block* from, std::span<float> to) {
   parallel_for(std::ssize(to) / Q8Block::size, blocks_a_piece, [=](auto begin, auto end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      for (std::int64_t j = 0; j < Q8Block::size; ++j) to[i * Q8Block::size + j] = from[i][j];
+    read_q8_blocks(from + begin, (end - begin) * Q8Block::size, &to[begin * Q8Block::size]);
   });
 }
 

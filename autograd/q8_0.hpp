@@ -22,6 +22,11 @@ struct Q8Block {
 };
 static_assert(sizeof(Q8Block) == 36);
 
+// Writes the n numbers of a row of blocks; n is a multiple of the size of a block.
+inline void read_q8_blocks(const Q8Block* row, std::int64_t n, float* to) {
+  for (std::int64_t i = 0; i < n; ++i) to[i] = row[i / Q8Block::size][i % Q8Block::size];
+}
+
 // Returns numbers as a block: d = max |x| / 127, q = x / d rounded to nearest, halves away from
 // zero. The scale is d rounded to float16, so that GGUF stores the same numbers; d itself if it is
 // too large for float16; NaN if a number is not finite.

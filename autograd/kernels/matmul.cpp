@@ -66,7 +66,7 @@ const T* numbers_of(const T* row, std::int64_t, std::vector<T>&) {
 }
 const float* numbers_of(const Q8Block* row, std::int64_t n, std::vector<float>& memory) {
   memory.resize(n);
-  for (std::int64_t i = 0; i < n; ++i) memory[i] = row[i / Q8Block::size][i % Q8Block::size];
+  read_q8_blocks(row, n, memory.data());
   return memory.data();
 }
 

@@ -56,8 +56,7 @@ void read_rows(const Array& table, std::span<const std::int32_t> rows, float* to
   const std::int64_t C = table.dim(1);
   const auto* blocks = reinterpret_cast<const Q8Block*>(table.raw());
   for_each_row(std::ssize(rows), C, [=](std::int64_t i) {
-    const Q8Block* row = blocks + rows[i] * (C / Q8Block::size);
-    for (std::int64_t c = 0; c < C; ++c) to[i * C + c] = row[c / Q8Block::size][c % Q8Block::size];
+    read_q8_blocks(blocks + rows[i] * (C / Q8Block::size), C, to + i * C);
   });
 }
 

@@ -6,6 +6,7 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/matmul.hpp"
 #include "autograd/ops/recompute.hpp"
+#include "autograd/q8_0.hpp"
 #include "autograd/tape.hpp"
 
 namespace tapestry {
@@ -115,6 +116,16 @@ void Transformer::fields(FieldVisitor& visit) {
   for (std::size_t i = 0; i < blocks.size(); ++i) visit("blocks." + std::to_string(i), blocks[i]);
   if (final_norm) visit("final_norm", *final_norm);
   if (head) visit("head", *head);
+}
+
+std::int64_t quantize_weights(Transformer& model) {
+  std::vector<Parameter*> weights;
+  for (Linear* linear : modules_of<Linear>(model)) weights.push_back(&linear->weight);
+  for (Embedding* table : modules_of<Embedding>(model)) weights.push_back(&table->weight);
+  std::erase_if(weights,
+                [](const Parameter* weight) { return weight->tensor.dim(1) % Q8Block::size != 0; });
+  for (Parameter* weight : weights) weight->convert(DType::q8_0);
+  return std::ssize(weights);
 }
 
 }  // namespace tapestry

@@ -12,7 +12,6 @@
 #include "layers/models/encoder_decoder.hpp"
 #include "layers/models/forecaster.hpp"
 #include "layers/models/graph_network.hpp"
-#include "layers/models/quantization.hpp"
 #include "layers/models/transformer.hpp"
 #include "layers/models/vae.hpp"
 #include "optim/adam.hpp"

@@ -5,7 +5,6 @@
 #include "autograd/buffer_pool.hpp"
 #include "autograd/ops.hpp"
 #include "layers/models/encoder_decoder.hpp"
-#include "layers/models/quantization.hpp"
 #include "layers/models/recurrent_network.hpp"
 #include "optim/adam.hpp"
 #include "tests/support/modules.hpp"

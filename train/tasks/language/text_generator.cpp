@@ -1,7 +1,6 @@
 #include "train/tasks/language/text_generator.hpp"
 
 #include "autograd/q8_0.hpp"
-#include "layers/models/quantization.hpp"
 #include "train/generate/token_text.hpp"
 
 namespace tapestry {
