@@ -63,9 +63,25 @@ std::vector<double> numeric(const Function& f, const Tensor& x, const Array& v, 
   return slope;
 }
 
-double relative_error(double by_tape, double by_difference, double size) {
-  constexpr double smallest = 0.01;  // differences of smaller gradients are mostly rounding errors
-  const double error = std::abs(by_tape - by_difference) / std::max(smallest, size);
+// What is checked, and what its errors are compared with.
+struct Subject {
+  Function f, held = {};      // held: f with its branches fixed at the current point
+  Shape output = {};          // shape of f's values
+  double smallest_scale = 0;  // see smallest_scale()
+};
+
+// Returns the smallest scale that errors are compared with; differences of smaller gradients are
+// mostly rounding errors. Values of f are rounded to about 1e-16 of their magnitude, so that their
+// differences over steps of 1e-4 have errors of 1e-12 of it, or 1e-11 if f sums many terms.
+double smallest_scale(const Array& values_of_f) {
+  double largest = 0;
+  for (const double value : values_of_f.values<double>())
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  return std::max(0.01, 1e-5 * largest);
+}
+
+double relative_error(double by_tape, double by_difference, double scale) {
+  const double error = std::abs(by_tape - by_difference) / scale;
   return std::isnan(error) ? HUGE_VAL : error;
 }
 
@@ -79,20 +95,20 @@ double least_error(const GradcheckOptions& options, const std::function<double(d
   return least;
 }
 
-// Returns the largest error of uᵀ J v for random u and v, relative to the length of Jᵀ u. `held` is
-// f with its branches fixed at x.
-double projection_error(const Function& f, const Function& held, const Tensor& x,
-                        const Shape& output, const GradcheckOptions& options) {
+// Returns the largest error of uᵀ J v for random u and v, relative to the length of Jᵀ u.
+double projection_error(const Subject& subject, const Tensor& x, const GradcheckOptions& options) {
   double worst = 0;
   Random random(options.seed, Stream::eval);
   for (int i = 0; i < options.directions; ++i) {
-    const Array u = random_direction(output, random), v = random_direction(x.shape(), random);
-    const Array gradient = analytic(f, x, u);
+    const Array u = random_direction(subject.output, random);
+    const Array v = random_direction(x.shape(), random);
+    const Array gradient = analytic(subject.f, x, u);
     const Values g = gradient.values<double>();
+    const double scale = std::max(subject.smallest_scale, std::sqrt(dot(g, g)));
     worst = std::max(worst, least_error(options, [&](double step) {
+                       const auto difference = numeric(subject.held, x, v, step);
                        return relative_error(dot(g, v.values<double>()),
-                                             dot(u.values<double>(), numeric(held, x, v, step)),
-                                             std::sqrt(dot(g, g)));
+                                             dot(u.values<double>(), difference), scale);
                      }));
   }
   return worst;
@@ -100,23 +116,23 @@ double projection_error(const Function& f, const Function& held, const Tensor& x
 
 // Returns the largest error of an element of J, whose rows come from the tape and columns from
 // differences.
-double jacobian_error(const Function& f, const Function& held, const Tensor& x, const Shape& output,
-                      const GradcheckOptions& options) {
+double jacobian_error(const Subject& subject, const Tensor& x, const GradcheckOptions& options) {
   std::vector<Array> rows;
-  for (std::int64_t i = 0; i < output.elements(); ++i)
-    rows.push_back(analytic(f, x, axis_direction(output, i)));
+  for (std::int64_t i = 0; i < subject.output.elements(); ++i)
+    rows.push_back(analytic(subject.f, x, axis_direction(subject.output, i)));
   double worst = 0;
   for (std::int64_t j = 0; j < x.size(); ++j)
-    worst = std::max(
-        worst, least_error(options, [&](double step) {
-          const std::vector<double> column = numeric(held, x, axis_direction(x.shape(), j), step);
-          double error = 0;
-          for (std::size_t i = 0; i < rows.size(); ++i) {
-            const double element = rows[i].values<double>()[j];
-            error = std::max(error, relative_error(element, column[i], std::abs(element)));
-          }
-          return error;
-        }));
+    worst = std::max(worst, least_error(options, [&](double step) {
+                       const std::vector<double> column =
+                           numeric(subject.held, x, axis_direction(x.shape(), j), step);
+                       double error = 0;
+                       for (std::size_t i = 0; i < rows.size(); ++i) {
+                         const double element = rows[i].values<double>()[j];
+                         const double scale = std::max(subject.smallest_scale, std::abs(element));
+                         error = std::max(error, relative_error(element, column[i], scale));
+                       }
+                       return error;
+                     }));
   return worst;
 }
 
@@ -132,21 +148,22 @@ std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>&
                                                   const std::vector<Parameter*>& parameters,
                                                   const GradcheckOptions& options) {
   require_float64(parameters);
-  Shape output;
+  Subject subject{.f = loss};
   Branches branches([&] {
     const Tensor y = loss();
-    output = y.shape();
+    subject.output = y.shape();
+    subject.smallest_scale = smallest_scale(y.value());
     return y;
   });
-  const auto held_loss = [&] { return branches.hold(loss); };
+  subject.held = [&] { return branches.hold(loss); };
   std::vector<GradcheckResult> results;
   for (const Parameter* parameter : parameters) {
     if (parameter->role == Role::fixed) continue;
     const Tensor& x = parameter->tensor;
     const std::int64_t held_before = branches.held();
-    double error = projection_error(loss, held_loss, x, output, options);
-    if (x.size() * output.elements() <= options.jacobian_limit)
-      error = std::max(error, jacobian_error(loss, held_loss, x, output, options));
+    double error = projection_error(subject, x, options);
+    if (x.size() * subject.output.elements() <= options.jacobian_limit)
+      error = std::max(error, jacobian_error(subject, x, options));
     results.push_back(
         {parameter->name, error, error <= options.tolerance, branches.held() - held_before});
   }
@@ -219,9 +236,12 @@ GradcheckResult gradcheck_together(const std::function<Tensor()>& loss,
   std::vector<Parameter*> free;
   std::ranges::copy_if(parameters, std::back_inserter(free),
                        [](const Parameter* parameter) { return parameter->role != Role::fixed; });
+  double smallest = 0;
   const Gradients gradients = [&] {
     Tape tape;
-    return tape.backward(loss());
+    const Tensor y = loss();
+    smallest = smallest_scale(y.value());
+    return tape.backward(y);
   }();
   Branches branches(loss);
   Movement movement(free, options.seed);
@@ -233,7 +253,7 @@ GradcheckResult gradcheck_together(const std::function<Tensor()>& loss,
     };
     return least_error(options, [&](double h) {
       const double difference = (8 * (at(h) - at(-h)) - at(2 * h) + at(-2 * h)) / (12 * h);
-      return relative_error(along, difference, length);
+      return relative_error(along, difference, std::max(smallest, length));
     });
   };
   const double error = error_from(0);

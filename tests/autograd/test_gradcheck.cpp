@@ -193,6 +193,19 @@ TEST_CASE("gradcheck: right gradients pass, by projections and by the Jacobian a
     }
 }
 
+TEST_CASE("bug: right gradients that are small beside their loss were called wrong") {
+  const auto checked = [](double factor, const GradcheckOptions& options) {
+    const auto small = [&](In in) {
+      return sum(scale(scaled(factor)(in), 1e-3)) + Array::full({}, 1e5, f64);
+    };
+    return gradcheck(small, {apart({4, 4})}, options)[0];
+  };
+  for (const GradcheckOptions& options : {only_projections, only_jacobian}) {
+    CHECK(checked(1, options).passed);
+    CHECK_FALSE(checked(1.01, options).passed);
+  }
+}
+
 TEST_CASE("gradcheck: parameters are named, checked and put back exactly") {
   Parameter weight(apart({3, 4}), Role::weight), bias(apart({3}), Role::bias);
   weight.name = "layer.weight", bias.name = "layer.bias";
