@@ -25,16 +25,15 @@ std::string show(const std::string& name, const TimeToLoss& result) {
       result.steps, result.evaluations);
 }
 
-std::string json(const std::string& name, const TimeToLoss& result) {
-  const JsonValue object{{"name", name},
-                         {"threads", num_threads()},
-                         {"goal", goals().at(name)},
-                         {"reached", result.reached},
-                         {"loss", result.loss},
-                         {"seconds", result.seconds},
-                         {"steps", result.steps},
-                         {"evaluations", result.evaluations}};
-  return object.dump() + "\n";
+JsonValue json_of(const std::string& name, const TimeToLoss& result) {
+  return {{"name", name},
+          {"threads", num_threads()},
+          {"goal", goals().at(name)},
+          {"reached", result.reached},
+          {"loss", result.loss},
+          {"seconds", result.seconds},
+          {"steps", result.steps},
+          {"evaluations", result.evaluations}};
 }
 
 // Returns the given names, or all that are known if none is given. Throws InputError for an unknown
@@ -102,7 +101,10 @@ class Workloads final : public Command {
 
   template <class Result>
   void print(const std::string& name, const Result& result) const {
-    say("{}", json_ ? json(name, result) : show(name, result));
+    if (json_)
+      print_json(json_of(name, result));
+    else
+      say("{}", show(name, result));
     std::fflush(stdout);
   }
 

@@ -92,7 +92,10 @@ class Bench final : public Command {
       use_machine_as(configs[i]);
       const StepSpeed speed = speed_of(configs[i]);
       if (i == 0 && !json_) say("{}\n", machine());
-      say("{}", json_ ? json(names_[i], speed) : show(names_[i], speed));
+      if (json_)
+        print_json(json_of(names_[i], speed));
+      else
+        say("{}", show(names_[i], speed));
       std::fflush(stdout);
     }
     if (!json_)

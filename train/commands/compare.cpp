@@ -201,7 +201,7 @@ class Compare final : public Command {
     const std::vector<RunGroup> groups = read_groups(runs_);
     if (json_) {
       for (const Json& object : groups_alone_ ? json_of_groups(groups) : json_of_runs(groups))
-        say("{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+        print_json(object);
       return 0;
     }
     const bool has_seeds =

@@ -1,5 +1,6 @@
 #include "train/tools/init/init.hpp"
 
+#include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/run/atomic_file.hpp"
@@ -37,7 +38,7 @@ class Init final : public Command {
     expect_new_config(out_);  // measuring took seconds
     write_file_atomically(out_, {made.toml});
     if (json_)
-      say("{}\n", json(found, made, out_));
+      print_json(json_of(found, made, out_));
     else
       say("{}: based on {}\n{}train it with: tapestry train {}\n", printable(out_), found.data.base,
           show(made), shell_word(out_));

@@ -3,10 +3,17 @@
 #include "train/inspect/values.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/run.hpp"
+#include "train/run/terminal.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {
 namespace {
+
+JsonValue json_of(const LatentCodes& codes, const std::string& out) {
+  std::int64_t images = 0;
+  for (const LatentSplit& split : codes.splits) images += split.z.shape()[0];
+  return {{"out", out}, {"images", images}, {"dimensions", codes.splits.front().z.shape()[1]}};
+}
 
 class ShowLatent final : public Command {
  public:
@@ -16,20 +23,24 @@ class ShowLatent final : public Command {
     arguments.option(
         "--out", out_,
         "file to write: NAME.csv, NAME.png, NAME.svg, or NAME for all three (default: RUN/latent)");
+    arguments.flag("--json", json_, "print one JSON object, and everything else to standard error");
   }
 
   int run() override {
+    if (json_) leave_output_to_json();
     const TrainedModel trained = load_trained(run_, overrides_, true);
     use_machine_as(trained.config);
     const LatentCodes codes = spec_of(trained.config).latent_codes.show(*trained.task);
     const std::string out = out_.empty() ? in_run(run_, "latent") : out_;
     write_table_and_figure(out, latent_csv(codes), latent_scatter(codes));
+    if (json_) print_json(json_of(codes, out));
     return 0;
   }
 
  private:
   std::string run_, out_;
   std::vector<std::string> overrides_;
+  bool json_ = false;
 };
 
 const RegisterCommand<ShowLatent> latent_command(

@@ -1,5 +1,6 @@
 #include "train/tools/plan/plan.hpp"
 
+#include "data/json.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/training_config.hpp"
 #include "train/measure/machine.hpp"
@@ -32,7 +33,10 @@ class PlanTraining final : public Command {
     const TrainingPlan plan = plan_training(config_with, {.ranks = static_cast<int>(ranks_),
                                                           .seconds = static_cast<double>(seconds_),
                                                           .machine = megabytes_ * 1000000});
-    say("{}", json_ ? json(plan) + "\n" : show(plan));
+    if (json_)
+      print_json(json_of(plan));
+    else
+      say("{}", show(plan));
     return plan.fits() ? 0 : failed_status;
   }
 

@@ -1,3 +1,4 @@
+#include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
@@ -15,6 +16,7 @@ class Report final : public Command {
                      "folders of runs, or of runs with several seeds, or of one search");
     arguments.option("--out", out_,
                      "page to write (default: report.html in the folder of the first run)");
+    arguments.flag("--json", json_, "print one JSON object");
   }
 
   int run() override {
@@ -27,14 +29,18 @@ class Report final : public Command {
     const std::string page =
         is_experiment(runs_.front()) ? report_of_experiment(runs_.front()) : report_of(runs_);
     write_bytes(out, page);
-    say("{}: {:.2f} MB; open it with a browser\n", printable(out),
-        static_cast<double>(page.size()) / 1e6);
+    if (json_)
+      print_json({{"out", out}, {"bytes", page.size()}});
+    else
+      say("{}: {:.2f} MB; open it with a browser\n", printable(out),
+          static_cast<double>(page.size()) / 1e6);
     return 0;
   }
 
  private:
   std::vector<std::string> runs_;
   std::string out_;
+  bool json_ = false;
 };
 
 const RegisterCommand<Report> report_command(

@@ -4,6 +4,7 @@
 #include "autograd/counted.hpp"
 #include "autograd/parallel.hpp"
 #include "data/input_file.hpp"
+#include "data/json.hpp"
 #include "data/option_error.hpp"
 #include "data/text/printable.hpp"
 #include "data/text/text.hpp"
@@ -46,6 +47,7 @@ class MakeTokens final : public Command {
                      "token that ends a document (default: the tokenizer's end-of-text token)");
     arguments.flag("--verify", verify_, "compare folders of shards with their checksums");
     arguments.threads(threads_);
+    arguments.flag("--json", json_, "print one JSON object; with --verify, one per folder");
   }
 
   int run() override {
@@ -64,15 +66,31 @@ class MakeTokens final : public Command {
     for (const std::string& folder : files_) {
       const TokenShards shards(folder);
       shards.verify();
-      say("{}: {}, not damaged\n", printable(folder), described(shards.counts(), shards.shards()));
+      if (json_)
+        print_json(json_of(folder, shards));
+      else
+        say("{}: {}, not damaged\n", printable(folder), described(shards));
     }
     return 0;
   }
 
-  static std::string described(const TokenCounts& counts, std::int64_t shards) {
+  // `Shards` is TokenShards or ShardMaker.
+  template <class Shards>
+  static std::string described(const Shards& shards) {
+    const TokenCounts& counts = shards.counts();
     return fmt::format("{} of {} in {}, {}", counted(counts.tokens, "token"),
                        counted(counts.bytes, "byte"), counted(counts.documents, "document"),
-                       counted(shards, "shard"));
+                       counted(shards.shards(), "shard"));
+  }
+
+  template <class Shards>
+  static JsonValue json_of(const std::string& folder, const Shards& shards) {
+    const TokenCounts& counts = shards.counts();
+    return {{"folder", folder},
+            {"tokens", counts.tokens},
+            {"bytes", counts.bytes},
+            {"documents", counts.documents},
+            {"shards", shards.shards()}};
   }
 
   std::int32_t end_of_text(const BytePairTokenizer& tokenizer) const {
@@ -119,13 +137,16 @@ class MakeTokens final : public Command {
     shards.finish();
     folder.finish();
     const double elapsed_s = now_s() - begin_s;
-    say("{}: {} of uint{}, {:.1f} s\n", printable(out_),
-        described(shards.counts(), shards.shards()), 8 * shards.width(), elapsed_s);
+    if (json_)
+      print_json(json_of(out_, shards));
+    else
+      say("{}: {} of uint{}, {:.1f} s\n", printable(out_), described(shards), 8 * shards.width(),
+          elapsed_s);
   }
 
   std::vector<std::string> files_;
   std::string tokenizer_, out_, documents_ = "whole", end_of_text_;
-  bool verify_ = false;
+  bool verify_ = false, json_ = false;
   std::int64_t threads_ = 0;
 };
 

@@ -92,7 +92,7 @@ std::string show(const std::string& name, const StepSpeed& speed) {
   return text + "\n";
 }
 
-std::string json(const std::string& name, const StepSpeed& speed) {
+JsonValue json_of(const std::string& name, const StepSpeed& speed) {
   JsonValue object{{"name", name},
                    {"threads", num_threads()},
                    {"step_s", speed.times.median_s},
@@ -107,7 +107,7 @@ std::string json(const std::string& name, const StepSpeed& speed) {
                    {"share_of_peak", speed.gflops() / speed.peak()},
                    {"peak_bytes", speed.peak_bytes}};
   if (speed.first_step_s > 0) object["first_step_s"] = speed.first_step_s;
-  return object.dump() + "\n";
+  return object;
 }
 
 }  // namespace tapestry

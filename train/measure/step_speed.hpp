@@ -9,6 +9,8 @@
 // Measures the time of a repeated step, and its FLOP/s relative to the peak of the machine.
 namespace tapestry {
 
+class JsonValue;
+
 struct TimingOptions {
   int warm_up = 3;  // steps before those of the median; the first always runs, and gives first_s
   // Limits of the number of timed steps; with most_steps = 0 only the first step is run.
@@ -50,8 +52,8 @@ struct StepSpeed {
 // `units`, `unit` and `flops`. Throws as time_steps() does.
 StepSpeed step_speed(const std::function<void()>& step, const TimingOptions& options = {});
 
-// Return the speed as lines for a terminal, and as one line of JSON with its line end.
+// Return the speed as lines for a terminal, and as a JSON object.
 std::string show(const std::string& name, const StepSpeed& speed);
-std::string json(const std::string& name, const StepSpeed& speed);
+JsonValue json_of(const std::string& name, const StepSpeed& speed);
 
 }  // namespace tapestry

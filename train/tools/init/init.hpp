@@ -46,9 +46,9 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options);
 // Throws InputError if `out` is not the name of a new *.toml file in an existing folder.
 void expect_new_config(const std::string& out);
 
-// Return lines for a terminal, and a JSON object without line ends. `out` is the config's path.
+// Return lines for a terminal, and a JSON object. `out` is the config's path.
 std::string show(const FoundData& found);
 std::string show(const NewConfig& config);
-std::string json(const FoundData& found, const NewConfig& config, const std::string& out);
+JsonValue json_of(const FoundData& found, const NewConfig& config, const std::string& out);
 
 }  // namespace tapestry

@@ -182,7 +182,7 @@ std::string show(const NewConfig& made) {
   return text;
 }
 
-std::string json(const FoundData& found, const NewConfig& made, const std::string& out) {
+JsonValue json_of(const FoundData& found, const NewConfig& made, const std::string& out) {
   JsonValue facts = JsonValue::object();
   for (const auto& [name, value] : found.data.facts.items()) {
     std::string member = name;
@@ -191,20 +191,19 @@ std::string json(const FoundData& found, const NewConfig& made, const std::strin
   }
   std::vector<std::string> problems = found.data.problems;
   problems.insert(problems.end(), made.problems.begin(), made.problems.end());
-  const JsonValue all = {{"data", found.path},
-                         {"kind", found.data.name},
-                         {"task", found.task},
-                         {"facts", facts},
-                         {"problems", problems},
-                         {"also_possible", found.others},
-                         {"config", out},
-                         {"base", found.data.base},
-                         {"parameters", made.plan.memory.parameters},
-                         {"bytes", made.plan.needs()},
-                         {"steps", made.length.steps},
-                         {"epochs", made.epochs},
-                         {"seconds", made.seconds}};
-  return all.dump();
+  return {{"data", found.path},
+          {"kind", found.data.name},
+          {"task", found.task},
+          {"facts", facts},
+          {"problems", problems},
+          {"also_possible", found.others},
+          {"config", out},
+          {"base", found.data.base},
+          {"parameters", made.plan.memory.parameters},
+          {"bytes", made.plan.needs()},
+          {"steps", made.length.steps},
+          {"epochs", made.epochs},
+          {"seconds", made.seconds}};
 }
 
 }  // namespace tapestry

@@ -233,7 +233,7 @@ std::string show(const TrainingPlan& plan) {
          show_memory(plan) + show_change(plan) + show_time(plan) + show_disk(plan);
 }
 
-std::string json(const TrainingPlan& plan) {
+JsonValue json_of(const TrainingPlan& plan) {
   using Json = JsonValue;
   const MemoryPlan& memory = plan.memory;
   Json modules = Json::object();
@@ -269,7 +269,7 @@ std::string json(const TrainingPlan& plan) {
                       {"checkpoint", plan.throughput->checkpoint_s},
                       {"in_all", seconds_of(plan.run_length, *plan.throughput)}};
   if (plan.throughput) all["bytes"]["measured_tensors"] = plan.throughput->tensor_bytes;
-  return all.dump();
+  return all;
 }
 
 }  // namespace tapestry

@@ -10,6 +10,8 @@
 
 namespace tapestry {
 
+class JsonValue;
+
 // A function that returns the config with these overrides applied last. Throws InputError for an
 // unknown key or a wrong value.
 using ConfigWith = std::function<Config(const std::vector<std::string>& overrides)>;
@@ -51,8 +53,9 @@ struct MemoryPlanOptions {
 // within `seconds`. Throws InputError as the training does.
 MemoryPlan plan_memory(const Config& config, const MemoryPlanOptions& options = {});
 
-// Returns the plan of the first or the last rank, whichever needs more memory; options.rank is not
-// used. Throws as plan_memory() does.
+// Returns the plan of the rank that needs the most memory: of all ranks if they shard the
+// optimizer, otherwise of the first and the last; options.rank is not used. Throws as plan_memory()
+// does.
 MemoryPlan plan_fullest(const Config& config, const MemoryPlanOptions& options);
 
 // A change of the config that reduces the memory of its training.
@@ -126,8 +129,8 @@ TrainingPlan plan_training(const ConfigWith& config_with, const PlanOptions& opt
 // InputError as the training does.
 void measure(TrainingPlan& plan, const Config& config, double seconds);
 
-// Return the plan as lines for a terminal, and as a JSON object without line ends.
+// Return the plan as lines for a terminal, and as a JSON object.
 std::string show(const TrainingPlan& plan);
-std::string json(const TrainingPlan& plan);
+JsonValue json_of(const TrainingPlan& plan);
 
 }  // namespace tapestry
