@@ -79,6 +79,17 @@ TEST_CASE_FIXTURE(RunFixture, "plan: what saves memory is seen to save it") {
         0.4 * alone["bytes"]["optimizer"].get<double>());
 }
 
+TEST_CASE_FIXTURE(RunFixture, "bug: plan: a rank between the first and the last needed more") {
+  const Config config = load_config(
+      path("text.toml"), Words("optim.name=muon train.shard_optimizer=true train.micro_batches=4 "
+                               "model.layers=2 model.width=128 train.batch_size=4"));
+  std::vector<std::int64_t> held;
+  for (int rank = 0; rank < 4; ++rank)
+    held.push_back(plan_memory(config, {.rank = rank, .ranks = 4}).held);
+  CHECK(held[2] > 1.2 * std::max(held[0], held[3]));
+  CHECK(plan_fullest(config, {.ranks = 4}).held == held[2]);
+}
+
 TEST_CASE_FIXTURE(RunFixture, "plan: what does not fit gets the smallest change, and no file") {
   Words settings =
       "model.width=256 model.layers=4 model.context=128 train.batch_size=32 "

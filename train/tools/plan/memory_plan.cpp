@@ -170,13 +170,17 @@ MemoryPlan plan_memory(const Config& config, const MemoryPlanOptions& options) {
 }
 
 MemoryPlan plan_fullest(const Config& config, const MemoryPlanOptions& options) {
-  MemoryPlanOptions of_rank = options;
-  of_rank.rank = 0;
-  const MemoryPlan first = plan_memory(config, of_rank);
-  if (options.ranks == 1) return first;
-  of_rank.rank = options.ranks - 1;
-  const MemoryPlan last = plan_memory(config, of_rank);
-  return last.held > first.held ? last : first;
+  // Without shards, all ranks between need as much as one of these two. Shards may differ more:
+  // those of Muon are whole matrices.
+  const int between = config[key::shard_optimizer] ? 1 : std::max(1, options.ranks - 1);
+  MemoryPlan fullest;
+  for (int rank = 0; rank < options.ranks; rank += between) {
+    MemoryPlanOptions of_rank = options;
+    of_rank.rank = rank;
+    MemoryPlan plan = plan_memory(config, of_rank);
+    if (rank == 0 || plan.held > fullest.held) fullest = std::move(plan);
+  }
+  return fullest;
 }
 
 }  // namespace tapestry
