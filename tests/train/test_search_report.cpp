@@ -100,6 +100,14 @@ TEST_CASE_FIXTURE(ExperimentFixture, "report: the effects of settings are those 
   CHECK(effects_of(result)[0].difference.pairs == 1);
 }
 
+TEST_CASE_FIXTURE(ExperimentFixture, "bug: a setting by its old name had an effect without value") {
+  search("old", "--vary=train.least_gain=0,0.5 train.early_stopping=2 --steps 1 --seeds 2");
+  const std::vector<KeyEffect> effects = effects_of(recorded_search(Run(path("old"))));
+  REQUIRE(effects.size() == 1);
+  CHECK(effects[0].key == "train.min_delta");
+  CHECK(effects[0].value == "0.5");
+}
+
 TEST_CASE_FIXTURE(ExperimentFixture, "report: random values are points of a plot") {
   search("drawn",
          "--method random --trials 3 --vary=optim.learning_rate=log:1e-4:1e-1 "

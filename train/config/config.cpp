@@ -187,13 +187,6 @@ Config::Config(const std::vector<ConfigDocument>& documents,
   }
   names.emplace_back(base_key);
 
-  // Returns the name of a key that earlier versions named differently.
-  const auto current_name = [&](const std::string& name) {
-    const auto renamed = std::ranges::find_if(keys_, [&](const KeyInfo& key) {
-      return std::ranges::count(key.limits.old_names, name) > 0;
-    });
-    return renamed == keys_.end() ? name : renamed->name;
-  };
   const auto checked = [&](const TomlSetting& given) -> Entry {
     const auto found = entries_.find(current_name(given.name));
     if (found == entries_.end()) {
@@ -315,6 +308,13 @@ void Config::reset(const std::string& beginning) {
     }
   for (auto& [name, found] : entries_)  // after all values were set
     if (name.starts_with(beginning)) found.unused = why_unused(found.key);
+}
+
+std::string Config::current_name(const std::string& name) const {
+  const auto renamed = std::ranges::find_if(keys_, [&](const KeyInfo& key) {
+    return std::ranges::count(key.limits.old_names, name) > 0;
+  });
+  return renamed == keys_.end() ? name : renamed->name;
 }
 
 bool Config::has(const std::string& key) const {
