@@ -123,6 +123,25 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: adapters with micro-batches and aver
     CHECK((!name.starts_with("optimizer.weights.") || is_of_adapter(name)));
 }
 
+TEST_CASE_FIXTURE(RunFixture, "fine-tuning: Muon trains adapters, averages them, resumes exactly") {
+  must_train("text", "base");
+  const Words settings =
+      from(*this, adapting) + "optim.name=muon train.average_decay=0.9 train.micro_batches=2";
+  must_train("text", "tuned", settings);
+  const auto after = load_checkpoint(checkpoint("tuned"));
+  int momenta = 0;
+  for (const auto& [name, array] : after.file.tensors) {
+    CAPTURE(name);
+    if (!name.starts_with("optimizer.")) continue;
+    CHECK(is_of_adapter(name));
+    momenta += name.starts_with("optimizer.momentum.");  // of matrices, which have nothing else
+  }
+  CHECK(momenta == 4);
+  must_train("text", "resumed", settings + "train.steps=20");
+  must_train("text", "resumed", settings + "--resume");
+  check_same_checkpoint(checkpoint("tuned"), checkpoint("resumed"));
+}
+
 TEST_CASE_FIXTURE(RunFixture, "fine-tuning: every task whose model has blocks can have adapters") {
   must_train("toy", "base");
   must_train("toy", "tuned", from(*this, "model.lora.rank=2"));
