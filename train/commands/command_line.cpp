@@ -1,8 +1,11 @@
 #include "train/commands/command_line.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -45,6 +48,11 @@ int run_command_line(int argc, char** argv) {
     return failed(error.what(), failed_status);
   } catch (const std::bad_alloc&) {
     return failed("out of memory; use less data at a time, or a smaller model", failed_status);
+  } catch (const std::filesystem::filesystem_error& error) {
+    if (error.code() != std::errc::filename_too_long) return failed(error.what(), failed_status);
+    return failed(
+        fmt::format("{}: {}; give another path", error.path1().string(), error.code().message()),
+        wrong_input_status);
   } catch (const std::system_error& error) {
     const bool lacks_thread = error.code() == std::errc::resource_unavailable_try_again;
     return failed(lacks_thread ? "no thread can be started; raise the limits of memory and of "
