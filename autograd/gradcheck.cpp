@@ -63,21 +63,18 @@ std::vector<double> numeric(const Function& f, const Tensor& x, const Array& v, 
   return slope;
 }
 
-// What is checked, and what its errors are compared with.
+// What is checked: f, f with its branches fixed at the current point, and the value of f there.
 struct Subject {
-  Function f, held = {};      // held: f with its branches fixed at the current point
-  Shape output = {};          // shape of f's values
-  double smallest_scale = 0;  // see smallest_scale()
+  Function f, held = {};
+  Array output = {};
 };
 
-// Returns the smallest scale that errors are compared with; differences of smaller gradients are
-// mostly rounding errors. Values of f are rounded to about 1e-16 of their magnitude, so that their
-// differences over steps of 1e-4 have errors of 1e-12 of it, or 1e-11 if f sums many terms.
-double smallest_scale(const Array& values_of_f) {
-  double largest = 0;
-  for (const double value : values_of_f.values<double>())
-    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
-  return std::max(0.01, 1e-5 * largest);
+// Returns the smallest scale that errors of a value's gradient are compared with; differences of
+// smaller gradients are mostly rounding errors. The value is rounded to about 1e-16 of its
+// magnitude, so that its differences over steps of 1e-4 have errors of 1e-12 of it, or 1e-11 if it
+// is a sum of many terms.
+double smallest_scale(double value) {
+  return std::isfinite(value) ? std::max(0.01, 1e-5 * std::abs(value)) : 0.01;
 }
 
 double relative_error(double by_tape, double by_difference, double scale) {
@@ -98,13 +95,15 @@ double least_error(const GradcheckOptions& options, const std::function<double(d
 // Returns the largest error of uᵀ J v for random u and v, relative to the length of Jᵀ u.
 double projection_error(const Subject& subject, const Tensor& x, const GradcheckOptions& options) {
   double worst = 0;
+  const Values outputs = subject.output.values<double>();
   Random random(options.seed, Stream::eval);
   for (int i = 0; i < options.directions; ++i) {
-    const Array u = random_direction(subject.output, random);
+    const Array u = random_direction(subject.output.shape(), random);
     const Array v = random_direction(x.shape(), random);
     const Array gradient = analytic(subject.f, x, u);
     const Values g = gradient.values<double>();
-    const double scale = std::max(subject.smallest_scale, std::sqrt(dot(g, g)));
+    double scale = std::max(smallest_scale(0), std::sqrt(dot(g, g)));
+    for (const double value : outputs) scale = std::max(scale, smallest_scale(value));
     worst = std::max(worst, least_error(options, [&](double step) {
                        const auto difference = numeric(subject.held, x, v, step);
                        return relative_error(dot(g, v.values<double>()),
@@ -118,8 +117,9 @@ double projection_error(const Subject& subject, const Tensor& x, const Gradcheck
 // differences.
 double jacobian_error(const Subject& subject, const Tensor& x, const GradcheckOptions& options) {
   std::vector<Array> rows;
-  for (std::int64_t i = 0; i < subject.output.elements(); ++i)
-    rows.push_back(analytic(subject.f, x, axis_direction(subject.output, i)));
+  const Values outputs = subject.output.values<double>();
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    rows.push_back(analytic(subject.f, x, axis_direction(subject.output.shape(), i)));
   double worst = 0;
   for (std::int64_t j = 0; j < x.size(); ++j)
     worst = std::max(worst, least_error(options, [&](double step) {
@@ -128,7 +128,8 @@ double jacobian_error(const Subject& subject, const Tensor& x, const GradcheckOp
                        double error = 0;
                        for (std::size_t i = 0; i < rows.size(); ++i) {
                          const double element = rows[i].values<double>()[j];
-                         const double scale = std::max(subject.smallest_scale, std::abs(element));
+                         const double scale =
+                             std::max(smallest_scale(outputs[i]), std::abs(element));
                          error = std::max(error, relative_error(element, column[i], scale));
                        }
                        return error;
@@ -151,8 +152,7 @@ std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>&
   Subject subject{.f = loss};
   Branches branches([&] {
     const Tensor y = loss();
-    subject.output = y.shape();
-    subject.smallest_scale = smallest_scale(y.value());
+    subject.output = y.value().clone();
     return y;
   });
   subject.held = [&] { return branches.hold(loss); };
@@ -162,7 +162,7 @@ std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>&
     const Tensor& x = parameter->tensor;
     const std::int64_t held_before = branches.held();
     double error = projection_error(subject, x, options);
-    if (x.size() * subject.output.elements() <= options.jacobian_limit)
+    if (x.size() * subject.output.size() <= options.jacobian_limit)
       error = std::max(error, jacobian_error(subject, x, options));
     results.push_back(
         {parameter->name, error, error <= options.tolerance, branches.held() - held_before});
@@ -240,8 +240,9 @@ GradcheckResult gradcheck_together(const std::function<Tensor()>& loss,
   const Gradients gradients = [&] {
     Tape tape;
     const Tensor y = loss();
-    smallest = smallest_scale(y.value());
-    return tape.backward(y);
+    Gradients computed = tape.backward(y);
+    smallest = smallest_scale(y.item());
+    return computed;
   }();
   Branches branches(loss);
   Movement movement(free, options.seed);

@@ -9,9 +9,9 @@
 namespace tapestry {
 
 struct GradcheckOptions {
-  // Largest accepted |analytic - numeric| / max(0.01, 1e-5 f, s), where f is the largest magnitude
-  // of the loss, and s is the length of the analytic gradient, or the magnitude of an element of
-  // the Jacobian.
+  // Largest accepted |analytic - numeric| / max(0.01, 1e-5 f, s). Of a projection, f is the largest
+  // magnitude of the loss, and s the length of the analytic gradient; of an element of the
+  // Jacobian, f and s are the magnitudes of that element of the loss and of the Jacobian.
   double tolerance = 1e-6;
   double step = 1e-4;  // first step of the differences; a tenth and a hundredth of it follow
   int directions = 4;  // number of random projections
