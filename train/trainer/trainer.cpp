@@ -324,6 +324,13 @@ Checksums Trainer::checksums() {
   return checksums_of(tensors_of(task_.model(), optimizer));
 }
 
+bool Trainer::has_uneven_shards() const {
+  return sums_.keeps_own_shard() &&
+         std::ranges::any_of(optimizer_->parameters(), [&](const Parameter* parameter) {
+           return optimizer_->updates_whole(*parameter);
+         });
+}
+
 std::int64_t Trainer::optimizer_bytes() const {
   std::int64_t bytes = 0;
   for (const Optimizer::Slot& slot : optimizer_->state())

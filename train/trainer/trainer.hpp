@@ -58,6 +58,9 @@ class Trainer {
   // Returns the learning rate of the next step.
   double learning_rate() const { return schedule_.at(state_.step); }
   std::int64_t optimizer_bytes() const;  // size of the optimizer state that this rank keeps
+  // Returns whether the ranks' shards of the optimizer state differ in size, because some
+  // parameters are updated as a whole.
+  bool has_uneven_shards() const;
   const TrainingState& state() const { return state_; }
   const GradientSum& gradients() const { return sums_.gradients(); }
 

@@ -97,6 +97,7 @@ class DryTraining {
       plan_.evaluation_peak =
           std::max(plan_.evaluation_peak, evaluate(*task_->test_data()) - before_);
     plan_.checkpoint_peak = save() - before_;
+    plan_.has_uneven_shards = trainer_->has_uneven_shards();
     plan_.held = memory_use().bytes_held - held_before_;
     return plan_;
   }
@@ -170,15 +171,15 @@ MemoryPlan plan_memory(const Config& config, const MemoryPlanOptions& options) {
 }
 
 MemoryPlan plan_fullest(const Config& config, const MemoryPlanOptions& options) {
-  // Without shards, all ranks between need as much as one of these two. Shards may differ more:
-  // those of Muon are whole matrices.
-  const int between = config[key::shard_optimizer] ? 1 : std::max(1, options.ranks - 1);
-  MemoryPlan fullest;
-  for (int rank = 0; rank < options.ranks; rank += between) {
-    MemoryPlanOptions of_rank = options;
+  MemoryPlanOptions of_rank = options;
+  of_rank.rank = 0;
+  MemoryPlan fullest = plan_memory(config, of_rank);
+  const bool has_uneven_shards = fullest.has_uneven_shards;
+  for (int rank = has_uneven_shards ? 1 : std::max(1, options.ranks - 1); rank < options.ranks;
+       ++rank) {
     of_rank.rank = rank;
     MemoryPlan plan = plan_memory(config, of_rank);
-    if (rank == 0 || plan.held > fullest.held) fullest = std::move(plan);
+    if (plan.held > fullest.held) fullest = std::move(plan);
   }
   return fullest;
 }

@@ -28,9 +28,10 @@ struct MemoryPlan {
   std::vector<ModuleSize> modules{};         // in model order
   std::int64_t data = 0;                     // arrays of examples
   std::int64_t weights = 0;
-  std::int64_t gradients = 0;  // gradients of the trained parameters
-  std::int64_t optimizer = 0;  // optimizer state; the shard of this rank if it is sharded
-  std::int64_t average = 0;    // averaged weights
+  std::int64_t gradients = 0;      // gradients of the trained parameters
+  std::int64_t optimizer = 0;      // optimizer state; the shard of this rank if it is sharded
+  bool has_uneven_shards = false;  // see Trainer
+  std::int64_t average = 0;        // averaged weights
   // Activations that the forward pass of a micro-batch keeps for the backward pass.
   std::int64_t activations = 0;
   // Maximum total size of all arrays: in a step, in an evaluation, in a checkpoint.
@@ -53,9 +54,9 @@ struct MemoryPlanOptions {
 // within `seconds`. Throws InputError as the training does.
 MemoryPlan plan_memory(const Config& config, const MemoryPlanOptions& options = {});
 
-// Returns the plan of the rank that needs the most memory: of all ranks if they shard the
-// optimizer, otherwise of the first and the last; options.rank is not used. Throws as plan_memory()
-// does.
+// Returns the plan of the rank that needs the most memory: of all ranks if their shards of the
+// optimizer state are uneven, otherwise of the first and the last; options.rank is not used. Throws
+// as plan_memory() does.
 MemoryPlan plan_fullest(const Config& config, const MemoryPlanOptions& options);
 
 // A change of the config that reduces the memory of its training.
