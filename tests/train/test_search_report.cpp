@@ -102,6 +102,7 @@ TEST_CASE_FIXTURE(ExperimentFixture, "report: the effects of settings are those 
 
 TEST_CASE_FIXTURE(ExperimentFixture, "bug: a setting by its old name had an effect without value") {
   search("old", "--vary=train.least_gain=0,0.5 train.early_stopping=2 --steps 1 --seeds 2");
+  check_says(read_bytes(path("old/ledger.jsonl")), {"train.least_gain=0.5"});  // as before
   const std::vector<KeyEffect> effects = effects_of(recorded_search(Run(path("old"))));
   REQUIRE(effects.size() == 1);
   CHECK(effects[0].key == "train.min_delta");

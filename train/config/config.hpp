@@ -127,8 +127,8 @@ class Config {
     return key.value_of(std::get<std::string>(entry(key.name).value));
   }
   const Value& value(const std::string& key) const { return entry(key).value; }
-  // Returns today's name of a key that earlier versions named differently, and other names as they
-  // are.
+  // Returns the current name of a key; `name` may be the name that an earlier version used. Returns
+  // unknown names unchanged.
   std::string current_name(const std::string& name) const;
   // Returns whether the task declares the key and the other settings do not make it unused.
   bool has(const std::string& key) const;

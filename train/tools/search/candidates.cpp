@@ -102,7 +102,7 @@ Axis axis_of(const std::string& text, const Config& base) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
     fail_axis(text, "expected KEY=A,B,C, KEY=log:LOW:HIGH or KEY=linear:LOW:HIGH");
-  Axis axis{.key = base.current_name(text.substr(0, equals))};
+  Axis axis{.key = text.substr(0, equals)};
   axis.is_integer =
       base.has(axis.key) && std::holds_alternative<std::int64_t>(base.value(axis.key));
   const std::string written = text.substr(equals + 1);

@@ -18,7 +18,7 @@ std::vector<Values> values_of(const SearchResult& result) {
   std::set<std::string> keys;
   for (const Contestant& one : result.contestants)
     for (const std::string& setting : one.candidate.settings)
-      keys.insert(setting.substr(0, setting.find('=')));
+      keys.insert(one.candidate.config.current_name(setting.substr(0, setting.find('='))));
   std::vector<Values> all;
   for (const Contestant& one : result.contestants) {
     const ConfigSettings settings = one.candidate.config.settings();
