@@ -128,15 +128,21 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: Muon trains adapters, averages them,
   const Words settings =
       from(*this, adapting) + "optim.name=muon train.average_decay=0.9 train.micro_batches=2";
   must_train("text", "tuned", settings);
-  const auto after = load_checkpoint(checkpoint("tuned"));
-  int momenta = 0;
+  const auto before = load_checkpoint(best("base")), after = load_checkpoint(checkpoint("tuned"));
+  int momenta = 0, averaged = 0;
   for (const auto& [name, array] : after.file.tensors) {
     CAPTURE(name);
-    if (!name.starts_with("optimizer.")) continue;
+    if (!name.starts_with("optimizer.")) {
+      CHECK((is_of_adapter(name) || same_bits(array, *find_tensor(before.file, name))));
+      continue;
+    }
     CHECK(is_of_adapter(name));
     momenta += name.starts_with("optimizer.momentum.");  // of matrices, which have nothing else
+    averaged += name.starts_with("optimizer.weights.");
   }
   CHECK(momenta == 4);
+  CHECK(averaged == 4);
+  CHECK(last_validation("tuned")["loss"] < last_validation("base")["loss"]);
   must_train("text", "resumed", settings + "train.steps=20");
   must_train("text", "resumed", settings + "--resume");
   check_same_checkpoint(checkpoint("tuned"), checkpoint("resumed"));

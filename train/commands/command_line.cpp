@@ -12,6 +12,7 @@
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
+#include "data/text/printable.hpp"
 #include "train/distributed/ranks.hpp"
 #include "train/run/terminal.hpp"
 
@@ -50,9 +51,9 @@ int run_command_line(int argc, char** argv) {
     return failed("out of memory; use less data at a time, or a smaller model", failed_status);
   } catch (const std::filesystem::filesystem_error& error) {
     if (error.code() != std::errc::filename_too_long) return failed(error.what(), failed_status);
-    return failed(
-        fmt::format("{}: {}; give another path", error.path1().string(), error.code().message()),
-        wrong_input_status);
+    return failed(fmt::format("{}: {}; give another path",
+                              printable_beginning(error.path1().string()), error.code().message()),
+                  wrong_input_status);
   } catch (const std::system_error& error) {
     const bool lacks_thread = error.code() == std::errc::resource_unavailable_try_again;
     return failed(lacks_thread ? "no thread can be started; raise the limits of memory and of "

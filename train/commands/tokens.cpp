@@ -63,14 +63,16 @@ class MakeTokens final : public Command {
 
  private:
   int verify() const {
+    std::vector<JsonValue> objects;
     for (const std::string& folder : files_) {
       const TokenShards shards(folder);
       shards.verify();
       if (json_)
-        print_json(json_of(folder, shards));
+        objects.push_back(json_of(folder, shards));
       else
         say("{}: {}, not damaged\n", printable(folder), described(shards));
     }
+    for (const JsonValue& object : objects) print_json(object);
     return 0;
   }
 
