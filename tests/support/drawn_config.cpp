@@ -241,7 +241,7 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
       {"reverse"},
       {"sort"},
       {"addition", {}, {{"data.length", {2, 2}}}},
-      {"dates", {}, {}, {"model.gate"}},  // which an encoder does not have
+      {"dates", {"data.held_back=100"}, {}, {"model.gate"}},  // which an encoder does not have
       {"copy",
        {"--from=" + folder.path("copy"), "data.length=5", "model.layers=1", "model.width=16"},
        {{"model.lora.rank", {1, 4, true}}},
@@ -455,8 +455,17 @@ Value DrawnConfig::draw(const KeyInfo& key, Random& random) const {
   bounds.high = std::min(bounds.high, key.limits.high);
   if (key.name == "model.heads") bounds.low = std::max(1.0, number("model.key_value_heads"));
   if (key.name == "model.key_value_heads")
-    bounds.high = std::min(bounds.high, number("model.heads"));
+    bounds.high = std::clamp(number("model.heads"), 1.0, bounds.high);
   return drawn_value(key, bounds, random);
+}
+
+DrawnConfig shrink(DrawnConfig config,
+                   const std::function<std::string(const DrawnConfig&)>& violation) {
+  for (const std::string& key : config.keys()) {
+    const DrawnConfig smaller = config.without(key);
+    if (!violation(smaller).empty()) config = smaller;
+  }
+  return config;
 }
 
 ConfigGenerator::ConfigGenerator() : sound_(sound_configs(folder_)) {}

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -67,6 +68,10 @@ class DrawnConfig {
   Config base_;
   std::map<std::string, Value> values_;
 };
+
+// Returns the config without the settings that its violation, "" if there is none, does not need.
+DrawnConfig shrink(DrawnConfig config,
+                   const std::function<std::string(const DrawnConfig&)>& violation);
 
 // Draws configs of every task by their number, on data in a folder of its own.
 class ConfigGenerator {

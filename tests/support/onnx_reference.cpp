@@ -1,9 +1,13 @@
 #include "tests/support/onnx_reference.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <xtensor/xadapt.hpp>
 
+#include "autograd/kernels/broadcast.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/shaping.hpp"
+#include "autograd/xtensor.hpp"
 #include "data/text/tokenizer.hpp"
 #include "train/tasks/graphs/graph_task.hpp"
 #include "train/tasks/images/image_classification.hpp"
@@ -47,9 +51,13 @@ NamedArrays coded(const Vae& model, const NamedArrays& inputs) {
 }
 
 Array forecast(Forecast& task, const Array& past) {
-  const SeriesScale scale = kept_scale(task.metadata());
-  return kept_scale(task.metadata(), task.model().options.targets)
-      .undo(task.model().forward(scale.apply(past)).value());
+  const SeriesScale of_past = kept_scale(task.metadata()),
+                    of_targets = kept_scale(task.metadata(), task.model().options.targets);
+  const Array scaled = array_of((xtensor_view<double>(past) - xt::adapt(of_past.means)) /
+                                xt::adapt(of_past.deviations));
+  const Array forecast = task.model().forward(scaled).value();
+  return array_of(xtensor_view<double>(forecast) * xt::adapt(of_targets.deviations) +
+                  xt::adapt(of_targets.means));
 }
 
 // One of a batch of dense graphs, of its first n nodes.
@@ -60,7 +68,7 @@ Array classes_of(const GraphNetwork& model, const NamedArrays& inputs, std::int6
   std::vector<Edge> edges;
   for (std::int32_t to = 0; to < n; ++to)
     for (std::int32_t from = 0; from < n; ++from)
-      if (adjacency.values<float>()[(b * N + to) * N + from] != 0) edges.push_back({from, to});
+      if (adjacency.values<double>()[(b * N + to) * N + from] != 0) edges.push_back({from, to});
   const Array own = features.part(b * N * F, b * N * F + n * F).reshaped({n, F});
   return model
       .forward(Adjacency(n, edges), Tensor(own),
@@ -84,9 +92,90 @@ Array classified(const GraphNetwork& model, const NamedArrays& inputs) {
   return concat(logits, 0).value();
 }
 
+Array numbers(const Shape& shape, Random& noise) {
+  Array drawn(shape);
+  noise.fill_uniform(drawn, 0, 1);
+  return drawn;
+}
+
+Array tokens_below(std::int64_t rows, const Shape& shape, Random& noise) {
+  const Array drawn = numbers(shape, noise);
+  Array tokens(shape, DType::int32);
+  for (std::int64_t i = 0; i < tokens.size(); ++i)
+    tokens.mutable_values<std::int32_t>()[i] =
+        static_cast<std::int32_t>(4 + drawn.values<float>()[i] * static_cast<float>(rows - 4));
+  return tokens;
+}
+
+// The last places of the rows after the first, of each row one more.
+void hide_ends(Array& rows, std::int32_t hidden) {
+  const std::int64_t T = rows.dim(1);
+  for (std::int64_t b = 1; b < rows.dim(0); ++b)
+    for (std::int64_t t = std::max<std::int64_t>(0, T - b); t < T; ++t)
+      rows.mutable_values<std::int32_t>()[b * T + t] = hidden;
+}
+
+std::int64_t rows_of_embedding(const OnnxModel& model) {
+  for (const OnnxInitializer& initializer : model.initializers)
+    if (initializer.name.ends_with("embedding.weight")) return initializer.shape[0];
+  return 0;
+}
+
+// Drawn inputs, their axes of no fixed length B and T.
+NamedArrays draw_inputs(const OnnxModel& model, std::int64_t B, std::int64_t T, Random& noise) {
+  NamedArrays drawn;
+  for (const OnnxInput& input : model.inputs) {
+    Shape shape;
+    for (const std::string& length : input.shape)
+      shape.push_back(length == "batch"                             ? B
+                      : length.find_first_not_of("0123456789") == 0 ? T
+                                                                    : std::stoll(length));
+    constexpr int is_int64 = 7;
+    Array array = input.type == is_int64 ? tokens_below(rows_of_embedding(model), shape, noise)
+                                         : numbers(shape, noise);
+    if (input.name == "source") hide_ends(array, 0);
+    if (const auto padding = model.metadata.find("padding_token"); padding != model.metadata.end())
+      hide_ends(array, std::stoi(padding->second));
+    if (input.name == "adjacency")  // of the b-th graph, the last b nodes are alone
+      for (std::int64_t i = 0; i < array.size(); ++i) {
+        float& edge = array.mutable_values<float>()[i];
+        const std::int64_t alone = i / (T * T), from = i % T, to = i / T % T;
+        edge = edge < 0.3f && std::max(from, to) < T - alone ? 1.0f : 0.0f;
+      }
+    if (input.name == "node_mask") {
+      array = Array::full(shape, 1, DType::int32);
+      hide_ends(array, 0);
+    }
+    drawn[input.name] = array;
+  }
+  return drawn;
+}
+
+OnnxTensor tensor_of(const Array& array) {
+  OnnxTensor tensor{.shape = {array.shape().begin(), array.shape().end()}, .values = {}};
+  const Array wide = array.to(DType::float64);
+  tensor.values.assign(wide.values<double>().begin(), wide.values<double>().end());
+  return tensor;
+}
+
+double largest_difference_of(const OnnxTensor& found, const Array& wanted) {
+  const OnnxTensor expected = tensor_of(wanted);
+  if (found.shape != expected.shape) return INFINITY;
+  double largest = 0;
+  for (std::size_t i = 0; i < found.values.size(); ++i) {
+    const double difference = std::abs(found.values[i] - expected.values[i]);
+    largest = std::max(largest, difference / std::max(1.0, std::abs(expected.values[i])));
+    if (std::isnan(difference)) return difference;
+  }
+  return largest;
+}
+
 }  // namespace
 
-NamedArrays reference_outputs(Task& task, const NamedArrays& inputs) {
+NamedArrays reference_outputs(Task& task, NamedArrays inputs) {
+  task.model().convert(DType::float64);
+  for (auto& [name, array] : inputs)
+    if (array.dtype() == DType::float32) array = array.to(DType::float64);
   if (auto* language = dynamic_cast<LanguageModel*>(&task))
     return {
         {"logits",
@@ -107,6 +196,36 @@ NamedArrays reference_outputs(Task& task, const NamedArrays& inputs) {
     return {{"logits", classified(graphs->model(), inputs)}};
   auto& recall = dynamic_cast<RecallTask&>(task);
   return {{"logits", recall.model().forward(inputs.at("symbols")).value()}};
+}
+
+std::map<std::string, double> onnx_differences(const std::vector<OnnxModel>& models, Task& task,
+                                               std::int64_t B, std::int64_t T) {
+  Random noise(static_cast<std::uint64_t>(B), Stream::sample, T);
+  NamedArrays inputs;
+  OnnxTensors known, found;
+  for (const OnnxModel& model : models) {
+    for (const auto& [name, array] : draw_inputs(model, B, T, noise))
+      if (inputs.emplace(name, array).second && !known.contains(name))
+        known[name] = tensor_of(array);
+    for (const auto& [name, tensor] : evaluate(model, known)) {
+      found[name] = tensor;
+      if (name == "encoded") known[name] = tensor;
+    }
+  }
+  std::map<std::string, double> differences;
+  for (const auto& [name, array] : reference_outputs(task, inputs))
+    differences[name] = largest_difference_of(found.at(name), array);
+  return differences;
+}
+
+void move_vectors(Module& model) {
+  Random noise(7, Stream::sample, 0);
+  for (Parameter* parameter : model.parameters()) {
+    if (parameter->value().rank() != 1) continue;
+    Array value = parameter->value(), move(value.shape());
+    noise.fill_normal(move, 0, 0.2);
+    add_in_place(value, move);
+  }
 }
 
 }  // namespace tapestry

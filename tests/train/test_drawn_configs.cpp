@@ -204,15 +204,6 @@ std::string violation(const Invariant& invariant, const DrawnConfig& config) {
   return drawn.train("run").status == 0 ? invariant.violation(drawn) : "";
 }
 
-// Returns the config without the settings that the violation does not need.
-DrawnConfig shrink(const Invariant& invariant, DrawnConfig config) {
-  for (const std::string& key : config.keys()) {
-    const DrawnConfig smaller = config.without(key);
-    if (!violation(invariant, smaller).empty()) config = smaller;
-  }
-  return config;
-}
-
 // Trains `count` configs from the number `first` on, and checks them.
 void check_drawn(std::int64_t first, std::int64_t count) {
   const ConfigGenerator generator;
@@ -228,7 +219,8 @@ void check_drawn(std::int64_t first, std::int64_t count) {
       const std::string fault = invariant.violation(drawn);
       if (fault.empty()) continue;
       ++faults;
-      const DrawnConfig smallest = shrink(invariant, drawn.config());
+      const DrawnConfig smallest = shrink(
+          drawn.config(), [&](const DrawnConfig& config) { return violation(invariant, config); });
       CHECK_MESSAGE(false, invariant.name, ": ", fault, "\n", command, "\nsmallest: ",
                     fmt::format("{} {}", smallest.name(), fmt::join(smallest.words(), " ")));
     }

@@ -26,7 +26,7 @@ std::string station() {
 }
 
 // Lines of a text and a label.
-std::string opinions(int count) {
+std::string meals(int count) {
   std::string lines = "text\tlabel\n";
   for (int i = 0; i < count; ++i)
     lines += fmt::format("meal {} was {}\t{}\n", i, i % 2 ? "good" : "bad", i % 2 ? "up" : "down");
@@ -53,7 +53,7 @@ std::map<std::string, SmallData> small_data() {
       {"image-classification", images},
       {"text-classification/reports", {.few = {"data.examples=200", "data.held_back=20"}}},
       {"text-classification/text",
-       {.files = {{"train.tsv", opinions(40)}, {"test.tsv", opinions(8)}},
+       {.files = {{"train.tsv", meals(40)}, {"test.tsv", meals(8)}},
         .data = {"data.path=."},
         .few = {"data.vocabulary=270", "train.batch_size=4"}}},
       {"toy-sequence", sequences},
