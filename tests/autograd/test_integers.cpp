@@ -136,8 +136,9 @@ TEST_CASE("integers: arithmetic of broadcast arrays is exact") {
 }
 
 TEST_CASE("integers: sums, means and maxima over any axes are exact") {
-  for (const Shape& shape : {Shape{3, 4, 5}, Shape{2, 700, 3}, Shape{4, 128, 64}, Shape{9000, 2},
-                             Shape{5, 130, 64}, Shape{2, 3, 0, 5}, Shape{40'000}, Shape{33, 65}})
+  for (const Shape& shape :
+       {Shape{3, 4, 5}, Shape{2, 513, 3}, Shape{4, 128, 64}, Shape{9000, 2}, Shape{5, 129, 64},
+        Shape{2, 3, 0, 5}, Shape{40'000}, Shape{16'385}, Shape{33, 65}})
     for (int chosen = 1; chosen < 1 << shape.rank(); ++chosen) {
       std::vector<int> axes;
       Shape kept = shape;

@@ -365,6 +365,12 @@ constexpr TransformerOptions gpt2{.vocabulary = 50257,
                                   .context = 64,
                                   .layers = 12,
                                   .block = {.width = 768, .attention = {.heads = 12}}};
+// The shape of a small model of nanochat: two wide heads, and an output layer of its own.
+constexpr TransformerOptions v8192{.vocabulary = 8192,
+                                   .context = 512,
+                                   .layers = 4,
+                                   .block = {.width = 256, .attention = {.heads = 2}},
+                                   .tied_embeddings = false};
 
 // gpt-char in today's architecture: of its 6 heads 3 share one, and the weights are about as many.
 TransformerOptions llama_char() {
@@ -417,6 +423,9 @@ const std::map<std::string, Workload>& workloads() {
        {"12 layers of width 768, context 64, batch 4", [] { return transformer_step(gpt2, 4); }}},
       {"gpt2-124m-t1024",
        {"gpt2-124m, context 1024, batch 1", [] { return transformer_step(gpt2_long(), 1); }}},
+      {"gpt-v8192",
+       {"4 layers of width 256, context 512, batch 4, 8,192 tokens, untied",
+        [] { return transformer_step(v8192, 4); }}},
       {"gpt-char-bf16",
        {"gpt-char with bfloat16 operands", [] { return transformer_step_bfloat16(character, 4); }}},
       {"gpt2-124m-bf16",

@@ -73,7 +73,7 @@ std::string far_from_float64(const Config& config) {
     if (step.gradients.size() != exact.gradients.size()) return "another number of gradients";
     std::vector<double> errors(exact.gradients.size());
     std::ranges::transform(step.gradients, exact.gradients, errors.begin(), std::minus<>());
-    const double bound = 0x1p-24 * 2 * static_cast<double>(exact.ops + 4),
+    const double bound = 0x1p-24 * 4 * static_cast<double>(exact.ops + 4),
                  loss = std::abs(step.loss - exact.loss) / std::abs(exact.loss),
                  gradients = norm(errors) / norm(exact.gradients);
     if (loss < bound && gradients < bound) return "";

@@ -65,13 +65,16 @@ def new_block(key, width):
 
 
 def new_gpt(key, shape):
-    keys = jax.random.split(key, 2 + shape.layers)
-    return {
+    keys = jax.random.split(key, 3 + shape.layers)
+    gpt = {
         "token_embedding": normal(keys[0], (shape.vocabulary, shape.width)),
         "position_embedding": normal(keys[1], (shape.context, shape.width)),
-        "blocks": [new_block(block_key, shape.width) for block_key in keys[2:]],
+        "blocks": [new_block(block_key, shape.width) for block_key in keys[3:]],
         "final_norm": new_norm(shape.width),
     }
+    if not shape.tied:
+        gpt["head"] = normal(keys[2], (shape.vocabulary, shape.width))
+    return gpt
 
 
 def new_convolution(key, planes_in, planes_out):
@@ -134,7 +137,7 @@ def feed(block, x):
 
 
 def read_out(gpt, x):
-    return norm(gpt["final_norm"], x) @ gpt["token_embedding"].T
+    return norm(gpt["final_norm"], x) @ gpt.get("head", gpt["token_embedding"]).T
 
 
 def gpt_loss(gpt, tokens, targets, heads):

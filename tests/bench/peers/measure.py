@@ -25,6 +25,7 @@ class Transformer:
     batch: int
     dropout: float = 0
     tanh_gelu: bool = False
+    tied: bool = True  # the last layer has the weights of the embedding
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ WORKLOADS = {
     "gpt-char": Transformer(65, context=256, layers=6, heads=6, width=384, batch=4),
     "gpt2-124m": Transformer(50257, context=64, layers=12, heads=12, width=768, batch=4),
     "gpt2-124m-t1024": Transformer(50257, context=1024, layers=12, heads=12, width=768, batch=1),
+    "gpt-v8192": Transformer(8192, 512, layers=4, heads=2, width=256, batch=4, tied=False),
     "vae": Vae(inputs=784, hidden=400, latent=20, batch=128),
     "conv-vae": Vae(784, 400, latent=3, batch=100, channels=(32, 64), activation="gelu"),
     "lenet": LeNet(batch=128),

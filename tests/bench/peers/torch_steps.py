@@ -139,12 +139,14 @@ class Gpt(nn.Module):
         )
         self.dropout = nn.Dropout(shape.dropout) if shape.dropout else nn.Identity()
         self.final_norm = nn.LayerNorm(shape.width)
+        self.head = None if shape.tied else nn.Linear(shape.width, shape.vocabulary, bias=False)
         for parameter in self.parameters():
             if parameter.dim() == 2:
                 nn.init.normal_(parameter, std=0.02)
 
     def read_out(self, x):
-        return F.linear(self.final_norm(x), self.token_embedding.weight)
+        head = self.head or self.token_embedding
+        return F.linear(self.final_norm(x), head.weight)
 
     def forward(self, tokens, targets):
         """The loss."""

@@ -19,7 +19,8 @@ namespace {
 // --- Llama 3's scaling of rotary positions: a tensor of the resulting factors ---
 
 // The parameters of the rotary factors. llama.cpp does not read these fields.
-constexpr const char *low_field = "tapestry.rotary_low_frequency",
+constexpr const char *factor_field = "tapestry.rotary_factor",
+                     *low_field = "tapestry.rotary_low_frequency",
                      *high_field = "tapestry.rotary_high_frequency",
                      *context_field = "tapestry.rotary_original_context";
 
@@ -36,13 +37,14 @@ Array rotary_factors(std::int64_t D, const RotaryForm& form) {
 }
 
 // Returns the scaling with these factors: from the fields or, in a file of another program, with
-// the numbers of Llama 3.1 to 3.3. Throws InputError if the factors are different ones.
+// the numbers of Llama 3.1 to 3.3 and the largest factor, which heads of Llama's width reach.
+// Throws InputError if the factors are different ones.
 RotaryScaling read_scaling(Fields& fields, const PublishedTensor& tensor, std::int64_t D,
                            const RotaryForm& unscaled) {
   const Array factors = read_finite(tensor);
   RotaryForm form = unscaled;
   RotaryScaling& scaling = form.scaling.emplace();
-  scaling.factor = *std::ranges::max_element(factors.values<float>());
+  scaling.factor = fields.number(factor_field, *std::ranges::max_element(factors.values<float>()));
   scaling.low_frequency = fields.number(low_field, scaling.low_frequency);
   scaling.high_frequency = fields.number(high_field, scaling.high_frequency);
   scaling.original_context =
@@ -168,6 +170,7 @@ std::vector<GgufField> model_fields(const PublishedConfig& config, const std::st
   real("attention.layer_norm_rms_epsilon", config.norm_epsilon);
   real("rope.freq_base", config.rotary.base);
   if (const auto& scaling = config.rotary.scaling) {
+    fields.push_back({factor_field, static_cast<float>(scaling->factor)});
     fields.push_back({low_field, static_cast<float>(scaling->low_frequency)});
     fields.push_back({high_field, static_cast<float>(scaling->high_frequency)});
     fields.push_back({context_field, static_cast<std::uint32_t>(scaling->original_context)});
