@@ -275,7 +275,7 @@ TEST_CASE("integers: sums along edges and over segments are exact, and so are th
   }
   const Ints ends{0, 4, 4, 5, 13, 13, 525, 1037};  // lengths are powers of 2, for exact means
   const Array offsets = ints(ends, {std::ssize(ends)});
-  for (const std::int64_t F : {1, 5, 37}) {
+  for (const std::int64_t F : {1, 5, 37, 70}) {
     const Array x = shuffled({1037, F});
     const auto each = [=](const auto& call) {
       for (std::int64_t s = 0; s + 1 < std::ssize(ends); ++s)

@@ -365,7 +365,7 @@ constexpr TransformerOptions gpt2{.vocabulary = 50257,
                                   .context = 64,
                                   .layers = 12,
                                   .block = {.width = 768, .attention = {.heads = 12}}};
-// The shape of a small model of nanochat: two wide heads, and an output layer of its own.
+// The shape of a small model of nanochat: two wide heads, and an untied output layer.
 constexpr TransformerOptions v8192{.vocabulary = 8192,
                                    .context = 512,
                                    .layers = 4,

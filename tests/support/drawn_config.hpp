@@ -69,7 +69,8 @@ class DrawnConfig {
   std::map<std::string, Value> values_;
 };
 
-// Returns the config without the settings that its violation, "" if there is none, does not need.
+// Removes each setting without which violation() still returns a fault, and returns the config that
+// is left. violation() returns "" for a config without a fault.
 DrawnConfig shrink(DrawnConfig config,
                    const std::function<std::string(const DrawnConfig&)>& violation);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <xtensor/xadapt.hpp>
 
+#include "autograd/check.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/shaping.hpp"
@@ -215,13 +216,15 @@ std::map<std::string, double> onnx_differences(const std::vector<OnnxModel>& mod
   std::map<std::string, double> differences;
   for (const auto& [name, array] : reference_outputs(task, inputs))
     differences[name] = largest_difference_of(found.at(name), array);
+  require(!differences.empty(), "onnx_differences: the task's model knows none of the inputs");
   return differences;
 }
 
-void move_vectors(Module& model) {
+void move_parameters(Module& model) {
   Random noise(7, Stream::sample, 0);
   for (Parameter* parameter : model.parameters()) {
-    if (parameter->value().rank() != 1) continue;
+    const bool is_adapter = parameter->name.find(".lora.") != std::string::npos;
+    if (parameter->value().rank() != 1 && !is_adapter) continue;
     Array value = parameter->value(), move(value.shape());
     noise.fill_normal(move, 0, 0.2);
     add_in_place(value, move);

@@ -16,13 +16,14 @@ using NamedArrays = std::map<std::string, Array>;
 // input are left out.
 NamedArrays reference_outputs(Task& task, NamedArrays inputs);
 
-// The largest difference between each output of the models, evaluated with drawn inputs, and what
-// the task's own model computes: absolute of numbers up to 1, else relative. Axes without a fixed
-// length are B and T. Empty: the task's model has no such outputs.
+// Returns, for each output of the models, evaluated with drawn inputs, its largest difference from
+// what the task's own model computes: absolute of numbers up to 1, else relative; infinity if the
+// shapes differ. Axes without a fixed length are B and T. Converts the task's model to float64.
+// Throws std::invalid_argument if the task's model knows none of the inputs.
 std::map<std::string, double> onnx_differences(const std::vector<OnnxModel>& models, Task& task,
                                                std::int64_t B, std::int64_t T);
 
-// Moves vectors away from the ones and zeros that they begin with, as a training does.
-void move_vectors(Module& model);
+// Moves vectors and adapters away from the ones and zeros that they begin with, as a training does.
+void move_parameters(Module& model);
 
 }  // namespace tapestry

@@ -35,8 +35,11 @@ inline Array logits_of(const Task& task, const std::vector<std::int32_t>& tokens
 inline double largest_difference(const Array& a, const Array& b) {
   REQUIRE(a.shape() == b.shape());
   double largest = 0;
-  for (std::int64_t i = 0; i < a.size(); ++i)
-    largest = std::max<double>(largest, std::abs(a.values<float>()[i] - b.values<float>()[i]));
+  for (std::int64_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(a.values<float>()[i] - b.values<float>()[i]);
+    if (std::isnan(difference)) return difference;
+    largest = std::max(largest, difference);
+  }
   return largest;
 }
 

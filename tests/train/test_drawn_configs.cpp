@@ -11,9 +11,9 @@
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/step.hpp"
 
-// What has to hold of every training, tried on configs drawn at random. Two of the cases are
-// campaigns, which are skipped unless asked for: tapestry-tests -ns -tc='campaign: drawn *', with
-// TAPESTRY_CONFIGS for the number of configs and TAPESTRY_FIRST for the first of them.
+// Checks trainings of configs drawn at random. The campaign is skipped unless asked for:
+// tapestry-tests -ns -tc='campaign: drawn *', with TAPESTRY_CONFIGS for the number of configs and
+// TAPESTRY_FIRST for the first of them.
 namespace tapestry {
 namespace {
 
@@ -102,9 +102,11 @@ std::string verified(const DrawnTraining& drawn) {
 double prepared_bytes(const Config& config) {
   const std::unique_ptr<Task> task = begin_task(config);
   Sampler sampler = make_sampler(*task, config);
-  const std::int64_t before = memory_use().bytes_in_use;
-  const Batch batch =
-      task->training_data().batch(sampler.next(Loader::ahead * config[key::batch_size]));
+  const std::int64_t micro_batches = config[key::micro_batches], before = memory_use().bytes_in_use;
+  std::vector<Batch> batches;
+  for (std::int64_t i = 0; i < Loader::ahead * micro_batches; ++i)
+    batches.push_back(
+        task->training_data().batch(sampler.next(config[key::batch_size] / micro_batches)));
   return static_cast<double>(memory_use().bytes_in_use - before);
 }
 
@@ -157,7 +159,7 @@ std::string logits_difference(const DrawnTraining& drawn, const std::string& imp
   return difference < 1e-5 ? "" : fmt::format("logits differ by {:.3g}", difference);
 }
 
-// Whether the export writes rows in another order, that of Llama's rotary pairs.
+// Whether rows come back in another order: imported models have Llama's rotary pairs, of halves.
 bool is_reordered(const Config& config) {
   return config.has(key::positions.name) && config[key::positions] == Positions::rotary &&
          config[key::rotary_pairs] == RotaryPairs::neighbors;

@@ -27,7 +27,7 @@ namespace {
 TrainedModel untrained(const std::string& text, const Words& settings) {
   Config config = parse_config(text, "config", settings);
   std::unique_ptr<Task> task = make_task({.config = config});
-  move_vectors(task->model());
+  move_parameters(task->model());
   return {std::move(config), std::move(task), {}};
 }
 
@@ -293,7 +293,8 @@ TEST_CASE("onnx: a model beyond the format's 2 GiB is refused") {
 }
 
 // With TAPESTRY_RUN, TAPESTRY_INPUTS (a safetensors file of inputs by name, tokens and masks as
-// int32) and TAPESTRY_OUTPUTS it writes the outputs for a comparison elsewhere (tests/interop/).
+// int32) and TAPESTRY_OUTPUTS it writes the outputs, computed in float64, for a comparison
+// elsewhere (tests/interop/).
 TEST_CASE("interop: writes what a run's model computes" *
           doctest::skip(std::getenv("TAPESTRY_INPUTS") == nullptr)) {
   const char *run = std::getenv("TAPESTRY_RUN"), *given = std::getenv("TAPESTRY_INPUTS"),

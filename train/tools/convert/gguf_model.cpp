@@ -36,9 +36,10 @@ Array rotary_factors(std::int64_t D, const RotaryForm& form) {
   return factors;
 }
 
-// Returns the scaling with these factors: from the fields or, in a file of another program, with
-// the numbers of Llama 3.1 to 3.3 and the largest factor, which heads of Llama's width reach.
-// Throws InputError if the factors are different ones.
+// Returns the scaling with these factors. A field that is missing has the number of Llama 3.1
+// to 3.3; without one for the factor, as in files of other programs and of earlier versions, the
+// largest of the factors is taken, which Llama's heads reach. Throws InputError if the factors are
+// others.
 RotaryScaling read_scaling(Fields& fields, const PublishedTensor& tensor, std::int64_t D,
                            const RotaryForm& unscaled) {
   const Array factors = read_finite(tensor);
@@ -49,7 +50,8 @@ RotaryScaling read_scaling(Fields& fields, const PublishedTensor& tensor, std::i
   scaling.high_frequency = fields.number(high_field, scaling.high_frequency);
   scaling.original_context =
       fields.optional_count(context_field).value_or(scaling.original_context);
-  const bool in_order = scaling.factor >= 1 && 0 <= scaling.low_frequency &&
+  const bool in_order = 1 <= scaling.factor && scaling.factor <= 1e6 &&
+                        0 <= scaling.low_frequency &&
                         scaling.low_frequency < scaling.high_frequency;
   const auto are_close = [](float x, float y) {  // other programs compute the factors in float32
     return std::fabs(x - y) <= 1e-4F * std::fabs(y);
