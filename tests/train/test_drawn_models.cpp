@@ -62,8 +62,8 @@ double norm(const std::vector<double>& values) {
   return std::sqrt(sum);
 }
 
-// The bound is four roundings for each op, twice the largest error of 2,000 drawn configs. A ReLU
-// or a maximum near a tie may take the other branch, so one batch of three within the bound
+// The bound is four roundings for each op; the largest error of 2,000 drawn configs was half of it.
+// A ReLU or a maximum near a tie may take the other branch, so one batch of three within the bound
 // suffices.
 std::string far_from_float64(const Config& config) {
   std::string fault;
