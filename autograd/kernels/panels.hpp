@@ -17,29 +17,44 @@ template <class T, int width>
 inline constexpr std::int64_t slack_of_panels =
     (width + simd_width<T> - 1) / simd_width<T>* simd_width<T> - width;
 
+// Copies a square of a register's lanes from rows that are contiguous along the depth, transposed.
+// Of the rows, `count` exist; the others become 0.
+template <class T, int width>
+[[gnu::always_inline]] inline void pack_square(const T* from, std::int64_t row_stride,
+                                               std::int64_t count, T* to) {
+  constexpr std::int64_t lanes = simd_width<T>;
+  Lanes<T> square[lanes];
+  for (std::int64_t i = 0; i < lanes; ++i, from += row_stride) {
+    if (i < count) prefetch(from + 8 * lanes);
+    if (i < count)
+      std::memcpy(&square[i], from, sizeof(Lanes<T>));
+    else
+      square[i] = Lanes<T>{};
+  }
+  transpose<T>(square);
+  for (std::int64_t i = 0; i < lanes; ++i)
+    std::memcpy(to + i * width, &square[i], sizeof(Lanes<T>));
+}
+
 // Packs a panel of `count` ≤ width rows that are contiguous along the depth. Missing rows become 0.
 template <class T, int width>
 void pack_across(Operand<T> from, std::int64_t count, std::int64_t depth, T* to) {
   constexpr std::int64_t lanes = simd_width<T>, groups = (width + lanes - 1) / lanes;
   std::int64_t p = 0;
-  for (; p + lanes <= depth; p += lanes) {
-    Lanes<T> squares[groups][lanes];
-    for (std::int64_t group = 0; group < groups; ++group) {
-      for (std::int64_t i = 0; i < lanes; ++i) {
-        const std::int64_t row = group * lanes + i;
-        if (row < count) prefetch(from.from(row, p + 8 * lanes).data);
-        if (row < count)
-          std::memcpy(&squares[group][i], from.from(row, p).data, sizeof(Lanes<T>));
-        else
-          squares[group][i] = Lanes<T>{};
-      }
-      transpose<T>(squares[group]);
+  for (; p + lanes <= depth; p += lanes)
+    // The last group comes first, because its stores overwrite the first elements of the next rows
+    // if the width is no multiple of a register.
+    for (std::int64_t group = groups - 1; group >= 0; --group) {
+      const std::int64_t first = group * lanes;
+      const T* row = from.from(first, p).data;
+      T* square = to + p * width + first;
+      if (count - first >= lanes)
+        pack_square<T, width>(row, from.row_stride, lanes, square);
+      else if (count == width)
+        pack_square<T, width>(row, from.row_stride, width % lanes, square);
+      else
+        pack_square<T, width>(row, from.row_stride, count - first, square);
     }
-    // The next store overwrites the end of this one if the width is no multiple of a register.
-    for (std::int64_t i = 0; i < lanes; ++i)
-      for (std::int64_t group = 0; group < groups; ++group)
-        std::memcpy(to + (p + i) * width + group * lanes, &squares[group][i], sizeof(Lanes<T>));
-  }
   for (; p < depth; ++p)
     for (std::int64_t row = 0; row < width; ++row)
       to[p * width + row] = row < count ? *from.from(row, p).data : T(0);
