@@ -18,10 +18,11 @@ NamedArrays reference_outputs(Task& task, NamedArrays inputs);
 
 // Returns, for each output of the models, evaluated with drawn inputs, its largest difference from
 // what the task's own model computes: absolute of numbers up to 1, else relative; infinity if the
-// shapes differ. Axes without a fixed length are B and T. Converts the task's model to float64.
-// Throws std::invalid_argument if the task's model knows none of the inputs.
+// shapes differ. Axes without a fixed length have one example of `longest` positions, then three of
+// at most three. Converts the task's model to float64. Throws std::invalid_argument if the task's
+// model knows none of the inputs.
 std::map<std::string, double> onnx_differences(const std::vector<OnnxModel>& models, Task& task,
-                                               std::int64_t B, std::int64_t T);
+                                               std::int64_t longest);
 
 // Moves vectors and adapters away from the ones and zeros that they begin with, as a training does.
 void move_parameters(Module& model);
