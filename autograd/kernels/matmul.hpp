@@ -62,7 +62,7 @@ std::string backend_names();
 
 // Computes one product, float32 or float64, with packed operands (Goto & van de Geijn 2008,
 // "Anatomy of High-Performance Matrix Multiplication"). Each element is a sum of blocks of at most
-// 192 terms.
+// 384 terms.
 void multiply_packed(const Matmul& matmul, const MatmulOperands& operands);
 
 std::string tile_name();  // returns the size of float32 tiles: "14x32 tiles"

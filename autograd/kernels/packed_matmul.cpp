@@ -17,12 +17,12 @@ constexpr int tile_rows = vector_registers == 32 ? 14 : 6, tile_vectors = 2;
 template <class T>
 constexpr int tile_columns = tile_vectors* simd_width<T>;
 
-// The number of terms of a panel: one of B (24 KB with AVX-512) stays in the L1 cache while
-// those of A are read.
-constexpr std::int64_t depth_block = 192;
+// The number of terms of a panel. C is read and written once for each panel, so panels are long:
+// one of B takes 48 KB with AVX-512, and tiles read it as fast from the L2 cache as from L1.
+constexpr std::int64_t depth_block = 384;
 // The maximum number of elements of A that are packed at a time: 768 KB of float32, which fit an L2
 // cache of 1 MB.
-constexpr std::int64_t most_rows = 512, most_packed = most_rows * 2 * depth_block;
+constexpr std::int64_t most_rows = 512, most_packed = most_rows * depth_block;
 
 // A half-open range.
 struct ColumnRange {
@@ -156,8 +156,8 @@ class PackedProduct {
     return reinterpret_cast<T*>(memory.get());
   }
 
-  // Packs rows of A for some blocks of terms, then B panel by panel and block by block into the L1
-  // cache, where a panel stays until all rows are done.
+  // Packs rows of A for some blocks of terms, then B panel by panel and block by block. A panel
+  // stays in the nearest caches until all rows are done.
   void multiply(ColumnRange rows, ColumnRange columns) const {
     const std::int64_t height =
         round_up(pieces_of(rows.size(), pieces_of(rows.size(), most_rows)), tile_rows);
