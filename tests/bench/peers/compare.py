@@ -142,11 +142,14 @@ def busy_processes(count):
         yield
 
 
+def run_beside_busy(command, arguments, environment):
+    """The same beside the processes of --busy."""
+    with busy_processes(arguments.busy):
+        return run_once(command, arguments, environment)
+
+
 def run(command, arguments, environment):
-    """The same of the least disturbed attempt, or of the only one with --busy."""
-    if arguments.busy:
-        with busy_processes(arguments.busy):
-            return run_once(command, arguments, environment)
+    """The same of the least disturbed attempt."""
     attempts = []
     while len(attempts) < ATTEMPTS:
         numbers = run_once(command, arguments, environment)
@@ -185,10 +188,11 @@ def run_rounds(name, arguments, bf16, environment):
     """Every round's numbers by contestant; none of one that failed."""
     contestants = commands(name, arguments, bf16)
     runs = {contestant: [] for contestant in contestants}
+    run_command = run_beside_busy if arguments.busy else run
     for number in range(arguments.rounds):
         order = list(contestants)
         for contestant in reversed(order) if arguments.before and number % 2 else order:
-            numbers = run(contestants[contestant], arguments, environment)
+            numbers = run_command(contestants[contestant], arguments, environment)
             if numbers:
                 runs[contestant].append(numbers)
             else:
@@ -285,18 +289,22 @@ def first_steps(runs):
     return "; ".join(times)
 
 
-def header(arguments, bf16):
+def print_machine(arguments):
     name, flags = cpu()
-    python = "import platform; print(platform.python_version())"
-    version = "import {0}; print({0}.__version__)".format
     print(f"- machine: {name}, {os.cpu_count()} CPUs, {arguments.threads} threads, ", end="")
     print(f"flags of interest: {' '.join(flags)}")
-    if arguments.before:
-        programs = [
-            str(Path(bench).parent / "tapestry") for bench in (arguments.before, arguments.bench)
-        ]
-        print(f"- versions: {'; '.join(output([program, '--version']) for program in programs)}")
-        return
+
+
+def header_of_builds(arguments):
+    print_machine(arguments)
+    programs = [str(Path(b).parent / "tapestry") for b in (arguments.before, arguments.bench)]
+    print(f"- versions: {'; '.join(output([program, '--version']) for program in programs)}")
+
+
+def header(arguments, bf16):
+    print_machine(arguments)
+    python = "import platform; print(platform.python_version())"
+    version = "import {0}; print({0}.__version__)".format
     print(
         f"- versions: {output([arguments.tapestry, '--version'])}; "
         f"torch {output([arguments.peers, '-c', version('torch')])}; "
@@ -336,8 +344,12 @@ def footer(results):
 def main():
     arguments = parse_arguments()
     bf16 = bool(BF16_FLAGS & set(cpu()[1]))
-    header(arguments, bf16)
-    columns, row_of = (COLUMNS_OF_BUILDS, row_of_builds) if arguments.before else (COLUMNS, row)
+    if arguments.before:
+        header_of_builds(arguments)
+        columns, row_of = COLUMNS_OF_BUILDS, row_of_builds
+    else:
+        header(arguments, bf16)
+        columns, row_of = COLUMNS, row
     print(f"\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
     results = {}
     with tempfile.TemporaryDirectory() as cache:  # of compiled code, empty for the first round
