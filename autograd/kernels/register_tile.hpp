@@ -34,13 +34,15 @@ struct Start {
 };
 
 // Computes C (rows, vectors · simd_width) = start + A (rows, depth) · B (depth, vectors ·
-// simd_width). The products of an element are added in the order of the depth, each by one fma. A
-// is prefetched some terms ahead, since its panels come from the L2 cache.
+// simd_width). The products of an element are added in the order of the depth, each by one fma.
+// With AVX-512, A is prefetched some terms ahead, because its panels come from the L2 cache; a
+// narrower tile has no time for that.
 template <class T, int rows, int vectors>
 [[gnu::always_inline]] inline void multiply_registers(std::int64_t depth, Operand<T> a, const T* b,
                                                       std::int64_t b_row, Start<T> start, T* c,
                                                       std::int64_t c_row) {
   constexpr std::int64_t width = simd_width<T>, terms_ahead = 16;
+  constexpr bool prefetches_a = sizeof(Simd<T>) == 64;
   Simd<T> sums[rows][vectors];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
@@ -50,7 +52,7 @@ template <class T, int rows, int vectors>
     for (int v = 0; v < vectors; ++v) sums[r][v] = Simd<T>(T(0));
   }
   for (std::int64_t p = 0; p < depth; ++p) {
-    __builtin_prefetch(a.data + (p + terms_ahead) * a.depth_stride);
+    if constexpr (prefetches_a) __builtin_prefetch(a.data + (p + terms_ahead) * a.depth_stride);
     Simd<T> columns[vectors];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v)
