@@ -35,8 +35,8 @@ struct Start {
 
 // Computes C (rows, vectors · simd_width) = start + A (rows, depth) · B (depth, vectors ·
 // simd_width). The products of an element are added in the order of the depth, each by one fma.
-// With AVX-512, A is prefetched some terms ahead, because its panels come from the L2 cache; a
-// narrower tile has no time for that.
+// With AVX-512, A is prefetched some terms ahead, because its panels come from the L2 cache. With
+// AVX2 that costs more than it saves.
 template <class T, int rows, int vectors>
 [[gnu::always_inline]] inline void multiply_registers(std::int64_t depth, Operand<T> a, const T* b,
                                                       std::int64_t b_row, Start<T> start, T* c,
