@@ -98,7 +98,9 @@ bool has_few_rows(const Matmul& matmul) {
   return matmul.transpose_b && (matmul.m == 1 || (matmul.m <= few_rows && !matmul.transpose_a));
 }
 
-void multiply(const Matmul& matmul, const MatmulOperands& operands) {
+void multiply(const Matmul& matmul, const MatmulOperands& operands, MatmulPrecision wanted) {
+  if (wanted == MatmulPrecision::bfloat16 && matmul.dtype == DType::float32 && matmul.m > 1)
+    return multiply_rounded(matmul, operands);
   if (!has_few_rows(matmul)) return multiply_packed(matmul, operands);
   dispatch(matmul.dtype, [&]<class T>() { multiply_few_rows<T, T>(matmul, operands); });
 }
@@ -113,17 +115,16 @@ void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& 
   }
   const double flops = flops_of(matmul);
   profile::add_flops(flops * batch.size());
-  if (precision == MatmulPrecision::bfloat16 && matmul.dtype == DType::float32 && matmul.m > 1)
-    return multiply_rounded(matmul, batch);
+  const MatmulPrecision wanted = precision;  // of this thread, not of those that help it
   // Large products are divided one after the other; of small ones, each thread computes several.
   constexpr double worth_cutting = 16e6, worth_a_thread = 2e6;
   if (batch.size() == 1 || flops >= worth_cutting) {
-    for (const MatmulOperands& operands : batch) multiply(matmul, operands);
+    for (const MatmulOperands& operands : batch) multiply(matmul, operands, wanted);
     return;
   }
   const std::int64_t grain = std::max(1.0, worth_a_thread / flops);
   parallel_for(std::ssize(batch), grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) multiply(matmul, batch[i]);
+    for (std::int64_t i = begin; i < end; ++i) multiply(matmul, batch[i], wanted);
   });
 }
 
@@ -138,8 +139,8 @@ void set_matmul_precision(MatmulPrecision wanted) { precision = wanted; }
 MatmulPrecision matmul_precision() { return precision; }
 
 std::string backend_names() {
-  const std::string onednn = onednn_name();
-  return tile_name() + (onednn.empty() ? "" : ", " + onednn);
+  const std::string bfloat16 = bfloat16_name();
+  return tile_name() + (bfloat16.empty() ? "" : ", bfloat16 by " + bfloat16);
 }
 
 }  // namespace tapestry

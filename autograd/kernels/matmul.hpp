@@ -51,11 +51,11 @@ class UseMatmulPrecision final : RestoreSetting<MatmulPrecision> {
       : RestoreSetting(set_matmul_precision, precision, matmul_precision()) {}
 };
 
-// Returns whether this processor has bfloat16 products (AVX512-BF16 or AMX, by oneDNN). Otherwise
-// rounded operands are multiplied in float32, with the same products and no gain in speed.
+// Returns whether there are bfloat16 products (AVX512-BF16 or AMX). Otherwise rounded operands are
+// multiplied in float32, which is not faster; then subnormal numbers do not count as 0.
 bool has_bfloat16_products();
 
-// Returns the backends of matrix products: "14x32 tiles, oneDNN 2.6.3 (AMX)".
+// Returns the backends of matrix products: "14x32 tiles, bfloat16 by AMX".
 std::string backend_names();
 
 // --- the backends of multiply_matrices ---
@@ -67,10 +67,10 @@ void multiply_packed(const Matmul& matmul, const MatmulOperands& operands);
 
 std::string tile_name();  // returns the size of float32 tiles: "14x32 tiles"
 
-// Computes float32 products of operands rounded to bfloat16: by oneDNN if the processor has such
-// products, else in float32.
-void multiply_rounded(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
+// Computes one float32 product of operands rounded to bfloat16. The order in which the terms of an
+// element are added depends on the instructions only: AVX512-BF16 and AMX add them to one sum.
+void multiply_rounded(const Matmul& matmul, const MatmulOperands& operands);
 
-std::string onednn_name();  // returns "oneDNN 2.6.3 (AMX)", or "" if it is not built in
+std::string bfloat16_name();  // returns the instructions for such products: "AMX", or ""
 
 }  // namespace tapestry

@@ -94,10 +94,11 @@ void pack_panel(Operand<T> from, std::int64_t count, std::int64_t following, std
 
 // Packs `count` rows into panels of `width` rows, each of width · depth elements.
 template <class T, int width>
-void pack_panels(Operand<T> from, std::int64_t count, std::int64_t depth, T* to) {
+void pack_panels(Operand<T> from, std::int64_t count, std::int64_t following, std::int64_t depth,
+                 T* to) {
   for (std::int64_t row = 0; row < count; row += width)
-    pack_panel<T, width>(from.from(row), std::min<std::int64_t>(width, count - row), count - row,
-                         depth, to + row * depth);
+    pack_panel<T, width>(from.from(row), std::min<std::int64_t>(width, count - row),
+                         following - row, depth, to + row * depth);
 }
 
 }  // namespace tapestry

@@ -1,12 +1,10 @@
 #include <doctest/doctest.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <numeric>
 
+#include "autograd/kernels/bfloat16_tiles.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/ops.hpp"
-#include "autograd/sanitizer.hpp"
 #include "tests/support/arrays.hpp"
 
 // The kernels of matrix products, and products whose numbers of rows differ from step to step, as
@@ -137,10 +135,12 @@ TEST_CASE("integers: products that are divided among threads and blocks are exac
     CAPTURE(size.k);
     Products products(size.m, size.n, size.k);
     products.set_depth(size.k);
-    with_threads({1, 2, 3}, [&](int threads) {
-      CAPTURE(threads);
-      check_layouts(products, size.m, size.n, threads);
-    });
+    for (const MatmulPrecision precision : {MatmulPrecision::float32, MatmulPrecision::bfloat16})
+      with_threads({1, 2, 3}, [&](int threads) {
+        CAPTURE(threads);
+        const UseMatmulPrecision use(precision);
+        check_layouts(products, size.m, size.n, threads);
+      });
   }
 }
 
@@ -157,23 +157,61 @@ TEST_CASE("integers: products of operands rounded to bfloat16, which holds them,
   }
 }
 
+#ifdef __AVX512F__
+
+// On a processor with AMX, products do not use the other instructions.
+TEST_CASE("integers: a bfloat16 tile is exact by each of the processor's instructions") {
+  if (bfloat16_instructions() == BFloat16Instructions::none) {
+    CHECK(!has_bfloat16_products());
+    return;
+  }
+  constexpr std::int64_t side = bfloat16_tile, depth = 75, blocks = 3;
+  const Array a = integers({side, depth}, 1).to(f32), b = integers({depth, side}, 2).to(f32);
+  const Array start = integers({side}, 3).to(f32);
+  const Operand<float> rows_of_a{a.values<float>().data(), depth, 1};
+  const Operand<float> columns_of_b{b.values<float>().data(), 1, side};
+  std::vector<BFloat16> panel_of_a(side * blocks * square_terms), panel_of_b(panel_of_a.size());
+  pack_bfloat16(rows_of_a, side, depth, SquareOrder::rows, panel_of_a.data());
+  pack_bfloat16(columns_of_b, side, depth, SquareOrder::pairs, panel_of_b.data());
+  const Array product = matmul(a, b).value();
+  const auto check = [&](auto multiply) {
+    Array c({side, side}, f32);
+    multiply(blocks, panel_of_a.data(), panel_of_b.data(),
+             Start<float>{start.values<float>().data(), 0}, c.mutable_values<float>().data(), side);
+    bool exact = true;
+    for (std::int64_t i = 0; i < side * side; ++i)
+      exact &= c.values<float>()[i] == product.values<float>()[i] + start.values<float>()[i % side];
+    CHECK(exact);
+  };
+  check(multiply_by_avx512);
+  if (bfloat16_instructions() != BFloat16Instructions::amx) return;
+  const UseTileRegisters tiles;
+  check(multiply_by_amx);
+}
+
+#endif
+
 // --- bits and accuracy ---
 
 // So the bits depend neither on the cut nor on the threads.
 TEST_CASE("matmul: an element has the same bits, whatever else is computed") {
-  const std::int64_t m = 61, n = 149, k = 1003;
+  const std::int64_t m = 61, n = 149, k = 1503;
   Product whole({.m = m, .n = n, .k = k, .transpose_b = true}, f32);
-  const Array c = whole.multiply(false);
-  for (const auto& [i, j, rows, columns] :
-       {std::array<std::int64_t, 4>{3, 5, 40, 100}, {60, 0, 1, 149}, {0, 148, 61, 1}}) {
-    const Matmul part{.m = rows, .n = columns, .k = k, .transpose_b = true};
-    Array found({rows, columns}, f32);
-    multiply_packed(part,
-                    {whole.a.raw() + i * k * 4, whole.b.raw() + j * k * 4, found.mutable_raw()});
-    for (std::int64_t row = 0; row < rows; ++row)
-      for (std::int64_t column = 0; column < columns; ++column)
-        CHECK(found.values<float>()[row * columns + column] ==
-              c.values<float>()[(i + row) * n + j + column]);
+  for (const MatmulPrecision precision : {MatmulPrecision::float32, MatmulPrecision::bfloat16}) {
+    const UseMatmulPrecision use(precision);
+    const auto multiply =
+        precision == MatmulPrecision::bfloat16 ? multiply_rounded : multiply_packed;
+    const Array c = whole.multiply(false);
+    for (const auto& [i, j, rows, columns] :
+         {std::array<std::int64_t, 4>{3, 5, 40, 100}, {60, 0, 1, 149}, {0, 148, 61, 1}}) {
+      const Matmul part{.m = rows, .n = columns, .k = k, .transpose_b = true};
+      Array found({rows, columns}, f32);
+      multiply(part, {whole.a.raw() + i * k * 4, whole.b.raw() + j * k * 4, found.mutable_raw()});
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (std::int64_t column = 0; column < columns; ++column)
+          CHECK(found.values<float>()[row * columns + column] ==
+                c.values<float>()[(i + row) * n + j + column]);
+    }
   }
 }
 
@@ -205,30 +243,6 @@ TEST_CASE("matmul: any number of rows has the right value and gradients") {
       for (int i = 0; i < 2; ++i) CHECK(distance(found.gradients[i], wanted.gradients[i]) < 1e-4);
     }
 }
-
-#if !TAPESTRY_ADDRESS_SANITIZER && !TAPESTRY_THREAD_SANITIZER  // which take memory and time
-
-double resident_megabytes() {
-  std::ifstream file("/proc/self/statm");
-  double pages = 0, resident = 0;
-  file >> pages >> resident;
-  return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e6;
-}
-
-TEST_CASE("bug: what a product of a shape needs was kept for ever") {
-  const int threads = num_threads();
-  set_num_threads(1);
-  const auto multiply = [](std::int64_t columns) {  // no two of one shape
-    matmul(Array::zeros({3, 7}), Array::zeros({7, columns}));
-  };
-  for (std::int64_t columns = 20; columns < 1500; ++columns) multiply(columns);
-  const double before = resident_megabytes();
-  for (std::int64_t columns = 1500; columns < 3000; ++columns) multiply(columns);
-  CHECK(resident_megabytes() - before < 20);
-  set_num_threads(threads);
-}
-
-#endif
 
 TEST_SUITE_END();
 

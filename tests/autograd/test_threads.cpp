@@ -320,9 +320,7 @@ TEST_CASE("threads: copies of arrays have the same bits on 1, 2, 3 and 8 threads
   });
 }
 
-// Clang's OpenMP is another library than the one under oneDNN. A thread that has not computed
-// before would have to start a team of its own.
-TEST_CASE("matmul: with one thread, no engine starts others") {
+TEST_CASE("matmul: with one thread, no other is started") {
   const auto count_threads = [] {
     return std::distance(fs::directory_iterator("/proc/self/task"), {});
   };

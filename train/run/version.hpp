@@ -8,7 +8,7 @@ std::string release();  // returns "0.1.0"
 std::string version();  // adds the commit of the build, if known: "0.1.0 (commit 4e34a53)"
 
 // Returns the properties of the program and processor that the bits of a training depend on,
-// instruction level and matrix kernels: "x86-64-v4, 14x32 tiles, oneDNN 3.7.2 (AMX)". Files of a
+// instruction level and matrix kernels: "x86-64-v4, 14x32 tiles, bfloat16 by AMX". Files of a
 // run call them "engines".
 std::string backends();
 
