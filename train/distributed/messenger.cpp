@@ -187,9 +187,12 @@ void Messenger::look_for_the_dead() {
     const std::lock_guard lock(mutex_);
     if (!waiting_ || !missing_) return stopped_since_.reset();
     if (!stopped_since_) stopped_since_ = Clock::now();
-    if (Clock::now() - *stopped_since_ < 300ms) return;
+    const std::vector<int> missing = missing_();
+    // Rank 0 may be slow and wait for the dead one itself. mpirun kills all after a second.
+    const auto patience = missing == std::vector{0} ? 600ms : 300ms;
+    if (Clock::now() - *stopped_since_ < patience) return;
     line = fmt::format("{}: rank{} {} did not answer while this rank waited for {}", place_,
-                       missing_().size() == 1 ? "" : "s", fmt::join(missing_(), ", "), waits_for_);
+                       missing.size() == 1 ? "" : "s", fmt::join(missing, ", "), waits_for_);
   }
   report_(line);
   transport_->leave(1);
