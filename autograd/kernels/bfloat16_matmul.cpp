@@ -10,8 +10,8 @@ namespace {
 #ifdef __AVX512F__
 
 // Tiles of 32 × 32 sums, computed by the best instructions of the processor. Packing takes more of
-// the time than with float32, so strips that are kept are larger: up to 2 MB, which AMX's
-// processors have as L2 cache.
+// the time than with float32, so strips that are kept are larger: up to 1 MB, half of the L2
+// cache of processors with AMX.
 struct BFloat16Tiles {
   using Number = float;
   using Packed = BFloat16;
