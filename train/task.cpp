@@ -151,6 +151,11 @@ ConfigDocument adopted(ConfigDocument run, const TaskSpec& spec, const std::stri
   return run;
 }
 
+// Returns the settings of stored configs that lack them, because they are of earlier versions.
+ConfigDocument earlier_version() {
+  return {"earlier version", fmt::format("{} = 1", key::data_rules.name)};
+}
+
 Config resolve(const std::vector<ConfigDocument>& documents,
                const std::vector<std::string>& overrides) {
   const TomlSetting chosen = chosen_task(documents, overrides);
@@ -177,7 +182,7 @@ Config parse_config(const std::string& text, const std::string& source,
 }
 
 Config resolved_config(const ConfigDocument& document, const std::vector<std::string>& overrides) {
-  return resolve({document}, overrides);
+  return resolve({document, earlier_version()}, overrides);
 }
 
 Config resolved_config(const std::string& text, const std::string& source,
@@ -186,14 +191,15 @@ Config resolved_config(const std::string& text, const std::string& source,
 }
 
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
-                   const std::optional<ConfigDocument>& beneath) {
+                   const std::vector<ConfigDocument>& beneath) {
   std::vector<ConfigDocument> documents = with_bases(read_config(path_or_name));
-  if (beneath) {
-    const TomlSetting own = chosen_task(documents, overrides), other = chosen_task({*beneath}, {});
-    const auto spec = task_registry().find(std::get<std::string>(*own.value));
-    documents.push_back(spec == task_registry().end() || own.value == other.value
-                            ? *beneath
-                            : adopted(*beneath, spec->second, path_or_name));
+  const TomlSetting own = chosen_task(documents, overrides);
+  const auto spec = task_registry().find(std::get<std::string>(*own.value));
+  for (const ConfigDocument& other : beneath) {
+    const TomlSetting* task = other.find(key::task.name);
+    documents.push_back(!task || spec == task_registry().end() || own.value == task->value
+                            ? other
+                            : adopted(other, spec->second, path_or_name));
   }
   Config config = resolve(documents, overrides);
   if (config[key::name].empty())

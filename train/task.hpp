@@ -265,11 +265,11 @@ MetricInfo metric_info(const std::string& task, const std::string& name);
 const std::vector<MetricInfo>& common_metrics();
 
 // Returns the config of a path or of the name of a shipped config, with what its task detects in
-// the data. Keys that neither the config nor its bases set have the values of `beneath`, if given.
-// Throws InputError if there is no such config, for an invalid one, and if `beneath` is of another
-// task.
+// the data. Keys that neither the config nor its bases set have the values of `beneath`, of which
+// earlier ones have precedence. Throws InputError if there is no such config, for an invalid one,
+// and if one of `beneath` is of another task.
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
-                   const std::optional<ConfigDocument>& beneath = {});
+                   const std::vector<ConfigDocument>& beneath = {});
 // Returns the config of a text, which can be based only on shipped configs. Throws InputError for
 // an invalid one.
 Config parse_config(const std::string& text, const std::string& source,

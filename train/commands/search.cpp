@@ -60,16 +60,16 @@ class SearchSettings final : public Command {
     if (asked[key::search_steps] > 0)
       budget_ = fmt::format("{}={}", key::steps.name, asked[key::search_steps]);
     use_machine_as(asked);
-    const ConfigWith config_with = [this](const std::vector<std::string>& changes) {
+    const Run experiment(out_.empty() ? default_folder(asked) : out_);
+    const ConfigWith config_with = [&](const std::vector<std::string>& changes) {
       std::vector<std::string> all = overrides();
       if (!budget_.empty()) all.push_back(budget_);
       all.insert(all.end(), changes.begin(), changes.end());
-      return given_.read(all);
+      return given_.read(all, resume_ ? &experiment : nullptr);
     };
     std::vector<Candidate> candidates = make_candidates(config_with);
     const Config base = candidates.front().config;
     const SearchSize size = size_of(candidates);
-    const Run experiment(out_.empty() ? default_folder(base) : out_);
     if (dry_run_ || (!quiet_ && !resume_)) print_size(size, config_with);
     if (dry_run_) {
       if (json_) print_json(json_of(size));

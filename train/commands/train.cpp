@@ -154,10 +154,17 @@ class Train final : public Command {
     return status;
   }
 
-  Config read_config(int ranks) const {
-    Config config = given_.read();
+  // Returns the config of a new run, or the one to resume `resumed` with.
+  Config read_config(int ranks, const Run* resumed = nullptr) const {
+    Config config = given_.read({}, resumed);
     check_training_keys(config, ranks);
     return config;
+  }
+
+  // Returns the run of one seed of a folder that --seeds made, or else the run of the folder.
+  static Run one_run_of(const Run& run) {
+    const std::vector<std::string> seeds = seed_folders(run.folder());
+    return seeds.empty() ? run : Run(seeds.front());
   }
 
   // Returns the settings of the config without --set and --from, or those of `config` if the file
@@ -191,11 +198,16 @@ class Train final : public Command {
   int train(Ranks& ranks) {
     std::optional<Config> read;
     ranks.agree("reading the config", [&] { read = read_config(ranks.size()); });
+    const Run run(folder(*read, ranks));
+    if (options_.resume)
+      ranks.agree("reading the run's config", [&] {
+        const Run resumed = one_run_of(run);
+        read = read_config(ranks.size(), &resumed);
+      });
     const Config& config = *read;
     for (const std::string& dropped : config.dropped())
       if (!options_.quiet) say("{}\n", dropped);
     use_machine(config, ranks);
-    const Run run(folder(config, ranks));
     if (seeds_ > 0) return train_seeds(config, run, ranks);
     const Training training = train_into(run, config, options_, ranks);
     if (json_) print_json(json_of(run, training));

@@ -1,7 +1,7 @@
 #include "train/commands/training_config.hpp"
 
 #include "train/config/keys.hpp"
-#include "train/run/run.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/task.hpp"
 #include "train/tasks/language/corpus.hpp"
 
@@ -19,6 +19,11 @@ ConfigDocument model_of(const std::string& run) {
   return {head.path, text};
 }
 
+// Returns the rules by which the data of a run are read and split.
+ConfigDocument rules_of(const Run& run) {
+  return {run.config(), config_of(run).toml({key::data_rules.name})};
+}
+
 }  // namespace
 
 void TrainingArguments::declare(Arguments& arguments) {
@@ -30,13 +35,17 @@ void TrainingArguments::declare(Arguments& arguments) {
   arguments.threads(threads);
 }
 
-Config TrainingArguments::read(const std::vector<std::string>& changes) const {
+Config TrainingArguments::read(const std::vector<std::string>& changes, const Run* resumed) const {
   std::vector<std::string> settings = overrides;
   if (threads > 0) settings.push_back(fmt::format("{}={}", key::threads.name, threads));
   settings.insert(settings.end(), changes.begin(), changes.end());
-  if (from.empty()) return load_config(config, settings);
-  settings.push_back(fmt::format("{}={}", key::from.name, from));
-  return load_config(config, settings, model_of(from));
+  std::vector<ConfigDocument> beneath;
+  if (!from.empty()) {
+    settings.push_back(fmt::format("{}={}", key::from.name, from));
+    beneath.push_back(model_of(from));
+  }
+  if (resumed && has_file(resumed->config())) beneath.push_back(rules_of(*resumed));
+  return load_config(config, settings, beneath);
 }
 
 }  // namespace tapestry

@@ -6,6 +6,7 @@
 
 #include "train/commands/command.hpp"
 #include "train/config/config.hpp"
+#include "train/run/run.hpp"
 
 namespace tapestry {
 
@@ -18,9 +19,9 @@ struct TrainingArguments {
   void declare(Arguments& arguments);
 
   // Returns the config with `changes` applied last. With --from, settings of the model that the
-  // config does not set are those of that run or checkpoint. Throws InputError for an invalid
-  // config.
-  Config read(const std::vector<std::string>& changes = {}) const;
+  // config does not set are those of that run or checkpoint. If a run is resumed, its data.rules
+  // hold unless the config sets them. Throws InputError for an invalid config.
+  Config read(const std::vector<std::string>& changes = {}, const Run* resumed = nullptr) const;
 };
 
 }  // namespace tapestry

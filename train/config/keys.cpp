@@ -63,7 +63,7 @@ std::vector<KeyInfo> optimizer_keys() {
 }  // namespace
 
 std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
-  std::vector<KeyInfo> keys{task, name, seed, data_path};
+  std::vector<KeyInfo> keys{task, name, seed, data_path, data_rules};
   const auto append = [&](const std::vector<KeyInfo>& more) {
     keys.insert(keys.end(), more.begin(), more.end());
   };

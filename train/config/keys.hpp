@@ -20,6 +20,14 @@ inline const Key<std::int64_t> seed{"seed", 1, "seed of all random numbers", {.l
 inline const Key<std::string> data_path{
     "data.path", "", "file or folder with the data", {.may_change_on_resume = true}};
 
+// The rules by which data are read and split. Stored configs that lack the key have the rules of 1
+// (resolved_config()), and a resumed run keeps its own.
+inline const Key<std::int64_t> data_rules{
+    "data.rules",
+    2,
+    "rules by which data are read and split: 1, those of November 2026; 2, today's",
+    {.low = 1, .high = 2}};
+
 // The source of the data, for tasks that need a file.
 inline const Key<std::string> data_source{
     "data.source",
