@@ -11,7 +11,59 @@ namespace {
 
 std::string must_run(const Words& command) { return must(run_program(command)).out; }
 
+// Returns the elements of the RPATH and the RUNPATH of an ELF file.
+Strings rpaths_of(const std::string& file) {
+  Strings elements;
+  for (const std::string& line : lines_of(must_run({"readelf", "-d", "-W", file}))) {
+    if (!contains(line, "(RPATH)") && !contains(line, "(RUNPATH)")) continue;
+    const std::size_t begin = line.find('[') + 1;
+    std::istringstream list(line.substr(begin, line.rfind(']') - begin) + ":");
+    for (std::string element; std::getline(list, element, ':');) elements.push_back(element);
+  }
+  return elements;
+}
+
+bool is_elf(const fs::directory_entry& entry) {
+  if (!entry.is_regular_file() || entry.is_symlink() || entry.path().extension() == ".o")
+    return false;
+  std::string magic(4, ' ');
+  std::ifstream(entry.path(), std::ios::binary).read(magic.data(), 4);
+  return magic ==
+         "\x7f"
+         "ELF";
+}
+
+// Returns whether the loader looks in one folder for it, wherever it is called: an absolute one, or
+// one of the same tree.
+bool is_rpath_safe(const std::string& element, const fs::path& file, const std::string& tree) {
+  constexpr std::string_view origin = "$ORIGIN";
+  if (!element.starts_with(origin)) return element.starts_with('/');
+  const std::string rest = element.substr(origin.size());
+  const fs::path folder = fs::path(file.parent_path().string() + rest).lexically_normal();
+  return (rest.empty() || rest.starts_with('/')) && folder.string().starts_with(tree + "/");
+}
+
 TEST_SUITE_BEGIN("install");
+
+TEST_CASE("bug: a plug-in loaded libraries from the current folder") {
+  const TemporaryFolder folder(fs::temp_directory_path().string());
+  const std::string prefix = folder.path("prefix"), build = TAPESTRY_BINARY_DIR;
+  must_run(Words("cmake --install {} --prefix {}", build, prefix));
+  CHECK(is_rpath_safe("$ORIGIN/../lib", prefix + "/bin/program", prefix));
+  for (const std::string unsafe : {"", "lib", "./lib", "$ORIGIN/../../lib", "$ORIGINS"})
+    CHECK_FALSE(is_rpath_safe(unsafe, prefix + "/bin/program", prefix));
+  int files = 0;
+  for (const auto& [tree, within] :
+       {std::pair{build, "/bin"}, {build, "/lib"}, {build, "/tests"}, {prefix, ""}})
+    for (const auto& entry : fs::recursive_directory_iterator(tree + within)) {
+      if (!is_elf(entry)) continue;
+      ++files;
+      CAPTURE(entry.path().string());
+      for (const std::string& element : rpaths_of(entry.path().string()))
+        CHECK_MESSAGE(is_rpath_safe(element, entry.path(), tree), "'", element, "'");
+    }
+  CHECK(files >= 8);  // the programs, a library and a plug-in, built and installed
+}
 
 TEST_CASE("install: another program finds the library with CMake, and learns the sine" *
           not_sanitized("the other program is built without")) {
