@@ -48,6 +48,16 @@ TEST_CASE_FIXTURE(RunFixture, "training: nohup keeps SIGHUP from ending it") {
   CHECK(load_checkpoint(checkpoint("run")).state.step == 40);
 }
 
+TEST_CASE_FIXTURE(RunFixture, "bug: at the limit of CPU time a training ended without checkpoint") {
+  const std::string command = fmt::format(
+      "{} train {} --quiet --out {} --set train.steps=1000000 --set train.checkpoint_every=0 & "
+      "until [ -s {}/metrics.jsonl ]; do sleep 0.01; done; "
+      "kill -XCPU $!; kill -XCPU $!; wait $!",  // the system sends it each second
+      TAPESTRY_BINARY, path("toy.toml"), path("run"), path("run"));
+  CHECK(run_program({"sh", "-c", command}).status == 130);
+  CHECK(load_checkpoint(checkpoint("run")).state.step > 0);
+}
+
 TEST_CASE_FIXTURE(RunFixture, "bug: a closed terminal ended the training without a checkpoint") {
   const std::string command = fmt::format(
       "{} train {} --out {} --set train.eval_every=1 --set train.steps=200 "

@@ -32,17 +32,18 @@ void handle_signal(int signal, void (*handler)(int)) {
 }
 
 // Handles the first signal, which ends the step and writes a checkpoint; a second one ends the
-// process.
+// process, except for SIGXCPU, which is sent each second above the limit on CPU time.
 void request_stop(int signal) {
   stop_requested = true;
-  std::signal(signal, SIG_DFL);
+  if (signal != SIGXCPU) std::signal(signal, SIG_DFL);
 }
 
 }  // namespace
 
 // Sets the handlers, and ignores SIGPIPE, so that a closed output does not end the training.
 void stop_at_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) handle_signal(signal, request_stop);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU})
+    handle_signal(signal, request_stop);
   std::signal(SIGPIPE, SIG_IGN);
 }
 

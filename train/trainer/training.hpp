@@ -27,16 +27,16 @@ struct Training {
 };
 
 // Trains a config into a run's folder, and evaluates the best model on the test split if there is
-// one. SIGINT, SIGTERM, SIGHUP and SIGUSR1 end the training after a step, or within an evaluation,
-// with a checkpoint; a second signal ends the process. Must be called by all ranks; only rank 0
-// writes. Throws InputError if the folder, the config or the data do not allow the training, and
-// std::runtime_error if the training fails or its files cannot be written.
+// one. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU end the training after a step, or within an
+// evaluation, with a checkpoint; a second signal ends the process. Must be called by all ranks;
+// only rank 0 writes. Throws InputError if the folder, the config or the data do not allow the
+// training, and std::runtime_error if the training fails or its files cannot be written.
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options,
                     Ranks& ranks);
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options);
 
-// Makes the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 set `stop_requested`, which ends a training
-// after its step, as the time limit does.
+// Makes the first SIGINT, SIGTERM, SIGHUP, SIGUSR1 or SIGXCPU set `stop_requested`, which ends a
+// training after its step, as the time limit does.
 void stop_at_signals();
 extern std::atomic<bool> stop_requested;
 
