@@ -477,6 +477,13 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
        "another file");
 }
 
+TEST_CASE("bug: a GGUF file's wrong vocab_size was ignored") {
+  CHECK(TinyLlama().set("llama.vocab_size", std::uint32_t{3}).message().empty());
+  CHECK(TinyLlama().set("llama.vocab_size", std::uint32_t{5}).message() ==
+        "tiny.gguf: llama.vocab_size: expected 3, the only supported value, found 5; use another "
+        "file");
+}
+
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: a GGUF file's head was dropped if --set tied it") {
   TinyLlama model;
   model.tensors["output.weight"] = {3, 4};

@@ -107,7 +107,7 @@ PublishedConfig read_config(Fields& fields, const PublishedWeights& weights) {
     config.*names.number = fields.count(named(names.gguf));
   config.feed_forward = fields.count(named("feed_forward_length"));
   config.tied_embeddings = is_tied(weights, {TensorFormat::gguf, config.architecture});
-  fields.ignore({named("vocab_size").c_str(), named("tensor_data_layout").c_str()});
+  fields.ignore({named("tensor_data_layout").c_str()});
   fields.expect(named("expert_count"), {0});
   fields.expect(named("expert_used_count"), {0});
   fields.expect(named("attention.causal"), {true});
@@ -229,6 +229,8 @@ ImportedModel import_gguf(const std::string& path, const std::vector<std::string
   model.config = read_config(fields, model.weights);
   ignore_descriptions(fields, reader->fields());
   model.tokens = read_gguf_tokens(fields, path, model.config.vocabulary);
+  fields.expect(std::string(names_of(model.config.architecture).model_type) + ".vocab_size",
+                {model.config.vocabulary});
   fields.expect_all_known();
   return import_model(model, overrides);
 }
