@@ -61,7 +61,11 @@ std::vector<Level> known_levels() {
 }
 
 std::string library_of(const Level& level) {
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
+  std::error_code unreadable;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
+  if (unreadable)
+    throw std::runtime_error("/proc/self/exe: cannot be read: " + unreadable.message() +
+                             "; mount /proc, where the program finds its libraries");
   return program.parent_path() / (TAPESTRY_LIBRARY_FOLDER + level.folder + "/" TAPESTRY_LIBRARY);
 }
 

@@ -1,16 +1,20 @@
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 // A library to preload (LD_PRELOAD) into `tapestry`: the operator new of number
 // TAPESTRY_FAILING_NEW fails, once. The first call of signal() begins to count, which is where the
 // command line is read: what is allocated before main() cannot be refused with a message.
-// TAPESTRY_COUNT_NEW is a file to which their number is written at the end.
+// TAPESTRY_COUNT_NEW is a file to which their number is written at the end. With TAPESTRY_NO_PROC
+// set, links in /proc are not found.
 namespace {
 
 std::atomic<bool> counting = false;
@@ -43,6 +47,15 @@ void* allocate(std::size_t size, std::size_t alignment) {
 void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return allocate(size, static_cast<std::size_t>(alignment));
+}
+
+extern "C" ssize_t readlink(const char* path, char* target, std::size_t size) noexcept {
+  using ReadLink = decltype(&readlink);
+  static const auto real = reinterpret_cast<ReadLink>(dlsym(RTLD_NEXT, "readlink"));
+  const bool is_missing = std::getenv("TAPESTRY_NO_PROC") && std::strncmp(path, "/proc/", 6) == 0;
+  if (!is_missing) return real(path, target, size);
+  errno = ENOENT;
+  return -1;
 }
 
 extern "C" void (*signal(int number, void (*handler)(int)) noexcept)(int) {

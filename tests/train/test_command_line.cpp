@@ -177,6 +177,15 @@ TEST_CASE_FIXTURE(SmallFixture, "command line: an unwritable disk or folder fail
   CHECK(read_bytes(path) == before);
 }
 
+TEST_CASE("bug: without /proc the message was that of the C++ library" *
+          not_sanitized("a preloaded library stands before the sanitizer's")) {
+  check_fails(run_program({"env", "TAPESTRY_NO_PROC=1",
+                           "LD_PRELOAD=" TAPESTRY_BINARY_DIR "/tests/libtapestry-failing-new.so",
+                           TAPESTRY_BINARY, "--version"}),
+              {"tapestry: /proc/self/exe: cannot be read: No such file or directory; mount /proc"},
+              1);
+}
+
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: messages went into a run's file if streams were closed") {
   for (const std::string closed : {"<&- >&-", "<&- >&- 2>&-", ">&- 2>&-"}) {
     CAPTURE(closed);
