@@ -18,20 +18,35 @@ bool is_hidden(char32_t point) {
          (point >= 0x2066 && point <= 0x2069);
 }
 
+// Returns whether the code point is not seen after the character `before`, so that texts with and
+// without it look the same. Joiners and variants change the look of emoji and of scripts from
+// Hebrew on.
+bool is_invisible(char32_t point, char32_t before) {
+  constexpr char32_t first_with_joiners = 0x0590;
+  const bool is_joiner =
+      point == 0x034F || point == 0x200C || point == 0x200D || (point >= 0xFE00 && point <= 0xFE0F);
+  return point == 0x00AD || point == 0x115F || point == 0x1160 || point == 0x180E ||
+         point == 0x200B || (point >= 0x2060 && point <= 0x2064) || point == 0x3164 ||
+         point == 0xFEFF || point == 0xFFA0 || (point >= 0xFFF9 && point <= 0xFFFB) ||
+         (is_joiner && before < first_with_joiners);
+}
+
 bool ends_line(std::string_view rest) { return rest.starts_with('\n') || rest.starts_with("\r\n"); }
 
 std::string without_hidden(std::string_view text, bool keeps_lines) {
   std::string result;
+  char32_t before = 0;
   for (std::size_t offset = 0; offset < text.size();) {
     const std::string_view rest = text.substr(offset);
     const auto [point, bytes] = code_point_at(text, offset);
     const bool kept = keeps_lines && (rest.front() == '\t' || ends_line(rest));
     if (bytes == 0 || (point < 0x20 && !kept))
       result += fmt::format("\\x{:02x}", static_cast<unsigned char>(rest.front()));
-    else if (is_hidden(point) && !kept)
+    else if ((is_hidden(point) && !kept) || is_invisible(point, before))
       result += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(point));
     else
       result += rest.substr(0, bytes);
+    before = point;
     offset += std::max(bytes, 1);
   }
   return result;

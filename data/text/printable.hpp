@@ -7,7 +7,7 @@ namespace tapestry {
 
 // Returns the text on one line, with everything escaped that a terminal interprets or that misleads
 // a reader: control characters as \x1b and \u009b, direction marks and line separators as \u202e,
-// bytes that are not UTF-8 as \xff.
+// characters that nobody sees as \u200b, bytes that are not UTF-8 as \xff.
 std::string printable(std::string_view text);
 // Returns printable() of the text, except that tabs and line ends are kept.
 std::string printable_lines(std::string_view text);

@@ -132,6 +132,15 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: a candidate without memory ended the wh
   check_says(none.out, {"no candidate is left: the base and every candidate failed"});
 }
 
+TEST_CASE("bug: two names that differ by a character without a look were shown alike") {
+  CHECK(printable("cat\u200b") == "cat\\u200b");
+  CHECK(printable("c\u00ada\u2060t\u200d") == "c\\u00ada\\u2060t\\u200d");
+  CHECK(printable("\ufeffcat\ufe0f") == "\\ufeffcat\\ufe0f");
+  for (const std::string shown : {"می\u200cخواهم", "क्\u200dष", "👩\u200d🔬", "❤\ufe0f"})
+    CHECK(printable(shown) == shown);  // joiners and variants that do something
+  CHECK(printable_lines("cat\u200b\n") == "cat\\u200b\n");
+}
+
 TEST_CASE("bug: escapes in names and paths reached the terminal") {
   CHECK(printable("a\x1b[31mb\n\x7f") == "a\\x1b[31mb\\x0a\\u007f");
   CHECK(printable("\u009b2J \u202egnp.\u2066") == "\\u009b2J \\u202egnp.\\u2066");
