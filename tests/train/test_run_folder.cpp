@@ -1,11 +1,15 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <map>
 
 #include "tests/support/labels.hpp"
 #include "tests/support/run_fixture.hpp"
+#include "tests/support/run_here.hpp"
+#include "train/run/new_folder.hpp"
 #include "train/trainer/training.hpp"
 
 // The folder of a run: what is written goes into the folder that was locked, and nothing of others
@@ -176,6 +180,119 @@ TEST_CASE_FIXTURE(RunFixture, "bug: commands waited for ever for a pipe in a run
     fs::remove(path);
     write("run/" + name, bytes);
   }
+}
+
+TEST_CASE_FIXTURE(RunFixture, "bug: --resume wrote through links out of a run's folder") {
+  must_train("text", "run", "train.samples=true");
+  const std::string config = read("run/config.toml");
+  for (const std::string name :
+       {"metrics.jsonl", "sessions.jsonl", "samples.jsonl", "checksums.jsonl"}) {
+    CAPTURE(name);
+    const std::string file = path("run/" + name), outside = path("outside"),
+                      kept = read_bytes(file);
+    fs::rename(file, outside);
+    fs::create_symlink(outside, file);
+    check_fails(train("text", "run", "--resume train.samples=true train.steps=60"),
+                {"run/" + name + ": is a link", "replace the link with the file"});
+    CHECK(read_bytes(outside) == kept);
+    CHECK(read("run/config.toml") == config);
+    {  // a link that is made after the checks
+      RunLock lock(Run(path("run")), RunLock::Folder::find);
+      CHECK_THROWS_WITH_AS(LinesFile(lock, file).open(0, {}),
+                           doctest::Contains((name + ": is a link").c_str()), InputError);
+    }
+    CHECK(read_bytes(outside) == kept);
+    fs::remove(file);
+    fs::rename(outside, file);
+  }
+  fs::create_symlink("run", path("linked"));
+  must_train("text", "linked", "--resume train.samples=true train.steps=41");
+  CHECK(fs::is_symlink(path("linked")));
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 41);
+}
+
+TEST_CASE_FIXTURE(RunFixture, "bug: a file of lines that was removed as they came was not missed") {
+  for (const std::string name : {"metrics.jsonl", "checksums.jsonl", "samples.jsonl"})
+    for (const bool is_replaced : {false, true}) {
+      CAPTURE(name);
+      const std::string run = path("run");
+      fs::remove_all(run);
+      const std::string message = train_while(*this, "run", [&] {
+        fs::remove(fs::path(run) / name);
+        if (is_replaced) write("run/" + name, "");
+      });
+      check_says(message, {run + ": the training ends, because " + name +
+                           " was removed or replaced; last checkpoint: "});
+      check_says(read("run/sessions.jsonl"), {"failed: "});
+    }
+}
+
+// The system's calls, of which one fails: that which locks, or that which syncs a folder.
+class Unsupported final : public SystemCalls {
+ public:
+  explicit Unsupported(std::string call, int error) : call_(std::move(call)), error_(error) {
+    choose_system_calls(this);
+  }
+  ~Unsupported() override { choose_system_calls(nullptr); }
+
+  int flock(int file, int operation) override {
+    return call_ == "flock" ? fail() : SystemCalls::flock(file, operation);
+  }
+  int fsync(int file) override {
+    struct stat found = {};
+    const bool is_folder = ::fstat(file, &found) == 0 && S_ISDIR(found.st_mode);
+    return call_ == "fsync" && is_folder ? fail() : SystemCalls::fsync(file);
+  }
+
+ private:
+  int fail() const {
+    errno = error_;
+    return -1;
+  }
+  std::string call_;
+  int error_;
+};
+
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: without locks nothing was trained: by another process, it said") {
+  const Run run(path("run"));
+  for (const int error : {ENOSYS, ENOLCK, EOPNOTSUPP}) {
+    CAPTURE(error);
+    const Unsupported calls("flock", error);
+    const std::string warning = path("warning");
+    {
+      const StreamToFile to_file(stderr, warning);
+      CHECK(train_while(*this, "run", [] {}).empty());
+    }
+    CHECK(read_bytes(warning) ==
+          fmt::format("tapestry: {}: this file system cannot lock the folder: {}; start no other "
+                      "training into it\n",
+                      run.folder(), std::strerror(error)));
+    CHECK(!is_trained_into(run));
+    CHECK(load_checkpoint(run.checkpoint()).state.step == 40);
+    fs::remove_all(run.folder());
+  }
+  const Unsupported calls("flock", EWOULDBLOCK);
+  check_says(train_while(*this, "run", [] {}), {"another process is training into this folder"});
+  fs::create_directory(run.folder());
+  CHECK(is_trained_into(run));
+}
+
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: on a file system that cannot sync a folder nothing was trained") {
+  const std::string run = path("run");
+  {
+    const Unsupported calls("fsync", EINVAL);
+    CHECK(train_while(*this, "run", [] {}).empty());
+    write_file_atomically(path("file"), {"bytes"});
+    NewFolder folder(path("folder"));
+    folder.write("file", {"bytes"});
+    folder.finish();
+  }
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 40);
+  CHECK(read("file") == read("folder/file"));
+  const Unsupported calls("fsync", EIO);
+  CHECK_THROWS_AS(write_file_atomically(path("file"), {"bytes"}), FileError);
 }
 
 TEST_CASE_FIXTURE(RunFixture, "bug: a limit on the size of files killed a training without a word" *

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,8 @@
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
+
+#include "autograd/check.hpp"
 
 namespace tapestry {
 namespace {
@@ -27,16 +30,26 @@ SystemCalls* chosen_calls = nullptr;
   throw FileError(fmt::format("{}: {}: {}{}", path, what, std::strerror(errno), advice));
 }
 
-// Returns an unused name in the folder of `path`: ".NAME.PROCESS-NUMBER.tmp".
-std::string new_temporary(const std::string& path) {
+// Returns the beginning of the names of new_temporary(): ".NAME.".
+std::string beginning_of_temporary(const std::string& path) {
   // Maximum size of NAME, with which the whole fits a file name.
   constexpr std::size_t most_bytes = 200;
-  const std::string shown = file_name_of(path).substr(0, most_bytes);
-  for (int number = 1;; ++number) {
-    const fs::path name = fmt::format(".{}.{}-{}{}", shown, ::getpid(), number, unfinished_ending);
-    const fs::path candidate = fs::path(path).parent_path() / name;
-    std::error_code unseen;
-    if (!fs::exists(fs::symlink_status(candidate, unseen))) return candidate.string();
+  return "." + file_name_of(path).substr(0, most_bytes) + ".";
+}
+
+// Removes what killed processes left under names of new_temporary(path). An error leaves it.
+void remove_abandoned(const std::string& path) {
+  const std::string beginning = beginning_of_temporary(path);
+  std::error_code unseen;
+  for (fs::directory_iterator at(folder_of(path), unseen), end; at != end; at.increment(unseen)) {
+    std::string name = at->path().filename().string();
+    if (!name.starts_with(beginning) || !name.ends_with(unfinished_ending)) continue;
+    name.erase(0, beginning.size());
+    if (name.find_first_not_of("0123456789-") != name.rfind(unfinished_ending)) continue;
+    const int left = ::open(at->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (left < 0) continue;
+    if (try_lock(left, LOCK_EX) == Locked::yes) fs::remove_all(at->path(), unseen);
+    ::close(left);
   }
 }
 
@@ -46,6 +59,10 @@ bool is_folder(const std::string& path) {
   std::error_code unseen;
   return fs::is_directory(path, unseen);
 }
+
+constexpr const char* link_message =
+    "{}: is a link; a training writes into the folder of its run only; replace the link with the "
+    "file";
 
 }  // namespace
 
@@ -57,6 +74,7 @@ ssize_t SystemCalls::write(int file, const void* bytes, std::size_t count) {
 }
 int SystemCalls::ftruncate(int file, off_t length) { return ::ftruncate(file, length); }
 int SystemCalls::fsync(int file) { return ::fsync(file); }
+int SystemCalls::flock(int file, int operation) { return ::flock(file, operation); }
 int SystemCalls::close(int file) { return ::close(file); }
 int SystemCalls::renameat(int folder, const char* from, const char* to) {
   return ::renameat(folder, from, folder, to);
@@ -80,9 +98,11 @@ File::File(const std::string& path, int flags, const std::string& shown)
 
 File::File(const FilePlace& place, int flags)
     : path_(place.path),
-      descriptor_(system_calls().openat(place.folder, place.name.c_str(), flags)) {
+      descriptor_(system_calls().openat(place.folder, place.name.c_str(),
+                                        flags | (place.folder == AT_FDCWD ? 0 : O_NOFOLLOW))) {
   if (descriptor_ >= 0) return;
   const int error = errno;
+  expect_input(error != ELOOP || place.folder == AT_FDCWD, link_message, path_);
   const std::string folder = folder_of(place.name);
   if (error == ENOENT && !is_folder(folder))
     throw FileError(
@@ -114,6 +134,35 @@ void File::sync() {
 
 void File::close() {
   if (system_calls().close(std::exchange(descriptor_, -1)) != 0) fail(path_, "cannot close");
+}
+
+bool File::is_at(const FilePlace& place) const {
+  struct stat opened = {}, named = {};
+  if (::fstatat(place.folder, place.name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0)
+    return errno != ENOENT;
+  return ::fstat(descriptor_, &opened) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino;
+}
+
+Locked try_lock(int descriptor, int kind) {
+  if (system_calls().flock(descriptor, kind | LOCK_NB) == 0) return Locked::yes;
+  return errno == EWOULDBLOCK ? Locked::by_another : Locked::unsupported;
+}
+
+void expect_no_link(const std::string& path) {
+  std::error_code unseen;
+  expect_input(!fs::is_symlink(path, unseen), link_message, path);
+}
+
+std::string new_temporary(const std::string& path) {
+  remove_abandoned(path);
+  for (int number = 1;; ++number) {
+    const fs::path name = fmt::format("{}{}-{}{}", beginning_of_temporary(path), ::getpid(), number,
+                                      unfinished_ending);
+    const fs::path candidate = fs::path(path).parent_path() / name;
+    std::error_code unseen;
+    if (!fs::exists(fs::symlink_status(candidate, unseen))) return candidate.string();
+  }
 }
 
 namespace {
@@ -157,7 +206,10 @@ void write_file_atomically(const FilePlace& place, const std::vector<std::string
 }
 
 void stream_file_atomically(const std::string& path, const std::function<void(File&)>& write) {
-  replace({AT_FDCWD, path, path}, new_temporary(path), write);
+  replace({AT_FDCWD, path, path}, new_temporary(path), [&](File& file) {
+    try_lock(file.descriptor(), LOCK_EX);  // without locks, nothing is taken for abandoned
+    write(file);
+  });
   sync_folder(folder_of(path), path);
 }
 
@@ -170,14 +222,14 @@ void remove_unfinished(const FilePlace& place) {
     fail(temporary_of(place.path), "cannot remove");
 }
 
-bool make_folder(const std::string& path) {
+bool make_folder(const std::string& path, const std::string& shown) {
   if (system_calls().mkdir(path.c_str()) == 0) return true;
   if (errno == EEXIST) {
     if (is_folder(path)) return false;
     throw FileError(
         fmt::format("{}: cannot create the folder: a file has this name; give another name", path));
   }
-  fail(path, "cannot create the folder");
+  fail(shown.empty() ? path : shown, "cannot create the folder");
 }
 
 std::string folder_of(const std::string& path) {
@@ -192,12 +244,14 @@ void sync_folder(const std::string& folder, const std::string& shown) {
   // Syncing needs permission to read the folder.
   if (::access(folder.c_str(), R_OK) != 0 && errno == EACCES) return;
   File file(folder, O_RDONLY | O_DIRECTORY, shown);
-  file.sync();
+  sync_folder_of({file.descriptor(), "", shown});
   file.close();
 }
 
+// CIFS, 9p and others answer EINVAL: they have no call that syncs a folder.
 void sync_folder_of(const FilePlace& place) {
-  if (system_calls().fsync(place.folder) != 0) fail(place.path, "cannot sync its folder");
+  if (system_calls().fsync(place.folder) != 0 && errno != EINVAL && errno != EOPNOTSUPP)
+    fail(place.path, "cannot sync its folder");
 }
 
 }  // namespace tapestry

@@ -25,6 +25,7 @@ class SystemCalls {
   virtual ssize_t write(int file, const void* bytes, std::size_t count);
   virtual int ftruncate(int file, off_t length);
   virtual int fsync(int file);
+  virtual int flock(int file, int operation);
   virtual int close(int file);
   virtual int renameat(int folder, const char* from, const char* to);  // within the folder
   virtual int linkat(int folder, const char* from,
@@ -47,7 +48,8 @@ class FileError final : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A name in an open folder, which remains valid if the folder is moved.
+// A name in an open folder, which remains valid if the folder is moved. A link of this name is not
+// followed.
 struct FilePlace {
   int folder;  // descriptor of the folder
   std::string name;
@@ -60,6 +62,7 @@ class File {
  public:
   // `flags` are those of open(2). Errors name the file as `shown`, or else by its path.
   File(const std::string& path, int flags, const std::string& shown = "");
+  // Throws as expect_no_link() does.
   File(const FilePlace& place, int flags);
   ~File();
   File(const File&) = delete;
@@ -70,13 +73,31 @@ class File {
   void sync();   // returns when the bytes are on disk
   void close();  // the destructor closes as well, but ignores errors
 
+  int descriptor() const { return descriptor_; }
+  bool is_at(const FilePlace& place) const;  // returns whether the name still is that of this file
+
  private:
   std::string path_;
   int descriptor_;
 };
 
+// Outcome of try_lock().
+enum class Locked { yes, by_another, unsupported };
+
+// Locks an open file or folder until it is closed or the process ends, by flock() with LOCK_EX or
+// LOCK_SH. errno tells why the file system does not support locks.
+Locked try_lock(int descriptor, int kind);
+
+// Throws InputError if the path is a link: a file of a run that leads to another folder.
+void expect_no_link(const std::string& path);
+
 // Ending of a file's name while it is written.
 inline constexpr const char* unfinished_ending = ".tmp";
+
+// Returns an unused name in the folder of `path`, ".NAME.PROCESS-NUMBER.tmp", under which a file or
+// folder is written. Whoever writes it holds its lock. Removes those of killed processes, whose
+// locks are free.
+std::string new_temporary(const std::string& path);
 
 // Write a temporary file in the folder of `path`, sync it and rename it: at any time, `path` is
 // either the whole old file or the whole new one. Throw FileError if that fails.
@@ -91,16 +112,16 @@ void stream_file_atomically(const std::string& path, const std::function<void(Fi
 // FileError if that fails.
 void remove_unfinished(const FilePlace& place);
 
-// Creates a folder in an existing one. Returns false if it exists already. Throws FileError if that
-// fails.
-bool make_folder(const std::string& path);
+// Creates a folder in an existing one. Returns false if it exists already. Throws FileError, with
+// the folder as `shown` or else by its path, if that fails.
+bool make_folder(const std::string& path, const std::string& shown = "");
 
 // Return the folder of a path, "." if the path names none, and the file name.
 std::string folder_of(const std::string& path);
 std::string file_name_of(const std::string& path);
 
-// Sync the names of files in a folder to disk. Throw FileError, with the folder as `shown`, if that
-// fails.
+// Sync the names of files in a folder to disk, unless the file system cannot sync a folder. Throw
+// FileError, with the folder as `shown`, if that fails.
 void sync_folder(const std::string& folder, const std::string& shown);
 void sync_folder_of(const FilePlace& place);
 

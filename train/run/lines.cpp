@@ -136,7 +136,7 @@ void LinesFile::open(std::int64_t step, const IsKept& is_kept) {
 }
 
 void LinesFile::sync() {
-  lock_.expect_in_place();
+  lock_.expect_in_place(path_, *file_);
   file_->sync();
 }
 

@@ -112,7 +112,9 @@ class LinesFile final {
   void open(std::int64_t step, const IsKept& is_kept);
 
   void write(const std::string& lines) { file_->write(lines); }
-  void sync();  // returns when the lines are on disk; throws as open() does
+  // Returns when the lines are on disk. Throws as open() does, and FolderLost if the file was
+  // removed or replaced.
+  void sync();
 
  private:
   RunLock& lock_;

@@ -1,7 +1,9 @@
 #include "train/run/new_folder.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <stdlib.h>
+#include <sys/file.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -35,27 +37,34 @@ void expect_new_file(const std::string& path) {
                "{}: the folder {} does not exist; create it first", path, folder_of(path));
 }
 
-NewFolder::NewFolder(const std::string& path) : path_(named(path)), aside_(path_ + ".tmp") {
+NewFolder::NewFolder(const std::string& path) : path_(named(path)) {
   std::error_code unseen;
   const fs::file_status found = fs::symlink_status(path_, unseen);
   expect_input(!fs::exists(found) || (fs::is_directory(found) && fs::is_empty(path_, unseen)),
                "{}: already exists; give the name of a new folder, or remove this one", path_);
   expect_input(fs::is_directory(folder_of(path_), unseen),
                "{}: the folder {} does not exist; create it first", path_, folder_of(path_));
-  expect_input(make_folder(aside_),
-               "{}: already exists: another process may be writing {}; if there is no such "
-               "process, remove {}",
-               aside_, path_, aside_);
+  do aside_ = new_temporary(path_);
+  while (!make_folder(aside_, path_));
+  try {
+    folder_.emplace(aside_, O_RDONLY | O_DIRECTORY, path_);
+  } catch (...) {
+    system_calls().rmdir(aside_.c_str());
+    throw;
+  }
+  try_lock(folder_->descriptor(), LOCK_EX);
 }
 
 NewFolder::~NewFolder() {
-  for (const std::string& file : written_) system_calls().unlink(file.c_str());
+  for (const std::string& name : written_)
+    system_calls().unlinkat(folder_->descriptor(), name.c_str());
   if (!aside_.empty()) system_calls().rmdir(aside_.c_str());
 }
 
 void NewFolder::write(const std::string& name, const std::vector<std::string_view>& parts) {
-  written_.push_back((fs::path(aside_) / name).string());
-  write_file_atomically(written_.back(), parts);
+  written_.push_back(name);
+  write_file_atomically(FilePlace{folder_->descriptor(), name, (fs::path(path_) / name).string()},
+                        parts);
 }
 
 void NewFolder::finish() {

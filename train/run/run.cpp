@@ -69,7 +69,7 @@ std::vector<std::string> different_folders(const std::vector<std::string>& folde
 bool is_trained_into(const Run& run) {
   const int folder = ::open(run.folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return false;
-  const bool locked = ::flock(folder, LOCK_SH | LOCK_NB) != 0;
+  const bool locked = try_lock(folder, LOCK_SH) == Locked::by_another;
   ::close(folder);
   return locked;
 }

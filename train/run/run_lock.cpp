@@ -14,6 +14,7 @@
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/run/atomic_file.hpp"
+#include "train/run/terminal.hpp"
 
 namespace tapestry {
 namespace {
@@ -51,13 +52,19 @@ RunLock::RunLock(const Run& run, Folder folder) : RunLock(run) {
   do {
     if (folder == Folder::make) make();
     open();
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    const Locked locked = try_lock(descriptor_, LOCK_EX);
+    if (locked == Locked::by_another) {
       made_.clear();  // the other process uses them now
       throw InputError(
           fmt::format("{}: another process is training into this folder; wait for its end, or use "
                       "another folder",
                       run_.folder()));
     }
+    if (locked == Locked::unsupported)
+      complain(
+          fmt::format("{}: this file system cannot lock the folder: {}; start no other "
+                      "training into it",
+                      run_.folder(), strerror(errno)));
   } while (!is_at(descriptor_, run_.folder()));  // the other process removed its folder
   // Syncs an existing folder as well: the process that made it may have been killed before.
   sync_folder(folder_of(run_.folder()), run_.folder());
@@ -117,15 +124,27 @@ void RunLock::expect_in_place() const {
     throw FolderLost(
         fmt::format("{}: the training ends, because the folder was removed; there is no checkpoint",
                     run_.folder()));
-  const bool is_moved = at != run_.folder();
-  if (!is_moved && !was_emptied()) return;
+  if (at != run_.folder())
+    lose(at, "the folder was moved to " + at);
+  else if (was_emptied())
+    lose(at, "files in it were removed");
+}
+
+void RunLock::expect_in_place(const std::string& path, const File& file) const {
+  expect_in_place();
+  const std::string name = file_name_of(path);
+  if (!file.is_at({descriptor_, name, path}))
+    lose(run_.folder(), name + " was removed or replaced");
+}
+
+// Throws FolderLost for the folder that now is at this path.
+void RunLock::lose(const std::string& at, const std::string& reason) const {
   const std::vector<std::string> seeds = seed_folders(at);
   const std::string last = last_written(seeds.empty() ? std::vector{at} : seeds);
   const std::string message =
-      fmt::format("{}: the training ends, because {}; last checkpoint: {}", run_.folder(),
-                  is_moved ? "the folder was moved to " + at : "files in it were removed",
+      fmt::format("{}: the training ends, because {}; last checkpoint: {}", run_.folder(), reason,
                   last.empty() ? "none in " + at : last);
-  if (!is_moved || last.empty()) throw FolderLost(message);
+  if (at == run_.folder() || last.empty()) throw FolderLost(message);
   const std::string resumed =
       seeds.empty() ? shell_word(at)
                     : fmt::format("{} --seeds N --out {}", shell_word(Run(seeds.front()).config()),

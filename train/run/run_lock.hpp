@@ -25,9 +25,10 @@ class RunLock {
  public:
   enum class Folder { make, find };
 
-  // Locks the folder. Folder::make creates it and missing parents; with Folder::find a missing
-  // folder throws InputError. Throws InputError if another process holds the lock or a part of the
-  // path is a file, and std::runtime_error if the folder cannot be created or opened.
+  // Locks the folder, or prints a warning if the file system has no locks. Folder::make creates it
+  // and missing parents; with Folder::find a missing folder throws InputError. Throws InputError if
+  // another process holds the lock or a part of the path is a file, and std::runtime_error if the
+  // folder cannot be created or opened.
   RunLock(const Run& run, Folder folder);
   ~RunLock();  // removes the folders that it created, if they are empty
   RunLock(const RunLock&) = delete;
@@ -38,6 +39,8 @@ class RunLock {
   // Throws FolderLost, which names the place of the last checkpoint, if the path no longer names
   // the locked folder, or if the config that was written is missing.
   void expect_in_place() const;
+  // Throws FolderLost also if the path in the folder no longer names this file.
+  void expect_in_place(const std::string& path, const File& file) const;
 
   // Returns the current path of the locked folder, also if it was moved; empty if it was removed.
   std::string where() const;
@@ -72,6 +75,7 @@ class RunLock {
   void make();
   void open();
   bool is_lost() const;
+  [[noreturn]] void lose(const std::string& at, const std::string& reason) const;
   bool was_emptied() const;
   bool rename_to(const std::string& from, const std::string& to);
 

@@ -114,6 +114,8 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
     return std::nullopt;
   }
   for (const std::string& path : run.files()) has_file(path);  // throws for a pipe or a device
+  for (const std::string& path : {run.metrics(), run.checksums(), run.samples(), run.sessions()})
+    expect_no_link(path);
 
   std::optional<Checkpoint> checkpoint = checkpoint_to_resume(run, config);
   if (!checkpoint) {
