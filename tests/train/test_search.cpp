@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "tests/support/run_fixture.hpp"
+#include "train/tools/search/ledger.hpp"
 #include "train/tools/search/search.hpp"
 
 // Searches over settings of tiny models.
@@ -198,6 +199,35 @@ TEST_CASE_FIXTURE(SearchFixture, "search: a ledger that does not belong to it is
   must(search("run", more + Words("--resume")));
   must(search("whole", more));
   CHECK(ledger_of(path("run")) == ledger_of(path("whole")));
+}
+
+TEST_CASE_FIXTURE(SearchFixture, "bug: settings of search --resume were accepted and forgotten") {
+  must(search("run", "--vary=train.micro_batches=2 --seeds 2 train.steps=2"));
+  for (const char* given : {"train.log_every=7", ""}) {
+    must(tapestry_run(Words("search {} --resume --quiet", path("run")) + Words(given)));
+    check_says(read("run/config.toml"), {"log_every = 7 "});
+  }
+  check_refused(tapestry_run("search {} --resume optim.learning_rate=7", path("run")),
+                {"was begun with another config", "differ in optim.learning_rate"});
+  fs::rename(path("run/ledger.jsonl"), path("far"));
+  fs::create_symlink("../far", path("run/ledger.jsonl"));
+  const std::string far = read("far"), config = read("run/config.toml");
+  check_refused(tapestry_run("search {} --resume train.log_every=8", path("run")),
+                {"run/ledger.jsonl: is a link"});
+  CHECK(read("far") == far);
+  CHECK(read("run/config.toml") == config);
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: a ledger that was removed was written as if it were there") {
+  const Run run(path("run"));
+  RunLock lock(run, RunLock::Folder::make);
+  Ledger ledger(run, &lock);
+  ledger.append({{"decision", "best"}});
+  fs::remove(run.ledger());
+  CHECK_THROWS_WITH_AS(ledger.append({{"decision", "best"}}),
+                       doctest::Contains("because ledger.jsonl was removed or replaced"),
+                       FolderLost);
 }
 
 TEST_CASE_FIXTURE(SearchFixture, "bug: other commands took a search's folder for a run") {

@@ -12,6 +12,7 @@
 #include "train/config/search_keys.hpp"
 #include "train/measure/machine.hpp"
 #include "train/measure/quantities.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/run/session.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/plan/plan.hpp"
@@ -170,10 +171,11 @@ class SearchSettings final : public Command {
     return counting;
   }
 
-  // Writes the config of a new experiment. Throws InputError if a resumed one had another config,
-  // or has lost its config.
+  // Writes the config of a new experiment, and new values of settings that do not affect the result
+  // of a resumed one. Throws InputError if this had another config, or has lost its config.
   static void write_config(RunLock& lock, const Config& base) {
     const Run& run = lock.run();
+    expect_no_link(run.ledger());
     if (!fs::exists(run.config())) {
       expect_input(!fs::exists(run.ledger()),
                    "{}: has no config.toml of the search that wrote ledger.jsonl; restore this "
@@ -182,13 +184,15 @@ class SearchSettings final : public Command {
       lock.replace(run.config(), {base.toml_with_origins()});
       return;
     }
-    const ConfigSettings before = settings_that_count(config_of(run)),
-                         now = settings_that_count(base);
+    const Config recorded = config_of(run);
+    const ConfigSettings before = settings_that_count(recorded), now = settings_that_count(base);
     const std::vector<std::string> differing = names_that_differ({&before, &now});
     expect_input(differing.empty(),
                  "{}: the search was begun with another config or other options, which differ in "
                  "{}; restore these, or resume with: tapestry search {} --resume",
                  printable(run.config()), fmt::join(differing, ", "), shell_word(run.folder()));
+    if (recorded.settings() != base.settings())
+      lock.replace(run.config(), {base.toml_with_origins()});
   }
 
   TrainingArguments given_;
