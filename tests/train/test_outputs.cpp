@@ -1,10 +1,15 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <set>
 #include <sstream>
 
 #include "tests/support/run_fixture.hpp"
+#include "train/commands/output.hpp"
+#include "train/run/atomic_file.hpp"
 
 // Which files commands may write: those that they are told to, and none that they read.
 namespace tapestry {
@@ -75,6 +80,57 @@ TEST_CASE_FIXTURE(OutputDesk, "bug: pictures were written over files that --out 
   check_says(
       run("attention run --out map.csv").err,
       {"--out map.csv: .csv is not a supported format; expected a name that ends in .png or .svg"});
+}
+
+TEST_CASE_FIXTURE(OutputDesk, "outputs: links lead to the file that is written, if to any") {
+  fs::create_directory(path("sub"));
+  fs::create_symlink("../far", path("sub/one"));
+  fs::create_symlink("sub/one", path("two"));
+  write_bytes(path("two"), "first");  // a link to a link to nothing
+  CHECK(read("far") == "first");
+  write_bytes(path("two"), "second");
+  CHECK(read("far") == "second");
+  CHECK(fs::is_symlink(path("two")));
+  fs::create_symlink("sub", path("folder"));
+  fs::create_symlink("loop", path("loop"));
+  check_says(message_of([&] { write_bytes(path("folder"), ""); }), {"folder: is a folder"});
+  CHECK_THROWS_AS(write_bytes(path("loop"), ""), FileError);
+  must_train("toy", "run", "train.steps=2");
+  for (const char* name : {"best.safetensors", "samples.jsonl"}) {
+    const std::string link = path(std::string("to-") + name);
+    fs::create_symlink(path("run/") + name, link);
+    check_fails(run({"report", path("run"), "--out", link}), {"is the name of a file of a run"});
+  }
+  fs::create_symlink("../far", path("run/report.html"));
+  check_fails(run("report run"), {"run/report.html: is a link in the folder of a run"});
+  CHECK(read("far") == "second");
+  // Open files are written to, not replaced.
+  const Finished redirected =
+      run_program({"sh", "-c",
+                   fmt::format("{} report run --out /dev/stdout --json >out && {} report run --out "
+                               "/dev/fd/1 | grep -c '</html>'",
+                               TAPESTRY_BINARY, TAPESTRY_BINARY)},
+                  {.folder = path()});
+  CHECK(redirected.out == "1\n");
+  CHECK(read("out").find("\"out\"") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(OutputDesk, "bug: --csv wrote escapes of names to a terminal") {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) {
+    MESSAGE("not checked: no terminal can be opened here");
+    return;
+  }
+  const std::string name = ptsname(terminal), text = "node,\x1b[31m\u202e\n";
+  const int kept = open(name.c_str(), O_RDWR | O_NOCTTY);  // until what was written is read
+  write_bytes(name, text, "--csv");
+  std::string shown(100, ' ');
+  shown.resize(std::max<ssize_t>(0, ::read(terminal, shown.data(), shown.size())));
+  CHECK(shown == "node,\\x1b[31m\\u202e\r\n");
+  close(kept);
+  close(terminal);
+  write_bytes(path("file.csv"), text, "--csv");
+  CHECK(read("file.csv") == text);
 }
 
 // --- the fields of JSON ---

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -73,17 +74,36 @@ void write_files(const std::vector<NamedBytes>& files) {
   }
 }
 
+// Returns the path to which links lead, also if nothing is there. Stops at a link in /proc, as
+// /dev/stdout is one: it leads to an open file, not to a path.
+std::string behind_links(const std::string& path) {
+  constexpr int most_links = 40;
+  fs::path at = path;
+  std::error_code unseen;
+  for (int links = 0; links < most_links && fs::is_symlink(at, unseen); ++links) {
+    const fs::path folder = fs::canonical(folder_of(at), unseen);
+    if (folder.string().starts_with("/proc/")) break;
+    at = folder / fs::read_symlink(at, unseen);
+  }
+  return at;
+}
+
 }  // namespace
 
 void write_bytes(const std::string& path, const std::string& bytes, const std::string& option) {
-  const fs::file_status status = fs::symlink_status(path);
+  const std::string target = behind_links(path);
+  std::error_code unseen;
+  expect_input(target == path || !fs::exists(Run(folder_of(path)).config(), unseen),
+               "{} {}: is a link in the folder of a run; remove it, or give another name", option,
+               path);
+  const fs::file_status status = fs::symlink_status(target);
   expect_input(!fs::is_directory(status), "{} {}: is a folder; give the name of a file", option,
                path);
   expect_unread(path, was_read(path), option);
   if (!fs::exists(status) || fs::is_regular_file(status))
-    return write_file_atomically(path, {bytes});
-  File file(path, O_WRONLY | O_CREAT | O_TRUNC);
-  file.write(bytes);
+    return write_file_atomically(target, {bytes});
+  File file(target, O_WRONLY | O_CREAT | O_TRUNC, path);
+  file.write(isatty(file.descriptor()) != 0 ? printable_lines(bytes) : bytes);
   file.close();
 }
 
@@ -143,8 +163,7 @@ void expect_not_of_a_run(const std::string& out, const std::string& option) {
   std::vector<std::string> files = Run("").files(), of_runs;
   files.push_back(Run("").ledger());
   for (const fs::path file : files) of_runs.push_back(file.filename().string());
-  std::error_code unseen;  // an existing file behind a link would be overwritten
-  const fs::path target = fs::weakly_canonical(out, unseen);
+  const fs::path target = behind_links(out);  // which would be written
   for (const fs::path& path : {fs::path(out), target}) {
     const std::string name = path.filename().string();
     expect_input(!name.ends_with(".safetensors") && !name.starts_with("events.out.tfevents") &&

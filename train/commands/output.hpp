@@ -10,9 +10,10 @@
 // Output files of commands. The names of figures are printed.
 namespace tapestry {
 
-// Writes a file as write_file_atomically() does, but writes to a device, a pipe or a link without
-// replacing it. Throws InputError if `path` is a folder, or a file that this process has read, and
-// FileError if the file cannot be written.
+// Writes a file as write_file_atomically() does, the one behind a link if `path` is a link, but
+// writes to a device or a pipe without replacing it, and to a terminal as print_lines() does.
+// Throws InputError if `path` is a folder, a link in the folder of a run, or a file that this
+// process has read, and FileError if the file cannot be written.
 // Errors name the path as the value of `option`.
 void write_bytes(const std::string& path, const std::string& bytes,
                  const std::string& option = "--out");
