@@ -170,6 +170,7 @@ TEST_CASE_FIXTURE(RunData, "bug: runs with other test data were compared") {
   const auto settings = settings_that_differ(groups("a", "d"));
   REQUIRE(settings.size() == 1);
   CHECK(settings[0].name == "data_test");
+  CHECK(settings_that_differ(groups("a", "c")).back().name == "data_test");
   const std::string compared = said("compare a b");
   check_says(compared, {"not comparable: the test data differ", "data_test"});
   CHECK(compared.find("test_loss  b      -") != std::string::npos);

@@ -48,32 +48,28 @@ std::uint64_t hash_of_inputs(const Dataset& data, std::int64_t example) {
 
 // Returns the run's own task with its data; null if these are gone, or are not those of the
 // training. Reads no split but the training split if the run recorded its checksum.
-std::unique_ptr<Task> own_task(const std::string& run, const TrainedModel& trained,
-                               std::vector<std::string> overrides) try {
-  std::erase_if(overrides, is_of_data);
+std::unique_ptr<Task> own_task(const std::string& run) try {
   const Checkpoint head = load_trained_metadata(run);
-  const Config config = config_of(head, overrides);
+  const Config config = config_of(head);
   if (config[key::data_path].empty()) return nullptr;
   std::unique_ptr<Task> task = make_task(head, config);
-  const std::string recorded = value_in(trained.state.splits, "data_train");
-  const bool is_there =
-      recorded.empty()
-          ? !trained.state.data.empty() && initial_state(*task, config).data == trained.state.data
-          : examples_checksum(task->training_data()) == recorded;
+  const std::string recorded = value_in(head.state.splits, "data_train");
+  const bool is_there = recorded.empty() ? !head.state.data.empty() &&
+                                               initial_state(*task, config).data == head.state.data
+                                         : examples_checksum(task->training_data()) == recorded;
   return is_there ? std::move(task) : nullptr;
 } catch (const InputError&) {
   return nullptr;
 }
 
-void count_trained_on(const std::string& run, const TrainedModel& trained, const Dataset& evaluated,
-                      const std::vector<std::string>& overrides, ComparedData& compared) {
+void count_trained_on(const std::string& run, const Dataset& evaluated, ComparedData& compared) {
   compared.counts_trained_on = true;
   compared.examples = evaluated.size();
   if (!evaluated.has_single_examples()) {
     compared.unknown = "they are not single examples";
     return;
   }
-  const std::unique_ptr<Task> own = own_task(run, trained, overrides);
+  const std::unique_ptr<Task> own = own_task(run);
   if (!own) {
     compared.unknown = "the data of the training are not at their path, or their checksum differs";
     return;
@@ -93,10 +89,11 @@ std::string ComparedData::text() const {
   for (const Split& split : splits)
     if (split.outcome == Outcome::changed)
       text += fmt::format(
-          "{0}: these are not the {0} examples of the training: their checksum is {1}, recorded is "
-          "{2}; the model may have been trained on some of them; restore the data of the "
-          "training\n",
-          split.name, split.found.empty() ? "none" : split.found, printable(split.recorded));
+          "{}: these are not the {}examples of the training: their checksum is {}, recorded is "
+          "{}{}; restore the data of the training\n",
+          split.name, split.name == "train" ? "" : split.name + " ",
+          split.found.empty() ? "none" : split.found, printable(split.recorded),
+          split.name == "train" ? "" : "; the model may have been trained on some of them");
   if (counts_trained_on)
     text += trained_on
                 ? fmt::format("{} of these {} examples were trained on\n", *trained_on, examples)
@@ -152,7 +149,7 @@ ComparedData compare_evaluated(const std::string& run, const TrainedModel& train
   const bool is_split = !compared.splits.empty();
   const bool is_same = is_split && compared.splits.front().outcome == ComparedData::Outcome::same;
   if (!is_same && (!is_split || chooses_data(overrides)))
-    count_trained_on(run, trained, evaluated, overrides, compared);
+    count_trained_on(run, evaluated, compared);
   return compared;
 }
 
