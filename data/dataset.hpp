@@ -125,9 +125,22 @@ class Dataset {
   // Adds the data to a checksum, which a resumed run compares; adds nothing if options and a seed
   // determine the data.
   virtual void add_to(Checksum&) const {}
+  // Adds exactly the examples of this split, in order, and returns true. Returns false, and adds
+  // nothing, if add_to() does so.
+  virtual bool add_examples_to(Checksum&) const { return false; }
+  // Returns whether each example stands alone, as an image or a sentence does, so that one with the
+  // same inputs is the same example: no windows of texts or series, and no nodes of one graph.
+  virtual bool has_single_examples() const { return false; }
   // Returns itself if the examples are windows of time series, else null.
   virtual const SeriesDataset* series() const { return nullptr; }
 };
+
+// Returns the checksum of the examples of a split, in order: 16 hexadecimal digits.
+inline std::string examples_checksum(const Dataset& data) {
+  Checksum sum;
+  if (!data.add_examples_to(sum)) data.add_to(sum);
+  return sum.hex();
+}
 
 // Returns the examples that are generated for a batch: all of them, but in a dry run at most 1024,
 // from which the shapes of the whole batch are estimated.

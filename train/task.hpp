@@ -75,7 +75,9 @@ class Task {
   virtual Module& model() = 0;
   virtual const Dataset& training_data() = 0;
   virtual const Dataset& validation_data() = 0;
-  virtual const Dataset* test_data() { return nullptr; }   // null: the task has no test split
+  virtual const Dataset* test_data() { return nullptr; }  // null: the task has no test split
+  // Returns the split whose examples inspectors have shown; null if they have read no data.
+  virtual const Dataset* shown_data() { return nullptr; }
   virtual Order order() const { return Order::shuffled; }  // order of the training examples
   // Returns whether every micro-batch computes the same outputs, as for the nodes of one graph.
   virtual bool is_computed_whole() const { return false; }

@@ -52,7 +52,7 @@ std::int64_t NodeDataset::node(std::int64_t example) const {
   return nodes_[example];
 }
 
-void NodeDataset::add_to(Checksum& sum) const {
+void NodeDataset::add_inputs_to(Checksum& sum) const {
   sum.add(whole_->graph.incoming().offsets);
   sum.add(whole_->graph.incoming().neighbors);
   sum.add(whole_->features);
@@ -60,8 +60,20 @@ void NodeDataset::add_to(Checksum& sum) const {
     sum.add(whole_->entries->incoming().offsets);
     sum.add(whole_->entries->incoming().neighbors);
   }
+}
+
+void NodeDataset::add_to(Checksum& sum) const {
+  add_inputs_to(sum);
   sum.add(whole_->labels);
   sum.add(nodes_);
+}
+
+// Leaves out the labels of the nodes of other splits.
+bool NodeDataset::add_examples_to(Checksum& sum) const {
+  add_inputs_to(sum);
+  for (const std::int64_t node : nodes_)
+    sum.add(std::vector{node, std::int64_t{whole_->labels[node]}});
+  return true;
 }
 
 Batch NodeDataset::batch(std::span<const std::int64_t> examples) const {

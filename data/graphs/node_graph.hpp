@@ -37,10 +37,13 @@ class NodeDataset final : public Dataset {
   std::int64_t size() const override { return std::ssize(nodes_); }
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
+  bool add_examples_to(Checksum& sum) const override;
 
   std::int64_t node(std::int64_t example) const;  // returns the index of the example's node
 
  private:
+  void add_inputs_to(Checksum& sum) const;
+
   std::shared_ptr<const NodeGraph> whole_;
   std::vector<std::int64_t> nodes_;
   std::optional<SparseMatrix> sparse_{};  // the features

@@ -36,6 +36,7 @@ class ImageDataset final : public Dataset {
   std::int64_t size() const override { return std::ssize(labels_); }
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
+  bool has_single_examples() const override { return true; }
 
   const ImageSize& image_size() const { return image_size_; }
   const std::vector<std::int32_t>& labels() const { return labels_; }

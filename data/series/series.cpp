@@ -149,6 +149,12 @@ SeriesDataset::SeriesDataset(Array values, const RowRange& rows, const Window& w
 
 void SeriesDataset::add_to(Checksum& sum) const { sum.add(values_); }
 
+bool SeriesDataset::add_examples_to(Checksum& sum) const {
+  const std::int64_t M = values_.dim(1);
+  sum.add(values_.part((first_ - window_.context) * M, end_row() * M));
+  return true;
+}
+
 Batch SeriesDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
   const std::int64_t T = window_.context, horizon = window_.horizon, M = values_.dim(1),

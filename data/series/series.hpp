@@ -139,6 +139,7 @@ class SeriesDataset final : public Dataset {
   const Window& window() const { return window_; }  // its targets are listed even if they are all
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
+  bool add_examples_to(Checksum& sum) const override;
   const SeriesDataset* series() const override { return this; }
   // Returns the first row of the targets.
   std::int64_t target_row(std::int64_t example) const { return first_ + example; }

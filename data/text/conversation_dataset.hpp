@@ -44,6 +44,7 @@ class ConversationDataset final : public Dataset {
   std::int64_t conversations() const { return std::ssize(conversations_); }
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
+  bool has_single_examples() const override { return !packing_; }
 
  private:
   using Row = std::vector<std::int64_t>;  // indices of conversations

@@ -23,6 +23,7 @@ class LabeledTextDataset final : public Dataset {
   Batch batch(std::span<const std::int64_t> examples) const override;
   std::vector<std::int64_t> lengths() const override;
   void add_to(Checksum& sum) const override;
+  bool has_single_examples() const override { return true; }
   const std::vector<std::int32_t>& labels() const { return labels_; }
 
  private:

@@ -31,6 +31,7 @@ class NameDataset final : public Dataset {
   std::int64_t size() const override { return std::ssize(names_); }
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
+  bool has_single_examples() const override { return true; }
   const Name& name(std::int64_t example) const;
 
  private:

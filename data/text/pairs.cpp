@@ -179,6 +179,13 @@ void PairDataset::add_to(Checksum& sum) const {
   }
 }
 
+bool PairDataset::add_examples_to(Checksum& sum) const {
+  add_to(sum);
+  for (const TokenPair& pair : pairs_)
+    sum.add_list(std::vector<char>(pair.reference.begin(), pair.reference.end()));
+  return true;
+}
+
 Batch PairDataset::batch(std::span<const std::int64_t> examples) const {
   LongestPair longest;
   std::vector<TokenPair> chosen;

@@ -90,6 +90,8 @@ class PairDataset final : public Dataset {
   std::int64_t size() const override { return std::ssize(pairs_); }
   Batch batch(std::span<const std::int64_t> examples) const override;
   void add_to(Checksum& sum) const override;
+  bool add_examples_to(Checksum& sum) const override;
+  bool has_single_examples() const override { return true; }
   std::vector<std::int64_t> lengths() const override;  // ordered by target, then by source
 
   const std::vector<TokenPair>& pairs() const { return pairs_; }

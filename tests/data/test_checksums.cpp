@@ -76,6 +76,36 @@ TEST_CASE("checksum: any other example makes another one of the data") {
   CHECK(nodes({{0, 1}}, {0, 1, 0}) != nodes({{0, 1}}, {0, 1, 1}));
 }
 
+TEST_CASE("checksum: that of the examples of a split leaves out the other splits") {
+  const Array values = Array::of<float>({1, 2, 3, 4, 5, 6}, {6, 1});
+  const auto series = [](const Array& all, std::int64_t begin, std::int64_t end) {
+    return examples_checksum(
+        SeriesDataset(all, {.begin = begin, .end = end}, {.context = 1, .horizon = 1}));
+  };
+  const Array others = Array::of<float>({1, 2, 3, 4, 5, 7}, {6, 1});
+  CHECK(series(values, 0, 3) != series(values, 3, 6));
+  CHECK(series(values, 3, 5) == series(others, 3, 5));
+  CHECK(series(values, 3, 6) != series(others, 3, 6));
+
+  const auto nodes = [](std::vector<std::int32_t> labels, std::vector<std::int64_t> chosen) {
+    NodeGraph graph{.graph = Adjacency(3, std::vector<Edge>{{0, 1}}),
+                    .features = Array::full({3, 1}, 1),
+                    .labels = std::move(labels)};
+    return examples_checksum(
+        NodeDataset(std::make_shared<const NodeGraph>(std::move(graph)), std::move(chosen)));
+  };
+  CHECK(nodes({0, 1, 0}, {0, 1}) == nodes({0, 1, 1}, {0, 1}));
+  CHECK(nodes({0, 1, 0}, {0, 1}) != nodes({0, 0, 0}, {0, 1}));
+  CHECK(nodes({0, 1, 0}, {0, 1}) != nodes({0, 1, 0}, {1, 0}));
+
+  const auto pairs = [](const std::string& reference) {
+    return examples_checksum(
+        PairDataset({{.source = {1}, .target = {2}, .reference = reference}}, {}));
+  };
+  CHECK(pairs("one") == pairs("one"));
+  CHECK(pairs("one") != pairs("two"));  // with which a prediction is compared
+}
+
 TEST_SUITE_END();
 
 }  // namespace

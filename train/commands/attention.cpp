@@ -12,6 +12,7 @@
 #include "train/plot/render.hpp"
 #include "train/run/run.hpp"
 #include "train/run/terminal.hpp"
+#include "train/trainer/compared_data.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {
@@ -84,10 +85,15 @@ class ShowAttention final : public Command {
     expect_input(!figure.rows.empty(),
                  "--layer {}: expected the number of a layer with attention, or one of {}", layer_,
                  fmt::join(all | std::views::transform(&AttentionMap::path), ", "));
-    if (json_)
-      print_json({{"maps", std::move(maps)}});
-    else
+    const ComparedData compared = compare_shown(trained, typed_, overrides_);
+    if (json_) {
+      JsonValue object{{"maps", std::move(maps)}};
+      object.update(compared.json());
+      print_json(object);
+    } else {
       write_figure(out_.empty() ? in_run(run_, "attention") : out_, figure);
+      say("{}", compared.text());
+    }
     return 0;
   }
 

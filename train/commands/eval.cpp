@@ -4,6 +4,7 @@
 #include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/convert/import.hpp"
+#include "train/trainer/compared_data.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/explanation.hpp"
 #include "train/trainer/trainer.hpp"
@@ -38,6 +39,7 @@ class Eval final : public Command {
                   alone);
     const double elapsed_s = now_s() - start_s;
     const std::vector<Baseline> baselines = trained.task->baselines(data);
+    const ComparedData compared = compare_evaluated(run_, trained, data, overrides_);
     if (json_)
       say("{}\n", MetricsLine{.step = trained.state.step,
                               .split = test ? "test" : "val",
@@ -46,11 +48,13 @@ class Eval final : public Command {
                               .signatures = trained.task->signatures(),
                               .checksums = {{"parameters",
                                              checksums_of(tensors_of(trained.task->model(), {}))}},
-                              .baselines = baselines}
+                              .baselines = baselines,
+                              .more = compared.json()}
                       .json());
     else
       say("step {}  {}: {}\n{}", trained.state.step, test ? "test" : "validation",
           show(metrics, trained.task->signatures()), show(baselines, metrics));
+    if (!json_) say("{}", compared.text());
     return 0;
   }
 

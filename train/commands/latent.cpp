@@ -4,6 +4,7 @@
 #include "train/measure/machine.hpp"
 #include "train/run/run.hpp"
 #include "train/run/terminal.hpp"
+#include "train/trainer/compared_data.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {
@@ -33,7 +34,15 @@ class ShowLatent final : public Command {
     const LatentCodes codes = spec_of(trained.config).latent_codes.show(*trained.task);
     const std::string out = out_.empty() ? in_run(run_, "latent") : out_;
     write_table_and_figure(out, latent_csv(codes), latent_scatter(codes));
-    if (json_) print_json(json_of(codes, out));
+    Task& task = *trained.task;
+    const ComparedData compared = compare_data(
+        trained, {&task.training_data(), &task.validation_data(), task.test_data()}, overrides_);
+    say("{}", compared.text());
+    if (json_) {
+      JsonValue object = json_of(codes, out);
+      object.update(compared.json());
+      print_json(object);
+    }
     return 0;
   }
 

@@ -26,11 +26,18 @@ class Report final : public Command {
       expect_input(
           runs_.size() == 1 || !is_experiment(run),
           "{}: is the folder of a search; give it alone, or give folders of its candidates", run);
-    const std::string page =
-        is_experiment(runs_.front()) ? report_of_experiment(runs_.front()) : report_of(runs_);
+    std::map<std::string, ComparedData> compared;
+    const std::string page = is_experiment(runs_.front()) ? report_of_experiment(runs_.front())
+                                                          : report_of(runs_, &compared);
     write_bytes(out, page);
+    JsonValue data = JsonValue::object();
+    for (const auto& [run, one] : compared) {
+      data[run] = one.json()["data"];
+      if (const std::string text = one.text(); !json_ && !text.empty())
+        say("{}: {}", printable(run), text);
+    }
     if (json_)
-      print_json({{"out", out}, {"bytes", page.size()}});
+      print_json({{"out", out}, {"bytes", page.size()}, {"data", data}});
     else
       say("{}: {:.2f} MB; open it with a browser\n", printable(out),
           static_cast<double>(page.size()) / 1e6);

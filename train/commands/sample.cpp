@@ -5,6 +5,7 @@
 #include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/convert/import.hpp"
+#include "train/trainer/compared_data.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {
@@ -37,7 +38,7 @@ class ShowSamples final : public Command {
                    "--out, --json: not used with {}; leave out --out and --json", option);
       expect_not_of_a_run(sample.file, option);
       write_bytes(sample.file, sample.text, option);
-      say("{}\n", printable(sample.file));
+      say("{}\n{}", printable(sample.file), compare_shown(trained, typed_, overrides_).text());
       return 0;
     }
     if (sample.stream && out_.empty() && !json_) {
@@ -46,14 +47,18 @@ class ShowSamples final : public Command {
     }
     if (!sample.figure) expect_text_file(out_);
     if (sample.stream) sample.stream([&](std::string_view piece) { sample.text += piece; });
-    if (json_)
-      print_json(json_of(sample));
-    else if (sample.figure)
+    const ComparedData compared = compare_shown(trained, typed_, overrides_);
+    if (json_) {
+      JsonValue object = json_of(sample);
+      object.update(compared.json());
+      print_json(object);
+    } else if (sample.figure)
       write(sample.name, sample.text, *sample.figure);
     else if (out_.empty())
       say("{}", sample.text);
     else
       write_bytes(out_, sample.text);
+    if (!json_) say("{}", compared.text());
     return 0;
   }
 

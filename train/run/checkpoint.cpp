@@ -170,6 +170,7 @@ void save_checkpoint(const WriteParts& write, Task& task, const OptimizerState& 
                    {"engines", backends()}};
   if (state.evaluation_due) file.metadata["evaluation"] = "due";
   if (!state.data.empty()) file.metadata["data"] = state.data;
+  for (const auto& [name, sum] : state.splits) file.metadata[name] = sum;
   if (const auto& section = state.early_stopping; std::isfinite(section.improved_loss)) {
     file.metadata["gained_loss"] = fmt::format("{}", section.improved_loss);
     file.metadata["evaluations_without_gain"] = std::to_string(section.patience_counter);
@@ -204,6 +205,9 @@ Checkpoint load_checkpoint_metadata(const std::string& path) {
                       .elapsed_s = number<double>(checkpoint, "elapsed_s"),
                       .examples = number<std::int64_t>(checkpoint, "examples"),
                       .data = metadata_or_none(checkpoint, "data")};
+  for (const char* name : split_checksums)
+    if (const std::string sum = metadata_or_none(checkpoint, name); !sum.empty())
+      checkpoint.state.splits[name] = sum;
   checkpoint.state.early_stopping = {
       .improved_loss = number(checkpoint, "gained_loss",
                               std::optional(TrainingState().early_stopping.improved_loss)),

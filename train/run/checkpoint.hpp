@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <limits>
 #include <map>
 #include <memory>
@@ -25,6 +26,9 @@ std::string combined(const Checksums& checksums);
 // Returns the names of the tensors whose bits differ, or that one of the two lacks, sorted.
 std::vector<std::string> differing_tensors(const Checksums& one, const Checksums& other);
 
+// The names of the checksums of the splits of a run's data.
+inline constexpr std::array split_checksums = {"data_train", "data_validation", "data_test"};
+
 // The state of a training without parameters and optimizer. Random numbers and the order of the
 // data depend only on it and on the seed.
 struct TrainingState {
@@ -34,7 +38,11 @@ struct TrainingState {
   bool evaluation_due = false;  // a signal interrupted the evaluation of this step
   double elapsed_s = 0;         // time of training in all sessions, with evaluations
   std::int64_t examples = 0;    // number of training examples; a resumed run must have the same
-  std::string data{};           // checksum of the training examples; empty if they are synthetic
+  // Checksum of the training and validation data; empty if they are synthetic.
+  std::string data{};
+  // Checksums of the examples of each split, by the names of split_checksums; a missing one was not
+  // recorded, or the data have no such split.
+  Checksums splits{};
 
   // State of callbacks (trainer/callbacks/).
   struct EarlyStopping {

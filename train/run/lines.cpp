@@ -26,6 +26,7 @@ std::string MetricsLine::json() const {
   for (const Baseline& baseline : baselines)
     for (const auto& [name, value] : baseline.metrics)
       object["baselines"][baseline.name][name] = value;
+  object.update(more);
   return object.dump();
 }
 

@@ -26,6 +26,7 @@ struct MetricsLine {
   Signatures signatures{};
   std::map<std::string, Checksums> checksums{};  // of the evaluated tensors, by kind
   std::vector<Baseline> baselines{};
+  JsonValue more = JsonValue::object();  // further members of the object
 
   // Returns the JSON object: step, split, loss and elapsed_s, then the other metrics by name,
   // signatures as "bleu_signature" and the like, a combined checksum per kind as "parameters_xxh3"

@@ -87,6 +87,9 @@ std::vector<std::string> typed_settings(const Session& session) {
 }
 
 Session begun(const Json& line) {
+  Checksums splits;
+  for (const char* name : split_checksums)
+    if (line.contains(name)) splits[name] = line.at(name).get<std::string>();
   return {.began = line.at("began").get<std::string>(),
           .from_step = line.at("from_step").integer(),
           .version = line.at("version").get<std::string>(),
@@ -97,6 +100,7 @@ Session begun(const Json& line) {
           .command = line.at("command").get<std::vector<std::string>>(),
           .examples = line.at("examples").integer(),
           .data = line.at("data").get<std::string>(),
+          .splits = std::move(splits),
           .changed = changed_of(line)};
 }
 
@@ -158,6 +162,7 @@ void record_begin(RunLock& lock, const TrainingState& from, std::int64_t ranks,
             {"engines", backends()},   {"processor", processor()},  {"threads", num_threads()},
             {"ranks", ranks},          {"examples", from.examples}, {"data", from.data},
             {"command", own_command()}};
+  for (const auto& [name, sum] : from.splits) line[name] = sum;
   if (changed) line["changed"] = to_json(*changed);
   append(lock, line);
 }

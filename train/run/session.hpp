@@ -40,7 +40,8 @@ struct Session {
   std::int64_t threads = 1, ranks = 1;
   std::vector<std::string> command{};  // command line as typed, at most 4000 bytes
   std::int64_t examples = 0;           // number of training examples
-  std::string data{};  // checksum of the training examples; empty if they are synthetic
+  std::string data{};                  // checksums as in TrainingState
+  Checksums splits{};
   // Changes since the session that it resumed. None if it began the run, or if it was recorded by
   // commit 1259dc1, which recorded no changes.
   std::optional<std::vector<ChangedSetting>> changed{};

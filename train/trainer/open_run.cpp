@@ -153,12 +153,19 @@ bool has_later_best(const Run& run, std::int64_t step) {
   return fs::exists(run.best()) && load_checkpoint_metadata(run.best()).state.step > step;
 }
 
-std::string data_checksum(Task& task, const Config& config) {
-  if (config[key::data_path].empty()) return "";
-  Checksum sum;
-  task.training_data().add_to(sum);
-  task.validation_data().add_to(sum);
-  return sum.hex();
+TrainingState initial_state(Task& task, const Config& config) {
+  const Dataset &training = task.training_data(), *test = task.test_data();
+  TrainingState state{.examples = training.size()};
+  if (config[key::data_path].empty()) return state;
+  Checksum all, of_training;
+  training.add_to(all);
+  state.splits["data_train"] =
+      training.add_examples_to(of_training) ? of_training.hex() : all.hex();
+  task.validation_data().add_to(all);
+  state.data = all.hex();
+  state.splits["data_validation"] = examples_checksum(task.validation_data());
+  if (test) state.splits["data_test"] = examples_checksum(*test);
+  return state;
 }
 
 void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
@@ -173,13 +180,23 @@ void expect_same_data(const Run& run, const TrainingState& before, const Trainin
       "{}: {} = {} gives the same number of examples but different contents; give the original "
       "data and tokenizer, because other data need a new run",
       run.folder(), key::data_path.name, printable_beginning(config[key::data_path]));
+  for (const auto& [name, sum] : before.splits)
+    expect_input(value_in(now.splits, name) == sum,
+                 "{}: {} = {} gives other {} examples than those of the run; give the original "
+                 "data, because other data need a new run",
+                 run.folder(), key::data_path.name, printable_beginning(config[key::data_path]),
+                 name.substr(name.find('_') + 1));
 }
 
 void expect_same_data(const Run& run, const TrainingState& now, const Config& config) {
-  const std::vector<Session> sessions = read_sessions(run);
-  if (sessions.empty()) return;
-  const Session& first = sessions.front();
-  expect_same_data(run, {.examples = first.examples, .data = first.data}, now, config);
+  std::vector<Session> sessions = read_sessions(run);
+  for (Session& session : sessions) {
+    // A session may have added a test split.
+    if (&session != &sessions.back()) session.splits.clear();
+    expect_same_data(run,
+                     {.examples = session.examples, .data = session.data, .splits = session.splits},
+                     now, config);
+  }
 }
 
 }  // namespace tapestry

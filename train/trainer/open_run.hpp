@@ -21,11 +21,12 @@ std::optional<Checkpoint> checkpoint_to_resume(const Run& run, const Config& con
 // Returns whether best.safetensors is of a later step.
 bool has_later_best(const Run& run, std::int64_t step);
 
-// Returns the checksum of the data read from data.path; "" for synthetic data.
-std::string data_checksum(Task& task, const Config& config);
+// Returns the state of a new training of the task: the number of its training examples, and the
+// checksums of the data read from data.path.
+TrainingState initial_state(Task& task, const Config& config);
 
-// Throw InputError if the data that `before` recorded for a run, or its first session, differ from
-// those of `now`.
+// Throw InputError if the data that `before` recorded for a run, or its sessions, differ from those
+// of `now`. A checksum that was not recorded is not compared.
 void expect_same_data(const Run& run, const TrainingState& before, const TrainingState& now,
                       const Config& config);
 void expect_same_data(const Run& run, const TrainingState& now, const Config& config);

@@ -59,8 +59,10 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
       state_(checkpoint ? checkpoint->state : TrainingState{}) {
   set_check_finite(config[key::check_finite]);
   if (sums_.keeps_own_shard()) optimizer_->keep_to(gradients().own_shard());
-  state_.examples = task.training_data().size();
-  state_.data = data_checksum(task, config);
+  TrainingState initial = initial_state(task, config);
+  state_.examples = initial.examples;
+  state_.data = std::move(initial.data);
+  state_.splits = std::move(initial.splits);
   if (checkpoint) {
     expect_same_data(run_, checkpoint->state, state_, config);
     restore_parameters(*checkpoint, task.model());

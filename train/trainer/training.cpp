@@ -72,6 +72,7 @@ std::vector<std::pair<std::string, std::string>> what_decides(const Config& conf
           {"config", config.toml()},
           {"data", fmt::format("{} examples, {}", state.examples,
                                state.data.empty() ? "synthetic" : "checksum " + state.data)},
+          {"splits of the data", combined(state.splits)},
           {"checkpoint", fmt::format("step {}", state.step)}};
 }
 

@@ -14,6 +14,7 @@ class GraphTask final : public Task {
   const Dataset& training_data() override { return *data_.training; }
   const Dataset& validation_data() override { return *data_.validation; }
   const Dataset* test_data() override { return data_.test.get(); }
+  const Dataset* shown_data() override { return test_data() ? test_data() : &validation_data(); }
   bool is_computed_whole() const override { return data_.whole != nullptr; }
   std::string remark() const override { return data_.remark; }
   double units(const Batch& batch) const override { return batch.count; }

@@ -19,6 +19,7 @@ class ImageClassification final : public Task {
   const Dataset& training_data() override { return data_.splits().train; }
   const Dataset& validation_data() override { return data_.splits().validation; }
   const Dataset* test_data() override { return data_.test(); }
+  const Dataset* shown_data() override { return data_.is_read() ? &validation_data() : nullptr; }
   Loss loss(const Batch& batch, const Pass& pass) override;
   std::string remark() const override { return data_.remark(); }
   std::map<std::string, std::string> metadata() const override { return data_.metadata(); }

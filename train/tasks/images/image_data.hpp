@@ -99,6 +99,7 @@ class ImageData {
   // list_pictures() and read_pictures() do, for images of another size than those of the training,
   // and if data.shift is not below their size.
   const ImageTaskSplits& splits();
+  bool is_read() const { return splits_.has_value(); }  // whether splits() was called
   const ImageSize& size() const { return size_; }
   const std::vector<std::string>& class_names() const { return class_names_; }
   Metadata metadata() const;

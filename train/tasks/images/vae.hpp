@@ -14,6 +14,7 @@ class VaeTask final : public Task {
   const Dataset& training_data() override { return data_.splits().train; }
   const Dataset& validation_data() override { return data_.splits().validation; }
   const Dataset* test_data() override { return data_.test(); }
+  const Dataset* shown_data() override { return data_.is_read() ? &validation_data() : nullptr; }
   Loss loss(const Batch& batch, const Pass& pass) override;
   std::string remark() const override { return data_.remark(); }
   void add_derived_metrics(Metrics& metrics) const override;

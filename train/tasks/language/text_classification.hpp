@@ -21,6 +21,7 @@ class TextClassification final : public Task {
   const Dataset* test_data() override {
     return data_.splits().test ? &*data_.splits().test : nullptr;
   }
+  const Dataset* shown_data() override { return data_.is_read() ? &validation_data() : nullptr; }
   Order order() const override { return Order::similar_lengths; }
   Loss loss(const Batch& batch, const Pass& pass) override;
   void add_derived_metrics(Metrics& metrics) const override;

@@ -48,6 +48,7 @@ class TextClassificationData {
     bool is_divided = false;          // the validation split is a part of the training texts
   };
   const Splits& splits();
+  bool is_read() const { return splits_.has_value(); }  // whether splits() was called
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::vector<std::string>& class_names() const { return class_names_; }
   std::int64_t context() const;  // most tokens of a row

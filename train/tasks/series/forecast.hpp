@@ -14,6 +14,7 @@ class Forecast final : public Task {
   const Dataset& training_data() override { return data().splits().train; }
   const Dataset& validation_data() override { return data().splits().validation; }
   const Dataset* test_data() override { return &data().splits().test; }
+  const Dataset* shown_data() override { return test_data(); }
   SeriesData::Metadata metadata() const override { return data_ ? data_->metadata() : trained_; }
   Loss loss(const Batch& batch, const Pass& pass) override;
   std::vector<Baseline> baselines(const Dataset& data) override;

@@ -60,6 +60,7 @@ ComparedRun compared(const std::string& folder, const Json& evaluation) {
                   .evaluation = evaluation,
                   .settings = config.settings_that_count(),
                   .data = head.state.data,
+                  .splits = head.state.splits,
                   .tokens = tokens_of(head),
                   .version = sessions.empty() ? "" : sessions.back().version,
                   .backends = head.backends};
@@ -114,12 +115,34 @@ void join(ComparedRun run, std::vector<RunGroup>& groups) {
 
 // --- metrics ---
 
-// Returns whether runs of the same seed read the same data, as far as is known.
-bool have_same_data(const RunGroup& first, const RunGroup& other) {
+// Returns whether `differ` is false for all pairs of runs of the same seed.
+bool are_alike(const RunGroup& first, const RunGroup& other, const auto& differ) {
   for (const ComparedRun& one : first.runs)
     for (const ComparedRun& another : other.runs)
-      if (one.seed == another.seed && one.data != another.data) return false;
+      if (one.seed == another.seed && differ(one, another)) return false;
   return true;
+}
+
+// Returns whether runs of the same seed read the same data, as far as is known.
+bool have_same_data(const RunGroup& first, const RunGroup& other) {
+  return are_alike(first, other, [](const auto& a, const auto& b) { return a.data != b.data; });
+}
+
+// Returns whether the examples of a split are the same, unless a run did not record its checksum.
+bool have_same_split(const RunGroup& first, const RunGroup& other, const char* name) {
+  const auto sums_of = [&](const RunGroup& group) {
+    std::set<std::string> sums;
+    for (const ComparedRun& run : group.runs) sums.insert(value_in(run.splits, name));
+    return sums;
+  };
+  const std::set<std::string> sums = sums_of(first), others = sums_of(other);
+  const bool has_seeds = first.runs.size() > 1 || other.runs.size() > 1;
+  if (has_seeds && sums.size() == 1 && others.size() == 1)  // that do not change the split
+    return sums.begin()->empty() || others.begin()->empty() || sums == others;
+  return are_alike(first, other, [&](const auto& a, const auto& b) {
+    const std::string one = value_in(a.splits, name), another = value_in(b.splits, name);
+    return !one.empty() && !another.empty() && one != another;
+  });
 }
 
 bool are_pairs(const RunGroup& first, const RunGroup& other) {
@@ -355,6 +378,13 @@ std::vector<SettingDifference> settings_that_differ(const std::vector<RunGroup>&
       groups, [&](const RunGroup& group) { return have_same_data(groups.front(), group); });
   add("seed", of_runs([](const ComparedRun& run) { return fmt::format("{}", run.seed); }));
   if (!same_data) add("data", of_runs([](const ComparedRun& run) { return run.data; }));
+  for (const char* name : split_checksums) {
+    const bool is_shown = !same_data && name != std::string_view("data_test");
+    if (!is_shown && !std::ranges::all_of(groups, [&](const RunGroup& group) {
+          return have_same_split(groups.front(), group, name);
+        }))
+      add(name, of_runs([&](const ComparedRun& run) { return value_in(run.splits, name); }));
+  }
   const std::size_t before = differences.size();
   add("steps done", of_runs([](const ComparedRun& run) { return run.evaluation["step"].dump(); }));
   if (differences.size() > before && steps_are_as_set(groups)) differences.pop_back();

@@ -21,6 +21,7 @@ struct ComparedRun {
   JsonValue evaluation{};
   ConfigSettings settings{};  // settings that affect the result, without the seed
   std::string data{};         // checksum of the data; empty if they are synthetic
+  Checksums splits{};         // checksums of the splits, as far as they were recorded
   std::string tokens{};       // tokenizer or vocabulary; empty if the task has none
   std::string version{};      // version of the last session; empty if it was not recorded
   std::string backends{};
@@ -96,9 +97,9 @@ std::string interval_text(const Confidence& confidence, int decimals);  // retur
 // first group. Names are printable.
 std::vector<std::vector<std::string>> difference_table(const std::vector<RunGroup>& groups);
 
-// A setting, or the seed, data, steps, version or backends ("engines"), with the value in each
-// group; empty if the setting is unused. If the tasks differ, keys that not all of them have are
-// omitted.
+// A setting, or the seed, data, a split of the data, steps, version or backends ("engines"), with
+// the value in each group; empty if the setting is unused. If the tasks differ, keys that not all
+// of them have are omitted.
 struct SettingDifference {
   std::string name{};
   std::vector<std::string> values{};

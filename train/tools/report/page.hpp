@@ -13,8 +13,10 @@
 namespace tapestry {
 
 // Returns an HTML page about one run, or about several runs side by side. A folder of seeds counts
-// as one run. Throws InputError as read_recorded_run does.
-std::string report_of(const std::vector<std::string>& runs);
+// as one run. Sets `compared`, if it is not null, to the comparisons of the data that models were
+// evaluated on, by the folders of their runs. Throws InputError as read_recorded_run does.
+std::string report_of(const std::vector<std::string>& runs,
+                      std::map<std::string, ComparedData>* compared = nullptr);
 
 // --- sections: scripts and their data ---
 

@@ -154,6 +154,13 @@ ShownModel inspect_model(RecordedRun& recorded) {
       shown.samples.emplace_back(state.step, std::move(sample));
       std::ranges::stable_sort(shown.samples, {}, &std::pair<std::int64_t, Sample>::first);
     });
+  if_possible(recorded, [&] {
+    const Dataset* test = task->test_data();
+    std::vector<const Dataset*> read = {test ? test : &task->validation_data()};
+    const Dataset* sampled = spec.samples ? task->shown_data() : nullptr;
+    if (sampled != read.front()) read.push_back(sampled);
+    recorded.data = compare_data(*trained, read);
+  });
   return shown;
 }
 

@@ -11,6 +11,7 @@
 #include "train/run/session.hpp"
 #include "train/task.hpp"
 #include "train/tools/report/curve.hpp"
+#include "train/trainer/compared_data.hpp"
 
 namespace tapestry {
 
@@ -35,6 +36,7 @@ struct RecordedRun {
   std::int64_t parameter_count = 0;  // number of elements of these parameters
   std::optional<TrainingState> state{};
   std::string backends{};
+  ComparedData data{};               // of the data that inspect_model() evaluated the model on
   std::vector<RecordedRun> seeds{};  // the runs, if this one represents several seeds
 
   std::int64_t steps() const;  // returns the steps of the config; 0: unknown
@@ -67,8 +69,9 @@ struct ShownModel {
   ReportPanels panels{};
   SamplesByStep samples{};
 };
-// Returns the panels and samples of a run's model. What cannot be read or computed is added to the
-// notes. Throws ForeignModel, ModelTooLarge and std::bad_alloc.
+// Returns the panels and samples of a run's model, and compares the data that they show with those
+// of the training. What cannot be read or computed is added to the notes. Throws ForeignModel,
+// ModelTooLarge and std::bad_alloc.
 ShownModel inspect_model(RecordedRun& recorded);
 
 // Returns one run that represents several seeds: its curves are bands, and its model is that of the

@@ -68,6 +68,9 @@ void add_models(Page& page, std::vector<RecordedRun>& runs, std::size_t room) {
   page.add("<h2 id=\"learned\">Model</h2>\n");
   if (bytes == 0 && series.empty())
     page.add("<p>There is nothing to show yet, or the model could not be shown.</p>\n");
+  for (const RecordedRun& one : runs)
+    if (const std::string changed = one.data.text(); !changed.empty())
+      page.add(fmt::format("<p>{}: {}</p>\n", html_text(one.folder), html_text(changed)));
   if (!series.empty()) page.add(section_of(series));
   page.add("<div class=\"sections\">\n");
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -146,7 +149,8 @@ ReportSection section_of(const TablePanel& table) {
           .fallback = html_table(table.rows, {.shares = table.shares})};
 }
 
-std::string report_of(const std::vector<std::string>& paths) {
+std::string report_of(const std::vector<std::string>& paths,
+                      std::map<std::string, ComparedData>* compared) {
   const std::vector<std::string> folders = different_folders(paths), names = names_of(folders);
   std::vector<RecordedRun> runs;
   std::vector<Curve> curves;
@@ -182,6 +186,8 @@ std::string report_of(const std::vector<std::string>& paths) {
   const ReportSection curve_part = curves_of(std::move(curves));
   const std::size_t others = page.body().size() + facts.size() + html_of(curve_part).size();
   add_models(page, runs, most_bytes - std::min(most_bytes, others));
+  for (const RecordedRun& recorded : runs)
+    if (compared && !recorded.data.splits.empty()) (*compared)[recorded.folder] = recorded.data;
   page.add("<h2 id=\"curves\">Curves</h2>\n" + drawn);
   if (drawn.empty()) page.add(curve_part);
   page.add("<h2 id=\"was\">Training</h2>\n" + facts);

@@ -249,6 +249,10 @@ double number_of(std::string_view text) {
   return is_number ? value : std::numeric_limits<double>::quiet_NaN();
 }
 
+TrainingState initial_state_of(const Config& config) {
+  return initial_state(*dry_task(config), config);
+}
+
 std::vector<Candidate> make_candidates(const ConfigWithOverrides& config_with, bool is_new) {
   std::vector<Candidate> candidates;
   std::unique_ptr<Task> task;
@@ -257,10 +261,7 @@ std::vector<Candidate> make_candidates(const ConfigWithOverrides& config_with, b
   };
   const Config base = config_of({});
   candidates.push_back({.name = "base", .config = base});
-  if (is_new) {
-    candidates.front().examples = task->training_data().size();
-    candidates.front().data = data_checksum(*task, base);
-  }
+  if (is_new) candidates.front().initial = initial_state(*task, base);
   const RunGroup base_group = group_of(base);
   std::set<ConfigSettings> known = {base.settings()};
   for (Settings& settings : combinations(base)) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "train/config/config.hpp"
+#include "train/run/checkpoint.hpp"
 
 namespace tapestry {
 
@@ -15,9 +16,7 @@ struct Candidate {
   std::string name{};                   // name of its folder: "base", or "candidate-01"
   std::vector<std::string> settings{};  // what it changes: "optim.learning_rate=0.003"
   Config config;
-  // Of a new base: number of training examples, and checksum of its data (empty: synthetic data).
-  std::int64_t examples = 0;
-  std::string data{};
+  TrainingState initial{};  // of a new base: initial_state()
 };
 
 // Returns the number that the text is; NaN if it is none.
@@ -31,6 +30,9 @@ double number_of(std::string_view text);
 std::vector<Candidate> make_candidates(
     const std::function<Config(const std::vector<std::string>& overrides)>& config_with,
     bool is_new = true);
+
+// Reads the data of a config, and returns initial_state().
+TrainingState initial_state_of(const Config& config);
 
 // Returns the steps of the rounds of successive halving (Li et al. 2018) with eta = 3, the last of
 // which has `steps`: {100, 300, 900} for 9 to 26 candidates and 900 steps. Each round keeps a third

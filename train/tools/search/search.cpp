@@ -74,10 +74,8 @@ class Searching {
         quiet_(quiet),
         base_(candidates.front().config) {
     for (Candidate& candidate : candidates) all_.push_back({.candidate = std::move(candidate)});
-    const Candidate& base = all_[0].candidate;
     if (lock_ != nullptr)
-      expect_same_data(folder_of(all_[0], base_[key::seed]),
-                       {.examples = base.examples, .data = base.data}, base_);
+      expect_same_data(folder_of(all_[0], base_[key::seed]), all_[0].candidate.initial, base_);
   }
 
   SearchResult result() {
@@ -173,12 +171,15 @@ class Searching {
       config.set(key::decay_steps, config[key::steps]);
     config.set(key::steps, steps);
     const Run run = folder_of(one, seed);
+    const std::optional<Run> of_same_data = run_of_same_data(one, seed);
+    if (!of_same_data && !ledger_.is_empty())  // a new seed: the data may have changed meanwhile
+      expect_same_data(folder_of(all_[0], base_[key::seed]), initial_state_of(base_), base_);
     use_machine_as(config);
     EndsAfterMinutes limit(base_[key::search_minutes]);
     const TrainingOptions options{.resume = std::filesystem::exists(run.folder()),
                                   .quiet = true,
                                   .callbacks = {&limit},
-                                  .same_data_as = run_of_same_data(one, seed)};
+                                  .same_data_as = of_same_data};
     const double begin_s = now_s();
     const double before_s = one.runs.contains(seed) ? one.runs.at(seed).elapsed_s : 0;
     const auto failed = [&](const std::string& why) {
