@@ -63,7 +63,7 @@ TEST_CASE_FIXTURE(ExperimentFixture, "report: a search's page has what its ledge
     check_says(page, {fmt::format("\">{}</td>", difference.interval())});
   }
   // The page has the table of compare, too.
-  check_says(page, {"tapestry compare --groups", "no significant difference (n = 2 and 2)"});
+  check_says(page, {"tapestry compare --groups", "not decided with 2 seeds (p = "});
 }
 
 TEST_CASE_FIXTURE(ExperimentFixture, "report: the effects of settings are those by hand") {
