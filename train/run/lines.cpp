@@ -20,6 +20,7 @@ std::string MetricsLine::json() const {
   Json object{{"step", step}, {"split", split}};
   if (const auto loss = values.find("loss"); loss != values.end()) object["loss"] = loss->second;
   object["elapsed_s"] = elapsed_s;
+  for (const auto& [name, count] : counts) object[name] = count;
   for (const auto& [name, value] : values) object[name] = value;
   for (const auto& [name, signature] : signatures) object[name + "_signature"] = signature;
   for (const auto& [name, tensors] : checksums) object[name + "_xxh3"] = combined(tensors);

@@ -26,10 +26,12 @@ struct MetricsLine {
   Signatures signatures{};
   std::map<std::string, Checksums> checksums{};  // of the evaluated tensors, by kind
   std::vector<Baseline> baselines{};
+  std::map<std::string, std::int64_t> counts{};  // of an evaluation: "examples", "tokens"
 
-  // Returns the JSON object: step, split, loss and elapsed_s, then the other metrics by name,
-  // signatures as "bleu_signature" and the like, a combined checksum per kind as "parameters_xxh3"
-  // and the like, and the metrics of baselines, if there are any, by name in "baselines".
+  // Returns the JSON object: step, split, loss, elapsed_s and counts, then the other metrics by
+  // name, signatures as "bleu_signature" and the like, a combined checksum per kind as
+  // "parameters_xxh3" and the like, and the metrics of baselines, if there are any, by name in
+  // "baselines".
   std::string json() const;
 };
 

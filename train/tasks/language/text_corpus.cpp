@@ -11,7 +11,8 @@
 namespace tapestry {
 namespace {
 
-// Sets the data sets: the first `training` tokens are for training, the rest for validation.
+// Sets the data sets: the first `training` tokens are for training, the rest for validation. If
+// that is all of the data, there is no training split.
 void set_splits(Corpus& corpus, const Config& config, std::shared_ptr<const TokenStream> tokens,
                 std::int64_t training) {
   const auto part = [&](std::int64_t begin, std::int64_t end, Windows windows, const char* name) {
@@ -29,7 +30,8 @@ void set_splits(Corpus& corpus, const Config& config, std::shared_ptr<const Toke
                                                                  .split = name});
         });
   };
-  corpus.training = part(0, training, Windows::overlapping, "train");
+  if (config[key::text_validation_fraction] < 1)
+    corpus.training = part(0, training, Windows::overlapping, "train");
   corpus.validation = part(training, tokens->size(), Windows::consecutive, "validation");
 }
 
