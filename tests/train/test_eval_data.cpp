@@ -65,6 +65,8 @@ TEST_CASE_FIXTURE(EvalFixture, "bug: eval measured a tenth of other labeled text
 
   write("one.tsv", "the only soup\tgood\n");
   CHECK(evaluated("run", "one.tsv") == "1 example");
+  write("some.tsv", "the only soup\tgood\n\tbad\n");
+  check_says(must(run("eval run --data some.tsv")).out, {"(1 example)", "1 empty text left out"});
   write("tested/test.tsv", opinions_of(5));
   CHECK(evaluated("run", "tested") == "5 examples");
   for (const char* name :
@@ -155,6 +157,8 @@ TEST_CASE_FIXTURE(EvalFixture, "bug: eval --data measures all tokens of texts, n
   write("new.txt", text);
   CHECK(evaluated("characters", "new.txt") ==
         fmt::format("{} examples, {} tokens", (text.size() + 18) / 20, text.size() - 1));
+  write("short.txt", "1");
+  check_refused(run("eval characters --data short.txt"), {"short.txt", "1 token", "a longer text"});
   write("strange.txt", "ÿ");
   check_refused(run("eval characters --data strange.txt"), {"strange.txt"});
 

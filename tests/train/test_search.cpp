@@ -106,7 +106,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: finds a rate that differs significantl
         "learning_rate=3e-2: not significantly better on new seeds"}},
       {{0.1, 10, 0.2, 10},
        {"no candidate is significantly better than the base: candidate-01 was best, but its loss",
-        "the config of base"}}};
+        "final test: not decided with 4 seeds (p = ", "the config of base"}}};
   for (const auto& [losses, parts] : rows) {
     write("found/ledger.jsonl", good);
     auto loss = losses.begin();

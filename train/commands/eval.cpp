@@ -69,6 +69,8 @@ class Eval final : public Command {
     else
       say("step {}  {}: {}  ({})\n{}", trained.state.step, split,
           show(metrics, trained.task->signatures()), counted_text, show(baselines, metrics));
+    if (const std::string remark = trained.task->remark(); path_ && !json_ && !remark.empty())
+      say("{}\n", remark);
     return 0;
   }
 

@@ -299,9 +299,9 @@ std::string ImageData::remark() const {
   const auto& [train, validation, test, skipped] = *splits_;
   std::string text = fmt::format(
       "images: {} for training, {} for validation, {} for test; {} x {} {} pixels; {}: {}",
-      train.size(), validation.size(), test ? test->size() : 0, size_.height, size_.width,
-      size_.channels == 1 ? "gray" : "color", counted(std::ssize(class_names_), "class", "classes"),
-      printable(list_briefly(class_names_)));
+      whole_data_ ? 0 : train.size(), validation.size(), test ? test->size() : 0, size_.height,
+      size_.width, size_.channels == 1 ? "gray" : "color",
+      counted(std::ssize(class_names_), "class", "classes"), printable(list_briefly(class_names_)));
   if (skipped > 0) text += fmt::format("; {} left out", counted(skipped, "broken file"));
   if (folder_ && folder_->ignored > 0)
     text += fmt::format("; {} ignored", counted(folder_->ignored, "other file"));

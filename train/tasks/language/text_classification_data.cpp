@@ -398,9 +398,10 @@ std::string TextClassificationData::remark() const {
   if (!splits_ || config_[labeled_kind] == LabeledKind::reports) return "";
   const auto& [train, validation, test, empty, cut, is_divided] = *splits_;
   std::string text = fmt::format(
-      "texts: {} for training, {} for validation, {} for test; {}; {}: {}", train.size(),
-      validation.size(), test ? test->size() : 0, name_of(config_[labeled_format]),
-      counted(std::ssize(class_names_), "class", "classes"), list_briefly(class_names_));
+      "texts: {} for training, {} for validation, {} for test; {}; {}: {}",
+      whole_data_ ? 0 : train.size(), validation.size(), test ? test->size() : 0,
+      name_of(config_[labeled_format]), counted(std::ssize(class_names_), "class", "classes"),
+      list_briefly(class_names_));
   if (empty > 0) text += fmt::format("; {} left out", counted(empty, "empty text"));
   if (cut > 0)
     text += fmt::format("; {} cut to {} tokens", counted(cut, "text"), config_[text_context]);

@@ -337,6 +337,8 @@ class Searching {
     const bool is_lower = result.judged && result.judged->difference < 0;
     if (!one.has_failed() && (!result.judged || (result.judged->is_significant && is_lower)))
       result.winner = best;
+    else if (result.judged && is_undecided(*result.judged, most_seeds()))
+      one.dropped = "final test: " + undecided(most_seeds(), result.judged->adjusted_p);
     else
       one.dropped = "not significantly better on new seeds";
     result.conclusion = conclusion_of(one, base, result, most_seeds());

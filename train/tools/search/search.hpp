@@ -45,6 +45,9 @@ struct PairedTest {
   bool is_significant = false;
 };
 
+// Returns whether a test is not significant, and these seeds are too few to say more.
+bool is_undecided(const PairedTest& test, std::int64_t seeds);
+
 // The result of a search, or what is known of a search that has not ended.
 struct SearchResult {
   std::vector<Contestant> contestants{};  // the base first

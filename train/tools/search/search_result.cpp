@@ -9,6 +9,10 @@
 
 namespace tapestry {
 
+bool is_undecided(const PairedTest& test, std::int64_t seeds) {
+  return !test.is_significant && test.margin > 0 && seeds < enough_seeds;
+}
+
 std::string Contestant::failure() const {
   const auto failed =
       std::ranges::find_if(runs, [](const auto& run) { return !run.second.failure.empty(); });
@@ -92,8 +96,7 @@ std::string open_outcome(const std::vector<Contestant>& all, const Contestant& o
   const PairedTest test = tests_against(lowest, open)[std::ranges::find(open, &one) - open.begin()];
   if (test.margin == 0 && test.difference != 0)
     return fmt::format("its loss differs from the lowest by {}", no_spread(test));
-  if (test.margin > 0 && one.chosen_on < enough_seeds)
-    return undecided(one.chosen_on, test.adjusted_p);
+  if (is_undecided(test, one.chosen_on)) return undecided(one.chosen_on, test.adjusted_p);
   return "no significant difference from the lowest mean loss";
 }
 
@@ -118,7 +121,7 @@ std::string conclusion_of(const Contestant& best, const Contestant& base,
         "no candidate is significantly better than the base: {} was best, but its {} on {} new "
         "seeds differs by {}{}",
         name, result.metric, seeds, test.margin > 0 ? interval + " (95 % CI)" : no_spread(test),
-        test.margin > 0 && seeds < enough_seeds ? ": " + undecided(seeds, test.adjusted_p) : "");
+        is_undecided(test, seeds) ? ": " + undecided(seeds, test.adjusted_p) : "");
   const bool is_better = test.difference < 0;
   return fmt::format(
       "{} is better than {}: {} is lower by {:.4g} on {} new seeds (95 % CI of the difference: {})",
