@@ -323,6 +323,14 @@ TEST_CASE("bug: search: two seeds with far losses were called no significant dif
   CHECK(!contains(conclusion({1, 2, 1, 2, 1.5}, {2, 1, 2, 1, 1.5}), "not decided"));
 }
 
+TEST_CASE_FIXTURE(SearchFixture, "bug: search: the base was kept without saying that it is open") {
+  const Finished found = must(search("open", "--vary=optim.learning_rate=3e-2,1e-4 --seeds 2"));
+  CAPTURE(found.out);
+  check_says(found.out, {"no candidate is significantly better than the base: candidate-01 has the "
+                         "lowest mean loss; base: not decided with 2 seeds (p = 0.",
+                         "); --seeds 5"});
+}
+
 TEST_CASE_FIXTURE(SearchFixture, "search: settings without effect make no significant difference") {
   const int repetitions = static_cast<int>(from_environment("TAPESTRY_REPETITIONS", 2));
   int told = 0;

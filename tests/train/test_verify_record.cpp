@@ -71,15 +71,15 @@ TEST_CASE_FIXTURE(RunFixture, "bug: verify --all did not notice a line that was 
              {"evaluation: metrics.jsonl lacks 1 line, of step 20"});
   check_says(without_line(*this, "val", 40), {"lacks 1 line, of step 40"});
   // Sessions with other intervals, of which the first two stop between their lines.
-  must_train("toy", "run", "train.steps=48 optim.decay_steps=40 train.log_every=4 --resume");
+  must_train("toy", "run", "train.steps=56 optim.decay_steps=40 train.log_every=4 --resume");
   must_train("toy", "run",
-             "train.steps=60 optim.decay_steps=40 train.eval_every=6 train.log_every=7 --resume");
+             "train.steps=70 optim.decay_steps=40 train.eval_every=6 train.log_every=7 --resume");
   const Json verdict = must_verify(*this, "run", "--all");
   CAPTURE(verdict["not_compared"].dump());
   CHECK(verdict["not_compared"].empty());
-  for (const std::int64_t step : {9, 44, 56})
+  for (const std::int64_t step : {9, 44, 63})
     check_says(without_line(*this, "train", step), {fmt::format("1 line, of step {}", step)});
-  for (const std::int64_t step : {30, 48, 54})
+  for (const std::int64_t step : {30, 50, 56, 66})
     check_says(without_line(*this, "val", step), {fmt::format("1 line, of step {}", step)});
 }
 

@@ -365,6 +365,9 @@ class Searching {
                       std::ranges::all_of(all_, &Contestant::has_failed) ? "" : " that was kept");
     } else {
       result.conclusion = "no candidate is significantly better than the base";
+      if (best != 0 && all_[0].dropped.empty())
+        result.conclusion += fmt::format(": {} has the lowest mean loss; base: {}",
+                                         all_[best].candidate.name, open_outcome(all_, all_[0]));
     }
     record({{"decision", "winner"},
             {"candidate", result.winner ? all_[*result.winner].candidate.name : ""}},

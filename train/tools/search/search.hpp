@@ -100,6 +100,10 @@ std::vector<PairedTest> paired_tests(const std::vector<std::vector<double>>& fir
 std::vector<PairedTest> tests_against(const Contestant& best,
                                       const std::vector<const Contestant*>& others);
 
+// Returns the outcome of a candidate that is not dropped, and so not significantly worse than the
+// one with the lowest mean loss: "not decided with 2 seeds (p = 0.18); --seeds 5".
+std::string open_outcome(const std::vector<Contestant>& all, const Contestant& one);
+
 // Returns the outcome of a contestant: "winner", "worse than base", "not decided yet".
 std::string outcome_of(const SearchResult& result, std::size_t contestant);
 

@@ -82,8 +82,8 @@ std::string no_spread(const PairedTest& test) {
   return fmt::format("{:.4g} on each: no test, because the seeds have no spread", test.difference);
 }
 
-// Returns the outcome of an open candidate, which is not significantly worse than the one with the
-// lowest mean loss.
+}  // namespace
+
 std::string open_outcome(const std::vector<Contestant>& all, const Contestant& one) {
   std::vector<const Contestant*> open;
   for (const Contestant& other : all)
@@ -99,8 +99,6 @@ std::string open_outcome(const std::vector<Contestant>& all, const Contestant& o
   if (is_undecided(test, one.chosen_on)) return undecided(one.chosen_on, test.adjusted_p);
   return "no significant difference from the lowest mean loss";
 }
-
-}  // namespace
 
 std::string conclusion_of(const Contestant& best, const Contestant& base,
                           const SearchResult& result, std::int64_t seeds) {
