@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <span>
+#include <utility>
 
 #include "autograd/check.hpp"
 #include "data/input_file.hpp"
@@ -88,8 +89,8 @@ using Files = std::vector<ClassFolder::File>;
 // A lister of the files of a folder. The classes are set by the first split.
 class Lister {
  public:
-  Lister(const FileKind& kind, const std::vector<std::string>& classes)
-      : kind_(kind), all_{.classes = classes} {}
+  Lister(const FileKind& kind, const std::vector<std::string>& classes, bool whole)
+      : kind_(kind), whole_(whole), all_{.classes = classes} {}
 
   ClassFolder list(const fs::path& folder) {
     const Content content = content_of(folder, kind_);
@@ -97,13 +98,22 @@ class Lister {
       list_splits(folder, content);
     else
       list_split(folder, all_.train);
-    expect_input(!all_.train.empty(),
-                 "{}: contains no {} for training; expected {} in one sub-folder per class",
-                 shown_path(folder), kind_.noun, kind_.expected);
+    if (whole_) join_splits();
+    expect_input(!(whole_ ? all_.validation : all_.train).empty(),
+                 "{}: contains no {}{}; expected {} in one sub-folder per class",
+                 shown_path(folder), kind_.noun, whole_ ? "" : " for training", kind_.expected);
     return std::move(all_);
   }
 
  private:
+  // Moves the files of all splits into the validation split.
+  void join_splits() {
+    Files all = std::exchange(all_.train, {});
+    for (Files* split : {&all_.validation, &all_.test})
+      for (ClassFolder::File& file : std::exchange(*split, {})) all.push_back(std::move(file));
+    all_.validation = std::move(all);
+  }
+
   // Lists the files of one split. Throws InputError as list_class_folder() does.
   void list_split(const fs::path& folder, Files& split) {
     const Content content = content_of(folder, kind_);
@@ -157,17 +167,19 @@ class Lister {
   // Lists the splits of a folder. Throws InputError if it contains anything else, or no training
   // split.
   void list_splits(const fs::path& folder, const Content& content) {
-    expect_input(is_folder(folder / train_names[0]),
+    expect_input(whole_ || is_folder(folder / train_names[0]),
                  "{}: has no folder {} beside {}; add it, with the {} to train on",
                  shown_path(folder), train_names[0], list_briefly(content.folders), kind_.noun);
+    const std::string split = is_folder(folder / train_names[0])
+                                  ? train_names[0]
+                                  : *std::ranges::find_if(content.folders, is_split_name);
     expect_input(content.files.empty(), "{}: lies beside the folder {}; move it into a split",
-                 content.files.empty() ? "" : shown_path(folder / content.files[0]),
-                 train_names[0]);
+                 content.files.empty() ? "" : shown_path(folder / content.files[0]), split);
     for (const std::string& name : content.folders)
       expect_input(is_split_name(name),
                    "{}: lies beside the folder {}; expected only validation and test there; move "
                    "it",
-                   shown_path(folder / name), train_names[0]);
+                   shown_path(folder / name), split);
     all_.ignored += content.others;
     list_if_there(folder, train_names, all_.train);
     list_if_there(folder, validation_names, all_.validation);
@@ -175,6 +187,7 @@ class Lister {
   }
 
   const FileKind& kind_;
+  bool whole_;
   ClassFolder all_;
 };
 
@@ -202,8 +215,8 @@ bool is_class_folder(const std::string& path, const FileKind& kind) {
 }
 
 ClassFolder list_class_folder(const std::string& path, const FileKind& kind,
-                              const std::vector<std::string>& classes) {
-  return Lister(kind, classes).list(path);
+                              const std::vector<std::string>& classes, bool whole) {
+  return Lister(kind, classes, whole).list(path);
 }
 
 }  // namespace tapestry

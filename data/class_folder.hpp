@@ -42,8 +42,8 @@ bool is_split_name(std::string_view name);
 // folders; if files lie beside sub-folders, or other folders beside splits; for a class that is not
 // among `classes`, or whose name contains quotes, commas or characters that cannot be printed, or
 // is that of another class in another Unicode form; for a link to nothing; and if a folder cannot
-// be listed.
+// be listed. With `whole`, all files are listed as the validation split, and no split is required.
 ClassFolder list_class_folder(const std::string& path, const FileKind& kind,
-                              const std::vector<std::string>& classes = {});
+                              const std::vector<std::string>& classes = {}, bool whole = false);
 
 }  // namespace tapestry

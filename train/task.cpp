@@ -213,6 +213,8 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
 
 std::unique_ptr<Task> make_task(const TaskSetup& setup) {
   const TaskSpec& spec = spec_of(setup.config);
+  setup.config.expect(!setup.whole_data || spec.reads_whole_data, key::task,
+                      "reads no file or folder as a whole; leave out --data");
   std::unique_ptr<Task> task = spec.make(setup);
   prepare_fine_tuning(task->model(), setup.config, spec.pretraining().new_head);
   return task;

@@ -118,6 +118,9 @@ struct TaskSetup {
   std::map<std::string, std::string> metadata{};
   bool needs_data = true;
   bool assumes_text = false;  // a plan assumes a missing text, of which it needs only the size
+  // All examples of data.path are the validation split, for an evaluation of a trained model, whose
+  // tokenizer, classes and scales are used. There is no other split: training_data() is not called.
+  bool whole_data = false;
 };
 
 // Returns the value of `name` in a checkpoint's metadata. Throws std::invalid_argument if it is
@@ -226,6 +229,7 @@ struct TaskSpec {
       "this run's model cannot be exported to ONNX; --format safetensors exports the weights of "
       "any model"};
   bool is_usable_in_programs = false;  // model.hpp has methods for it
+  bool reads_whole_data = false;       // `make` follows TaskSetup::whole_data
 };
 
 // Returns the registered tasks by name.

@@ -134,28 +134,38 @@ NodeGraph load_node_graph(const std::string& folder, const NodeSplit& split) {
   const std::string cites = find_file(folder, ".cites");
   for_each_line(papers.path, [&](const FileLine& line) { add_paper(papers, line); });
   const std::int64_t N = std::ssize(papers.names);
+  const bool whole = !split.whole_of.empty();
   expect_option(
-      split.training + split.validation + split.test <= N, "training",
+      whole || split.training + split.validation + split.test <= N, "training",
       "{}: {} nodes; expected at least the sum of {} training, {} validation and {} test nodes",
       papers.path, N, split.training, split.validation, split.test);
-  const std::set<std::string> known(papers.classes.begin(),
-                                    papers.classes.begin() + split.training);
-  NodeGraph whole{.graph = Adjacency::undirected(N, read_citations(cites, papers)),
+  const std::set<std::string> known =
+      whole ? std::set(split.whole_of.begin(), split.whole_of.end())
+            : std::set(papers.classes.begin(), papers.classes.begin() + split.training);
+  NodeGraph graph{.graph = Adjacency::undirected(N, read_citations(cites, papers)),
                   .features = normalized_features(papers),
                   .names = papers.names,
-                  .classes = {known.begin(), known.end()},
-                  .training = range(0, split.training),
-                  .validation = range(split.training, split.training + split.validation),
-                  .test = range(N - split.test, N)};
+                  .classes = {known.begin(), known.end()}};
+  if (whole) {
+    graph.validation = range(0, N);
+  } else {
+    graph.training = range(0, split.training);
+    graph.validation = range(split.training, split.training + split.validation);
+    graph.test = range(N - split.test, N);
+  }
   for (std::size_t i = 0; i < papers.classes.size(); ++i) {
     const auto found = known.find(papers.classes[i]);
+    expect_input(
+        !whole || found != known.end(),
+        "{}: line {}: class '{}' is unknown: the model was trained on {}; correct the class",
+        papers.path, papers.lines[i], printable(papers.classes[i]), list_briefly(split.whole_of));
     expect_input(found != known.end(),
                  "{}: line {}: class '{}' is unknown: none of the first {} nodes, which are the "
                  "training split, has it; correct the class, or train on more nodes",
                  papers.path, papers.lines[i], printable(papers.classes[i]), split.training);
-    whole.labels.push_back(static_cast<std::int32_t>(std::distance(known.begin(), found)));
+    graph.labels.push_back(static_cast<std::int32_t>(std::distance(known.begin(), found)));
   }
-  return whole;
+  return graph;
 }
 
 }  // namespace tapestry

@@ -61,6 +61,8 @@ NodeGraph karate_club(const std::vector<std::int64_t>& labeled);
 // for validation, and the last ones for the test.
 struct NodeSplit {
   std::int64_t training = 140, validation = 500, test = 1000;  // Planetoid's split of Cora
+  // Classes of a trained model; if there are any, all nodes are the validation split.
+  std::vector<std::string> whole_of{};
 };
 
 // Describes the files that load_node_graph reads.

@@ -477,6 +477,15 @@ void divide(NodeGraph& graph, const Nodes& nodes) {
       graph.validation.size());
 }
 
+// Puts all nodes with labels into the validation split. Throws InputError if there are none.
+void take_whole(NodeGraph& graph, const Nodes& nodes) {
+  for (std::size_t node = 0; node < nodes.ids.size(); ++node)
+    if (nodes.labels[node] != ignored_target)
+      graph.validation.push_back(static_cast<std::int64_t>(node));
+  expect_input(!graph.validation.empty(),
+               "{}: no node has a label; expected at least one; label some nodes", nodes.path());
+}
+
 // Throws InputError for a class without training nodes.
 void check_classes(const NodeGraph& graph, const std::string& path) {
   std::set<std::int32_t> trained;
@@ -522,7 +531,7 @@ NodeTables load_node_tables(const std::string& path, const NodeTableOptions& giv
   read.has_features = read.columns.front().name != nodes.options.id_column;
   read.graph = {.labels = nodes.labels, .names = nodes.ids, .classes = nodes.options.class_names};
   read_edges(read, nodes, path);
-  divide(read.graph, nodes);
+  given.whole ? take_whole(read.graph, nodes) : divide(read.graph, nodes);
   if (trained.empty()) check_classes(read.graph, nodes.path());
   read.missing_cells = Encoder(nodes, read.columns).encode(read.graph);
   return read;

@@ -26,6 +26,7 @@ struct NodeTableOptions {
   bool directed = false;                   // an edge leads from source to target only
   // Of each class, without a split column; validation_share also if that has no validation.
   double validation_share = 0.2, test_share = 0.2;
+  bool whole = false;  // all nodes with a label are the validation split
 };
 
 // A column of nodes.csv, and how it becomes features.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "autograd/check.hpp"
 #include "data/images/images.hpp"
@@ -225,11 +226,33 @@ ImageDataset load_split(const fs::path& folder, const SplitFiles& files, std::in
   return ImageDataset(images, std::move(labels));
 }
 
+// Returns the images of one data set, then those of another, of the same size.
+ImageDataset both_splits(const ImageDataset& first, const ImageDataset& second) {
+  const ImageSize size = first.image_size();
+  Array images({first.size() + second.size(), size.height, size.width});
+  auto to = images.mutable_values<float>().begin();
+  std::vector<std::int32_t> labels;
+  for (const ImageDataset* part : {&first, &second}) {
+    std::vector<std::int64_t> all(part->size());
+    std::iota(all.begin(), all.end(), 0);
+    to = std::ranges::copy(part->batch(all).inputs.values<float>(), to).out;
+    labels.insert(labels.end(), part->labels().begin(), part->labels().end());
+  }
+  return ImageDataset(images, std::move(labels));
+}
+
+// Returns whether the path names a file of the split.
+bool is_of(const SplitFiles& files, const fs::path& path) {
+  const fs::path name = path.extension() == ".gz" ? path.stem() : path.filename();
+  return name == files.images || name == files.labels;
+}
+
 }  // namespace
 
 ImageSplits load_images(const std::string& path, const ImageOptions& options) {
   const fs::path folder = folder_of(path);
-  const std::optional<SplitFiles> first = training_files(folder);
+  const bool only_test = options.whole && is_of(test_files, path);
+  const std::optional<SplitFiles> first = only_test ? test_files : training_files(folder);
   if (!first) refuse_without_images(folder);
   const bool is_labeled = has(folder, first->labels);
   const std::int32_t classes = is_labeled ? options.classes : 0;
@@ -239,7 +262,8 @@ ImageSplits load_images(const std::string& path, const ImageOptions& options) {
       options.height == 0 || (train.height == options.height && train.width == options.width),
       "height", "{}: bytes 8 to 15: expected images of {} x {}, found {} x {}",
       path_in(folder, first->images), options.height, options.width, train.height, train.width);
-  if (first->images == test_files.images || !has(folder, test_files.images) ||
+  const bool only_train = options.whole && is_of(train_files, path);
+  if (only_train || first->images == test_files.images || !has(folder, test_files.images) ||
       (is_labeled && !has(folder, test_files.labels)))
     return splits;
   splits.test = load_split(folder, test_files, classes);
@@ -250,6 +274,7 @@ ImageSplits load_images(const std::string& path, const ImageOptions& options) {
       "belong together",
       path_in(folder, test_files.images), train.height, train.width, path_in(folder, first->images),
       test.height, test.width);
+  if (options.whole) return {both_splits(splits.train, *splits.test)};
   return splits;
 }
 

@@ -66,6 +66,8 @@ TrainAndValidation split_validation(const ImageDataset& images, double share);
 struct ImageOptions {
   std::int32_t classes = 10;           // labels are in [0, classes)
   std::int64_t height = 0, width = 0;  // expected size; 0: any
+  // `train` has the images of both splits, or those of the split whose file is given.
+  bool whole = false;
 };
 
 // Reads images in the IDX format. The path is a folder with the files of MNIST or Fashion-MNIST,

@@ -153,8 +153,9 @@ void mix(std::vector<PictureFolder::File>& pictures) {
 
 bool is_picture_folder(const std::string& path) { return is_class_folder(path, picture_files); }
 
-PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes) {
-  return list_class_folder(path, picture_files, classes);
+PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes,
+                            bool whole) {
+  return list_class_folder(path, picture_files, classes, whole);
 }
 
 PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& options) {
@@ -170,8 +171,8 @@ PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& o
                  printable(split[0].path), split.size(), name);
     return *std::move(images);
   };
-  ImageDataset train = some_of(listed.train, "training");
   ImageDataset validation = some_of(listed.validation, "validation");
+  ImageDataset train = listed.train.empty() ? validation : some_of(listed.train, "training");
   std::optional<ImageDataset> test;
   if (!listed.test.empty()) test = some_of(listed.test, "test");
   return {std::move(train), std::move(validation), std::move(test), reader.skipped()};

@@ -16,7 +16,8 @@ using PictureFolder = ClassFolder;
 bool is_picture_folder(const std::string& path);
 
 // Lists the pictures of a folder, as list_class_folder() does.
-PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes = {});
+PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes = {},
+                            bool whole = false);
 
 struct PictureOptions {
   // Size to which pictures are fitted; height and width 0: all must have the size of the first.
@@ -37,7 +38,8 @@ struct PictureSplits {
 // are the same for every seed. Those of validation and test are in a random order, also the same.
 // Throws InputError if no picture of a split can be read; OptionError of "broken" for a file that
 // cannot be read, unless such files are left out; of "size" if sizes differ and none is given; and
-// of "share" if no picture is left for the training or the validation.
+// of "share" if no picture is left for the training or the validation. If all pictures were listed
+// as the validation split, `train` is the same split.
 PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& options);
 
 }  // namespace tapestry

@@ -314,14 +314,21 @@ SplitFiles files_in(const std::string& folder) {
   return files;
 }
 
+// Returns whether there is a file of the training split or, if `whole`, of any split.
+bool has_any(const SplitFiles& files, bool whole) {
+  return !files.train.empty() || (whole && !(files.validation.empty() && files.test.empty()));
+}
+
 LabeledSplits read_files(const SplitFiles& files, LabeledTextOptions options) {
-  std::vector<Row> rows = read_rows(files.train, options);
-  LabeledSplits all{.classes =
-                        options.classes.empty() ? classes_of(rows, files.train) : options.classes};
-  all.train = labeled(std::move(rows), files.train, all);
-  if (!files.validation.empty())
-    all.validation = labeled(read_rows(files.validation, options), files.validation, all);
-  if (!files.test.empty()) all.test = labeled(read_rows(files.test, options), files.test, all);
+  LabeledSplits all{.classes = options.classes};
+  for (const auto& [file, split] : {std::pair(&files.train, &all.train),
+                                    {&files.validation, &all.validation},
+                                    {&files.test, &all.test}}) {
+    if (file->empty()) continue;
+    std::vector<Row> rows = read_rows(*file, options);
+    if (all.classes.empty()) all.classes = classes_of(rows, *file);
+    *split = labeled(std::move(rows), *file, all);
+  }
   all.format = options.format;
   all.label_column = options.label_column;
   return all;
@@ -354,7 +361,8 @@ LabeledTexts read_texts(std::vector<ClassFolder::File> files, LabeledSplits& all
 }
 
 LabeledSplits read_folder(const std::string& path, const LabeledTextOptions& options) {
-  ClassFolder folder = list_class_folder(path, text_files_of_classes, options.classes);
+  ClassFolder folder =
+      list_class_folder(path, text_files_of_classes, options.classes, options.whole);
   LabeledSplits all{.format = LabeledFormat::folder, .classes = folder.classes};
   all.train = read_texts(std::move(folder.train), all);
   all.validation = read_texts(std::move(folder.validation), all);
@@ -378,6 +386,20 @@ void divide(LabeledSplits& all, double share) {
     split.labels.push_back(whole.labels[i]);
   }
   all.is_divided = true;
+}
+
+// Moves the texts of all splits into the validation split.
+void join_splits(LabeledSplits& all, const std::string& path) {
+  LabeledTexts whole = std::exchange(all.train, {});
+  for (LabeledTexts* split : {&all.validation, &all.test}) {
+    std::ranges::move(split->texts, std::back_inserter(whole.texts));
+    std::ranges::copy(split->labels, std::back_inserter(whole.labels));
+    *split = {};
+  }
+  expect_input(!whole.texts.empty(),
+               "{}: all texts are empty; expected at least one with characters; give other texts",
+               printable(path));
+  all.validation = std::move(whole);
 }
 
 }  // namespace
@@ -433,10 +455,14 @@ LabeledSplits load_labeled_texts(const std::string& path, const LabeledTextOptio
                   "{}: expected a folder with a folder per class", printable(path));
     all = read_files({.train = path}, options);
   } else if (const SplitFiles files = files_in(path);
-             !files.train.empty() && options.format != LabeledFormat::folder) {
+             has_any(files, options.whole) && options.format != LabeledFormat::folder) {
     all = read_files(files, options);
   } else {
     all = read_folder(path, options);
+  }
+  if (options.whole) {
+    join_splits(all, path);
+    return all;
   }
   if (all.validation.texts.empty()) divide(all, options.validation_share);
   expect_option(!all.train.texts.empty() && !all.validation.texts.empty(), "share",

@@ -24,6 +24,7 @@ struct LabeledTextOptions {
   std::int64_t label_column = 0;
   std::vector<std::string> classes{};  // in the order of the labels; empty: those of the training
   double validation_share = 0.1;       // of each class, if there is no validation split
+  bool whole = false;                  // the texts of all splits are the validation split
 };
 
 // The texts of a split, none empty, each with the number of its class.

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "autograd/check.hpp"
+#include "autograd/counted.hpp"
 #include "autograd/random.hpp"
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
@@ -14,7 +15,6 @@ namespace tapestry {
 namespace {
 
 constexpr std::int64_t max_characters = 256;
-constexpr std::int64_t least_names = 10;
 constexpr std::int32_t boundary = 0;  // a line end, before and after a name
 
 std::int64_t count_characters(std::string_view text) {
@@ -32,7 +32,7 @@ std::vector<std::int64_t> shuffled(std::int64_t size, std::int64_t count, std::u
 
 }  // namespace
 
-NameList load_names(const std::string& path, bool distinct) {
+NameList load_names(const std::string& path, bool distinct, std::int64_t least) {
   NameList list{.path = path};
   std::unordered_set<std::string> seen;
   for_each_line(path, [&](const FileLine& line) {
@@ -45,9 +45,9 @@ NameList load_names(const std::string& path, bool distinct) {
     list.names.push_back(name);
     list.longest = std::max(list.longest, length);
   });
-  expect_input(std::ssize(list.names) >= least_names,
-               "{}: expected at least {}{} names, found {}; give more names, one per line", path,
-               least_names, distinct ? " distinct" : "", list.names.size());
+  expect_input(std::ssize(list.names) >= least,
+               "{}: expected at least {}, found {}; give more names, one per line", path,
+               counted(least, distinct ? "distinct name" : "name"), list.names.size());
   return list;
 }
 
@@ -59,22 +59,26 @@ CharVocabulary name_vocabulary(const NameList& list) {
   return CharVocabulary(std::move(symbols));
 }
 
+std::vector<NameDataset::Name> encode_names(const NameList& list,
+                                            const CharVocabulary& vocabulary) {
+  std::vector<NameDataset::Name> names;
+  for (const std::string& name : list.names) try {
+      names.push_back(vocabulary.encode(name));
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: '{}': {}", list.path, printable(name), error.what()));
+    }
+  return names;
+}
+
 NameSplits split_names(const NameList& list, const CharVocabulary& vocabulary,
                        const NameOptions& options) {
   expect_option(options.held_back >= 1, "held_back", "{} names for testing; expected at least 1",
                 options.held_back);
   const std::int64_t size = std::ssize(list.names);
   const std::int64_t held_back = std::min(options.held_back, size / 10);
-  std::vector<NameDataset::Name> train, test;
-  for (const std::int64_t i : shuffled(size, held_back, options.seed)) {
-    const std::string& name = list.names[i];
-    auto& split = std::ssize(test) < held_back ? test : train;
-    try {
-      split.push_back(vocabulary.encode(name));
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("{}: '{}': {}", list.path, printable(name), error.what()));
-    }
-  }
+  std::vector<NameDataset::Name> all = encode_names(list, vocabulary), train, test;
+  for (const std::int64_t i : shuffled(size, held_back, options.seed))
+    (std::ssize(test) < held_back ? test : train).push_back(std::move(all[i]));
   return {NameDataset(std::move(train)), NameDataset(std::move(test))};
 }
 

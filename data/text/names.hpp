@@ -52,12 +52,16 @@ struct NameSplits {
 // Reads a file (plain or gzip) of one name per line, as makemore does: removes white space around
 // names, and empty lines, but keeps repeated names, because their frequency is part of the data. A
 // name of the test split may then also be in the training split; `distinct` keeps each name once.
-// Throws InputError for text that is not UTF-8, a name of over 256 characters, fewer than 10 names,
-// and a file above 1 GiB.
-NameList load_names(const std::string& path, bool distinct = false);
+// Throws InputError for text that is not UTF-8, a name of over 256 characters, fewer than `least`
+// names, and a file above 1 GiB.
+NameList load_names(const std::string& path, bool distinct = false, std::int64_t least = 10);
 
 // Returns the vocabulary of a line end, token 0, and the characters of the names.
 CharVocabulary name_vocabulary(const NameList& list);
+
+// Returns the names as tokens of such a vocabulary, in their order. Throws InputError for a name
+// with a character that the vocabulary lacks.
+std::vector<NameDataset::Name> encode_names(const NameList& list, const CharVocabulary& vocabulary);
 
 // Returns the names as tokens of such a vocabulary. Throws InputError for a name with a character
 // that the vocabulary lacks, and OptionError of "held_back" if that is below 1.

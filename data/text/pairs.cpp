@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <string_view>
 
@@ -40,17 +41,22 @@ std::vector<std::string> read_sentences(const std::string& path, const std::stri
   return sentences;
 }
 
-// Returns the names of the files without the language, such as "test_2016_flickr". Throws
-// OptionError of "split" if there are none or several.
-std::string stem_for(const std::string& folder, const std::vector<std::string>& names,
-                     const ParallelFiles& files) {
-  const std::string& language = files.source;
+// Returns the names of the files of the source without the language, such as "test_2016_flickr".
+std::set<std::string> stems_of(const std::vector<std::string>& names, const ParallelFiles& files) {
   std::set<std::string> stems;
   for (std::string name : names) {
     if (name.ends_with(".gz")) name.resize(name.size() - 3);
-    if (name.starts_with(files.split) && name.ends_with("." + language))
-      stems.insert(name.substr(0, name.size() - language.size() - 1));
+    if (name.starts_with(files.split) && name.ends_with("." + files.source))
+      stems.insert(name.substr(0, name.size() - files.source.size() - 1));
   }
+  return stems;
+}
+
+// Returns the only one of stems_of(). Throws OptionError of "split" if there are none or several.
+std::string stem_for(const std::string& folder, const std::vector<std::string>& names,
+                     const ParallelFiles& files) {
+  const std::string& language = files.source;
+  const std::set<std::string> stems = stems_of(names, files);
   if (stems.contains(files.split)) return files.split;
   expect_option(
       !stems.empty(), "split",
@@ -100,6 +106,33 @@ ParallelText load_parallel_text(const std::string& folder, const ParallelFiles& 
   const std::string stem = stem_for(folder, names, files);
   return load_parallel_text(path_of(folder, names, stem, files.source),
                             path_of(folder, names, stem, files.target));
+}
+
+ParallelText load_all_parallel_text(const std::string& path, const ParallelFiles& files) {
+  std::error_code unseen;
+  const bool is_file = fs::is_regular_file(path, unseen);
+  const fs::path parent = fs::path(path).parent_path();
+  const std::string folder = !is_file ? path : parent.empty() ? "." : parent.string();
+  const std::vector<std::string> names = file_names(folder);
+  const std::set<std::string> stems =
+      stems_of(is_file ? std::vector{fs::path(path).filename().string()} : names,
+               {.split = "", .source = files.source});
+  expect_input(!stems.empty(),
+               "{0}: expected {1} *.{2} or *.{2}.gz with the translations *.{3} beside it; give "
+               "{1} of these languages",
+               path, is_file ? "a file" : "files", files.source, files.target);
+  ParallelText all;
+  for (const std::string& stem : stems) {
+    ParallelText text = load_parallel_text(path_of(folder, names, stem, files.source),
+                                           path_of(folder, names, stem, files.target));
+    if (all.sources.empty()) {
+      all = std::move(text);
+      continue;
+    }
+    std::ranges::move(text.sources, std::back_inserter(all.sources));
+    std::ranges::move(text.targets, std::back_inserter(all.targets));
+  }
+  return all;
 }
 
 void LongestPair::include(const TokenPair& pair) {

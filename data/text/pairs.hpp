@@ -41,6 +41,11 @@ inline constexpr const char* parallel_files =
 // and as above.
 ParallelText load_parallel_text(const std::string& path, const ParallelFiles& files);
 
+// Reads all files of a folder that end with the two languages, in the order of their names, or, if
+// the path is a file of the source, this file and its translation; `split` is not used. The paths
+// are those of the first files. Throws InputError if there are none, and as above.
+ParallelText load_all_parallel_text(const std::string& path, const ParallelFiles& files);
+
 // A sentence and its translation in tokens, without <bos>, <eos> and <pad>.
 struct TokenPair {
   std::vector<std::int32_t> source{};  // at least one token

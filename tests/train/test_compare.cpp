@@ -209,6 +209,30 @@ TEST_CASE_FIXTURE(Club, "compare: figures without a spread, out of range, or of 
   for (const std::string& line : lines_of(json.out)) CHECK(!Json::parse(line).is_null());
 }
 
+TEST_CASE_FIXTURE(Club, "bug: compare: equal differences were called significant") {
+  train("a", "--seeds 3");
+  train("b", "--seeds 3 model.width=5");
+  const std::vector<double> before = {0.32, 0.36, 0.44}, after = {0.66, 0.7, 0.78};
+  for (int seed = 1; seed <= 3; ++seed) {
+    const auto figures = [&](double accuracy, double loss) {
+      return fmt::format(R"("accuracy":{},"loss":{})", accuracy, loss);
+    };
+    measured(fmt::format("a/seed-{}", seed), figures(before[seed - 1], 1.5));
+    measured(fmt::format("b/seed-{}", seed), figures(after[seed - 1], 0.9 * seed));
+  }
+  const Finished found = must(run("compare a b --groups"));
+  check_says(found.out, {"+0.3400  -", "no test: the seeds have no spread (n = 3 and 3)",
+                         "not decided with 3 seeds (p = 0.6"});
+  CHECK(!contains(found.out, "significantly"));
+  const Json json = Json::parse(lines_of(must(run("compare a b --groups --json")).out).back());
+  CHECK(json["figures"]["accuracy"]["verdict"] == "no spread to judge by");
+  CHECK(!json["figures"]["accuracy"].contains("low"));
+  CHECK(json["figures"]["loss"]["verdict"] == "cannot be told apart");
+  CHECK(json["figures"]["loss"]["p"] > 0.05);
+  must(run("report a b --out report.html"));
+  check_says(read("report.html"), {"the seeds have no spread", "not decided with 3 seeds"});
+}
+
 TEST_CASE_FIXTURE(Club, "compare: keys that do not count, tasks, and runs that stopped elsewhere") {
   train("adam");
   train("momentum", "optim.name=sgd optim.momentum=0.5");

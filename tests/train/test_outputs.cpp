@@ -195,12 +195,12 @@ TEST_CASE_FIXTURE(OutputDesk, "json: every --json and every file of lines has th
        "keys[].key keys[].value keys[].value[] keys[].origin keys[].unused keys[].type "
        "keys[].default keys[].default[] keys[].minimum keys[].maximum keys[].choices[] "
        "keys[].help keys[].aliases[]"},
-      {{"eval", "run", "--json"}, evaluation},
+      {{"eval", "run", "--json"}, evaluation + " examples"},
       {{"compare", "run", "run/../run/", "--json"}, "run parameters " + evaluation},
       {{"compare", "seeds", "other", "--groups", "--json"},
        "group runs[] seeds[] steps[] left_out[] figures.*.n figures.*.mean figures.*.deviation "
        "figures.*.low figures.*.high figures.*.degrees comparison with figures.*.difference "
-       "figures.*.verdict figures.*.test settings.*[]"},
+       "figures.*.verdict figures.*.test figures.*.p settings.*[]"},
       {{"verify", "run", "--all", "--json"},
        "run same from first_step last_step recorded_steps last_same training_lines evaluations "
        "tests checksums tensors differs_at differences[] tensors_that_differ[] other_makers[] "

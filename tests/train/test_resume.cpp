@@ -362,6 +362,31 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a training killed in its config could not be
   CHECK(fs::is_symlink(path("link/config.toml.tmp")));
 }
 
+TEST_CASE_FIXTURE(RunFixture, "bug: a killed first config could be written only with its threads") {
+  must_train("toy", "whole", "train.steps=2 --threads 1");
+  const std::string config = read("whole/config.toml");
+  const std::size_t threads = config.find("threads = 1"), steps = config.find("steps = 2");
+  REQUIRE(threads != std::string::npos);
+  // Cut within and after settings that do not affect the result, or may change, and at the end.
+  for (const std::size_t bytes : {threads, threads + 9, threads + 11, steps + 9, config.size()}) {
+    CAPTURE(bytes);
+    write("killed/config.toml.tmp", config.substr(0, bytes));
+    must_train("toy", "killed", "train.steps=3 --threads 2 train.log_every=2 name=other");
+    CHECK(read("killed/config.toml").find("threads = 2") != std::string::npos);
+    fs::remove_all(path("killed"));
+  }
+  // A setting that counts, and the text of a user, are kept.
+  const std::size_t seed = config.find("seed = 1") + 9;
+  for (const std::string& text : {config.substr(0, seed), config.substr(0, seed) + "notes",
+                                  config.substr(0, seed) + "a = 1\n", std::string("[notes]\n")}) {
+    CAPTURE(text);
+    write("other/config.toml.tmp", text);
+    check_fails(train("toy", "other", "train.steps=2 seed=2"),
+                {"other/config.toml.tmp: already exists"});
+    CHECK(read("other/config.toml.tmp") == text);
+  }
+}
+
 TEST_SUITE_END();
 
 }  // namespace

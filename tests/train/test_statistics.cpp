@@ -45,6 +45,34 @@ TEST_CASE("statistics: p-values are those of Student's t") {
   CHECK_THROWS_AS(student_p(1, 0), std::invalid_argument);
 }
 
+TEST_CASE("bug: statistics: differences that are equal within rounding had a spread") {
+  // 0.66 - 0.32, 0.7 - 0.36 and 0.78 - 0.44 are 0.34, but differ in the last bits.
+  const Values before = {0.32, 0.36, 0.44}, after = {0.66, 0.7, 0.78};
+  CHECK(after[0] - before[0] != after[2] - before[2]);
+  const Confidence paired = paired_difference(before, after);
+  CHECK(paired.margin == 0);
+  CHECK(is_near(paired.value, 0.34));
+  CHECK(paired_p(before, after) == 1);
+  // Values that rounding alone distinguishes, of one group, of two, and of pairs.
+  const Values tenths = {0.1 + 0.2, 0.3, 0.3}, same = {0.3, 0.3, 0.1 + 0.2};
+  CHECK(estimate_of(tenths).deviation == 0);
+  const Confidence of_pairs = paired_difference(tenths, same),
+                   welch = welch_difference(estimate_of(tenths), estimate_of(same));
+  for (const Confidence& difference : {of_pairs, welch}) {
+    CHECK(difference.value == 0);
+    CHECK(difference.margin == 0);
+  }
+  // float32 distinguishes them: a spread.
+  CHECK(estimate_of(Values{0.3, 0.3 * (1 + 1e-7)}).deviation > 0);
+}
+
+TEST_CASE("statistics: the p-value of an interval, and how few seeds are stated") {
+  CHECK(
+      is_near(p_value({.value = 1, .margin = student_t(0.95, 3), .degrees = 3}), student_p(1, 3)));
+  CHECK(p_value({.value = 1}) == 1);
+  CHECK(undecided(2, 0.1416) == "not decided with 2 seeds (p = 0.14); --seeds 5");
+}
+
 TEST_CASE("statistics: Holm's method is that of a computation by hand") {
   // Sorted: 0.005 * 4 = 0.02, 0.01 * 3 = 0.03, 0.03 * 2 = 0.06, and 0.04 * 1, but not below 0.06.
   const std::vector<HolmTest> tests = holm(Values{0.01, 0.04, 0.03, 0.005});

@@ -48,6 +48,41 @@ TEST_CASE_FIXTURE(RunFixture, "bug: verify: called missing or damaged files othe
              {"config.toml: ", "was trained with a different config: seed (1, now 2)"});
 }
 
+// Returns what `verify --all` did not compare after the line of this split and step was removed.
+std::string without_line(const RunFixture& fixture, const std::string& split, std::int64_t step) {
+  const std::string lines = fixture.read("run/metrics.jsonl");
+  std::string others;
+  for (const std::string& line : lines_of(lines))
+    if (const Json read = Json::parse(line); read["split"] != split || read["step"] != step)
+      others += line + "\n";
+  CHECK(others.size() < lines.size());
+  fixture.write("run/metrics.jsonl", others);
+  const Json verdict = must_verify(fixture, "run", "--all");
+  fixture.write("run/metrics.jsonl", lines);
+  return verdict["not_compared"].dump();
+}
+
+TEST_CASE_FIXTURE(RunFixture, "bug: verify --all did not notice a line that was removed") {
+  must_train("toy", "run");
+  CHECK(must_verify(*this, "run", "--all")["not_compared"].empty());
+  check_says(without_line(*this, "train", 6), {"training: metrics.jsonl lacks 1 line, of step 6"});
+  check_says(without_line(*this, "train", 39), {"lacks 1 line, of step 39"});
+  check_says(without_line(*this, "val", 20),
+             {"evaluation: metrics.jsonl lacks 1 line, of step 20"});
+  check_says(without_line(*this, "val", 40), {"lacks 1 line, of step 40"});
+  // Sessions with other intervals, of which the first two stop between their lines.
+  must_train("toy", "run", "train.steps=56 optim.decay_steps=40 train.log_every=4 --resume");
+  must_train("toy", "run",
+             "train.steps=70 optim.decay_steps=40 train.eval_every=6 train.log_every=7 --resume");
+  const Json verdict = must_verify(*this, "run", "--all");
+  CAPTURE(verdict["not_compared"].dump());
+  CHECK(verdict["not_compared"].empty());
+  for (const std::int64_t step : {9, 44, 63})
+    check_says(without_line(*this, "train", step), {fmt::format("1 line, of step {}", step)});
+  for (const std::int64_t step : {30, 50, 56, 66})
+    check_says(without_line(*this, "val", step), {fmt::format("1 line, of step {}", step)});
+}
+
 TEST_CASE_FIXTURE(RunFixture, "bug: verify, replay: a newline in a run's name broke lines") {
   const std::string name = "a\nforged: the same bits";
   must_train("toy", name);

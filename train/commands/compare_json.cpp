@@ -39,6 +39,7 @@ Json json_of(const FigureDifference& difference) {
   Json object{{"difference", difference.value}, {"verdict", verdict}};
   if (!difference.margin) return object;
   object["test"] = difference.is_paired ? "paired" : "Welch";
+  object["p"] = difference.p();
   add_interval({difference.value, *difference.margin, difference.degrees}, object);
   return object;
 }

@@ -1,4 +1,5 @@
 #include "autograd/clock.hpp"
+#include "autograd/counted.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
@@ -20,12 +21,22 @@ class Eval final : public Command {
     arguments.overrides(overrides_);
     arguments.threads(threads_);
     arguments.flag("--test", test_, "evaluate on the test split instead of the validation split");
+    arguments.option(
+        "--data", "PATH", [this](const std::string& path) { path_ = path; },
+        "evaluate on all examples of this file or folder instead of a split, with the "
+        "tokenizer, classes and scales of the run");
     arguments.flag("--json", json_, "print one JSON object");
   }
 
   int run() override {
     if (threads_ > 0) overrides_.push_back(fmt::format("{}={}", key::threads.name, threads_));
-    const TrainedModel trained = load_trained_with(adapter_, run_, overrides_, true);
+    expect_input(!path_ || !test_,
+                 "--data: all of the data are evaluated; leave out --test, which chooses a split");
+    expect_input(!path_ || !path_->empty(), "--data: is empty; give a file or folder");
+    if (path_)
+      overrides_.push_back(fmt::format("{}={}", key::data_path.name, to_toml(Value(*path_))));
+    const TrainedModel trained =
+        load_trained_with(adapter_, run_, overrides_, true, path_.has_value());
     use_machine_as(trained.config);
     const double start_s = now_s();
     const Dataset* test = test_ ? trained.task->test_data() : nullptr;
@@ -35,38 +46,49 @@ class Eval final : public Command {
     const Dataset& data = test ? *test : trained.task->validation_data();
     const Metrics metrics = evaluate(*trained.task, data, trained.config);
     Ranks alone;
-    expect_finite(metrics, test ? "test" : "validation", data, *trained.task, trained.config,
-                  alone);
+    const std::string split = path_ ? "data" : test ? "test" : "validation";
+    expect_finite(metrics, split, data, *trained.task, trained.config, alone);
     const double elapsed_s = now_s() - start_s;
     const std::vector<Baseline> baselines = trained.task->baselines(data);
     const ComparedData compared = compare_evaluated(run_, trained, data, overrides_);
+    JsonValue more = compared.json();
+    more["examples"] = data.size();
+    std::string counted_text = counted(data.size(), "example");
+    if (trained.task->unit() == std::string("tokens")) {
+      const std::int64_t tokens = count_targets(data, trained.config);
+      more["tokens"] = tokens;
+      counted_text += ", " + counted(tokens, "token");
+    }
     if (json_)
       say("{}\n", MetricsLine{.step = trained.state.step,
-                              .split = test ? "test" : "val",
+                              .split = split == "validation" ? "val" : split,
                               .values = metrics,
                               .elapsed_s = elapsed_s,
                               .signatures = trained.task->signatures(),
                               .checksums = {{"parameters",
                                              checksums_of(tensors_of(trained.task->model(), {}))}},
                               .baselines = baselines,
-                              .more = compared.json()}
+                              .more = std::move(more)}
                       .json());
     else
-      say("step {}  {}: {}\n{}", trained.state.step, test ? "test" : "validation",
-          show(metrics, trained.task->signatures()), show(baselines, metrics));
-    if (!json_) say("{}", compared.text());
+      say("step {}  {}: {}  ({})\n{}{}", trained.state.step, split,
+          show(metrics, trained.task->signatures()), counted_text, show(baselines, metrics),
+          compared.text());
+    if (const std::string remark = trained.task->remark(); path_ && !json_ && !remark.empty())
+      say("{}\n", remark);
     return 0;
   }
 
  private:
   std::string run_, adapter_;
+  std::optional<std::string> path_;
   std::vector<std::string> overrides_;
   std::int64_t threads_ = 0;
   bool test_ = false, json_ = false;
 };
 
 const RegisterCommand<Eval> eval_command(
-    "eval", "evaluate a trained run on its whole validation or test split");
+    "eval", "evaluate a trained run on its whole validation or test split, or on other data");
 
 }  // namespace
 }  // namespace tapestry

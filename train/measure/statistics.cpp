@@ -1,5 +1,7 @@
 #include "train/measure/statistics.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -11,6 +13,18 @@ namespace {
 
 constexpr double confidence = 0.95;
 constexpr double significance = 0.05;
+constexpr double rounding = 1e-12;  // of values that double operations computed, relative to them
+
+double largest_of(std::span<const double> values) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+// Returns 0 in place of a difference between values of this magnitude that rounding explains.
+double beyond_rounding(double difference, double magnitude) {
+  return std::abs(difference) <= rounding * magnitude ? 0 : difference;
+}
 
 // Returns I_x(a, b) for x <= (a + 1) / (a + b + 2) by the continued fraction 8.17.22 of the NIST
 // Digital Library of Mathematical Functions, evaluated from its end.
@@ -49,8 +63,10 @@ Estimate estimate_of(std::span<const double> values) {
   for (const double value : values) sum += value - values.front();
   const double mean = values.front() + sum / n;
   for (const double value : values) squares += (value - mean) * (value - mean);
-  return {
-      .mean = mean, .deviation = n > 1 ? std::sqrt(squares / (n - 1)) : 0, .n = std::ssize(values)};
+  const double deviation = n > 1 ? std::sqrt(squares / (n - 1)) : 0;
+  return {.mean = mean,
+          .deviation = beyond_rounding(deviation, largest_of(values)),
+          .n = std::ssize(values)};
 }
 
 Confidence confidence_of(const Estimate& estimate, double probability) {
@@ -69,7 +85,8 @@ Confidence welch_difference(const Estimate& first, const Estimate& other) {
   const double both = std::hypot(error, other.deviation / std::sqrt(m));
   const double share = both > 0 ? (error / both) * (error / both) : 0.5;
   const double degrees = 1 / (share * share / (n - 1) + (1 - share) * (1 - share) / (m - 1));
-  return {.value = other.mean - first.mean,
+  const double magnitude = std::max(std::abs(first.mean), std::abs(other.mean));
+  return {.value = beyond_rounding(other.mean - first.mean, magnitude),
           .margin = student_t(confidence, degrees) * both,
           .degrees = degrees};
 }
@@ -80,7 +97,11 @@ Confidence paired_difference(std::span<const double> first, std::span<const doub
           "paired_difference: {} and {} values; expected equally many", first.size(), other.size());
   std::vector<double> differences;
   for (std::size_t i = 0; i < first.size(); ++i) differences.push_back(other[i] - first[i]);
-  return confidence_of(estimate_of(differences), probability);
+  Estimate estimate = estimate_of(differences);
+  const double magnitude = std::max(largest_of(first), largest_of(other));
+  estimate.mean = beyond_rounding(estimate.mean, magnitude);
+  estimate.deviation = beyond_rounding(estimate.deviation, magnitude);
+  return confidence_of(estimate, probability);
 }
 
 // Returns the t with P(|T| > t) = I_x(degrees / 2, 1 / 2), x = degrees / (degrees + t²), by
@@ -107,10 +128,17 @@ double student_p(double t, double degrees) {
 
 double paired_p(std::span<const double> first, std::span<const double> other) {
   if (first.size() < 2) return 1;
-  const Confidence found = paired_difference(first, other, confidence);
-  if (!(found.margin > 0)) return 1;
-  const double error = found.margin / student_t(confidence, found.degrees);
-  return student_p(found.value / error, found.degrees);
+  return p_value(paired_difference(first, other, confidence));
+}
+
+double p_value(const Confidence& difference) {
+  if (!(difference.margin > 0)) return 1;
+  const double error = difference.margin / student_t(confidence, difference.degrees);
+  return student_p(difference.value / error, difference.degrees);
+}
+
+std::string undecided(std::int64_t seeds, double p) {
+  return fmt::format("not decided with {} seeds (p = {:.2g}); --seeds {}", seeds, p, enough_seeds);
 }
 
 std::vector<HolmTest> holm(std::span<const double> p_values) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 // Statistics of a metric that was measured several times, such as by runs with different seeds.
@@ -11,7 +12,8 @@ namespace tapestry {
 // std::invalid_argument if there are none.
 double median_of(std::vector<double> values);
 
-// The mean and the standard deviation √(Σ (x - mean)² / (n - 1)); of one value the deviation is 0.
+// The mean and the standard deviation √(Σ (x - mean)² / (n - 1)); of one value, and of values that
+// are equal within rounding, the deviation is 0.
 struct Estimate {
   double mean = 0, deviation = 0;
   std::int64_t n = 0;
@@ -28,6 +30,8 @@ struct Confidence {
 // Returns the interval that contains the mean of n >= 2 values with this probability (Student
 // 1908). Throws std::invalid_argument for fewer values, and as student_t() does.
 Confidence confidence_of(const Estimate& estimate, double probability = 0.95);
+
+// The differences below are 0, and have no margin, if that is so within rounding.
 
 // Returns the 95 % interval of the mean of `other` minus that of `first`, for n >= 2 independent
 // values of each (Welch 1947; degrees of freedom of Satterthwaite 1946). Throws
@@ -52,6 +56,15 @@ double student_p(double t, double degrees);
 // Returns the p-value of the paired t-test; 1 for fewer than two pairs, and if their differences
 // have no spread. Throws as paired_difference() does otherwise.
 double paired_p(std::span<const double> first, std::span<const double> other);
+
+// Returns the p-value of a difference with its 95 % interval; 1 without a margin.
+double p_value(const Confidence& difference);
+
+// The number of seeds below which a difference that is not significant is undecided: with two, a
+// paired test needs a difference of 9 times the spread of the pairs.
+inline constexpr std::int64_t enough_seeds = 5;
+// Returns how that is stated: "not decided with 2 seeds (p = 0.14); --seeds 5".
+std::string undecided(std::int64_t seeds, double p);
 
 // A hypothesis among several that are tested together.
 struct HolmTest {

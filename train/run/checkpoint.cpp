@@ -253,15 +253,18 @@ std::int64_t count_parameters(Module& model) {
   return count;
 }
 
-std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
-                                bool needs_data) {
+std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config, bool needs_data,
+                                bool whole_data) {
   const auto bytes = static_cast<std::int64_t>(count_parameters(checkpoint) * sizeof(float));
   // A model that is slightly too large is constructed, so that a message can name the tensor.
   constexpr std::int64_t slack = 64 << 20;
   const InitialValuesLimit limit(bytes + slack);
   const SkipInitialValues left_out;
   try {
-    return make_task({config, checkpoint.metadata, needs_data});
+    return make_task({.config = config,
+                      .metadata = checkpoint.metadata,
+                      .needs_data = needs_data,
+                      .whole_data = whole_data});
   } catch (const InitialValuesTooLarge&) {
     throw InputError(
         fmt::format("{}: contains {} bytes of parameters, but the config expects more than {}: the "

@@ -102,7 +102,7 @@ std::int64_t count_parameters(Module& model);
 // Throws InputError if the metadata are damaged, if the config describes a model that is more than
 // 64 MiB larger, and as make_task() of a TaskSetup does.
 std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& config,
-                                bool needs_data = true);
+                                bool needs_data = true, bool whole_data = false);
 
 // How a model may differ from that of a file.
 struct Differences {

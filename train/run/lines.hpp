@@ -28,9 +28,10 @@ struct MetricsLine {
   std::vector<Baseline> baselines{};
   JsonValue more = JsonValue::object();  // further members of the object
 
-  // Returns the JSON object: step, split, loss and elapsed_s, then the other metrics by name,
-  // signatures as "bleu_signature" and the like, a combined checksum per kind as "parameters_xxh3"
-  // and the like, and the metrics of baselines, if there are any, by name in "baselines".
+  // Returns the JSON object: step, split, loss and elapsed_s, then the other metrics by
+  // name, signatures as "bleu_signature" and the like, a combined checksum per kind as
+  // "parameters_xxh3" and the like, and the metrics of baselines, if there are any, by name in
+  // "baselines".
   std::string json() const;
 };
 

@@ -224,11 +224,11 @@ Checkpoint load_trained_metadata(const std::string& path) {
 }
 
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
-                          bool needs_data) {
+                          bool needs_data, bool whole_data) {
   const Checkpoint head = load_trained_metadata(run);
   Config config = config_of(head, overrides);
   try {
-    return load_trained(head, std::move(config), needs_data);
+    return load_trained(head, std::move(config), needs_data, whole_data);
   } catch (const InputError& error) {
     const auto reshaping = std::ranges::find_if(
         overrides, [](const std::string& text) { return text.starts_with("model."); });
@@ -239,9 +239,10 @@ TrainedModel load_trained(const std::string& run, const std::vector<std::string>
   }
 }
 
-TrainedModel load_trained(const Checkpoint& checkpoint, Config config, bool needs_data) {
+TrainedModel load_trained(const Checkpoint& checkpoint, Config config, bool needs_data,
+                          bool whole_data) {
   TrainedModel trained{std::move(config), nullptr, checkpoint.state};
-  trained.task = make_task(checkpoint, trained.config, needs_data);
+  trained.task = make_task(checkpoint, trained.config, needs_data, whole_data);
   restore_parameters(checkpoint, trained.task->model());
   return trained;
 }

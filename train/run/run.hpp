@@ -100,9 +100,11 @@ struct TrainedModel {
 };
 
 // Return the model of load_trained_metadata(run), or of a checkpoint. `overrides` change its
-// config. Throw InputError as load_trained_metadata, make_task and restore_parameters do.
+// config; `whole_data` is that of TaskSetup. Throw InputError as load_trained_metadata, make_task
+// and restore_parameters do.
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
-                          bool needs_data);
-TrainedModel load_trained(const Checkpoint& checkpoint, Config config, bool needs_data);
+                          bool needs_data, bool whole_data = false);
+TrainedModel load_trained(const Checkpoint& checkpoint, Config config, bool needs_data,
+                          bool whole_data = false);
 
 }  // namespace tapestry

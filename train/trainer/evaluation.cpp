@@ -1,6 +1,7 @@
 #include "train/trainer/evaluation.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <numeric>
 
@@ -96,6 +97,13 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config,
   fail_of_memory(
       config, key::eval_batch_size,
       fmt::format("{}; lower {}, or use a smaller model", error.what(), key::eval_batch_size.name));
+}
+
+std::int64_t count_targets(const Dataset& data, const Config& config) {
+  double count = 0;
+  for (std::int64_t batch = 0; batch < evaluation_batches(data, config); ++batch)
+    count += data.batch(evaluation_batch(data, config, batch)).count;
+  return std::llround(count);
 }
 
 void fail_of_memory(const Config& config, const KeyInfo& key, const std::string& what) try {

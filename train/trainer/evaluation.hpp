@@ -24,6 +24,9 @@ std::vector<std::int64_t> evaluation_batch(const Dataset& data, const Config& co
 Loss evaluate_batch(Task& task, const Batch& batch, const std::vector<std::int64_t>& examples,
                     const Config& config);
 
+// Returns the number of loss terms of a data set: the sum of Batch::count over all batches.
+std::int64_t count_targets(const Dataset& data, const Config& config);
+
 Metrics values_of(const MetricSums& averages);
 
 // Throws ModelTooLarge with the message of config.fail().

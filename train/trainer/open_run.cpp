@@ -30,6 +30,20 @@ void expect_same(const Config& before, const Config& config, const Run& run) {
                run.folder(), fmt::join(differences, ", "));
 }
 
+// Returns whether a text is the beginning of the file of this config, or of one from which the
+// config may differ when a run is resumed.
+bool is_beginning(const std::string& text, const Config& config) try {
+  const std::size_t whole_lines = text.rfind('\n') + 1;  // 0 without a line end
+  const std::string last = text.substr(whole_lines), own = "\n" + config.toml_with_origins();
+  if (own.find("\n" + last.substr(0, last.find('='))) == std::string::npos) return false;
+  std::vector<std::string> settings;
+  for (const TomlSetting& given : ConfigDocument("", text.substr(0, whole_lines)).settings)
+    settings.push_back(fmt::format("{}={}", given.name, to_toml(given.value.value())));
+  return resolved_config(config.toml(), "", settings).differences(config).empty();
+} catch (const std::exception&) {  // another text
+  return false;
+}
+
 // Returns whether the folder has at most the beginning of a config: its run was killed before it
 // had written a whole file.
 bool is_blank(const Run& run, const Config& config) {
@@ -37,7 +51,7 @@ bool is_blank(const Run& run, const Config& config) {
   const std::string begun = run.config() + unfinished_ending;
   const bool is_alone = names.size() == 1 && fs::path(begun).filename() == names.front();
   return names.empty() || (is_alone && has_file(begun) && !fs::is_symlink(begun) &&
-                           config.toml_with_origins().starts_with(read_text(begun)));
+                           is_beginning(read_text(begun), config));
 }
 
 // Throws InputError if the folder has a file that a run writes, other than the beginning of this

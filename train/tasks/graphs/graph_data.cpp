@@ -113,14 +113,31 @@ GraphData of_nodes(NodeGraph graph) {
           .whole = whole};
 }
 
-NodeGraph citations(const Config& config) {
+// Returns the classes that a model was trained on, from a checkpoint's metadata. Throws InputError
+// if they are not recorded.
+std::vector<std::string> trained_classes(const TaskSetup& setup) {
+  const auto kept = setup.metadata.find("classes");
+  setup.config.expect(kept != setup.metadata.end(), key::graph_kind,
+                      "the run does not record its classes; leave out --data");
+  std::vector<std::string> classes;
+  constexpr std::string_view between = ", ";
+  for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + between.size()) {
+    end = kept->second.find(between, begin);
+    classes.push_back(kept->second.substr(begin, end - begin));
+  }
+  return classes;
+}
+
+NodeGraph citations(const TaskSetup& setup) {
+  const Config& config = setup.config;
   const std::string& path = key::required_path(
       config, "no graph", std::string(node_graph_files) + " with --set data.path=FOLDER");
   config.expect(!is_node_table_folder(path), key::graph_kind,
                 "{} has nodes.csv; set data.kind = \"csv\" to read it", path);
-  const NodeSplit split{.training = config[training_nodes],
-                        .validation = config[validation_nodes],
-                        .test = config[test_nodes]};
+  NodeSplit split{.training = config[training_nodes],
+                  .validation = config[validation_nodes],
+                  .test = config[test_nodes]};
+  if (setup.whole_data) split = {.whole_of = trained_classes(setup)};
   return with_keys(
       config,
       {{"training", training_nodes, "lower this value, data.validation_nodes or data.test_nodes"}},
@@ -260,15 +277,20 @@ std::string remark_of(const NodeTables& tables, bool are_directed) {
   return text;
 }
 
-GraphData of_tables_at(Config config, const std::map<std::string, std::string>& trained) {
+GraphData of_tables_at(const TaskSetup& setup) {
+  Config config = setup.config;
+  const std::map<std::string, std::string>& trained = setup.metadata;
   if (trained.empty()) detect_graphs(config);
+  if (setup.whole_data) config.set(split_column, std::string(no_column));
   const std::string& path = key::required_path(
       config, "no graph", std::string(node_table_files) + " with --set data.path=FOLDER");
   config.expect(config[validation_part] + config[test_part] < 1, test_part,
                 "the sum with data.validation_fraction = {} must be below 1",
                 config[validation_part]);
+  NodeTableOptions options = table_options(config);
+  options.whole = setup.whole_data;
   NodeTables tables = with_table_keys(
-      config, [&] { return load_node_tables(path, table_options(config), columns_from(trained)); });
+      config, [&] { return load_node_tables(path, options, columns_from(trained)); });
   std::string remark = remark_of(tables, config[directed]);
   GraphData data = of_nodes(std::move(tables.graph));
   data.remark = std::move(remark);
@@ -288,7 +310,8 @@ std::vector<KeyInfo> graph_data_keys() {
           ignore_columns,   directed,         validation_part,  test_part};
 }
 
-GraphData load_graphs(const Config& config, const std::map<std::string, std::string>& trained) {
+GraphData load_graphs(const TaskSetup& setup) {
+  const Config& config = setup.config;
   switch (config[key::graph_kind]) {
     case key::GraphKind::drawn:
       key::expect_no_path(config);
@@ -298,9 +321,9 @@ GraphData load_graphs(const Config& config, const std::map<std::string, std::str
       return of_nodes(
           with_keys(config, {{"labeled", labeled}}, [&] { return karate_club(config[labeled]); }));
     case key::GraphKind::citations:
-      return of_nodes(citations(config));
+      return of_nodes(citations(setup));
     case key::GraphKind::csv:
-      return of_tables_at(config, trained);
+      return of_tables_at(setup);
   }
   throw_unhandled(key::graph_kind);
 }

@@ -32,7 +32,7 @@ inline const Condition of_drawn_graphs = graph_kind.is(GraphKind::drawn);
 struct GraphData {
   std::int64_t inputs = 0;
   std::vector<std::string> classes{};
-  std::unique_ptr<Dataset> training{}, validation{}, test{};
+  std::unique_ptr<Dataset> training{}, validation{}, test{};  // null for a split without nodes
   std::shared_ptr<const NodeGraph> whole{};  // the graph whose nodes are classified, or null
   const SyntheticGraphs* drawn = nullptr;  // the validation split if graphs are classified, or null
   std::string remark{};                    // what was found in tables, on one line
@@ -41,9 +41,8 @@ struct GraphData {
 
 std::vector<KeyInfo> graph_data_keys();
 
-// Returns the data of a config. `trained` is a checkpoint's metadata, or empty. Throws InputError
-// that names file and line, or the key.
-GraphData load_graphs(const Config& config, const std::map<std::string, std::string>& trained);
+// Returns the data of a setup. Throws InputError that names file and line, or the key.
+GraphData load_graphs(const TaskSetup& setup);
 
 // Detects the columns of nodes.csv, as TaskSpec::detect does. Throws InputError if the table cannot
 // be read.

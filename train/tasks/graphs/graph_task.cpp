@@ -86,7 +86,8 @@ TaskSpec spec() {
           .metrics = classification_metrics(),
           .samples = graph_samples(),
           .panels = graph_panels,
-          .onnx = graph_network_graphs};
+          .onnx = graph_network_graphs,
+          .reads_whole_data = true};
 }
 
 const RegisterTask registered(spec);
@@ -120,9 +121,7 @@ void expect_classes(const std::string& path, const std::string& found, const std
 }  // namespace
 
 GraphTask::GraphTask(const TaskSetup& setup)
-    : l2_(setup.config[l2]),
-      data_(load_graphs(setup.config, setup.metadata)),
-      model_(network(setup.config, data_)) {
+    : l2_(setup.config[l2]), data_(load_graphs(setup)), model_(network(setup.config, data_)) {
   for (Parameter* parameter : model_.parameters())
     if (is_weight(parameter->role) && parameter->name.starts_with("layers.0."))
       first_weights_.push_back(parameter);

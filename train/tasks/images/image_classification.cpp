@@ -184,7 +184,8 @@ TaskSpec image_classification_spec() {
           .attention = image_classification_attention(),
           .panels = image_classification_panels,
           .onnx = image_classification_graphs,
-          .is_usable_in_programs = true};
+          .is_usable_in_programs = true,
+          .reads_whole_data = true};
 }
 
 const RegisterTask registered_image_classification(image_classification_spec);
@@ -193,7 +194,8 @@ const RegisterTask registered_image_classification(image_classification_spec);
 
 ImageClassification::ImageClassification(const TaskSetup& setup)
     : data_(setup), network_(make_image_network(setup.config, data_)) {
-  if (setup.needs_data && setup.config[key::class_weights] == ClassWeights::balanced)
+  if (setup.needs_data && !setup.whole_data &&
+      setup.config[key::class_weights] == ClassWeights::balanced)
     class_weights_ =
         balanced_weights(data_.splits().train.labels(), std::ssize(data_.class_names()));
 }

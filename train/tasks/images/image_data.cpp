@@ -51,6 +51,7 @@ ImageTaskSplits read(const Config& config, const ImageOptions& options) {
        {"share", key::image_validation_fraction, "lower the value, or give more images"}},
       [&]() -> ImageTaskSplits {
         ImageSplits published = load_images(config[key::data_path], options);
+        if (options.whole) return {published.train, published.train};
         TrainAndValidation parts =
             split_validation(published.train, config[key::image_validation_fraction]);
         return {std::move(parts.train), std::move(parts.validation), std::move(published.test)};
@@ -78,10 +79,10 @@ ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
 
 // Returns the pictures of data.path; nothing unless it is a folder of pictures. Throws InputError
 // as list_pictures() does.
-std::optional<PictureFolder> picture_folder(const Config& config) {
+std::optional<PictureFolder> picture_folder(const Config& config, bool whole = false) {
   const std::string& path = config[key::data_path];
   if (path.empty() || !is_picture_folder(path)) return std::nullopt;
-  return list_pictures(path, config[key::class_names]);
+  return list_pictures(path, config[key::class_names], whole);
 }
 
 bool has_color(const PictureFolder& folder) {
@@ -234,7 +235,8 @@ onnx::Described onnx_images(const ImageSize& size, const std::string& range) {
   return images;
 }
 
-ImageData::ImageData(const TaskSetup& setup) : config_(setup.config) {
+ImageData::ImageData(const TaskSetup& setup)
+    : config_(setup.config), whole_data_(setup.whole_data) {
   if (setup.metadata.empty()) {
     detect_images(config_);
   } else {
@@ -243,7 +245,7 @@ ImageData::ImageData(const TaskSetup& setup) : config_(setup.config) {
     if (const auto channels = setup.metadata.find("channels"); channels != setup.metadata.end())
       size_.channels = std::stoll(channels->second);
   }
-  if (setup.needs_data) folder_ = picture_folder(config_);
+  if (setup.needs_data) folder_ = picture_folder(config_, whole_data_);
   class_names_ = class_names_of(config_, folder_);
   if (!setup.needs_data) return;
   // A plan needs only the shapes of synthetic images.
@@ -257,7 +259,8 @@ const ImageTaskSplits& ImageData::splits() {
   const bool is_synthetic = config_[key::data_path].empty();
   const ImageOptions options{.classes = static_cast<std::int32_t>(class_names_.size()),
                              .height = size_.height,
-                             .width = size_.width};
+                             .width = size_.width,
+                             .whole = whole_data_};
   splits_.emplace(is_synthetic ? draw(config_, options)
                   : folder_    ? read_folder()
                                : read(config_, options));
@@ -296,9 +299,9 @@ std::string ImageData::remark() const {
   const auto& [train, validation, test, skipped] = *splits_;
   std::string text = fmt::format(
       "images: {} for training, {} for validation, {} for test; {} x {} {} pixels; {}: {}",
-      train.size(), validation.size(), test ? test->size() : 0, size_.height, size_.width,
-      size_.channels == 1 ? "gray" : "color", counted(std::ssize(class_names_), "class", "classes"),
-      printable(list_briefly(class_names_)));
+      whole_data_ ? 0 : train.size(), validation.size(), test ? test->size() : 0, size_.height,
+      size_.width, size_.channels == 1 ? "gray" : "color",
+      counted(std::ssize(class_names_), "class", "classes"), printable(list_briefly(class_names_)));
   if (skipped > 0) text += fmt::format("; {} left out", counted(skipped, "broken file"));
   if (folder_ && folder_->ignored > 0)
     text += fmt::format("; {} ignored", counted(folder_->ignored, "other file"));

@@ -122,6 +122,7 @@ class ImageData {
   ImageTaskSplits read_folder();
 
   Config config_;
+  bool whole_data_;
   std::optional<PictureFolder> folder_;
   std::vector<std::string> class_names_;
   ImageSize size_{};  // height 0: not known yet

@@ -123,7 +123,8 @@ TaskSpec vae_spec() {
       .latent_codes = vae_latent_codes,
       .panels = vae_panels,
       .onnx = vae_graphs,
-      .is_usable_in_programs = true};
+      .is_usable_in_programs = true,
+      .reads_whole_data = true};
 }
 
 const RegisterTask registered_vae(vae_spec);

@@ -136,7 +136,9 @@ std::string remark_on(const ConversationCounts& counts, std::int64_t context) {
 Corpus read_conversations(const TaskSetup& setup, Corpus corpus) {
   const Config& config = setup.config;
   const ChatTemplate chat_template = chosen_template(setup);
-  const ConversationSplits splits = split_conversations(config);
+  const ConversationSplits splits = setup.whole_data
+                                        ? ConversationSplits{.validation = load_lists(config)}
+                                        : split_conversations(config);
   corpus = with_tokenizer(config, std::move(corpus), chat_template, splits.training);
   try {
     set_template(corpus, chat_template);
@@ -145,7 +147,8 @@ Corpus read_conversations(const TaskSetup& setup, Corpus corpus) {
   }
   const ChatEncoder encoder(byte_pairs_of(corpus), chat_template, corpus.end_of_text);
   ConversationCounts counts;
-  corpus.training = make_conversations(config, encoder, splits.training, "training", counts);
+  if (!setup.whole_data)
+    corpus.training = make_conversations(config, encoder, splits.training, "training", counts);
   corpus.validation = make_conversations(config, encoder, splits.validation, "validation", counts);
   corpus.remark = remark_on(counts, config[key::context]);
   return corpus;

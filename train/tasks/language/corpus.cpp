@@ -33,14 +33,21 @@ Corpus remembered(const TaskSetup& setup) {
       JsonValue::parse(kept_value(setup.metadata, "vocabulary")).get<std::vector<std::string>>()));
 }
 
-Corpus read_names(const Config& config, Corpus corpus) {
-  const NameList list = load_names(text_path(config));
+Corpus read_names(const TaskSetup& setup, Corpus corpus) {
+  const Config& config = setup.config;
+  const std::string& path = text_path(config);
+  const NameList list = setup.whole_data ? load_names(path, false, 1) : load_names(path);
   config.expect(list.longest < config[key::context], key::context,
                 "{} has a name of {} characters; expected a context of at least {}", list.path,
                 list.longest, list.longest + 1);
   if (!corpus.tokenizer) corpus = by_characters(name_vocabulary(list));
   config.expect(corpus.has_characters, key::corpus_kind,
                 "the model reads byte pairs; names need a character-level model");
+  if (setup.whole_data) {
+    corpus.validation =
+        std::make_unique<NameDataset>(encode_names(list, *corpus.tokenizer->characters()));
+    return corpus;
+  }
   NameSplits splits = split_names(list, *corpus.tokenizer->characters(),
                                   {.held_back = config[names_held_back], .seed = seed_of(config)});
   corpus.training = std::make_unique<NameDataset>(std::move(splits.train));
@@ -118,12 +125,15 @@ Corpus read_corpus(const TaskSetup& setup) {
   Corpus known = remembered(setup);
   if (!setup.needs_data && known.tokenizer) return known;
   switch (setup.config[key::corpus_kind]) {
-    case CorpusKind::text:
+    case CorpusKind::text: {
       if (setup.assumes_text && assumed_text(setup.config))
         return assume_text(setup.config, std::move(known));
-      return read_text_corpus(setup.config, std::move(known));
+      Config config = setup.config;
+      if (setup.whole_data) config.set(key::text_validation_fraction, 1.0);
+      return read_text_corpus(config, std::move(known));
+    }
     case CorpusKind::names:
-      return read_names(setup.config, std::move(known));
+      return read_names(setup, std::move(known));
     case CorpusKind::conversations:
       return read_conversations(setup, std::move(known));
   }

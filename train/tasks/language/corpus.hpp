@@ -78,7 +78,8 @@ struct Corpus {
   std::optional<std::int32_t> end_of_answer{};  // the token that ends the assistant's turn
   // Metadata of the tokenizer that a checkpoint stores.
   std::map<std::string, std::string> metadata{};
-  std::unique_ptr<Dataset> training{}, validation{};  // null if data are not needed
+  // Null if data are not needed; with TaskSetup::whole_data there is only validation.
+  std::unique_ptr<Dataset> training{}, validation{};
   std::string remark{};  // the part of the data that is not used for training
 };
 
@@ -131,7 +132,7 @@ const std::string& text_path(const Config& config);
 std::int64_t training_share(const Config& config, std::int64_t n);
 
 // Return the corpus with data. `known` has the tokenizer of a trained model, or none. Throw
-// InputError as read_corpus() does.
+// InputError as read_corpus() does. A data.validation_fraction of 1 stands for whole_data.
 Corpus read_text_corpus(const Config& config, Corpus known);
 // Returns a corpus for a plan, with a text of the size that assumed_text names.
 Corpus assume_text(const Config& config, Corpus known);

@@ -137,7 +137,8 @@ TaskSpec language_model_spec() {
           .attention = language_model_attention(),
           .panels = language_model_panels,
           .onnx = language_model_graphs,
-          .is_usable_in_programs = true};
+          .is_usable_in_programs = true,
+          .reads_whole_data = true};
 }
 
 const RegisterTask registered_language_model(language_model_spec);

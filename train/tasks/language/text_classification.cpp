@@ -132,7 +132,8 @@ TaskSpec text_classification_spec() {
       .attention = text_classification_attention(),
       .panels = text_classification_panels,
       .onnx = text_classification_graphs,
-      .is_usable_in_programs = true};
+      .is_usable_in_programs = true,
+      .reads_whole_data = true};
 }
 
 const RegisterTask registered_text_classification(text_classification_spec);
@@ -144,7 +145,7 @@ TextClassification::TextClassification(const TaskSetup& setup)
   data_.set_rows(rows_of(network_, data_.tokenizer()));
   if (!setup.needs_data) return;
   const std::vector<std::int32_t>& labels = data_.splits().train.labels();
-  if (setup.config[key::class_weights] == ClassWeights::balanced)
+  if (!setup.whole_data && setup.config[key::class_weights] == ClassWeights::balanced)
     class_weights_ = balanced_weights(labels, std::ssize(data_.class_names()));
 }
 

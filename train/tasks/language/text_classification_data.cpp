@@ -84,16 +84,17 @@ const Key<std::int64_t> text_context{"model.context",
                                      "maximum number of tokens of a text; longer ones are cut",
                                      {.low = 2, .high = 1048576}};
 
-LabeledTextOptions options_of(const Config& config) {
+LabeledTextOptions options_of(const Config& config, bool whole) {
   return {.format = config[labeled_format],
           .text_field = config[text_field],
           .label_field = config[label_field],
           .label_column = config[label_column],
           .classes = config[key::class_names],
-          .validation_share = config[labeled_validation_fraction]};
+          .validation_share = config[labeled_validation_fraction],
+          .whole = whole};
 }
 
-LabeledSplits load(const Config& config) {
+LabeledSplits load(const Config& config, bool whole = false) {
   const std::string& path = key::required_path(
       config, "no labeled text", std::string(labeled_text_files) + ", with --set data.path=PATH");
   return with_keys(
@@ -106,7 +107,7 @@ LabeledSplits load(const Config& config) {
        {"label_column", label_column, "set this key to the column of the labels, 1 or 2"},
        {"classes", key::class_names, "correct the label, or list all classes here"},
        {"share", labeled_validation_fraction, "change the value, or give more texts"}},
-      [&] { return load_labeled_texts(path, options_of(config)); });
+      [&] { return load_labeled_texts(path, options_of(config, whole)); });
 }
 
 LabeledSplits make_reports(const Config& config) {
@@ -121,10 +122,10 @@ LabeledSplits make_reports(const Config& config) {
                                         .split = Split::validation})};
 }
 
-LabeledSplits read_texts(const Config& config) {
+LabeledSplits read_texts(const Config& config, bool whole) {
   switch (config[labeled_kind]) {
     case LabeledKind::text:
-      return load(config);
+      return load(config, whole);
     case LabeledKind::reports:
       return make_reports(config);
   }
@@ -318,9 +319,10 @@ std::vector<Recognized> recognize_labeled_texts(const std::string& path) {
   })};
 }
 
-TextClassificationData::TextClassificationData(const TaskSetup& setup) : config_(setup.config) {
+TextClassificationData::TextClassificationData(const TaskSetup& setup)
+    : config_(setup.config), whole_data_(setup.whole_data) {
   if (setup.metadata.empty()) detect_labeled_texts(config_);
-  if (setup.needs_data || setup.metadata.empty()) texts_ = read_texts(config_);
+  if (setup.needs_data || setup.metadata.empty()) texts_ = read_texts(config_, whole_data_);
   class_names_ = config_[key::class_names];
   if (config_[labeled_kind] == LabeledKind::reports) class_names_ = match_report_classes();
   tokenizer_ =
@@ -337,11 +339,11 @@ TextClassificationData::Metadata TextClassificationData::metadata() const {
 
 const TextClassificationData::Splits& TextClassificationData::splits() {
   if (splits_) return *splits_;
-  if (!texts_) texts_ = read_texts(config_);
+  if (!texts_) texts_ = read_texts(config_, whole_data_);
   std::int64_t cut = 0;
   auto train = encoded(texts_->train, cut), validation = encoded(texts_->validation, cut),
        test = encoded(texts_->test, cut);
-  splits_.emplace(Splits{.train = *std::move(train),
+  splits_.emplace(Splits{.train = whole_data_ ? *validation : *std::move(train),
                          .validation = *std::move(validation),
                          .test = std::move(test),
                          .empty = texts_->empty,
@@ -396,9 +398,10 @@ std::string TextClassificationData::remark() const {
   if (!splits_ || config_[labeled_kind] == LabeledKind::reports) return "";
   const auto& [train, validation, test, empty, cut, is_divided] = *splits_;
   std::string text = fmt::format(
-      "texts: {} for training, {} for validation, {} for test; {}; {}: {}", train.size(),
-      validation.size(), test ? test->size() : 0, name_of(config_[labeled_format]),
-      counted(std::ssize(class_names_), "class", "classes"), list_briefly(class_names_));
+      "texts: {} for training, {} for validation, {} for test; {}; {}: {}",
+      whole_data_ ? 0 : train.size(), validation.size(), test ? test->size() : 0,
+      name_of(config_[labeled_format]), counted(std::ssize(class_names_), "class", "classes"),
+      list_briefly(class_names_));
   if (empty > 0) text += fmt::format("; {} left out", counted(empty, "empty text"));
   if (cut > 0)
     text += fmt::format("; {} cut to {} tokens", counted(cut, "text"), config_[text_context]);

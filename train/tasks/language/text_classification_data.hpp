@@ -72,6 +72,7 @@ class TextClassificationData {
   std::optional<LabeledTextDataset> encoded(const LabeledTexts& split, std::int64_t& cut) const;
 
   Config config_;
+  bool whole_data_;
   std::optional<LabeledSplits> texts_{};  // until they are encoded
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<std::string> class_names_;

@@ -11,15 +11,20 @@
 namespace tapestry {
 namespace {
 
-// Sets the data sets: the first `training` tokens are for training, the rest for validation.
+// Sets the data sets: the first `training` tokens are for training, the rest for validation. If
+// that is all of the data, there is no training split.
 void set_splits(Corpus& corpus, const Config& config, std::shared_ptr<const TokenStream> tokens,
                 std::int64_t training) {
+  const bool is_whole = config[key::text_validation_fraction] == 1;
+  const KeyInfo& of_end =
+      is_whole ? static_cast<const KeyInfo&>(key::data_path) : key::text_validation_fraction;
   const auto part = [&](std::int64_t begin, std::int64_t end, Windows windows, const char* name) {
     return with_keys(
         config,
         {{"context", key::context,
           "lower this value or data.validation_fraction, or give a longer text"},
-         {"end", key::text_validation_fraction, "raise this value, or give a longer text"}},
+         {"end", of_end,
+          is_whole ? "give a longer text" : "raise this value, or give a longer text"}},
         [&] {
           return std::make_unique<TextDataset>(tokens, TextRange{.begin = begin,
                                                                  .end = end,
@@ -29,7 +34,7 @@ void set_splits(Corpus& corpus, const Config& config, std::shared_ptr<const Toke
                                                                  .split = name});
         });
   };
-  corpus.training = part(0, training, Windows::overlapping, "train");
+  if (!is_whole) corpus.training = part(0, training, Windows::overlapping, "train");
   corpus.validation = part(training, tokens->size(), Windows::consecutive, "validation");
 }
 

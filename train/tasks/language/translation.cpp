@@ -106,17 +106,26 @@ ParallelCorpus dates(const Config& config) {
           .validation = part(Split::validation, config[validation_dates])};
 }
 
-ParallelText load(const Config& config, const Key<std::string>& split,
-                  const std::string& advice = "") {
-  const std::string path = key::required_path(
+const std::string& pairs_path(const Config& config) {
+  return key::required_path(
       config, "no folder of sentence pairs",
       fmt::format("{2}, here train.{0}, train.{1}, val.{0}, val.{1}, with --set data.path=FOLDER",
                   config[source_language], config[target_language], parallel_files));
+}
+
+ParallelText load(const Config& config, const Key<std::string>& split,
+                  const std::string& advice = "") {
   return with_keys(config, {{"split", split, advice}}, [&] {
-    return load_parallel_text(path, {.split = config[split],
-                                     .source = config[source_language],
-                                     .target = config[target_language]});
+    return load_parallel_text(pairs_path(config), {.split = config[split],
+                                                   .source = config[source_language],
+                                                   .target = config[target_language]});
   });
+}
+
+// Returns the sentences of all files of data.path.
+ParallelText load_all(const Config& config) {
+  return load_all_parallel_text(
+      pairs_path(config), {.source = config[source_language], .target = config[target_language]});
 }
 
 // Returns the tokenizer of a file. Throws InputError if the tokenizer lacks the special tokens of
@@ -156,10 +165,8 @@ std::unique_ptr<Dataset> cut_to(std::int64_t limit, std::vector<TokenPair> pairs
 
 // Returns a split for evaluation. Its references are whole lines, even if the context truncates
 // them.
-std::unique_ptr<Dataset> evaluation_split(const Config& config, const Key<std::string>& split,
-                                          const BytePairTokenizer& tokenizer,
-                                          const std::string& advice = "") {
-  ParallelText text = load(config, split, advice);
+std::unique_ptr<Dataset> evaluation_split(const Config& config, ParallelText text,
+                                          const BytePairTokenizer& tokenizer) {
   std::vector<TokenPair> pairs = encoded(text, tokenizer);
   for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i].reference = std::move(text.targets[i]);
   return cut_to(config[context], std::move(pairs));
@@ -168,7 +175,8 @@ std::unique_ptr<Dataset> evaluation_split(const Config& config, const Key<std::s
 ParallelCorpus sentences(const TaskSetup& setup) {
   const Config& config = setup.config;
   std::optional<ParallelText> training;
-  if (setup.needs_data || setup.metadata.empty()) training = load(config, training_split);
+  const bool has_splits = setup.needs_data && !setup.whole_data;
+  if (has_splits || setup.metadata.empty()) training = load(config, training_split);
   const auto tokenizer = std::make_shared<const BytePairTokenizer>(
       setup.metadata.empty() ? make_tokenizer(config, *training)
                              : BytePairTokenizer::from_json(kept_value(setup.metadata, "tokenizer"),
@@ -180,12 +188,14 @@ ParallelCorpus sentences(const TaskSetup& setup) {
       .decode = [tokenizer](std::span<const std::int32_t> t) { return tokenizer->decode(t); },
       .lower_case = tokenizer->model().pieces.lower_case,
       .metadata = {{"tokenizer", tokenizer->to_json()}}};
+  if (setup.whole_data) corpus.validation = evaluation_split(config, load_all(config), *tokenizer);
   if (!training) return corpus;
   corpus.training = cut_to(corpus.context, encoded(*training, *tokenizer));
-  corpus.validation = evaluation_split(config, validation_split, *tokenizer);
+  corpus.validation = evaluation_split(config, load(config, validation_split), *tokenizer);
   if (!config[test_split].empty())
-    corpus.test = evaluation_split(config, test_split, *tokenizer,
-                                   "leave this key empty if there is no test split");
+    corpus.test = evaluation_split(
+        config, load(config, test_split, "leave this key empty if there is no test split"),
+        *tokenizer);
   return corpus;
 }
 
@@ -238,7 +248,8 @@ TaskSpec translation_spec() {
       .attention = translation_attention(),
       .panels = translation_panels,
       .onnx = translation_graphs,
-      .is_usable_in_programs = true};
+      .is_usable_in_programs = true,
+      .reads_whole_data = true};
 }
 
 const RegisterTask registered_translation(translation_spec);

@@ -116,7 +116,7 @@ Tensor repeated_season(const Windows& windows, std::int64_t season) {
 
 }  // namespace
 
-std::vector<BaselineErrors> baseline_errors(const SeriesDataset& training,
+std::vector<BaselineErrors> baseline_errors(const SeriesDataset* training,
                                             const SeriesDataset& judged, std::int64_t season) {
   std::vector<BaselineErrors> all;
   std::vector<std::function<Tensor(const Windows&)>> forecasts;
@@ -124,14 +124,15 @@ std::vector<BaselineErrors> baseline_errors(const SeriesDataset& training,
     all.push_back({.name = name});
     forecasts.push_back(std::move(forecast));
   };
-  const Tensor map = fit_linear(training);
   add("training mean", [](const Windows& windows) { return scale(windows.last, -1); });
   add("last value", [](const Windows& windows) { return scale(windows.last, 0); });
   if (season > 0)
     add(fmt::format("last {} rows (seasonal naive)", season),
         [season](const Windows& windows) { return repeated_season(windows, season); });
-  add("linear model",
-      [&map](const Windows& windows) { return matmul(with_constant(windows), map); });
+  if (training)
+    add("linear model", [map = fit_linear(*training)](const Windows& windows) {
+      return matmul(with_constant(windows), map);
+    });
   double count = 0;
   for_each_windows(judged, 1, [&](const Windows& windows) {
     for (std::size_t i = 0; i < all.size(); ++i) {

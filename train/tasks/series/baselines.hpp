@@ -18,8 +18,8 @@ struct BaselineErrors {
 // (0: left out; otherwise at most the length of a window), and of one linear map from the values of
 // a window to its targets, shared by all targets. The map is fitted to windows of `training` by
 // least squares (Zeng et al. 2022, arXiv 2205.13504, NLinear): at most 4 million values, evenly
-// spaced.
-std::vector<BaselineErrors> baseline_errors(const SeriesDataset& training,
+// spaced. It is left out if `training` is null.
+std::vector<BaselineErrors> baseline_errors(const SeriesDataset* training,
                                             const SeriesDataset& judged, std::int64_t season);
 
 }  // namespace tapestry

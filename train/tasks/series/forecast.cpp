@@ -128,7 +128,8 @@ TaskSpec spec() {
           .attention = forecast_attention(),
           .panels = forecast_panels,
           .onnx = forecast_graphs,
-          .is_usable_in_programs = true};
+          .is_usable_in_programs = true,
+          .reads_whole_data = true};
 }
 
 const RegisterTask registered(spec);
@@ -136,7 +137,10 @@ const RegisterTask registered(spec);
 }  // namespace
 
 Forecast::Forecast(const TaskSetup& setup)
-    : config_(setup.config), trained_(setup.metadata), model_(make_model(config_)) {
+    : config_(setup.config),
+      trained_(setup.metadata),
+      whole_data_(setup.whole_data),
+      model_(make_model(config_)) {
   if (!trained_.empty()) {  // throws if they are damaged
     kept_scale(trained_, model_.options.targets);
     kept_names(trained_, model_.options.targets);
@@ -148,7 +152,7 @@ SeriesData& Forecast::data() {
   const ForecasterOptions& options = model_.options;
   if (!data_)
     data_.emplace(config_, SeriesDataset::Window{options.context, options.horizon, options.targets},
-                  trained_);
+                  trained_, whole_data_);
   return *data_;
 }
 
@@ -165,8 +169,8 @@ std::vector<Baseline> Forecast::baselines(const Dataset& data) {
   const SeriesTable& table = this->data().targets();
   const std::int64_t season = table.has_times ? season_of(table.step_s(), config_[context]) : 0;
   std::vector<Baseline> all;
-  for (const BaselineErrors& errors :
-       baseline_errors(this->data().splits().train, *data.series(), season)) {
+  const SeriesDataset* training = whole_data_ ? nullptr : &this->data().splits().train;
+  for (const BaselineErrors& errors : baseline_errors(training, *data.series(), season)) {
     Metrics metrics{{"loss", errors.mse}, {"mae", errors.mae}};
     add_derived_metrics(metrics);
     all.push_back({errors.name, std::move(metrics)});

@@ -25,6 +25,7 @@ class Forecast final : public Task {
  private:
   Config config_;
   SeriesData::Metadata trained_;  // metadata of a checkpoint, or empty
+  bool whole_data_;
   std::optional<SeriesData> data_;
   Forecaster model_;
 };

@@ -278,8 +278,9 @@ std::vector<std::string> kept_names(const SeriesData::Metadata& trained,
 }
 
 SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window,
-                       const Metadata& trained)
+                       const Metadata& trained, bool whole)
     : config_(config),
+      whole_(whole),
       window_(window),
       table_(std::make_shared<const SeriesTable>(load(config))),
       targets_(chosen(*table_, window.targets)),
@@ -330,21 +331,22 @@ SeriesRanges SeriesData::ranges() const {
                                      .validation = config_[key::validation_months],
                                      .test = config_[key::test_months]});
   };
+  const RowRange all{0, table_->rows()};
   const SeriesRanges ranges =
-      by_months ? with_keys(config_,
-                            {{"months", key::train_months,
-                              "lower the numbers of months, or set data.split = \"fractions\""}},
-                            by_month)
-                : split_by_fractions(*table_, train, validation);
+      whole_      ? SeriesRanges{all, all, all}
+      : by_months ? with_keys(config_,
+                              {{"months", key::train_months,
+                                "lower the numbers of months, or set data.split = \"fractions\""}},
+                              by_month)
+                  : split_by_fractions(*table_, train, validation);
   const std::int64_t T = window_.context, H = window_.horizon;
-  for (const auto& [name, range] : {std::pair{"training", ranges.train},
-                                    {"validation", ranges.validation},
-                                    {"test", ranges.test}})
-    expect_input(
-        std::max(range.begin, T) + H <= range.end,
-        "{}: no window of model.context = {} and model.horizon = {} steps fits the {} split, "
-        "rows {} to {}; lower them, or add rows",
-        table_->path, T, H, name, range.begin, range.end);
+  for (const auto& [name, range] : {std::pair{whole_ ? "data" : "training split", ranges.train},
+                                    {"validation split", ranges.validation},
+                                    {"test split", ranges.test}})
+    expect_input(std::max(range.begin, T) + H <= range.end,
+                 "{}: no window of model.context = {} and model.horizon = {} steps fits the {}, "
+                 "rows {} to {}; lower them, or add rows",
+                 table_->path, T, H, name, range.begin, range.end);
   return ranges;
 }
 

@@ -148,9 +148,10 @@ class SeriesData {
  public:
   using Metadata = std::map<std::string, std::string>;
 
-  // `trained` is a checkpoint's metadata, or empty. Throws InputError that names file, line and
-  // column, or the key.
-  SeriesData(const Config& config, const SeriesDataset::Window& window, const Metadata& trained);
+  // `trained` is a checkpoint's metadata, or empty. If `whole`, each split has all rows. Throws
+  // InputError that names file, line and column, or the key.
+  SeriesData(const Config& config, const SeriesDataset::Window& window, const Metadata& trained,
+             bool whole = false);
 
   const SeriesTable& targets() const { return targets_; }  // the series that are forecast
   const SeriesScale& target_scale() const { return target_scale_; }
@@ -169,6 +170,7 @@ class SeriesData {
   void expect_columns(const Metadata& trained) const;
 
   Config config_;
+  bool whole_;
   SeriesDataset::Window window_;
   std::shared_ptr<const SeriesTable> table_;
   SeriesTable targets_;

@@ -231,8 +231,9 @@ PublishedAdapter read_adapter_config(const JsonValue& json, const std::string& p
 }
 
 TrainedModel load_trained_with(const std::string& adapter, const std::string& run,
-                               const std::vector<std::string>& overrides, bool needs_data) {
-  if (adapter.empty()) return load_trained(run, overrides, needs_data);
+                               const std::vector<std::string>& overrides, bool needs_data,
+                               bool whole_data) {
+  if (adapter.empty()) return load_trained(run, overrides, needs_data, whole_data);
   std::error_code unseen;
   const auto in = [&](const char* name) { return (fs::path(adapter) / name).string(); };
   expect_input(fs::exists(in(config_name), unseen) || !fs::exists(in("config.toml"), unseen),
@@ -248,7 +249,7 @@ TrainedModel load_trained_with(const std::string& adapter, const std::string& ru
                            .request = "the base model and adapter_config.json ask for"};
   add_safetensors(weights.path, weights);
 
-  TrainedModel base = load_trained(run, overrides, needs_data);
+  TrainedModel base = load_trained(run, overrides, needs_data, whole_data);
   transformer_of(base, adapter, ", the only kind of model with adapters of peft; use another run");
   base.config.expect(
       base.config[key::adapter_rank] == 0, key::adapter_rank,

@@ -32,7 +32,8 @@ ImportedModel import_gguf(const std::string& path, const std::vector<std::string
 // empty. Throws InputError as load_trained() does, if the run has adapters already, and, with the
 // name of the field or tensor, if the adapter is of an unsupported kind or of another model.
 TrainedModel load_trained_with(const std::string& adapter, const std::string& run,
-                               const std::vector<std::string>& overrides, bool needs_data);
+                               const std::vector<std::string>& overrides, bool needs_data,
+                               bool whole_data = false);
 
 struct PublishedAdapter {
   std::int64_t rank = 0;

@@ -281,6 +281,7 @@ std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGr
   difference.is_paired = are_pairs(first, other);
   const Confidence found =
       difference.is_paired ? paired_difference(before, after) : welch_difference(a, b);
+  difference.value = found.value;
   difference.degrees = found.degrees;
   if (found.margin > 0) difference.margin = found.margin;
   difference.outcome = outcome_of_difference(found);
@@ -299,12 +300,15 @@ std::string interval_text(const Confidence& confidence, int decimals) {
 
 namespace {
 
-// Returns the outcome in words, followed by `numbers` of runs if there is no significant
-// difference.
+// Returns the outcome in words, followed by the numbers of runs, of which the lower one is `n`, if
+// there is no significant difference.
 std::string outcome_text(const FigureDifference& difference, const std::string& numbers,
-                         MetricInfo::Better better) {
+                         std::int64_t n, MetricInfo::Better better) {
   const std::string name = outcome_name(difference.outcome);
   if (!difference.reason.empty()) return fmt::format("{}: {}", name, printable(difference.reason));
+  if (difference.outcome == FigureDifference::Outcome::no_significant_difference &&
+      n < enough_seeds && difference.margin)
+    return undecided(n, difference.p());
   if (difference.outcome != FigureDifference::Outcome::differs)
     return fmt::format("{} ({})", name, numbers);
   const bool is_lower = difference.value < 0;
@@ -322,15 +326,16 @@ std::vector<std::string> difference_row(const RunGroup& first, const RunGroup& o
   const std::optional<FigureDifference> difference = difference_of(first, other, figure);
   if (!difference) return {};
   const int decimals = decimals_of(difference->margin.value_or(0));
-  const std::string numbers =
-      fmt::format("n = {} and {}", first.values(figure).size(), other.values(figure).size());
+  const std::int64_t n = std::ssize(first.values(figure)), m = std::ssize(other.values(figure));
+  const std::string numbers = fmt::format("n = {} and {}", n, m);
   std::vector<std::string> row = {
       printable(figure),
       printable(other.name),
       difference->reason.empty() ? fmt::format("{:+.{}f}", difference->value, decimals) : "-",
       "-",
       "-",
-      outcome_text(*difference, numbers, metric_info(first.runs.front().task, figure).better)};
+      outcome_text(*difference, numbers, std::min(n, m),
+                   metric_info(first.runs.front().task, figure).better)};
   if (difference->margin) {
     row[3] = interval_text({.value = difference->value, .margin = *difference->margin}, decimals);
     row[4] = difference->is_paired ? "paired" : "Welch";

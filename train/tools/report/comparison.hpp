@@ -80,6 +80,9 @@ struct FigureDifference {
   bool is_paired = false;
   Outcome outcome = Outcome::one_run;
   std::string reason{};  // why the metric is not comparable; `value` is then meaningless
+
+  // Returns the p-value of the test; 1 without a margin.
+  double p() const { return p_value({value, margin.value_or(0), degrees}); }
 };
 // Returns "no significant difference", for example.
 const char* outcome_name(FigureDifference::Outcome outcome);

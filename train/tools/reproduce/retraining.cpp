@@ -34,27 +34,25 @@ Config same_config(const Run& run, const std::vector<std::string>& overrides) {
   return config;
 }
 
-std::vector<std::pair<std::int64_t, Schedule>> schedules_of(
-    const Run& run, const std::vector<Session>& sessions,
-    const std::vector<std::string>& overrides) {
-  std::vector<std::pair<std::int64_t, Schedule>> schedules;
-  if (!knows_settings(sessions)) return schedules;
-  const ConfigDocument document(run.config(), config_text(run));
-  for (std::size_t i = 0; i < sessions.size(); ++i) {
-    const ConfigSettings before = settings_before(sessions, i);
+}  // namespace
+
+std::vector<std::pair<std::int64_t, Config>> Retraining::configs_of_sessions(
+    const std::vector<std::string>& overrides) const {
+  std::vector<std::pair<std::int64_t, Config>> configs;
+  if (!knows_settings(sessions_)) return configs;
+  const ConfigDocument document(run_.config(), config_text(run_));
+  for (std::size_t i = 0; i < sessions_.size(); ++i) {
+    const ConfigSettings before = settings_before(sessions_, i);
     std::vector<std::string> settings;
     for (const std::string& name :
-         {key::steps.name, key::decay_steps.name, key::cooldown_steps.name})
+         {key::steps.name, key::decay_steps.name, key::cooldown_steps.name, key::eval_every.name})
       if (const std::string value = value_in(before, name); !value.empty())
         settings.push_back(fmt::format("{}={}", name, value));
     settings.insert(settings.end(), overrides.begin(), overrides.end());
-    schedules.emplace_back(sessions[i].from_step,
-                           make_schedule(resolved_config(document, settings)));
+    configs.emplace_back(sessions_[i].from_step, resolved_config(document, settings));
   }
-  return schedules;
+  return configs;
 }
-
-}  // namespace
 
 Retraining::Retraining(const Run& run, const std::vector<std::string>& overrides)
     : run_(run),
@@ -93,7 +91,8 @@ Trainer& Retraining::begin(const Checkpoint* from) {
       run_.folder(), key::from.name, printable_beginning(weights), key::from.name);
   use_machine_as(config_);
   task_ = from ? make_task(*from, config_) : begin_task(config_);
-  schedules_ = schedules_of(run_, sessions_, overrides_);
+  for (const auto& [step, config] : configs_of_sessions(overrides_))
+    schedules_.emplace_back(step, make_schedule(config));
   trainer_.emplace(*task_, config_, run_, from, never_, alone_);
   for (const Checkpoint* kept : {best(), last()})
     if (kept) expect_same_data(run_, kept->state, trainer_->state(), config_);

@@ -25,6 +25,10 @@ class Retraining {
     return sessions_;
   }                                // the sessions recorded when this object was constructed
   Task& task() { return *task_; }  // valid after begin()
+  // Returns the config of each session, as far as it affects the result, with the step at which the
+  // session began; nothing if the settings of sessions are unknown.
+  std::vector<std::pair<std::int64_t, Config>> configs_of_sessions(
+      const std::vector<std::string>& overrides) const;
 
   // Return best.safetensors and checkpoint.safetensors as read by the constructor; null if the file
   // did not exist.

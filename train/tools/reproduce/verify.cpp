@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -306,6 +308,56 @@ void expect_whole(const Retraining& again, const Checkpoint* from) {
                  kept ? kept->path : "", kept ? kept->state.step : 0, key::steps.name, steps);
 }
 
+// Returns the steps in (first, last] that a session should have recorded, and that `recorded`
+// lacks.
+std::vector<std::int64_t> missing_steps(const std::set<std::int64_t>& recorded, std::int64_t first,
+                                        std::int64_t last, const auto& is_due) {
+  std::vector<std::int64_t> missing;
+  for (std::int64_t step = first + 1; step <= last; ++step)
+    if (is_due(step) && !recorded.contains(step)) missing.push_back(step);
+  return missing;
+}
+
+// Adds which lines of the steps (first, last] metrics.jsonl lacks. train.log_every is recorded of
+// the last session alone; before, it is the greatest common divisor of the recorded steps.
+void add_missing_lines(const Retraining& again, std::int64_t first, std::int64_t last,
+                       std::vector<std::string>& to) {
+  std::set<std::int64_t> trained, evaluated;
+  for (RecordedMetrics lines(again.run(), again.config()[key::steps]); lines.front();) {
+    const Json line = lines.take();
+    (is_split(line, "train") ? trained : evaluated).insert(step_of(line));
+  }
+  // A process may have been killed in the evaluation of its last step.
+  const Checkpoint* kept = again.last();
+  const std::int64_t ended = kept ? kept->state.step - kept->state.evaluation_due : 0;
+  const std::int64_t begun = std::max(trained.empty() ? 0 : *trained.rbegin() - 1, ended);
+  std::vector<std::int64_t> of_training, of_evaluations;
+  const auto sessions = again.configs_of_sessions({});
+  for (auto session = sessions.rbegin(); session != sessions.rend(); ++session) {
+    const auto& [from, config] = *session;
+    const std::int64_t begin = std::max(first, from);
+    std::int64_t every = session == sessions.rbegin() ? config[key::log_every] : 0;
+    if (every == 0)
+      for (auto step = trained.upper_bound(begin); step != trained.end() && *step <= last; ++step)
+        every = std::gcd(every, *step);
+    std::ranges::move(
+        missing_steps(trained, begin, last, [&](auto step) { return every && step % every == 0; }),
+        std::back_inserter(of_training));
+    std::ranges::move(missing_steps(evaluated, begin, std::min(last, begun),
+                                    [&](auto step) { return is_evaluated(step, config); }),
+                      std::back_inserter(of_evaluations));
+    last = std::min(last, from);
+  }
+  for (auto& [what, steps] :
+       {std::pair("training", &of_training), std::pair("evaluation", &of_evaluations)}) {
+    if (steps->empty()) continue;
+    std::ranges::sort(*steps);
+    to.push_back(fmt::format("{}: metrics.jsonl lacks {}, {} step {}", what,
+                             counted(std::ssize(*steps), "line"),
+                             steps->size() == 1 ? "of" : "first of", steps->front()));
+  }
+}
+
 // Returns what is recorded for the steps up to `last` and was not compared.
 std::vector<std::string> not_compared(RecordedMetrics& recorded, const Comparison& comparison,
                                       const VerifyResult& result, std::int64_t last, bool is_all) {
@@ -376,6 +428,7 @@ VerifyResult verify(const Run& run, const VerifyOptions& options) {
                       : "verify after the run has written to metrics.jsonl");
   for (std::string& what : not_compared(recorded, comparison, result, last, options.all))
     result.not_compared.push_back(std::move(what));
+  add_missing_lines(again, before, result.last_step, result.not_compared);
   result.recorded_by = sessions_within(again.sessions(), result.first_step, result.last_step);
   result.computed_by = this_process();
   result.other_makers = other_makers(again.sessions(), result, again.config());

@@ -338,6 +338,8 @@ class Searching {
     const bool is_lower = result.judged && result.judged->difference < 0;
     if (!one.has_failed() && (!result.judged || (result.judged->is_significant && is_lower)))
       result.winner = best;
+    else if (result.judged && is_undecided(*result.judged, most_seeds()))
+      one.dropped = "final test: " + undecided(most_seeds(), result.judged->adjusted_p);
     else
       one.dropped = "not significantly better on new seeds";
     result.conclusion = conclusion_of(one, base, result, most_seeds());
@@ -364,6 +366,9 @@ class Searching {
                       std::ranges::all_of(all_, &Contestant::has_failed) ? "" : " that was kept");
     } else {
       result.conclusion = "no candidate is significantly better than the base";
+      if (best != 0 && all_[0].dropped.empty())
+        result.conclusion += fmt::format(": {} has the lowest mean loss; base: {}",
+                                         all_[best].candidate.name, open_outcome(all_, all_[0]));
     }
     record({{"decision", "winner"},
             {"candidate", result.winner ? all_[*result.winner].candidate.name : ""}},

@@ -45,6 +45,9 @@ struct PairedTest {
   bool is_significant = false;
 };
 
+// Returns whether a test is not significant, and these seeds are too few to say more.
+bool is_undecided(const PairedTest& test, std::int64_t seeds);
+
 // The result of a search, or what is known of a search that has not ended.
 struct SearchResult {
   std::vector<Contestant> contestants{};  // the base first
@@ -96,6 +99,10 @@ std::vector<PairedTest> paired_tests(const std::vector<std::vector<double>>& fir
 // does.
 std::vector<PairedTest> tests_against(const Contestant& best,
                                       const std::vector<const Contestant*>& others);
+
+// Returns the outcome of a candidate that is not dropped, and so not significantly worse than the
+// one with the lowest mean loss: "not decided with 2 seeds (p = 0.18); --seeds 5".
+std::string open_outcome(const std::vector<Contestant>& all, const Contestant& one);
 
 // Returns the outcome of a contestant: "winner", "worse than base", "not decided yet".
 std::string outcome_of(const SearchResult& result, std::size_t contestant);

@@ -9,6 +9,10 @@
 
 namespace tapestry {
 
+bool is_undecided(const PairedTest& test, std::int64_t seeds) {
+  return !test.is_significant && test.margin > 0 && seeds < enough_seeds;
+}
+
 std::string Contestant::failure() const {
   const auto failed =
       std::ranges::find_if(runs, [](const auto& run) { return !run.second.failure.empty(); });
@@ -71,6 +75,31 @@ SearchCost cost_of(std::span<const Contestant> contestants) {
   return cost;
 }
 
+namespace {
+
+// Returns the difference of pairs that all have the same.
+std::string no_spread(const PairedTest& test) {
+  return fmt::format("{:.4g} on each: no test, because the seeds have no spread", test.difference);
+}
+
+}  // namespace
+
+std::string open_outcome(const std::vector<Contestant>& all, const Contestant& one) {
+  std::vector<const Contestant*> open;
+  for (const Contestant& other : all)
+    if (other.dropped.empty()) open.push_back(&other);
+  const auto best = std::ranges::min_element(
+      open, {}, [](const Contestant* other) { return other->mean_loss(); });
+  if (*best == &one) return "lowest mean loss";
+  const Contestant& lowest = **best;
+  open.erase(best);
+  const PairedTest test = tests_against(lowest, open)[std::ranges::find(open, &one) - open.begin()];
+  if (test.margin == 0 && test.difference != 0)
+    return fmt::format("its loss differs from the lowest by {}", no_spread(test));
+  if (is_undecided(test, one.chosen_on)) return undecided(one.chosen_on, test.adjusted_p);
+  return "no significant difference from the lowest mean loss";
+}
+
 std::string conclusion_of(const Contestant& best, const Contestant& base,
                           const SearchResult& result, std::int64_t seeds) {
   const std::string& name = best.candidate.name;
@@ -88,8 +117,9 @@ std::string conclusion_of(const Contestant& best, const Contestant& base,
   if (!test.is_significant)
     return fmt::format(
         "no candidate is significantly better than the base: {} was best, but its {} on {} new "
-        "seeds differs by {} (95 % CI)",
-        name, result.metric, seeds, interval);
+        "seeds differs by {}{}",
+        name, result.metric, seeds, test.margin > 0 ? interval + " (95 % CI)" : no_spread(test),
+        is_undecided(test, seeds) ? ": " + undecided(seeds, test.adjusted_p) : "");
   const bool is_better = test.difference < 0;
   return fmt::format(
       "{} is better than {}: {} is lower by {:.4g} on {} new seeds (95 % CI of the difference: {})",
@@ -102,10 +132,7 @@ std::string outcome_of(const SearchResult& result, std::size_t i) {
   if (i == result.winner) return i == 0 ? "kept" : "winner";
   if (!one.dropped.empty()) return one.dropped;
   if (!result.has_ended) return "not decided yet";
-  const bool is_best = std::ranges::none_of(result.contestants, [&](const Contestant& other) {
-    return other.dropped.empty() && other.mean_loss() < one.mean_loss();
-  });
-  return is_best ? "lowest mean loss" : "no significant difference from the lowest mean loss";
+  return open_outcome(result.contestants, one);
 }
 
 std::string show(const SearchResult& result) {
