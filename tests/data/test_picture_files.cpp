@@ -363,6 +363,43 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: 64 decoded pictures were held, whatever
   CHECK(peak < 60'000'000);  // was 144 million: 12 images of 3 million pixels
 }
 
+// Returns a JPEG of three planes in several scans, of which it has one: all of its blocks are
+// empty.
+std::string empty_jpeg(int width, int height) {
+  const auto bytes = [](std::initializer_list<int> values) {
+    return std::string(values.begin(), values.end());
+  };
+  const auto segment = [&](int marker, const std::string& body) {
+    const int length = static_cast<int>(body.size()) + 2;
+    return bytes({0xff, marker, length >> 8, length}) + body;
+  };
+  const std::string ones(64, '\1'), no_codes(15, '\0');
+  const int runs = width * height / 64 / 16384 + 2;  // of 2^14 empty blocks, 15 bits each
+  return bytes({0xff, 0xd8}) + segment(0xdb, '\0' + ones) +
+         segment(0xc2, bytes({8, height >> 8, height, width >> 8, width, 3}) +
+                           bytes({1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0})) +
+         segment(0xc4, bytes({0x10, 1}) + no_codes + bytes({0xe0})) +
+         segment(0xda, bytes({1, 1, 0, 1, 63, 0})) + std::string(2 * runs, '\0') +
+         bytes({0xff, 0xd9});
+}
+
+TEST_CASE("bug: each thread decoded a picture, whatever memory they took together" *
+          not_sanitized("it fills the memory of all threads")) {
+  const TemporaryFolder files;
+  PictureFolder folder{.classes = {"all"}};
+  for (int i = 0; i < 4; ++i)  // each takes 6 bytes per pixel at any scale: 378 MB
+    folder.train.push_back({files.write(fmt::format("{}.jpg", i), empty_jpeg(9000, 7000)), 0});
+  folder.validation = {folder.train.front()};
+  const int usual = num_threads();
+  set_num_threads(4);
+  const std::int64_t peak = peak_memory([&] {
+    const PictureSplits splits = read_pictures(folder, {.size = {3, 8, 8}, .reduces_jpeg = true});
+    CHECK(splits.train.size() == 4);
+  });
+  set_num_threads(usual);
+  CHECK(peak < most_decoding_bytes);
+}
+
 TEST_SUITE_END();
 
 }  // namespace
