@@ -5,7 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
+#include <csetjmp>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <vector>
 
 #include "autograd/check.hpp"
@@ -17,113 +22,242 @@ namespace {
 constexpr std::int64_t most_file_bytes = std::int64_t{1} << 28;
 constexpr std::int64_t most_pixels = 64'000'000;
 
-void expect_size(const std::string& path, std::int64_t width, std::int64_t height) {
-  expect_input(width >= 1 && height >= 1 && width <= most_pixels / height,
-               "{}: has {} x {} pixels; expected at most {}; save the picture in a smaller size",
-               path, width, height, most_pixels);
-}
-
-// Returns bytes / 255, (1, height, width).
-Array gray_image(const std::vector<unsigned char>& bytes, std::int64_t height, std::int64_t width) {
-  Array image({1, height, width});
-  std::ranges::transform(bytes, image.mutable_values<float>().begin(),
-                         [](unsigned char byte) { return static_cast<float>(byte) / 255; });
-  return image;
-}
-
-// Returns the luma of the colors of pixels (height, width, 3), as (1, height, width).
-Array luma_image(const std::vector<unsigned char>& bytes, std::int64_t height, std::int64_t width) {
-  Array image({1, height, width});
-  const unsigned char* color = bytes.data();
-  for (float& pixel : image.mutable_values<float>()) {
-    pixel = (0.299f * color[0] + 0.587f * color[1] + 0.114f * color[2]) / 255;
-    color += 3;
+// A part of the memory in which all threads together decode pictures, until it is destroyed.
+class DecodingMemory {
+ public:
+  // Waits until other threads leave so many bytes, at most most_decoding_bytes.
+  explicit DecodingMemory(std::int64_t bytes) : bytes_(bytes) {
+    std::unique_lock lock(mutex_);
+    freed_.wait(lock, [&] { return bytes_ <= left_; });
+    left_ -= bytes_;
   }
-  return image;
-}
+  ~DecodingMemory() {
+    const std::lock_guard lock(mutex_);
+    left_ += bytes_;
+    freed_.notify_all();
+  }
+  DecodingMemory(const DecodingMemory&) = delete;
+  DecodingMemory& operator=(const DecodingMemory&) = delete;
 
-// Returns bytes / 255 of pixels (height, width, 3), as (3, height, width).
-Array color_image(const std::vector<unsigned char>& bytes, std::int64_t height,
-                  std::int64_t width) {
-  Array image({3, height, width});
-  auto to = image.mutable_values<float>().begin();
-  for (std::size_t channel = 0; channel < 3; ++channel)
-    for (std::size_t at = channel; at < bytes.size(); at += 3)
-      *to++ = static_cast<float>(bytes[at]) / 255;
-  return image;
-}
+ private:
+  static inline std::mutex mutex_;
+  static inline std::condition_variable freed_;
+  static inline std::int64_t left_ = most_decoding_bytes;
+  std::int64_t bytes_;
+};
 
-// Returns the pixels composited over white, without alpha. As in browsers, the gamma-encoded values
-// are blended, not linear light.
-std::vector<unsigned char> over_white(const std::vector<unsigned char>& bytes, std::size_t colors) {
-  std::vector<unsigned char> opaque;
-  opaque.reserve(bytes.size() / (colors + 1) * colors);
-  for (std::size_t at = 0; at < bytes.size(); at += colors + 1)
-    for (std::size_t color = 0; color < colors; ++color) {
-      const int alpha = bytes[at + colors], value = bytes[at + color];
-      opaque.push_back(
-          static_cast<unsigned char>((value * alpha + 255 * (255 - alpha) + 127) / 255));
+// What the header of a picture announces.
+struct PictureHeader {
+  ImageSize size{};                 // channels: 1 gray, 3 colors, 4 printing colors (CMYK)
+  std::int64_t decoding_bytes = 0;  // that a decoder needs besides pixels and rows
+};
+
+// A function that takes a row of pixels.
+using TakeRow = std::function<void(const unsigned char* row)>;
+
+// A PNG file in memory. Throws InputError with the path if it is damaged.
+class PngFile {
+ public:
+  PngFile(const std::string& path, std::string_view content) : path_(path), rest_(content) {
+    error_.reserve(256);  // so that fail() allocates nothing
+    png_ =
+        png_create_read_struct(PNG_LIBPNG_VER_STRING, this, fail, [](png_structp, const char*) {});
+    if (png_ == nullptr) throw std::bad_alloc();
+    freed_.reset(this);
+    info_ = png_create_info_struct(png_);
+    if (info_ == nullptr) throw std::bad_alloc();
+    png_set_read_fn(png_, this, read_some);
+    run([&] {
+      png_set_benign_errors(png_, 1);
+      png_read_info(png_, info_);
+    });
+  }
+
+  PictureHeader header() const {
+    const std::int64_t W = png_get_image_width(png_, info_), H = png_get_image_height(png_, info_);
+    const bool is_interlaced = png_get_interlace_type(png_, info_) != PNG_INTERLACE_NONE;
+    return {{.channels = is_gray() ? 1 : 3, .height = H, .width = W},
+            is_interlaced ? 4 * W * H : 64 * W};
+  }
+  // Returns the number of bytes of a pixel: 1 or 2 without colors, 3 or 4 with, the last one alpha.
+  int samples(std::int64_t channels) const {
+    const bool has_alpha = (png_get_color_type(png_, info_) & PNG_COLOR_MASK_ALPHA) != 0 ||
+                           png_get_valid(png_, info_, PNG_INFO_tRNS) != 0;
+    return (is_gray() && channels == 1 ? 1 : 3) + has_alpha;
+  }
+  // Reads all rows, from the top one on, with samples() per pixel. Only those of an interlaced file
+  // are held.
+  void read_rows(std::int64_t channels, const TakeRow& take) {
+    const auto [size, held] = header();
+    const int pixel_bytes = samples(channels);
+    int passes = 1;
+    run([&] {  // the transformations of png_image_finish_read()
+      png_set_expand(png_);
+      if (is_gray() && channels == 3) png_set_gray_to_rgb(png_);
+      png_set_alpha_mode_fixed(png_, PNG_ALPHA_PNG, PNG_DEFAULT_sRGB);
+      if (png_get_bit_depth(png_, info_) == 16) png_set_scale_16(png_);
+      passes = png_set_interlace_handling(png_);
+      png_read_update_info(png_, info_);
+      if (png_get_rowbytes(png_, info_) != static_cast<std::size_t>(pixel_bytes * size.width))
+        png_error(png_, "unexpected rows");
+    });
+    const std::int64_t row_bytes = pixel_bytes * size.width;
+    std::vector<unsigned char> rows((passes > 1 ? size.height : 1) * row_bytes);
+    for (int pass = 1; pass <= passes; ++pass)
+      for (std::int64_t y = 0; y < size.height; ++y) {
+        unsigned char* row = rows.data() + (passes > 1 ? y * row_bytes : 0);
+        run([&] { png_read_row(png_, row, nullptr); });
+        if (pass == passes) take(row);
+      }
+  }
+
+ private:
+  bool is_gray() const { return (png_get_color_type(png_, info_) & PNG_COLOR_MASK_COLOR) == 0; }
+
+  // Calls a function that calls libpng, whose errors jump here, over objects of the call that are
+  // not destroyed.
+  template <class Call>
+  void run(const Call& call) {
+    if (setjmp(png_jmpbuf(png_)) != 0)
+      throw InputError(fmt::format(
+          "{}: the PNG file cannot be decoded ({}); copy it again, or remove it", path_, error_));
+    call();
+  }
+  [[noreturn]] static void fail(png_structp png, const char* message) {
+    static_cast<PngFile*>(png_get_error_ptr(png))->error_ = message;
+    png_longjmp(png, 1);
+  }
+  static void read_some(png_structp png, unsigned char* to, std::size_t count) {
+    std::string_view& rest = static_cast<PngFile*>(png_get_io_ptr(png))->rest_;
+    if (count > rest.size()) png_error(png, "the file ends too early");
+    std::ranges::copy(rest.substr(0, count), to);
+    rest.remove_prefix(count);
+  }
+
+  const std::string& path_;
+  std::string_view rest_;
+  std::string error_{};
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+  struct Free {
+    void operator()(PngFile* file) const {
+      png_destroy_read_struct(&file->png_, &file->info_, nullptr);
     }
-  return opaque;
-}
-
-Array read_png(const std::string& path, const std::string& content, std::int64_t channels) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  const std::unique_ptr<png_image, void (*)(png_image*)> freed(&image, png_image_free);
-  const auto expect_read = [&](bool read) {
-    expect_input(read && !PNG_IMAGE_FAILED(image),
-                 "{}: the PNG file cannot be decoded ({}); copy it again, or remove it", path,
-                 image.message);
   };
-  expect_read(png_image_begin_read_from_memory(&image, content.data(), content.size()) != 0);
-  expect_size(path, image.width, image.height);
-  const bool is_gray = channels == 1 && (image.format & PNG_FORMAT_FLAG_COLOR) == 0;
-  image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // otherwise 16 bits are taken to be linear
-  const bool has_alpha = (image.format & PNG_FORMAT_FLAG_ALPHA) != 0;
-  image.format =
-      (is_gray ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB) | (has_alpha ? PNG_FORMAT_FLAG_ALPHA : 0);
-  std::vector<unsigned char> pixels(PNG_IMAGE_SIZE(image));
-  expect_read(png_image_finish_read(&image, nullptr, pixels.data(), 0, nullptr) != 0);
-  if (has_alpha) pixels = over_white(pixels, is_gray ? 1 : 3);
-  if (is_gray) return gray_image(pixels, image.height, image.width);
-  return channels == 1 ? luma_image(pixels, image.height, image.width)
-                       : color_image(pixels, image.height, image.width);
-}
+  std::unique_ptr<PngFile, Free> freed_{};
+};
 
-Array read_jpeg(const std::string& path, const std::string& content, std::int64_t channels) {
-  const std::unique_ptr<void, int (*)(tjhandle)> decoder(tjInitDecompress(), tjDestroy);
-  require(decoder != nullptr, "{}: the JPEG decoder cannot be created ({}); free memory", path,
-          tjGetErrorStr2(nullptr));
-  const auto expect_read = [&](bool read) {
+// A JPEG file in memory. Throws InputError with the path if it is damaged.
+class JpegFile {
+ public:
+  JpegFile(const std::string& path, std::string_view content)
+      : path_(path),
+        bytes_(reinterpret_cast<const unsigned char*>(content.data()), content.size()),
+        decoder_(tjInitDecompress(), tjDestroy) {
+    require(decoder_ != nullptr, "{}: the JPEG decoder cannot be created ({}); free memory", path,
+            tjGetErrorStr2(nullptr));
+    expect_read(tjDecompressHeader3(decoder_.get(), bytes_.data(), bytes_.size(), &width_, &height_,
+                                    &subsampling_, &colors_) == 0);
+    expect_input(width_ > 0 && height_ > 0,
+                 "{}: the JPEG file ends before its image; copy it again, or remove it", path);
+  }
+
+  PictureHeader header() const {
+    const int channels = colors_ == TJCS_CMYK || colors_ == TJCS_YCCK ? 4
+                         : colors_ == TJCS_GRAY                       ? 1
+                                                                      : 3;
+    // A picture in several scans is held as coefficients, 2 bytes each, in blocks of 32 x 32.
+    const unsigned long samples =
+        tjBufSizeYUV2((width_ + 31) / 32 * 32, 4, (height_ + 31) / 32 * 32, subsampling_);
+    return {{.channels = channels, .height = height_, .width = width_},
+            static_cast<std::int64_t>(2 * samples)};
+  }
+  // Reads all rows, from the top one on, of the picture in this size, that of the header or a half,
+  // a quarter or an eighth of it.
+  void read_rows(const ImageSize& size, const TakeRow& take) {
+    std::vector<unsigned char> pixels(size.values());
+    // The limit of scans bounds the time that a small file can take.
+    const int status = tjDecompress2(decoder_.get(), bytes_.data(), bytes_.size(), pixels.data(),
+                                     static_cast<int>(size.width), 0, static_cast<int>(size.height),
+                                     size.channels == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_LIMITSCANS);
+    // Other warnings, such as bytes between two segments, leave a whole picture.
+    const bool whole = tjGetErrorCode(decoder_.get()) == TJERR_WARNING &&
+                       std::string_view(tjGetErrorStr2(decoder_.get())).find("remature end") ==
+                           std::string_view::npos;
+    expect_read(status == 0 || whole);
+    for (std::int64_t y = 0; y < size.height; ++y)
+      take(pixels.data() + y * size.width * size.channels);
+  }
+
+ private:
+  void expect_read(bool read) const {
     expect_input(
         read,
         "{}: the JPEG file cannot be decoded ({}); copy it again, save it in another form, "
         "or remove it",
-        path, tjGetErrorStr2(decoder.get()));
-  };
-  const auto* bytes = reinterpret_cast<const unsigned char*>(content.data());
-  int width = 0, height = 0, subsampling = 0, colors = 0;
-  expect_read(tjDecompressHeader3(decoder.get(), bytes, content.size(), &width, &height,
-                                  &subsampling, &colors) == 0);
-  expect_input(width > 0 && height > 0,
-               "{}: the JPEG file ends before its image; copy it again, or remove it", path);
-  expect_size(path, width, height);
-  expect_input(colors != TJCS_CMYK && colors != TJCS_YCCK,
-               "{}: the JPEG file has printing colors (CMYK); save it as RGB", path);
-  std::vector<unsigned char> pixels(static_cast<std::size_t>(channels) * width * height);
-  // The limit of scans bounds the time that a small file can take.
-  const int status = tjDecompress2(decoder.get(), bytes, content.size(), pixels.data(), width, 0,
-                                   height, channels == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_LIMITSCANS);
-  // Other warnings, such as bytes between two segments, leave a whole picture.
-  const bool whole = tjGetErrorCode(decoder.get()) == TJERR_WARNING &&
-                     std::string_view(tjGetErrorStr2(decoder.get())).find("remature end") ==
-                         std::string_view::npos;
-  expect_read(status == 0 || whole);
-  return channels == 1 ? gray_image(pixels, height, width) : color_image(pixels, height, width);
-}
+        path_, tjGetErrorStr2(decoder_.get()));
+  }
+
+  const std::string& path_;
+  std::span<const unsigned char> bytes_;
+  std::unique_ptr<void, int (*)(tjhandle)> decoder_;
+  int width_ = 0, height_ = 0, subsampling_ = 0, colors_ = 0;
+};
 
 constexpr std::string_view png_start = "\x89PNG\r\n\x1a\n", jpeg_start = "\xff\xd8\xff";
+
+PictureHeader header_of(const std::string& path, const std::string& content) {
+  if (content.starts_with(png_start)) return PngFile(path, content).header();
+  if (content.starts_with(jpeg_start)) return JpegFile(path, content).header();
+  throw InputError(
+      fmt::format("{}: expected a PNG or JPEG file; convert this file, or remove it", path));
+}
+
+// The beginning of a file, or all of it.
+struct PictureStart {
+  std::string content;
+  std::int64_t most_bytes;  // an upper bound of the size of the file's content
+  PictureHeader header;
+};
+
+PictureStart start_of(const std::string& path) {
+  constexpr std::int64_t start_bytes = 1 << 18;  // comments and previews precede a JPEG's size
+  InputFile file(path);
+  std::string content(std::min(start_bytes, file.most_bytes()), '\0');
+  content.resize(file.read(content));
+  const bool is_whole = std::ssize(content) < start_bytes;
+  try {
+    const PictureHeader header = header_of(path, content);
+    const std::int64_t bytes =
+        is_whole ? std::ssize(content) : std::min(most_file_bytes, file.most_bytes());
+    return {std::move(content), bytes, header};
+  } catch (const InputError&) {
+    if (is_whole) throw;
+  }
+  content = read_file(path, most_file_bytes);
+  const PictureHeader header = header_of(path, content);
+  return {std::move(content), std::ssize(content), header};
+}
+
+void expect_readable(const std::string& path, const ImageSize& size) {
+  expect_input(size.width >= 1 && size.height >= 1 && size.width <= most_pixels / size.height,
+               "{}: has {} x {} pixels; expected at most {}; save the picture in a smaller size",
+               path, size.width, size.height, most_pixels);
+  expect_input(size.channels <= 3, "{}: the JPEG file has printing colors (CMYK); save it as RGB",
+               path);
+}
+
+// Returns the size in which a JPEG of size `from` is decoded: with `reduces_jpeg` the smallest of
+// the whole, a half, a quarter and an eighth that is at least the target in height and width.
+ImageSize decoded_size(const ImageSize& from, const PictureReading& how) {
+  std::int64_t divisor = 1;
+  const auto reduced = [&](std::int64_t pixels, std::int64_t by) { return (pixels + by - 1) / by; };
+  while (how.reduces_jpeg && how.size.height > 0 && divisor < 8 &&
+         reduced(from.height, 2 * divisor) >= how.size.height &&
+         reduced(from.width, 2 * divisor) >= how.size.width)
+    divisor *= 2;
+  return {how.size.channels, reduced(from.height, divisor), reduced(from.width, divisor)};
+}
 
 // The part of an input axis that each output element covers.
 struct Coverage {
@@ -146,12 +280,90 @@ std::vector<Coverage> coverage(std::int64_t begin, std::int64_t length, std::int
   return all;
 }
 
-float mean_of(const std::vector<float>& row, const Coverage& covered) {
-  float mean = 0;
-  for (std::size_t i = 0; i < covered.weights.size(); ++i)
-    mean += covered.weights[i] * row[covered.first + static_cast<std::int64_t>(i)];
-  return mean;
-}
+// Fits the rows of a picture, of which it holds one, to another size: the largest centered part of
+// the wanted aspect ratio, of which each new pixel is the mean of the area that it covers.
+class RowFitter {
+ public:
+  // Takes rows of from.width pixels of `samples` bytes: gray or RGB, then alpha if they are even.
+  RowFitter(const ImageSize& from, int samples, const ImageSize& to)
+      : width_(from.width),
+        colors_(samples >= 3 ? 3 : 1),
+        has_alpha_(samples % 2 == 0),
+        opaque_(has_alpha_ ? colors_ * from.width : 0),
+        values_(to.channels * from.width),
+        means_(to.channels * from.width),
+        image_({to.channels, to.height, to.width}) {
+    const std::int64_t used_height =
+        std::min(from.height, std::max<std::int64_t>(1, from.width * to.height / to.width));
+    const std::int64_t used_width =
+        std::min(from.width, std::max<std::int64_t>(1, from.height * to.width / to.height));
+    rows_ = coverage((from.height - used_height) / 2, used_height, to.height);
+    columns_ = coverage((from.width - used_width) / 2, used_width, to.width);
+  }
+
+  // Takes the next row, from the top one on.
+  void add(const unsigned char* row) {
+    const std::int64_t y = y_++;
+    if (done_ == std::ssize(rows_) || y < rows_[done_].first) return;
+    set_values(has_alpha_ ? over_white(row) : row);
+    while (done_ < std::ssize(rows_) && rows_[done_].first <= y) {
+      const auto& [first, weights] = rows_[done_];
+      const float weight = weights[y - first];
+      for (std::size_t i = 0; i < means_.size(); ++i) means_[i] += weight * values_[i];
+      if (y + 1 < first + std::ssize(weights)) return;
+      finish_row();
+    }
+  }
+  // Returns the image, (C, height, width), after the last row.
+  Array image() const { return image_; }
+
+ private:
+  // Returns the row composited over white. As in browsers, the gamma-encoded values are blended,
+  // not linear light.
+  const unsigned char* over_white(const unsigned char* row) {
+    for (unsigned char& opaque : opaque_) {
+      const std::int64_t at = &opaque - opaque_.data(), pixel = at / colors_;
+      const int alpha = row[pixel * (colors_ + 1) + colors_], value = row[at + pixel];
+      opaque = static_cast<unsigned char>((value * alpha + 255 * (255 - alpha) + 127) / 255);
+    }
+    return opaque_.data();
+  }
+
+  // Sets the values, (C, width), to those of a row, / 255; one gray channel of colors to their
+  // luma.
+  void set_values(const unsigned char* row) {
+    if (std::ssize(values_) == colors_ * width_)
+      for (std::int64_t channel = 0; channel < colors_; ++channel)
+        for (std::int64_t x = 0; x < width_; ++x)
+          values_[channel * width_ + x] = static_cast<float>(row[x * colors_ + channel]) / 255;
+    else
+      for (std::int64_t x = 0; x < width_; ++x, row += 3)
+        values_[x] = (0.299f * row[0] + 0.587f * row[1] + 0.114f * row[2]) / 255;
+  }
+
+  void finish_row() {
+    const std::int64_t C = image_.dim(0), H = image_.dim(1), W = image_.dim(2);
+    const auto pixels = image_.mutable_values<float>();
+    for (std::int64_t channel = 0; channel < C; ++channel)
+      for (std::int64_t x = 0; x < W; ++x) {
+        const auto& [first, weights] = columns_[x];
+        const float* from = &means_[channel * width_ + first];
+        float mean = 0;
+        for (const float weight : weights) mean += weight * *from++;
+        pixels[(channel * H + done_) * W + x] = mean;
+      }
+    std::ranges::fill(means_, 0.0f);
+    ++done_;
+  }
+
+  std::int64_t width_, colors_;
+  bool has_alpha_;
+  std::vector<unsigned char> opaque_;
+  std::vector<float> values_, means_;  // (C, width): a row, and the mean of those of a new row
+  std::vector<Coverage> rows_{}, columns_{};
+  std::int64_t y_ = 0, done_ = 0;  // number of rows taken, and of new rows
+  Array image_;
+};
 
 }  // namespace
 
@@ -167,61 +379,50 @@ bool has_picture_ending(std::string_view name) {
   return std::ranges::find(endings, ending) != endings.end();
 }
 
-Array read_picture(const std::string& path, std::int64_t channels) {
-  require(channels == 1 || channels == 3, "read_picture: {} channels; expected 1 or 3", channels);
-  const std::string content = read_file(path, most_file_bytes);
-  if (content.starts_with(png_start)) return read_png(path, content, channels);
-  if (content.starts_with(jpeg_start)) return read_jpeg(path, content, channels);
-  throw InputError(
-      fmt::format("{}: expected a PNG or JPEG file; convert this file, or remove it", path));
+Array read_picture(const std::string& path, const PictureReading& how) {
+  const std::int64_t channels = how.size.channels;
+  require((channels == 1 || channels == 3) && how.size.height >= 0 && how.size.width >= 0 &&
+              (how.size.height == 0) == (how.size.width == 0),
+          "read_picture: {} channels, {} x {} pixels; expected 1 or 3, and a size or none",
+          channels, how.size.height, how.size.width);
+  auto [content, most_bytes, header] = start_of(path);
+  expect_readable(path, header.size);
+  const bool is_png = content.starts_with(png_start);
+  const ImageSize decoded = decoded_size(header.size, how);
+  ImageSize to = how.size;
+  if (to.height == 0) to = {channels, header.size.height, header.size.width};
+  const std::int64_t bytes = most_bytes + header.decoding_bytes + (is_png ? 0 : decoded.values()) +
+                             to.values() * static_cast<std::int64_t>(sizeof(float));
+  expect_input(
+      bytes <= most_decoding_bytes,
+      "{}: its {} x {} pixels take {} MiB of memory; expected at most {}; save the picture "
+      "in a smaller size",
+      path, header.size.width, header.size.height, bytes >> 20, most_decoding_bytes >> 20);
+  const DecodingMemory memory(bytes);
+  if (std::ssize(content) < most_bytes) content = read_file(path, most_file_bytes);
+  if (is_png) {
+    PngFile file(path, content);
+    RowFitter fitter(header.size, file.samples(channels), to);
+    file.read_rows(channels, [&](const unsigned char* row) { fitter.add(row); });
+    return fitter.image();
+  }
+  RowFitter fitter(decoded, static_cast<int>(channels), to);
+  JpegFile(path, content).read_rows(decoded, [&](const unsigned char* row) { fitter.add(row); });
+  return fitter.image();
+}
+
+ImageSize picture_size(const std::string& path) {
+  const ImageSize size = start_of(path).header.size;
+  expect_readable(path, size);
+  return size;
 }
 
 bool is_colored(const std::string& path) {
-  constexpr std::int64_t header_bytes = 1 << 18;  // comments and previews precede a JPEG's size
-  std::string start;
   try {
-    InputFile file(path);
-    start.resize(std::min(header_bytes, file.most_bytes()));
-    start.resize(file.read(start));
+    return start_of(path).header.size.channels > 1;
   } catch (const InputError&) {
     return false;
   }
-  constexpr std::size_t color_type = 25;  // of the PNG header: 0 and 4 are gray
-  if (start.starts_with(png_start))
-    return start.size() > color_type && start[color_type] != 0 && start[color_type] != 4;
-  const std::unique_ptr<void, int (*)(tjhandle)> decoder(tjInitDecompress(), tjDestroy);
-  const auto* bytes = reinterpret_cast<const unsigned char*>(start.data());
-  int width = 0, height = 0, subsampling = 0, colors = TJCS_GRAY;
-  return start.starts_with(jpeg_start) && decoder &&
-         tjDecompressHeader3(decoder.get(), bytes, start.size(), &width, &height, &subsampling,
-                             &colors) == 0 &&
-         colors != TJCS_GRAY;
-}
-
-Array fitted(const Array& image, std::int64_t height, std::int64_t width) {
-  require(image.rank() == 3 && image.size() >= 1 && height >= 1 && width >= 1,
-          "fitted: {} to ({}, {}); expected an image (C, H, W) and a size",
-          to_string(image.shape()), height, width);
-  const std::int64_t C = image.dim(0), H = image.dim(1), W = image.dim(2);
-  const std::int64_t used_height = std::min(H, std::max<std::int64_t>(1, W * height / width));
-  const std::int64_t used_width = std::min(W, std::max<std::int64_t>(1, H * width / height));
-  const auto rows = coverage((H - used_height) / 2, used_height, height);
-  const auto columns = coverage((W - used_width) / 2, used_width, width);
-  Array result({C, height, width});
-  auto to = result.mutable_values<float>().begin();
-  std::vector<float> row(W);  // mean of the rows that an output row covers
-  for (std::int64_t channel = 0; channel < C; ++channel) {
-    const auto from = image.values<float>().subspan(channel * H * W, H * W);
-    for (const Coverage& vertical : rows) {
-      std::ranges::fill(row, 0.0f);
-      for (std::size_t i = 0; i < vertical.weights.size(); ++i)
-        for (std::int64_t x = 0; x < W; ++x)
-          row[x] +=
-              vertical.weights[i] * from[(vertical.first + static_cast<std::int64_t>(i)) * W + x];
-      for (const Coverage& horizontal : columns) *to++ = mean_of(row, horizontal);
-    }
-  }
-  return result;
 }
 
 }  // namespace tapestry

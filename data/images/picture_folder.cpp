@@ -18,32 +18,12 @@ namespace {
 constexpr FileKind picture_files{
     .noun = "pictures", .expected = "PNG or JPEG files", .has_ending = has_picture_ending};
 
-// Returns a picture, fitted to the size of `options` if that has one. Throws InputError if it
-// cannot be read.
-Array read_fitted(const std::string& path, const PictureOptions& options) {
-  const Array image = read_picture(path, options.size.channels);
-  return options.size.height == 0 ? image : fitted(image, options.size.height, options.size.width);
-}
-
 // A picture that was read, or why that failed.
 struct ReadPicture {
-  Array image{};
+  Array image{};  // empty if its size differs from the expected one
+  ImageSize size{};
   std::string error{};
 };
-
-// Reads pictures on all threads.
-std::vector<ReadPicture> read_all(std::span<const PictureFolder::File> pictures,
-                                  const PictureOptions& options) {
-  std::vector<ReadPicture> all(pictures.size());
-  parallel_for(std::ssize(pictures), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) try {
-        all[i].image = read_fitted(pictures[i].path, options);
-      } catch (const InputError& error) {
-        all[i].error = error.what();
-      }
-  });
-  return all;
-}
 
 // A reader of the splits of a folder, whose pictures get the size of `options`, or have that of the
 // first one.
@@ -54,12 +34,12 @@ class SplitReader {
 
   // Returns the images of a split that can be read; nothing if none can.
   std::optional<ImageDataset> read(const std::vector<PictureFolder::File>& split) {
-    constexpr std::size_t at_once = 64;
     std::vector<PictureFolder::File> kept;
     Array first;  // the images that are kept in memory
-    for (std::size_t begin = 0; begin < split.size(); begin += at_once) {
-      const auto some = std::span(split).subspan(begin, std::min(at_once, split.size() - begin));
-      const std::vector<ReadPicture> read = read_all(some, options_);
+    for (std::size_t begin = 0; begin < split.size();) {
+      const auto some = std::span(split).subspan(begin, std::min(at_once(), split.size() - begin));
+      begin += some.size();
+      const std::vector<ReadPicture> read = read_all(some);
       for (std::size_t i = 0; i < some.size(); ++i) {
         if (!is_usable(some[i].path, read[i])) continue;
         if (first.empty()) first = Array(cache_shape(std::ssize(split)));
@@ -76,6 +56,33 @@ class SplitReader {
   std::int64_t skipped() const { return skipped_; }
 
  private:
+  Array read_one(const std::string& path) const {
+    return read_picture(path, {.size = options_.size, .reduces_jpeg = options_.reduces_jpeg});
+  }
+
+  // Returns the number of pictures that are read and held before they are stored: 64, but not more
+  // than a quarter of most_decoding_bytes holds, and one until their size is known.
+  std::size_t at_once() const {
+    const ImageSize& size = options_.size.height == 0 ? size_ : options_.size;
+    const std::int64_t bytes = sizeof(float) * size.values();
+    return bytes == 0 ? 1 : std::clamp<std::int64_t>(most_decoding_bytes / 4 / bytes, 1, 64);
+  }
+
+  // Reads pictures on all threads.
+  std::vector<ReadPicture> read_all(std::span<const PictureFolder::File> pictures) const {
+    std::vector<ReadPicture> all(pictures.size());
+    parallel_for(std::ssize(pictures), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) try {
+          Array image = read_one(pictures[i].path);
+          all[i].size = {image.dim(0), image.dim(1), image.dim(2)};
+          if (size_.height == 0 || all[i].size == size_) all[i].image = std::move(image);
+        } catch (const InputError& error) {
+          all[i].error = error.what();
+        }
+    });
+    return all;
+  }
+
   // Returns whether the picture is used; a broken one is counted by skipped(). The first picture
   // sets the size. Throws OptionError of "broken" unless such pictures are left out, and of "size".
   bool is_usable(const std::string& path, const ReadPicture& picture) {
@@ -84,8 +91,7 @@ class SplitReader {
       ++skipped_;
       return false;
     }
-    const Array& image = picture.image;
-    const ImageSize size{image.dim(0), image.dim(1), image.dim(2)};
+    const ImageSize& size = picture.size;
     if (size_.height == 0) size_ = size;
     expect_option(size == size_, "size",
                   "{}: expected {} x {} pixels (height x width), found {} x {}", printable(path),
@@ -110,10 +116,10 @@ class SplitReader {
     const Array filled =
         first.part(0, M * size_.values()).reshaped({M, size_.channels, size_.height, size_.width});
     if (M == std::ssize(kept)) return ImageDataset(filled, std::move(labels));
-    const auto read_other = [kept = std::move(kept), options = options_,
-                             size = size_](std::int64_t example) {
-      const Array image = read_fitted(kept[example].path, options);
-      expect_input(image.shape() == Shape{size.channels, size.height, size.width},
+    const auto read_other = [kept = std::move(kept), reader = *this](std::int64_t example) {
+      const Array image = reader.read_one(kept[example].path);
+      const auto& [channels, height, width] = reader.size_;
+      expect_input(image.shape() == Shape{channels, height, width},
                    "{}: the size of the picture changed during the training; train again",
                    printable(kept[example].path));
       return image;

@@ -22,6 +22,7 @@ PictureFolder list_pictures(const std::string& path, const std::vector<std::stri
 struct PictureOptions {
   // Size to which pictures are fitted; height and width 0: all must have the size of the first.
   ImageSize size{};
+  bool reduces_jpeg = false;      // decodes JPEG files in a smaller size, as PictureReading does
   bool skip_broken = false;       // leaves out files that cannot be read
   double validation_share = 0.1;  // of each class, if the folder has no validation split
   // Bytes of the images that are kept in memory; others are read again whenever they are used.

@@ -1,6 +1,4 @@
 #include <doctest/doctest.h>
-#include <png.h>
-#include <turbojpeg.h>
 
 #include <set>
 
@@ -11,47 +9,14 @@
 #include "data/option_error.hpp"
 #include "tests/support/arrays.hpp"
 #include "tests/support/idx.hpp"
+#include "tests/support/pictures.hpp"
 #include "tests/support/process.hpp"
 #include "train/model.hpp"
 #include "train/task.hpp"
 
-// Folders of PNG and JPEG files.
+// Folders of PNG and JPEG files, and models of them.
 namespace tapestry {
 namespace {
-
-// Returns a PNG of the pixels, row by row, in a format of libpng's.
-std::string png(std::uint32_t width, std::uint32_t format,
-                const std::vector<std::uint8_t>& pixels) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  image.width = width;
-  image.format = format;
-  image.height = static_cast<std::uint32_t>(pixels.size()) / PNG_IMAGE_SAMPLE_SIZE(format) / width;
-  std::string bytes(1 << 16, '\0');
-  png_alloc_size_t size = bytes.size();
-  REQUIRE(png_image_write_to_memory(&image, bytes.data(), &size, 0, pixels.data(), 0, nullptr));
-  bytes.resize(size);
-  return bytes;
-}
-
-Array image_of(const std::vector<float>& pixels, const Shape& shape) {
-  return Array::of(pixels, shape);
-}
-
-// Returns a JPEG of one color.
-std::string jpeg(int width, int height, const std::array<std::uint8_t, 3>& color) {
-  std::vector<std::uint8_t> pixels;
-  for (int i = 0; i < width * height; ++i) pixels.insert(pixels.end(), color.begin(), color.end());
-  tjhandle encoder = tjInitCompress();
-  unsigned char* bytes = nullptr;
-  unsigned long size = 0;
-  REQUIRE(tjCompress2(encoder, pixels.data(), width, 0, height, TJPF_RGB, &bytes, &size, TJSAMP_444,
-                      100, TJFLAG_ACCURATEDCT) == 0);
-  std::string all(reinterpret_cast<char*>(bytes), size);
-  tjFree(bytes);
-  tjDestroy(encoder);
-  return all;
-}
 
 // Folders of 12 dark PNG and 8 bright JPEG pictures of several sizes.
 struct PictureFixture : TemporaryFolder {
@@ -68,82 +33,6 @@ struct PictureFixture : TemporaryFolder {
 };
 
 TEST_SUITE_BEGIN("pictures");
-
-TEST_CASE_FIXTURE(TemporaryFolder, "pictures: the pixels of a PNG and a JPEG file") {
-  write("gray", png(2, PNG_FORMAT_GRAY, {0, 51, 102, 255}));
-  CHECK(doubles(read_picture(path("gray"), 1)) == doubles(image_of({0, 0.2f, 0.4f, 1}, {2, 2})));
-  write("color", png(3, PNG_FORMAT_RGB, {255, 0, 0, 0, 255, 0, 0, 0, 255}));
-  CHECK(doubles(read_picture(path("color"), 1)) ==
-        doubles(image_of({0.299f * 255 / 255, 0.587f * 255 / 255, 0.114f * 255 / 255}, {1, 3})));
-  // Over white: black that is transparent, opaque and half transparent.
-  write("clear", png(3, PNG_FORMAT_GA, {0, 0, 0, 255, 0, 128}));
-  CHECK(doubles(read_picture(path("clear"), 1)) == doubles(image_of({1, 0, 127 / 255.0f}, {3})));
-  write("jpeg", jpeg(16, 8, {100, 100, 100}));
-  const Array flat = read_picture(path("jpeg"), 1);
-  CHECK(flat.shape() == Shape{1, 8, 16});
-  for (const double pixel : doubles(flat)) CHECK(pixel == doctest::Approx(100.0 / 255));
-
-  // In color: planes of red, green and blue.
-  const Array planes = read_picture(path("color"), 3);
-  CHECK(planes.shape() == Shape{3, 1, 3});
-  CHECK(doubles(planes) == std::vector<double>{1, 0, 0, 0, 1, 0, 0, 0, 1});
-  CHECK(doubles(read_picture(path("clear"), 3)).size() == 9);
-  write("red", jpeg(16, 8, {255, 0, 0}));
-  const std::vector<double> red = doubles(read_picture(path("red"), 3));
-  REQUIRE(red.size() == 3 * 8 * 16);
-  for (std::size_t i = 0; i < red.size(); ++i) {
-    const double expected = i < 8 * 16 ? 1 : 0;
-    CHECK(std::abs(red[i] - expected) < 0.02);
-  }
-  CHECK(doubles(fitted(planes, 1, 1)) == std::vector<double>{0, 1, 0});  // the pixel in the middle
-
-  CHECK(is_colored(path("color")));
-  CHECK(is_colored(path("jpeg")));  // three equal planes are colors to the header
-  CHECK(!is_colored(path("gray")));
-  CHECK(!is_colored(path("clear")));
-  CHECK(!is_colored(path("none")));
-  write("text", "no picture");
-  CHECK(!is_colored(path("text")));
-}
-
-TEST_CASE_FIXTURE(TemporaryFolder, "pictures: damaged and foreign files are refused in one line") {
-  const std::string whole_png = png(8, PNG_FORMAT_RGB, std::vector<std::uint8_t>(8 * 8 * 3, 7)),
-                    whole_jpeg = jpeg(64, 64, {200, 20, 60});
-  std::string huge = whole_png;  // 100,000 x 100,000 pixels in the header, with its checksum
-  huge.replace(16, 8, big_endian(100'000) + big_endian(100'000));
-  const auto crc = static_cast<std::uint32_t>(
-      crc32(0, reinterpret_cast<const unsigned char*>(huge.data()) + 12, 17));
-  huge.replace(29, 4, big_endian(crc));
-  const std::pair<std::string, std::string> cases[] = {
-      {"", "expected a PNG or JPEG file"},
-      {"GIF89a", "expected a PNG or JPEG file"},
-      {whole_png.substr(0, 40), "the PNG file cannot be decoded"},
-      {whole_png.substr(0, whole_png.size() - 30), "the PNG file cannot be decoded"},
-      {whole_jpeg.substr(0, 30), "the JPEG file "},
-      {whole_jpeg.substr(0, whole_jpeg.size() - 40), "the JPEG file cannot be decoded"},
-      {huge, "100000 x 100000 pixels; expected at most 64000000"}};
-  for (const auto& [content, expected] : cases) {
-    write("picture", content);
-    check_says(message_of([&] { read_picture(path("picture"), 1); }), {expected});
-  }
-}
-
-TEST_CASE("pictures: a fitted pixel is the mean of the area that it covers") {
-  const auto fit = [](const Array& image, std::int64_t height, std::int64_t width) {
-    return doubles(fitted(image.reshaped({1, image.dim(0), image.dim(1)}), height, width));
-  };
-  const Array four = image_of({0, 4, 8, 12, 4, 8, 12, 16}, {2, 4});
-  CHECK(fit(four, 2, 4) == doubles(four));
-  CHECK(fit(four, 1, 2) == std::vector<double>{4, 12});
-  CHECK(fit(four, 1, 1) == std::vector<double>{8});  // the two columns in the middle
-  CHECK(fit(four, 2, 2) == std::vector<double>{4, 8, 8, 12});
-  const Array three = image_of({0, 6, 12}, {1, 3});
-  CHECK(fit(three, 1, 1) == std::vector<double>{6});
-  const std::vector<double> two = fit(image_of({0, 0, 0, 6, 6, 6, 12, 12, 12}, {3, 3}), 2, 2);
-  for (int i = 0; i < 4; ++i) CHECK(two[i] == doctest::Approx(i < 2 ? 2 : 10));
-  CHECK(fit(image_of({1, 2, 3, 4}, {2, 2}), 4, 4) ==
-        std::vector<double>{1, 1, 2, 2, 1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4});
-}
 
 TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folders of splits") {
   const PictureFolder folder = list_pictures(path("all"));
@@ -316,7 +205,7 @@ TEST_CASE_FIXTURE(PictureFixture, "bug: latent of pictures without classes crash
   must(tapestry_run({"report", run}));
   must(tapestry_run({"sample", run, "--image", picture, "--out", path("again.png")}));
   CHECK(is_colored(path("again.png")));  // as JPEG files are
-  CHECK(read_picture(path("again.png"), 3).size() > 3 * 2 * 8 * 8);
+  CHECK(picture_size(path("again.png")).values() > 3 * 2 * 8 * 8);
   const JsonValue codes =
       JsonValue::parse(must(tapestry_run({"sample", run, "--image", picture, "--json"})).out);
   CHECK(codes["images"][0]["code"].size() == 2);

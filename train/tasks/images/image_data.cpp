@@ -85,6 +85,9 @@ std::optional<PictureFolder> picture_folder(const Config& config, bool whole = f
   return list_pictures(path, config[key::class_names], whole);
 }
 
+// Returns whether JPEG files are decoded in a smaller size if that is fitted anyway.
+bool reduces_jpeg(const Config& config) { return config[key::data_rules] >= 2; }
+
 bool has_color(const PictureFolder& folder) {
   return std::ranges::any_of(
       folder.train, [](const PictureFolder::File& picture) { return is_colored(picture.path); });
@@ -151,8 +154,8 @@ void check_classes(Recognized& found, const std::vector<std::int64_t>& counts,
 }
 
 // Adds the size that nine in ten of the pictures reach on their shorter side, up to 64 pixels, and
-// what is wrong with the pictures and, if `has_classes`, with their classes. Reads 20,000 pictures
-// at most. Throws InputError if none can be read.
+// what is wrong with the pictures and, if `has_classes`, with their classes. Reads the headers of
+// 20,000 pictures at most. Throws InputError if none can be read.
 void recognize_pictures(Recognized& found, const std::string& path, bool has_classes) {
   const PictureFolder folder = list_pictures(path);
   const std::int64_t N = std::ssize(folder.train), looked_at = std::min<std::int64_t>(N, 20'000);
@@ -160,9 +163,9 @@ void recognize_pictures(Recognized& found, const std::string& path, bool has_cla
   std::vector<std::int64_t> sides;  // the shorter side of each picture
   std::set<std::pair<std::int64_t, std::int64_t>> sizes;
   for (std::int64_t i = 0; i < looked_at; ++i) try {
-      const Array picture = read_picture(folder.train[i * N / looked_at].path, 1);
-      sizes.insert({picture.dim(1), picture.dim(2)});
-      sides.push_back(std::min(picture.dim(1), picture.dim(2)));
+      const auto [channels, height, width] = picture_size(folder.train[i * N / looked_at].path);
+      sizes.insert({height, width});
+      sides.push_back(std::min(height, width));
     } catch (const InputError& error) {
       if (++broken == 1) found.problems.emplace_back(error.what());
     }
@@ -281,6 +284,7 @@ ImageTaskSplits ImageData::read_folder() {
       .channels = config_[key::color] == ColorMode::rgb ? 3 : 1, .height = side, .width = side};
   if (size_.height != 0) size = size_;
   const PictureOptions options{.size = size,
+                               .reduces_jpeg = reduces_jpeg(config_),
                                .skip_broken = config_[key::skip_broken],
                                .validation_share = config_[key::image_validation_fraction],
                                .cache_bytes = config_[key::image_cache] << 20};
@@ -326,7 +330,7 @@ Array ImageData::pictures(const std::vector<std::string>& paths) const {
   Array images({std::ssize(paths), size_.values()});
   auto to = images.mutable_values<float>().begin();
   for (const std::string& path : paths) {
-    const Array image = fitted(read_picture(path, size_.channels), size_.height, size_.width);
+    const Array image = read_picture(path, {.size = size_, .reduces_jpeg = reduces_jpeg(config_)});
     to = std::ranges::copy(image.values<float>(), to).out;
   }
   return images;
