@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "autograd/counted.hpp"
@@ -67,11 +68,24 @@ std::vector<std::string> read_prompts(const std::string& path) {
   return lines;
 }
 
+// Returns whether the model reads only the last of these tokens.
+bool exceeds_context(const LanguageModel& task, const std::vector<std::int32_t>& tokens) {
+  return std::holds_alternative<Transformer>(task.network()) && std::ssize(tokens) > task.context();
+}
+
 // Returns `each` lines of JSON for each prompt of a file. Throws InputError as read_prompts() does.
-Sample sample_together(const TextGenerator& writer, const std::string& path, std::int64_t each) {
+Sample sample_together(const LanguageModel& task, const TextGenerator& writer,
+                       const std::string& path, std::int64_t each) {
   const std::vector<std::string> begins = read_prompts(path);
   const std::vector<std::string> texts = writer.continued(begins, each);
   Sample sample;
+  const auto too_long = std::ranges::count_if(begins, [&](const std::string& begin) {
+    return exceeds_context(task, writer.first_tokens(begin));
+  });
+  if (too_long > 0)
+    sample.notes.push_back(
+        fmt::format("{}: {} longer than the context; the model reads the last {} tokens", path,
+                    counted(too_long, "prompt"), task.context()));
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const JsonValue line = {{"prompt", begins[i / each]}, {"text", texts[i]}};
     sample.text += line.dump(-1, ' ', false, JsonValue::error_handler_t::replace) + "\n";
@@ -87,11 +101,12 @@ Sample sample(LanguageModel& task, const Options& options) {
   const std::string& together = options[prompts];
   const std::int64_t usual = names && together.empty() ? 20 : 1;
   const std::int64_t wanted = options[count] > 0 ? options[count] : usual;
-  if (!together.empty()) return sample_together(writer, together, wanted);
-  return {.stream = [=, begin = prompt_of(options)](const TextSink& sink) {
+  if (!together.empty()) return sample_together(task, writer, together, wanted);
+  const std::string begin = prompt_of(options);
+  const std::vector<std::int32_t> first = writer.first_tokens(begin);
+  const auto stream = [=](const TextSink& sink) {
     for (std::int64_t i = 0; i < wanted; ++i) {
       if (i > 0 && !names) sink("\n---\n");
-      const std::vector<std::int32_t> first = writer.first_tokens(begin);
       sink(begin);
       writer.write(first, i, [&](std::string_view piece) {
         sink(piece);
@@ -100,7 +115,13 @@ Sample sample(LanguageModel& task, const Options& options) {
       if (names) sink("\n");
     }
     if (!names) sink("\n");
-  }};
+  };
+  Sample sample{.stream = stream};
+  if (exceeds_context(task, first))
+    sample.notes.push_back(
+        fmt::format("the prompt has {} tokens; the model reads the last {}, its context",
+                    first.size(), task.context()));
+  return sample;
 }
 
 // Returns the beginning of a generated text, whose attention is shown if there is no prompt.

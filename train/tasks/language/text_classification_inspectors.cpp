@@ -53,7 +53,9 @@ Sample classify(TextClassification& task, const std::string& text) {
   expect_finite(logits);
   Sample sample = class_probabilities(logits, task.data().class_names(),
                                       {.list = "texts", .item = "text", .texts = {text}});
-  if (is_cut) sample.text += fmt::format("only the first {} tokens were read\n", tokens.size());
+  if (is_cut)
+    sample.notes.push_back(fmt::format(
+        "the model reads the first {} tokens of the prompt, its context", tokens.size()));
   return sample;
 }
 
