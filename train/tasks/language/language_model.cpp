@@ -8,6 +8,7 @@
 #include "data/json.hpp"
 #include "data/text/conversation_dataset.hpp"
 #include "train/config/keys.hpp"
+#include "train/run/checkpoint.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/transformer_keys.hpp"
 
@@ -63,6 +64,15 @@ std::map<std::string, std::string> carried_by(const std::map<std::string, std::s
   for (const auto& [name, value] : metadata)
     if (name.starts_with(carried_prefix) || name == stop_tokens_name) carried[name] = value;
   return carried;
+}
+
+// Returns the context, or the one that the metadata record, if that is longer.
+std::int64_t longer_context(std::int64_t context,
+                            const std::map<std::string, std::string>& metadata) {
+  const auto found = metadata.find(source_context_name);
+  if (found == metadata.end()) return context;
+  const JsonValue recorded = JsonValue::parse_or_null(found->second);
+  return recorded.is_number_unsigned() ? std::max(context, recorded.get<std::int64_t>()) : context;
 }
 
 std::set<std::int32_t> ends_of_text(const Corpus& corpus,
@@ -146,6 +156,7 @@ const RegisterTask registered_language_model(language_model_spec);
 
 LanguageModel::LanguageModel(const TaskSetup& setup)
     : context_(setup.config[key::context]),
+      source_context_(longer_context(context_, setup.metadata)),
       kind_(checked_kind(setup.config)),
       corpus_(read_corpus(setup)),
       carried_(carried_by(setup.metadata)),
@@ -184,6 +195,7 @@ void LanguageModel::add_derived_metrics(Metrics& metrics) const {
 std::map<std::string, std::string> LanguageModel::metadata() const {
   std::map<std::string, std::string> all = corpus_.metadata;
   all.insert(carried_.begin(), carried_.end());
+  if (source_context_ > context_) all[source_context_name] = std::to_string(source_context_);
   return all;
 }
 

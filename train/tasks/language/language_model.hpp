@@ -44,10 +44,12 @@ class LanguageModel final : public Task {
   // Returns the number of rows of the embedding.
   std::int64_t vocabulary() const { return vocabulary_; }
   std::int64_t context() const { return context_; }
+  // Returns context(), or that of the model that the training began with, if that is longer.
+  std::int64_t source_context() const { return source_context_; }
   bool writes_names() const { return kind_ == CorpusKind::names; }
 
  private:
-  std::int64_t context_;
+  std::int64_t context_, source_context_;
   CorpusKind kind_;
   Corpus corpus_;
   std::map<std::string, std::string> carried_;
