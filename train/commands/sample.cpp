@@ -31,7 +31,6 @@ class ShowSamples final : public Command {
     Sample sample = spec_of(trained.config).samples.show(*trained.task, typed_);
     expect_input(!json_ || out_.empty(),
                  "--json: not used with --out; leave out --out, and redirect the output");
-    for (const std::string& note : sample.notes) complain(note);
     if (!sample.file.empty()) {
       const std::string option = option_of(sample.file);
       expect_input(out_.empty() && !json_,

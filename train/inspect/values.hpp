@@ -27,10 +27,9 @@ struct Sample {
   // sample.
   std::function<void(const TextSink& write)> stream{};
   std::optional<Figure> figure{};
-  std::string name = "samples";      // default file name
-  std::string file{};                // file to write `text` to, if an option names one
-  JsonValue json{};                  // the sample for programs; null: an object with `text`
-  std::vector<std::string> notes{};  // what the user must know, for the standard error
+  std::string name = "samples";  // default file name
+  std::string file{};            // file to write `text` to, if an option names one
+  JsonValue json{};              // the sample for programs; null: an object with `text`
 };
 
 // A function that returns the text of any number of token ids. The task must outlive the function.

@@ -61,10 +61,6 @@ struct Checkpoint {
   std::string backends{};                         // backends that computed it
 };
 
-// The metadata field of the context of the model that a language model's training began with, if
-// that is longer than its own.
-inline constexpr const char* source_context_name = "source_context";
-
 // Returns the tensors of a checkpoint by their names: parameters and the optimizer's arrays.
 OptimizerState tensors_of(Module& model, const OptimizerState& optimizer);
 

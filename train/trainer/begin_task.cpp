@@ -45,7 +45,8 @@ void check_context(const Config& before, const Config& config, Checkpoint& start
   config.expect(!is_learned || context == theirs, KeyInfo{name, {}, {}, {}},
                 "expected {}, with which the learned positions of {} were trained", theirs,
                 config[key::from]);
-  if (context < theirs) start.metadata.try_emplace(source_context_name, std::to_string(theirs));
+  if (context < theirs)
+    start.metadata.try_emplace(key::from.name + "." + name, std::to_string(theirs));
 }
 
 // Returns how the model of the config may differ from the one that it begins with. Throws

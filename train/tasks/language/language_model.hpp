@@ -15,6 +15,9 @@ namespace tapestry {
 inline constexpr std::string_view carried_prefix = "carried.";
 // The metadata field of the tokens that end a text, a JSON list of numbers.
 inline constexpr const char* stop_tokens_name = "stop_tokens";
+// Returns the name of the metadata field of the context of the model that a training began with:
+// "train.from.model.context". The field exists if that is longer than the model's own.
+std::string source_context_name();
 
 // The task `language-model`, which predicts the next token of a text, or the next character of a
 // name.

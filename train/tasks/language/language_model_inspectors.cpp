@@ -7,6 +7,7 @@
 #include "data/text/conversation_dataset.hpp"
 #include "data/text/printable.hpp"
 #include "data/text/text.hpp"
+#include "train/run/terminal.hpp"
 #include "train/tasks/language/decoder_inspectors.hpp"
 #include "train/tasks/language/language_model.hpp"
 #include "train/tasks/language/text_generator.hpp"
@@ -77,15 +78,14 @@ bool exceeds_context(const LanguageModel& task, const std::vector<std::int32_t>&
 Sample sample_together(const LanguageModel& task, const TextGenerator& writer,
                        const std::string& path, std::int64_t each) {
   const std::vector<std::string> begins = read_prompts(path);
-  const std::vector<std::string> texts = writer.continued(begins, each);
-  Sample sample;
   const auto too_long = std::ranges::count_if(begins, [&](const std::string& begin) {
     return exceeds_context(task, writer.first_tokens(begin));
   });
   if (too_long > 0)
-    sample.notes.push_back(
-        fmt::format("{}: {} longer than the context; the model reads the last {} tokens", path,
-                    counted(too_long, "prompt"), task.context()));
+    complain(fmt::format("{}: {} longer than the context; the model reads the last {} tokens", path,
+                         counted(too_long, "prompt"), task.context()));
+  const std::vector<std::string> texts = writer.continued(begins, each);
+  Sample sample;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const JsonValue line = {{"prompt", begins[i / each]}, {"text", texts[i]}};
     sample.text += line.dump(-1, ' ', false, JsonValue::error_handler_t::replace) + "\n";
@@ -104,7 +104,10 @@ Sample sample(LanguageModel& task, const Options& options) {
   if (!together.empty()) return sample_together(task, writer, together, wanted);
   const std::string begin = prompt_of(options);
   const std::vector<std::int32_t> first = writer.first_tokens(begin);
-  const auto stream = [=](const TextSink& sink) {
+  if (exceeds_context(task, first))
+    complain(fmt::format("the prompt has {} tokens; the model reads the last {}, its context",
+                         first.size(), task.context()));
+  return {.stream = [=](const TextSink& sink) {
     for (std::int64_t i = 0; i < wanted; ++i) {
       if (i > 0 && !names) sink("\n---\n");
       sink(begin);
@@ -115,13 +118,7 @@ Sample sample(LanguageModel& task, const Options& options) {
       if (names) sink("\n");
     }
     if (!names) sink("\n");
-  };
-  Sample sample{.stream = stream};
-  if (exceeds_context(task, first))
-    sample.notes.push_back(
-        fmt::format("the prompt has {} tokens; the model reads the last {}, its context",
-                    first.size(), task.context()));
-  return sample;
+  }};
 }
 
 // Returns the beginning of a generated text, whose attention is shown if there is no prompt.

@@ -39,7 +39,7 @@ void expect_context(const PublishedModel& published, const Config& config) {
 Metadata metadata_of(const PublishedModel& published, const Config& config) {
   Metadata metadata = published.tokens.metadata;
   if (published.config.context > config[key::context])
-    metadata[source_context_name] = std::to_string(published.config.context);
+    metadata[source_context_name()] = std::to_string(published.config.context);
   return metadata;
 }
 
