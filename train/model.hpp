@@ -77,7 +77,8 @@ class Model final {
   std::int64_t vocabulary() const;  // returns V, the number of tokens
   std::int64_t context() const;  // returns T, the context length; of a forecaster its input steps
 
-  // Returns the text that follows the prompt, which may be empty. Throws as tokenize() does, and
+  // Returns the text that follows the prompt, which may be empty; of a prompt of more tokens than
+  // context(), a transformer reads the last ones. Throws as tokenize() does, and
   // std::invalid_argument for an option out of range.
   std::string generate(std::string_view prompt, const GenerationOptions& options = {},
                        const TakeText& take = {}) const;

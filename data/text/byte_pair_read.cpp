@@ -43,11 +43,9 @@ class Reader final {
   BytePairModel read() {
     if (!root_.is_object()) fail("the file", "an object", root_);
     check_model();
-    read_normalizer("normalizer", member(root_, "normalizer"));
+    read_normalizer(member(root_, "normalizer"));
     read_pre_tokenizer(member(root_, "pre_tokenizer"));
-    expect("/decoder/type", {"ByteLevel"});
-    expect("/truncation", {nullptr});
-    expect("/padding", {nullptr});
+    check_decoder(member(root_, "decoder"));
     read_tokens();
     read_unknown();
     read_merges();
@@ -100,20 +98,36 @@ class Reader final {
     model_.whole_first = flag(field_at(ignore_pointer), at(ignore_pointer), false);
   }
 
-  // --- normalizer and pre-tokenizer ---
+  // --- normalizer, pre-tokenizer and decoder ---
 
-  void read_normalizer(const std::string& field, const Json& normalizer) {
+  // Returns the steps of a part of the tokenizer: the part itself, or the steps of the elements of
+  // a Sequence, which are in its field `elements`.
+  std::vector<Json> steps_of(const std::string& field, const Json& part,
+                             const std::string& elements) const {
+    if (member(part, "type") != "Sequence") return {part};
+    std::vector<Json> steps;
+    for (const Json& element : list(field + "." + elements, member(part, elements)))
+      for (Json& step : steps_of(field, element, elements)) steps.push_back(std::move(step));
+    return steps;
+  }
+
+  void read_normalizer(const Json& normalizer) {
     if (normalizer.is_null()) return;
-    const Json& type = member(normalizer, "type");
-    if (type == "Sequence")
-      for (const Json& each : list(field + ".normalizers", member(normalizer, "normalizers")))
-        read_normalizer(field, each);
-    else if (type == "NFC" && !model_.pieces.lower_case)
-      model_.pieces.compose = true;
-    else if (type == "Lowercase")
-      model_.pieces.lower_case = true;
-    else
-      fail(field, "null, NFC, Lowercase, or a Sequence of NFC and then Lowercase", normalizer);
+    for (const Json& step : steps_of("normalizer", normalizer, "normalizers")) {
+      const Json& type = member(step, "type");
+      if (type == "NFC" && !model_.pieces.lower_case)
+        model_.pieces.compose = true;
+      else if (type == "Lowercase")
+        model_.pieces.lower_case = true;
+      else
+        fail("normalizer", "null, NFC, Lowercase, or a Sequence of NFC and then Lowercase", step);
+    }
+  }
+
+  void check_decoder(const Json& decoder) const {
+    const std::vector<Json> steps = steps_of("decoder", decoder, "decoders");
+    if (steps.size() != 1 || member(steps.front(), "type") != "ByteLevel")
+      fail("decoder", "ByteLevel", decoder);
   }
 
   const Json& list(const std::string& field, const Json& found) const {
@@ -122,12 +136,11 @@ class Reader final {
   }
 
   void read_pre_tokenizer(const Json& found) {
-    if (member(found, "type") == "ByteLevel") return read_byte_level(found, true);
-    const Json& steps = member(found, "pretokenizers");
-    const bool is_pair = member(found, "type") == "Sequence" && steps.is_array() &&
-                         steps.size() == 2 && member(steps[1], "type") == "ByteLevel";
-    if (!is_pair) fail_pre_tokenizer(found);
-    const Json& first = steps[0];
+    const std::vector<Json> steps = steps_of("pre_tokenizer", found, "pretokenizers");
+    if (steps.empty() || member(steps.back(), "type") != "ByteLevel" || steps.size() > 2)
+      fail_pre_tokenizer(found);
+    if (steps.size() == 1) return read_byte_level(steps.front(), true);
+    const Json& first = steps.front();
     const Json& pattern = member(member(first, "pattern"), "Regex");
     if (member(first, "type") == "Digits" && member(first, "individual_digits") == true) {
       model_.pieces.pattern = PiecePattern::smollm2;

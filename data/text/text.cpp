@@ -137,7 +137,7 @@ std::string character_tokenizer_json(const CharVocabulary& vocabulary) {
 std::optional<CharVocabulary> vocabulary_of_characters(std::string_view json,
                                                        const std::string& path) {
   if (json.find(model_type) == json.npos) return std::nullopt;
-  const Json root = parse_json(json, path);
+  Json root = parse_json(json, path);
   const Json model = root.is_object() ? root.value("model", Json()) : Json();
   if (!model.is_object() || model.value("type", Json()) != model_type) return std::nullopt;
   const Json vocabulary = model.value("vocab", Json());
@@ -153,6 +153,7 @@ std::optional<CharVocabulary> vocabulary_of_characters(std::string_view json,
         "writes them, or byte-level BPE; give another tokenizer.json",
         path));
   }
+  root["truncation"] = root["padding"] = nullptr;  // settings of an earlier use
   expect_input(characters->size() > 0 && Json::parse(character_tokenizer_json(*characters)) == root,
                "{}: the WordLevel model is not as tapestry export writes one; expected single "
                "characters and no other settings, or byte-level BPE; give another tokenizer.json",

@@ -227,6 +227,32 @@ TEST_CASE("tokenizers: trained here as the others are") {
   }
 }
 
+TEST_CASE("bug: one part in a Sequence, stored padding and truncation were refused") {
+  const Json cases = golden("cases");
+  for (const std::string& kind : kinds) {
+    CAPTURE(kind);
+    Json json = golden(kind);
+    const BytePairTokenizer before = BytePairTokenizer::from_json(json.dump(), kind);
+    const auto in_sequence = [](const Json& part, const char* elements) {
+      return Json({{"type", "Sequence"}, {elements, Json::array({part})}});
+    };
+    if (!json["normalizer"].is_null())
+      json["normalizer"] = in_sequence(json["normalizer"], "normalizers");
+    if (!json["post_processor"].is_null())
+      json["post_processor"] = in_sequence(json["post_processor"], "processors");
+    json["pre_tokenizer"] =
+        in_sequence(in_sequence(json["pre_tokenizer"], "pretokenizers"), "pretokenizers");
+    json["decoder"] = in_sequence(json["decoder"], "decoders");
+    json["truncation"] = {{"max_length", 3}, {"strategy", "LongestFirst"}, {"stride", 0}};
+    json["padding"] = {{"strategy", "BatchLongest"}, {"pad_id", 0}, {"pad_token", "!"}};
+    const BytePairTokenizer after = BytePairTokenizer::from_json(json.dump(), kind);
+    CHECK(after.to_json() == before.to_json());
+    json["decoder"]["decoders"].push_back({{"type", "Fuse"}});
+    check_says(message_of([&] { BytePairTokenizer::from_json(json.dump(), "t.json"); }),
+               {"t.json: decoder: expected ByteLevel", "Fuse"});
+  }
+}
+
 // --- what is refused ---
 
 TEST_CASE("tokenizers: another kind is named, with what there is") {
@@ -291,6 +317,10 @@ TEST_CASE("character_tokenizer_json: what `tokenizers` cuts as the vocabulary do
     symbols[token.get<std::size_t>()] = symbol;
   const CharVocabulary vocabulary(symbols);
   CHECK(Json::parse(character_tokenizer_json(vocabulary)) == wanted);
+  Json used = wanted;  // bug: a file was refused with what an earlier use stored
+  used["padding"] = {{"strategy", "BatchLongest"}, {"pad_id", 0}};
+  used["truncation"] = {{"max_length", 3}};
+  CHECK(vocabulary_of_characters(used.dump(), "t.json").value().symbols() == symbols);
   for (std::size_t i = 0; i < cases["character_texts"].size(); ++i) {
     const std::string text = cases["character_texts"][i];
     CHECK(vocabulary.encode(text) == cases["characters"]["plain"][i].get<Tokens>());

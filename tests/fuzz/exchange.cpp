@@ -10,11 +10,13 @@ namespace tapestry {
 namespace {
 
 const RegisterFuzzTarget published_config("published-config", [](std::string_view bytes) {
-  read_published_config(parse_json(bytes, "config.json"), "config.json");
+  UnknownFields unknown;
+  read_published_config(parse_json(bytes, "config.json"), "config.json", unknown);
 });
 
 const RegisterFuzzTarget adapter_config("adapter-config", [](std::string_view bytes) {
-  read_adapter_config(parse_json(bytes, "adapter_config.json"), "adapter_config.json");
+  UnknownFields unknown;
+  read_adapter_config(parse_json(bytes, "adapter_config.json"), "adapter_config.json", unknown);
 });
 
 // A checkpoint of a small Llama, as of one that was never trained.

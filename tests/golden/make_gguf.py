@@ -74,6 +74,8 @@ def main():
     writer.add_tensor("half", x.astype(np.float16))
     writer.add_tensor("blocks", gguf.quants.quantize(x, gguf.GGMLQuantizationType.Q8_0),
                       raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+    writer.add_tensor("brain", gguf.quants.quantize(x, gguf.GGMLQuantizationType.BF16),
+                      raw_dtype=gguf.GGMLQuantizationType.BF16)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -9,6 +9,7 @@
 #include "train/generate/generate.hpp"
 #include "train/run/run.hpp"
 #include "train/tools/convert/export.hpp"
+#include "train/tools/convert/gguf_file.hpp"
 
 // Models that come from and go to Hugging Face's library. tests/golden/published holds random ones
 // that it saved, and its logits (tests/interop/make_published.py).
@@ -338,6 +339,227 @@ TEST_CASE_FIXTURE(TemporaryFolder, "exchange: --from takes weights, tokens and m
   check_fails(tapestry_run({"train", run + "/config.toml", "--out", run, "--resume",
                             "data.path=" + path("story.txt")}),
               {"--from"});
+}
+
+// --- fields of config.json ---
+
+// Sets fields of a copied config.json, also to null.
+void set_fields(const Copied& model, const Json& fields) {
+  Json json = Json::parse(read_bytes(model.path("config.json")));
+  for (const auto& [name, value] : fields.items()) json[name] = value;
+  model.folder.write("model/config.json", json.dump());
+}
+
+TEST_CASE("bug: models were refused for fields that change nothing they compute") {
+  const Json fields = {{"_num_labels", 1},
+                       {"_flash_attn_2_enabled", true},
+                       {"unsloth_fixed", true},
+                       {"finetuning_task", "chat"},
+                       {"num_labels", 2},
+                       {"prefix", "once"},
+                       {"tf_legacy_loss", true},
+                       {"chunk_size_feed_forward", 8},
+                       {"cross_attention_hidden_size", nullptr},
+                       {"decoder_start_token_id", 7},
+                       {"max_length", 20},
+                       {"min_length", 0},
+                       {"do_sample", true},
+                       {"early_stopping", false},
+                       {"num_beams", 4},
+                       {"temperature", 0.7},
+                       {"top_k", 50},
+                       {"typical_p", 1.0},
+                       {"repetition_penalty", 1.1},
+                       {"no_repeat_ngram_size", 3},
+                       {"bad_words_ids", {{5}}},
+                       {"forced_eos_token_id", 3},
+                       {"output_scores", true},
+                       {"pruned_heads", nullptr},
+                       {"is_decoder", nullptr},
+                       {"add_cross_attention", nullptr}};
+  for (const std::string& name : models) {
+    CAPTURE(name);
+    const Copied model(name);
+    set_fields(model, fields);
+    if (name != "gpt2") set_fields(model, {{"attention_bias", nullptr}, {"rope_scaling", nullptr}});
+    const ImportedModel changed = import_published(model.path(), {}),
+                        before = import_published(published(name), {});
+    CHECK(changed.ignored == (name == "qwen2" ? Strings{"attention_bias"} : Strings{}));
+    const std::vector<std::int32_t> tokens = {5, 1, 260, 77};
+    CHECK(largest_difference(logits_of(*changed.task, tokens), logits_of(*before.task, tokens)) ==
+          0);
+  }
+}
+
+TEST_CASE("bug: an unknown field without a value was refused, and none could be ignored") {
+  const Copied model("llama3");
+  Json rotary = Json::parse(read_bytes(model.path("config.json")))["rope_parameters"];
+  rotary["beta_fast"] = nullptr;
+  set_fields(model, {{"rope_parameters", rotary},
+                     {"quantization_config", nullptr},
+                     {"use_trick", false},
+                     {"trick", ""},
+                     {"tricks", Json::array()},
+                     {"more tricks", Json::object()}});
+  const Strings without_value = {"rope_parameters.beta_fast",
+                                 "quantization_config",
+                                 "use_trick",
+                                 "trick",
+                                 "tricks",
+                                 "more tricks"};
+  const std::string run = model.folder.path("run");
+  check_prints(tapestry_run({"import", model.path(), "--out", run}),
+               {"ignored the unknown fields rope_parameters.beta_fast, quantization_config, "
+                "use_trick, trick, tricks, more tricks\n"});
+  const auto refusal = [&](const Json& value, const Words& more = {}) {
+    set_fields(model, {{"some trick", value}});
+    const Finished finished =
+        tapestry_run(Words{"import", model.path(), "--out", model.folder.path("no")} + more);
+    check_refused(finished, {});
+    CHECK_FALSE(model.folder.has("no"));
+    return finished.err;
+  };
+  for (const Json& value : {Json(0), Json(true), Json("x"), Json(Json::array({nullptr}))})
+    check_says(refusal(value), {"config.json: some trick = " + value.dump() + ": unknown field",
+                                "or import with --ignore 'some trick'"});
+  check_says(refusal(7, {"--ignore", "use_trick"}), {"some trick = 7: unknown field"});
+  check_says(refusal(7, {"--ignore", "some trick", "--ignore", "hidden_size"}),
+             {"--ignore hidden_size: ", "has no unknown field of this name"});
+  rotary["beta_fast"] = 32;
+  set_fields(model, {{"rope_parameters", rotary}});
+  check_says(refusal(7, {"--ignore", "some trick"}),
+             {"rope_parameters.beta_fast = 32: unknown field"});
+  const Finished made =
+      must(tapestry_run({"import", model.path(), "--out", model.folder.path("all"), "--json",
+                         "--ignore", "some trick", "--ignore", "rope_parameters.beta_fast"}));
+  Strings ignored = without_value;
+  ignored.emplace_back("some trick");
+  CHECK(Json::parse(made.out)["ignored"] == Json(ignored));
+}
+
+TEST_CASE("bug: a tokenizer.json with stored padding or truncation was refused") {
+  const Json padding = {{"strategy", {{"Fixed", 16}}},
+                        {"direction", "Right"},
+                        {"pad_to_multiple_of", nullptr},
+                        {"pad_id", 0},
+                        {"pad_type_id", 0},
+                        {"pad_token", "!"}},
+             truncation = {{"direction", "Right"},
+                           {"max_length", 2},
+                           {"strategy", "LongestFirst"},
+                           {"stride", 0}};
+  const Copied model("qwen3");
+  const std::vector<std::int32_t> wanted =
+      language_model(*import_published(model.path(), {}).task).tokenizer().encode("a long text");
+  model.change("tokenizer.json", {{"padding", padding}, {"truncation", truncation}});
+  CHECK(
+      language_model(*import_published(model.path(), {}).task).tokenizer().encode("a long text") ==
+      wanted);
+}
+
+// --- weights ---
+
+TEST_CASE("bug: a file with only the head of a tied model was refused") {
+  const std::pair<std::string, std::string> tables[] = {{"gpt2", "transformer.wte.weight"},
+                                                        {"qwen2", "model.embed_tokens.weight"}};
+  for (const auto& [name, table] : tables) {
+    for (const std::string prefix : {"", "transformer."}) {
+      CAPTURE(name + prefix);
+      const Copied model(name);
+      const std::string path = model.path("model.safetensors");
+      Safetensors file = read_safetensors(path);
+      for (auto& [tensor, array] : file.tensors) {
+        if (tensor == table) tensor = "lm_head.weight";
+        if (name == "gpt2" && tensor.starts_with(prefix)) tensor.erase(0, prefix.size());
+      }
+      write_safetensors(path, file);
+      const std::vector<std::int32_t> tokens = {5, 1, 260, 77};
+      CHECK(largest_difference(logits_of(*import_published(model.path(), {}).task, tokens),
+                               logits_of(*import_published(published(name), {}).task, tokens)) ==
+            0);
+      check_says(
+          message_of([&] { import_published(model.path(), {"model.tied_embeddings=false"}); }),
+          {"tensor " + table, "is missing"});
+    }
+  }
+}
+
+// --- the context ---
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: another context than the source's was a wrong tensor") {
+  const std::string run = path("run"), tune = path("tune.toml");
+  write("tune.toml", "task = \"language-model\"\ndata.path = \"" + write("story.txt", story(40)) +
+                         "\"\n[train]\nsteps = 1\nbatch_size = 2\n");
+  check_refused(
+      tapestry_run({"import", published("gpt2"), "--out", run, "--set", "model.context=8"}),
+      {"model.context = 8: expected 32, the number of learned positions of"});
+  CHECK_FALSE(has("run"));
+  must(tapestry_run({"import", published("gpt2"), "--out", run}));
+  for (const char* context : {"8", "64"})
+    check_refused(tapestry_run("train {} --from {} --out {} --set model.context={}", tune, run,
+                               path("tuned"), context),
+                  {fmt::format("model.context = {}: expected 32, with which the learned positions "
+                               "of {} were trained",
+                               context, run)});
+  CHECK_FALSE(has("tuned"));
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: a shorter context of a training was exported as the model's") {
+  write("tune.toml", "task = \"language-model\"\ndata.path = \"" + write("story.txt", story(40)) +
+                         "\"\n[train]\nsteps = 1\nbatch_size = 2\n");
+  const auto tuned = [&](const std::string& from, const std::string& run, int context) {
+    must(tapestry_run("train {} --from {} --out {} --quiet --set model.context={}",
+                      path("tune.toml"), path(from), path(run), context));
+  };
+  const auto exported = [&](const std::string& run) {
+    const std::string out = path(run + "-hf"), file = path(run + ".gguf");
+    must(tapestry_run("export {} --out {}", path(run), out));
+    must(tapestry_run("export {} --format gguf --out {}", path(run), file));
+    const Json config = Json::parse(read_bytes(out + "/config.json"));
+    CHECK(GgufReader(file).fields()["llama.context_length"] ==
+          config["max_position_embeddings"].get<int>());
+    return config["max_position_embeddings"].get<int>();
+  };
+  must(tapestry_run({"import", published("llama3"), "--out", path("source")}));
+  must(tapestry_run(
+      {"import", published("llama3"), "--out", path("low"), "--set", "model.context=16"}));
+  tuned("source", "short", 8);
+  tuned("short", "shorter", 4);
+  tuned("short", "long", 64);
+  tuned("long", "again", 8);
+  CHECK(exported("source") == 32);
+  CHECK(exported("low") == 32);
+  CHECK(exported("short") == 32);
+  CHECK(exported("shorter") == 32);
+  CHECK(exported("long") == 64);
+  CHECK(exported("again") == 64);
+  CHECK(language_model(*load_trained(path("short"), {}, false).task).context() == 8);
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: a Llama that transformers refuses was exported in silence") {
+  const auto exported = [&](int width, const std::string& format) {
+    const std::string run = path(fmt::format("{}-{}", width, format));
+    must(
+        tapestry_run("train {} --out {} --quiet --set data.path={} --set model.layers=1 --set "
+                     "model.heads=4 --set model.width={} --set model.head_width=4 --set "
+                     "model.context=8 --set train.steps=1 --set train.batch_size=2 --set "
+                     "model.norm_kind=rms --set model.gated=true --set model.bias=false --set "
+                     "model.activation=silu --set model.positions=rotary",
+                     write("text.toml", "task = \"language-model\"\n"), run,
+                     write("story.txt", story()), width));
+    const Finished finished =
+        must(tapestry_run("export {} --format {} --out {}", run, format, run + "-out"));
+    check_says(finished.out, {"LlamaForCausalLM, in float32"});
+    return finished.err;
+  };
+  CHECK(
+      exported(18, "huggingface") ==
+      "tapestry: model.width = 18 is not a multiple of model.heads = 4: transformers refuses this "
+      "of a LlamaForCausalLM; --format gguf writes the model for llama.cpp\n");
+  CHECK(exported(18, "gguf") == "");
+  CHECK(exported(16, "huggingface") == "");
 }
 
 // With TAPESTRY_RUN, TAPESTRY_TOKENS (a safetensors file with "tokens" (B, T)) and TAPESTRY_LOGITS

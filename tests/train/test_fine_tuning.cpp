@@ -474,7 +474,7 @@ TEST_CASE("fine-tuning: wrong adapters are refused by file, field or tensor") {
   check_says(of_field("bias", "all"), {"bias: expected \"none\""});
   check_says(of_field("rank_pattern", {{"q_proj", 4}}), {"rank_pattern"});
   check_says(of_field("modules_to_save", {"lm_head"}), {"modules_to_save"});
-  check_says(of_field("surprise", 1), {"surprise = 1: unknown field"});
+  check_says(of_field("surprise", 1), {"surprise = 1: unknown field", "--ignore surprise"});
 
   const auto of_tensors = [](const std::function<void(Safetensors&)>& change) {
     const CopiedAdapter adapter("llama3");
@@ -484,6 +484,15 @@ TEST_CASE("fine-tuning: wrong adapters are refused by file, field or tensor") {
   check_says(of_tensors([](Safetensors& file) { file.tensors.pop_back(); }), {"is missing"});
   check_says(of_tensors([](Safetensors& file) { file.tensors.front().first = "other"; }),
              {"tensor other belongs to no projection", "the model that it was trained for"});
+  // bug: the message was that of an adapter of another model.
+  for (const auto& [tensor, module] :
+       {std::pair("base_model.model.lm_head.lora_A.weight", "lm_head"),
+        {"base_model.model.model.embed_tokens.lora_embedding_A", "model.embed_tokens"}})
+    check_says(
+        of_tensors([&](Safetensors& file) { file.tensors.front().first = tensor; }),
+        {fmt::format("tensor {} changes {}, but adapters are supported for the projections of "
+                     "the transformer blocks alone",
+                     tensor, module)});
   check_says(of_tensors([](Safetensors& file) { file.tensors.clear(); }), {"contains no tensors"});
   check_says(of_tensors([](Safetensors& file) {
                Array first = file.tensors.front().second;

@@ -416,7 +416,8 @@ TEST_CASE("gguf: files of other models are refused by field or tensor") {
        "file");
   says(TinyLlama().set("llama.attention.sliding_window", std::uint32_t{4}),
        "llama.attention.sliding_window = 4: unknown field, which may change what the model "
-       "computes; use a file without this field");
+       "computes; use a file without this field, or import with --ignore "
+       "llama.attention.sliding_window");
   says(TinyLlama().set("llama.expert_count", std::uint32_t{8}),
        "llama.expert_count: expected 0, the only supported value, found 8; use another file");
   says(TinyLlama().set("llama.rope.scaling.type", std::string("yarn")),

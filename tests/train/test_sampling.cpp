@@ -166,6 +166,37 @@ TEST_CASE_FIXTURE(RunFixture, "sample: prompts from files, stops, and what is wr
   for (const Refusal& row : rows) check_refused(sample(row.words), row.parts);
 }
 
+TEST_CASE_FIXTURE(RunFixture, "bug: a prompt longer than the context was cut in silence") {
+  must_train("text", "run", "train.steps=2");
+  const auto sample = [&](const Words& more) {
+    return must(tapestry_run("sample run --tokens 2" + more, {.folder = path()}));
+  };
+  CHECK(sample({"--prompt", "12345678"}).err == "");
+  const std::string said =
+      "tapestry: the prompt has 9 tokens; the model reads the last 8, its "
+      "context\n";
+  CHECK(sample({"--prompt", "012345678"}).err == said);
+  CHECK(sample({"--prompt", "012345678", "--json"}).err == said);
+  CHECK(sample({"--prompt-file", write("prompt", "012345678\n")}).err == said);
+  write("prompts", "1\n012345678\n0123456789\n");
+  CHECK(
+      sample({"--prompts", "prompts"}).err ==
+      "tapestry: prompts: 2 prompts longer than the context; the model reads the last 8 tokens\n");
+  must_train("text", "recurrent", "train.steps=2 model.kind=recurrent");
+  CHECK(must(tapestry_run({"sample", path("recurrent"), "--prompt", "012345678"})).err == "");
+}
+
+TEST_CASE_FIXTURE(RunFixture, "bug: sample --json added a line end to the text") {
+  must_train("text", "run", "train.steps=2");
+  const auto sample = [&](const Words& more) {
+    return must(tapestry_run("sample run --prompt green --tokens 12" + more, {.folder = path()}))
+        .out;
+  };
+  CHECK(Json::parse(sample("--json"))["text"].get<std::string>() + "\n" == sample({}));
+  CHECK(Json::parse(sample("--json --count 2"))["text"].get<std::string>() + "\n" ==
+        sample("--count 2"));
+}
+
 TEST_CASE_FIXTURE(RunFixture, "sample: a text ends with the token that ends documents") {
   write("letters.txt", "a b\nc d\ne f\n");
   // A model that has seen nothing else than short documents: every second token is an end.

@@ -22,8 +22,9 @@ StoredFloats stored_as(const std::string& dtype) {
 
 void write_huggingface(const TrainedModel& trained, const std::string& out,
                        const std::string& dtype) {
-  const std::string architecture = export_published(trained, out, stored_as(dtype));
-  say("{}: {}, in {}\n", printable(out), architecture, dtype);
+  const ModelExport made = export_published(trained, out, stored_as(dtype));
+  say("{}: {}, in {}\n", printable(out), made.architecture, dtype);
+  for (const std::string& note : made.notes) complain(note);
 }
 
 void write_peft(const TrainedModel& trained, const std::string& out, const std::string& dtype) {
@@ -35,7 +36,7 @@ void write_gguf(const TrainedModel& trained, const std::string& out, const std::
   const GgufType type = dtype == "float16" ? GgufType::f16
                         : dtype == "q8_0"  ? GgufType::q8_0
                                            : GgufType::f32;
-  const GgufExport made = export_gguf(trained, out, type);
+  const ModelExport made = export_gguf(trained, out, type);
   say("{}: {}, in {}\n", printable(out), made.architecture, dtype);
   for (const std::string& note : made.notes) say("{}\n", note);
 }

@@ -1,5 +1,8 @@
 #include "train/tools/convert/import.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <filesystem>
 
 #include "data/json.hpp"
@@ -24,12 +27,19 @@ class Import final : public Command {
         "--base", base_,
         "run with the base model, if MODEL is an adapter in peft format (default: none)");
     arguments.overrides(overrides_);
+    arguments.option("--ignore", to_ignore_, "FIELD",
+                     "import although this field of MODEL is unknown and may change what the model "
+                     "computes; may be repeated");
     arguments.option("--out", out_, "folder of the new run (default: runs/<name>)");
     arguments.flag("--json", json_, "print one JSON object");
   }
 
   int run() override {
     const ImportedModel model = read();
+    for (const std::string& field : to_ignore_)
+      expect_input(std::ranges::count(model.ignored, field) > 0,
+                   "--ignore {}: {} has no unknown field of this name; leave out --ignore",
+                   printable(field), printable(model_));
     const Run run(out_.empty() ? Run::default_folder(model.config[key::name], false) : out_);
     RunLock lock(run, RunLock::Folder::make);
     open_run(run, model.config, false);  // throws if the folder has a run
@@ -46,9 +56,12 @@ class Import final : public Command {
     if (json_) {
       print_json({{"run", run.folder()},
                   {"architecture", model.architecture},
-                  {"parameters", parameters}});
+                  {"parameters", parameters},
+                  {"ignored", model.ignored}});
       return 0;
     }
+    if (!model.ignored.empty())
+      say("{}: ignored the unknown fields {}\n", printable(model_), fmt::join(model.ignored, ", "));
     const std::string word = shell_word(run.folder());
     say("{}: {}, {} parameters; tapestry sample {} continues a text, tapestry train CONFIG --from "
         "{} fine-tunes the model\n",
@@ -59,21 +72,24 @@ class Import final : public Command {
  private:
   ImportedModel read() const {
     if (!base_.empty()) return adapted();
-    return std::filesystem::is_regular_file(model_) ? import_gguf(model_, overrides_)
-                                                    : import_published(model_, overrides_);
+    return std::filesystem::is_regular_file(model_)
+               ? import_gguf(model_, overrides_, to_ignore_)
+               : import_published(model_, overrides_, to_ignore_);
   }
 
   // Returns the base with the adapter added; its name and architecture stay.
   ImportedModel adapted() const {
-    TrainedModel trained = load_trained_with(model_, base_, overrides_, false);
+    UnknownFields unknown{.to_ignore = to_ignore_};
+    TrainedModel trained = load_trained_with(model_, base_, overrides_, false, false, &unknown);
     return {.architecture = names_of(architecture_of(trained.config)).class_name,
             .config = std::move(trained.config),
-            .task = std::move(trained.task)};
+            .task = std::move(trained.task),
+            .ignored = std::move(unknown.ignored)};
   }
 
   std::string model_, base_, out_;
   bool json_ = false;
-  std::vector<std::string> overrides_;
+  std::vector<std::string> overrides_, to_ignore_;
 };
 
 const RegisterCommand<Import> import_command(

@@ -71,13 +71,16 @@ class ShowSamples final : public Command {
     return option;
   }
 
+  // Returns the sample for programs. The line end after a text is not part of it.
   static JsonValue json_of(const Sample& sample) {
     expect_input(
         !sample.json.is_null() || !sample.figure,
         "--json: these samples are a figure; leave out --json{}",
         sample.text.empty() ? ", or give --image FILE" : "; --out NAME.csv writes the numbers");
-    if (sample.json.is_null()) return {{"text", sample.text}};
-    return sample.json;
+    if (!sample.json.is_null()) return sample.json;
+    std::string_view text = sample.text;
+    if (text.ends_with('\n')) text.remove_suffix(1);
+    return {{"text", text}};
   }
 
   void write(const std::string& name, const std::string& csv, const Figure& figure) const {

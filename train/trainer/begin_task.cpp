@@ -1,5 +1,6 @@
 #include "train/trainer/begin_task.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "autograd/counted.hpp"
@@ -30,6 +31,24 @@ void expect_same_function(const Config& before, const Config& config) {
                     to_toml(before.value(name)), config[key::from]);
 }
 
+// Throws InputError if the model has learned positions, and config another number of them.
+// Records the context of the model that the training begins with, if that is longer, for exports.
+void check_context(const Config& before, const Config& config, Checkpoint& start) {
+  const std::string name = "model.context";
+  if (!config.has(name) || !before.has(name)) return;
+  const bool is_learned =
+      std::ranges::any_of(start.reader->entries(), [](const SafetensorsEntry& entry) {
+        return entry.name.ends_with("position_embedding.weight");
+      });
+  const auto context = std::get<std::int64_t>(config.value(name)),
+             theirs = std::get<std::int64_t>(before.value(name));
+  config.expect(!is_learned || context == theirs, KeyInfo{name, {}, {}, {}},
+                "expected {}, with which the learned positions of {} were trained", theirs,
+                config[key::from]);
+  if (context < theirs)
+    start.metadata.try_emplace(key::from.name + "." + name, std::to_string(theirs));
+}
+
 // Returns how the model of the config may differ from the one that it begins with. Throws
 // InputError for a model of another task than those that the config's task can begin with.
 Differences allowed_differences(const Config& before, const Config& config) {
@@ -54,10 +73,11 @@ std::unique_ptr<Task> begin_task(const Config& config, Weights weights) {
   if (weights == Weights::dry_run) dry_run.emplace();
   if (config[key::from].empty())
     return make_task({.config = config, .assumes_text = weights == Weights::dry_run});
-  const Checkpoint start = load_trained_metadata(config[key::from]);
+  Checkpoint start = load_trained_metadata(config[key::from]);
   const Config before = config_of(start);
   expect_same_scale(before, config);
   expect_same_function(before, config);
+  check_context(before, config, start);
   const Differences allowed = allowed_differences(before, config);
   std::unique_ptr<Task> task = make_task(start, config);
   if (weights == Weights::there)

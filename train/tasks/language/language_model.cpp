@@ -65,6 +65,15 @@ std::map<std::string, std::string> carried_by(const std::map<std::string, std::s
   return carried;
 }
 
+// Returns the context, or the one that the metadata record, if that is longer.
+std::int64_t longer_context(std::int64_t context,
+                            const std::map<std::string, std::string>& metadata) {
+  const auto found = metadata.find(source_context_name());
+  if (found == metadata.end()) return context;
+  const JsonValue recorded = JsonValue::parse_or_null(found->second);
+  return recorded.is_number_unsigned() ? std::max(context, recorded.get<std::int64_t>()) : context;
+}
+
 std::set<std::int32_t> ends_of_text(const Corpus& corpus,
                                     const std::map<std::string, std::string>& carried) {
   std::set<std::int32_t> ends;
@@ -145,8 +154,11 @@ const RegisterTask registered_language_model(language_model_spec);
 
 }  // namespace
 
+std::string source_context_name() { return key::from.name + "." + key::context.name; }
+
 LanguageModel::LanguageModel(const TaskSetup& setup)
     : context_(setup.config[key::context]),
+      source_context_(longer_context(context_, setup.metadata)),
       kind_(checked_kind(setup.config)),
       corpus_(read_corpus(setup)),
       carried_(carried_by(setup.metadata)),
@@ -185,6 +197,7 @@ void LanguageModel::add_derived_metrics(Metrics& metrics) const {
 std::map<std::string, std::string> LanguageModel::metadata() const {
   std::map<std::string, std::string> all = corpus_.metadata;
   all.insert(carried_.begin(), carried_.end());
+  if (source_context_ > context_) all[source_context_name()] = std::to_string(source_context_);
   return all;
 }
 

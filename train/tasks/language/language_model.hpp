@@ -15,6 +15,9 @@ namespace tapestry {
 inline constexpr std::string_view carried_prefix = "carried.";
 // The metadata field of the tokens that end a text, a JSON list of numbers.
 inline constexpr const char* stop_tokens_name = "stop_tokens";
+// Returns the name of the metadata field of the context of the model that a training began with:
+// "train.from.model.context". The field exists if that is longer than the model's own.
+std::string source_context_name();
 
 // The task `language-model`, which predicts the next token of a text, or the next character of a
 // name.
@@ -44,10 +47,12 @@ class LanguageModel final : public Task {
   // Returns the number of rows of the embedding.
   std::int64_t vocabulary() const { return vocabulary_; }
   std::int64_t context() const { return context_; }
+  // Returns context(), or that of the model that the training began with, if that is longer.
+  std::int64_t source_context() const { return source_context_; }
   bool writes_names() const { return kind_ == CorpusKind::names; }
 
  private:
-  std::int64_t context_;
+  std::int64_t context_, source_context_;
   CorpusKind kind_;
   Corpus corpus_;
   std::map<std::string, std::string> carried_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "autograd/counted.hpp"
@@ -6,6 +7,7 @@
 #include "data/text/conversation_dataset.hpp"
 #include "data/text/printable.hpp"
 #include "data/text/text.hpp"
+#include "train/run/terminal.hpp"
 #include "train/tasks/language/decoder_inspectors.hpp"
 #include "train/tasks/language/language_model.hpp"
 #include "train/tasks/language/text_generator.hpp"
@@ -67,9 +69,21 @@ std::vector<std::string> read_prompts(const std::string& path) {
   return lines;
 }
 
+// Returns whether the model reads only the last of these tokens.
+bool exceeds_context(const LanguageModel& task, const std::vector<std::int32_t>& tokens) {
+  return std::holds_alternative<Transformer>(task.network()) && std::ssize(tokens) > task.context();
+}
+
 // Returns `each` lines of JSON for each prompt of a file. Throws InputError as read_prompts() does.
-Sample sample_together(const TextGenerator& writer, const std::string& path, std::int64_t each) {
+Sample sample_together(const LanguageModel& task, const TextGenerator& writer,
+                       const std::string& path, std::int64_t each) {
   const std::vector<std::string> begins = read_prompts(path);
+  const auto too_long = std::ranges::count_if(begins, [&](const std::string& begin) {
+    return exceeds_context(task, writer.first_tokens(begin));
+  });
+  if (too_long > 0)
+    complain(fmt::format("{}: {} longer than the context; the model reads the last {} tokens", path,
+                         counted(too_long, "prompt"), task.context()));
   const std::vector<std::string> texts = writer.continued(begins, each);
   Sample sample;
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -87,11 +101,15 @@ Sample sample(LanguageModel& task, const Options& options) {
   const std::string& together = options[prompts];
   const std::int64_t usual = names && together.empty() ? 20 : 1;
   const std::int64_t wanted = options[count] > 0 ? options[count] : usual;
-  if (!together.empty()) return sample_together(writer, together, wanted);
-  return {.stream = [=, begin = prompt_of(options)](const TextSink& sink) {
+  if (!together.empty()) return sample_together(task, writer, together, wanted);
+  const std::string begin = prompt_of(options);
+  const std::vector<std::int32_t> first = writer.first_tokens(begin);
+  if (exceeds_context(task, first))
+    complain(fmt::format("the prompt has {} tokens; the model reads the last {}, its context",
+                         first.size(), task.context()));
+  return {.stream = [=](const TextSink& sink) {
     for (std::int64_t i = 0; i < wanted; ++i) {
       if (i > 0 && !names) sink("\n---\n");
-      const std::vector<std::int32_t> first = writer.first_tokens(begin);
       sink(begin);
       writer.write(first, i, [&](std::string_view piece) {
         sink(piece);

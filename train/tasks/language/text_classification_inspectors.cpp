@@ -8,6 +8,7 @@
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "train/inspect/onnx/models.hpp"
+#include "train/run/terminal.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/inspectors.hpp"
 #include "train/tasks/language/text_classification.hpp"
@@ -37,23 +38,26 @@ Array as_batch(const std::vector<std::int32_t>& tokens) {
   return Array::of(tokens, {1, std::ssize(tokens)});
 }
 
-// Returns the tokens of --prompt, which are cut to the context.
-TextClassificationData::Row row_of(TextClassification& task, const std::string& text) {
+// Returns the tokens of --prompt, which are cut to the context; this is said.
+std::vector<std::int32_t> row_of(TextClassification& task, const std::string& text) {
   expect_input(!text.empty(), "--prompt: the text is empty; give a text to classify");
   try {
-    return task.data().row(text);
+    const auto [tokens, is_cut] = task.data().row(text);
+    if (is_cut)
+      complain(fmt::format("the prompt is longer; the model reads the first {} tokens, its context",
+                           tokens.size()));
+    return tokens;
   } catch (const InputError& error) {
     throw InputError(fmt::format("--prompt: {}", error.what()));
   }
 }
 
 Sample classify(TextClassification& task, const std::string& text) {
-  const auto [tokens, is_cut] = row_of(task, text);
+  const std::vector<std::int32_t> tokens = row_of(task, text);
   const Array logits = task.logits(as_batch(tokens)).value();
   expect_finite(logits);
   Sample sample = class_probabilities(logits, task.data().class_names(),
                                       {.list = "texts", .item = "text", .texts = {text}});
-  if (is_cut) sample.text += fmt::format("only the first {} tokens were read\n", tokens.size());
   return sample;
 }
 
@@ -91,7 +95,7 @@ AttentionMaps attention_of_text(TextClassification& task, const Options& options
                "\"transformer\" or \"decoder\"");
   const std::vector<std::int32_t> tokens =
       options.is_set(classified_text)
-          ? row_of(task, options[classified_text]).tokens
+          ? row_of(task, options[classified_text])
           : text_of(task, task.data().splits().validation, options[first_text]).tokens;
   return attention_in(task, tokens, task.data().labels(tokens));
 }

@@ -19,8 +19,8 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-const Key<std::string> translation_prompt =
-    prompt_option("a sentence to translate (default: validation sentences)");
+const Key<std::string> translation_prompt = prompt_option(
+    "a sentence to translate (required for sentence pairs; default: validation dates)");
 const Key<std::int64_t> translation_count = count_option(8, {translation_prompt.is("")});
 
 Tokens prompt_tokens(const ParallelCorpus& corpus, const std::string& sentence) {

@@ -138,7 +138,7 @@ T suited(const Fields& fields, const char* name, T value, const Key<T>& key) {
 
 // Returns the targets whose tensors the file has; targets that are only a part of a published map
 // have no tensors. Throws InputError if the file has no tensors, or if a tensor belongs to no
-// target.
+// target, such as one of the head or of the embedding table.
 std::vector<std::string> targets_in(const PublishedWeights& weights, Module& model,
                                     const Config& config) {
   std::set<std::string> names, targets;
@@ -148,6 +148,17 @@ std::vector<std::string> targets_in(const PublishedWeights& weights, Module& mod
       if (map.place.first_row != target.first_row || map.place.rows != target.rows) continue;
       const bool has_a = names.erase(map.tensor("A")) > 0, has_b = names.erase(map.tensor("B")) > 0;
       if (has_a || has_b) targets.insert(target.name);
+    }
+  for (const std::string& name : names)
+    for (const char* ours : {"head.weight", "token_embedding.weight"}) {
+      const std::string theirs =
+          tensor_name({TensorFormat::huggingface, architecture_of(config)}, ours);
+      const std::string module = theirs.substr(0, theirs.rfind('.'));
+      expect_input(
+          !name.starts_with("base_model.model." + module + "."),
+          "{}: tensor {} changes {}, but adapters are supported for the projections of the "
+          "transformer blocks alone; train an adapter without this target_module",
+          weights.path, printable(name), module);
     }
   expect_input(
       names.empty(),
@@ -200,7 +211,8 @@ void export_adapter(const TrainedModel& trained, const std::string& folder, Stor
   made.finish();
 }
 
-PublishedAdapter read_adapter_config(const JsonValue& json, const std::string& path) {
+PublishedAdapter read_adapter_config(const JsonValue& json, const std::string& path,
+                                     UnknownFields& unknown) {
   Fields fields(json, path);
   fields.expect("peft_type", {"LORA"});
   fields.expect("task_type", {"CAUSAL_LM", nullptr});
@@ -226,13 +238,13 @@ PublishedAdapter read_adapter_config(const JsonValue& json, const std::string& p
       .dropout =
           suited(fields, "lora_dropout", fields.number("lora_dropout", 0), key::adapter_dropout)};
   if (fields.flag("use_rslora", false)) adapter.alpha *= std::sqrt(adapter.rank);
-  fields.expect_all_known();
+  fields.expect_all_known(unknown);
   return adapter;
 }
 
 TrainedModel load_trained_with(const std::string& adapter, const std::string& run,
                                const std::vector<std::string>& overrides, bool needs_data,
-                               bool whole_data) {
+                               bool whole_data, UnknownFields* unknown) {
   if (adapter.empty()) return load_trained(run, overrides, needs_data, whole_data);
   std::error_code unseen;
   const auto in = [&](const char* name) { return (fs::path(adapter) / name).string(); };
@@ -243,8 +255,10 @@ TrainedModel load_trained_with(const std::string& adapter, const std::string& ru
   expect_input(fs::exists(in(config_name), unseen) && fs::exists(in(weights_name), unseen),
                "{}: lacks {} or {}; give a folder as peft saves an adapter", printable(adapter),
                config_name, weights_name);
-  const PublishedAdapter published = read_adapter_config(
-      parse_json(read_file(in(config_name), max_kept_bytes), in(config_name)), in(config_name));
+  UnknownFields unnamed;
+  const PublishedAdapter published =
+      read_adapter_config(parse_json(read_file(in(config_name), max_kept_bytes), in(config_name)),
+                          in(config_name), unknown ? *unknown : unnamed);
   PublishedWeights weights{.path = in(weights_name),
                            .request = "the base model and adapter_config.json ask for"};
   add_safetensors(weights.path, weights);

@@ -127,13 +127,14 @@ std::vector<std::pair<std::string, Value>> settings_of(const PublishedConfig& pu
   return settings;
 }
 
-PublishedConfig published_config(const Config& config, std::int64_t vocabulary) {
+PublishedConfig published_config(const Config& config, const LanguageModel& task) {
   const Architecture architecture = architecture_of(config);
+  const std::int64_t vocabulary = task.vocabulary();
   const std::int64_t width = config[key::width], feed_forward = config[key::feed_forward];
   const TransformerOptions options = transformer_options(config, vocabulary, config[key::context]);
   return {.architecture = architecture,
           .vocabulary = vocabulary,
-          .context = config[key::context],
+          .context = task.source_context(),
           .layers = config[key::layers],
           .width = width,
           .feed_forward = feed_forward > 0 ? feed_forward : 4 * width,

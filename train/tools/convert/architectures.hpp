@@ -12,6 +12,8 @@
 // Architectures of language models in other programs, and the configs that describe them.
 namespace tapestry {
 
+class LanguageModel;
+
 enum class Architecture { gpt2, llama, qwen2, qwen3 };
 
 struct ArchitectureNames {
@@ -53,9 +55,10 @@ inline constexpr NumberNames number_names[] = {
 // Returns the keys of a config that describe the model, and their values.
 std::vector<std::pair<std::string, Value>> settings_of(const PublishedConfig& published);
 
-// Returns the description of a config's model. Throws InputError that names the key if no
-// architecture supports the key's value.
-PublishedConfig published_config(const Config& config, std::int64_t vocabulary);
+// Returns the description of a config's model, with the context of the model that it was tuned
+// from, if that is longer. Throws InputError that names the key if no architecture supports the
+// key's value.
+PublishedConfig published_config(const Config& config, const LanguageModel& task);
 
 // Returns the architecture of a config. Throws InputError as published_config does.
 Architecture architecture_of(const Config& config);
@@ -68,8 +71,9 @@ void expect_llama_cpp(const Config& config);
 std::int64_t key_value_heads_of(const Config& config);
 
 // Reads a config.json. Throws InputError for an unknown architecture, and for a field that is
-// missing, invalid or unknown.
-PublishedConfig read_published_config(const JsonValue& json, const std::string& path);
+// missing or invalid, or unknown as Fields::expect_all_known() says.
+PublishedConfig read_published_config(const JsonValue& json, const std::string& path,
+                                      UnknownFields& unknown);
 
 // Returns the config.json of a model, without the ids of special tokens.
 JsonValue published_json(const PublishedConfig& published);

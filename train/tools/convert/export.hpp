@@ -10,12 +10,17 @@
 
 namespace tapestry {
 
+struct ModelExport {
+  std::string architecture;          // "LlamaForCausalLM"
+  std::vector<std::string> notes{};  // messages about what the other program does differently
+};
+
 // Writes a language model for AutoModelForCausalLM and AutoTokenizer of Hugging Face's
 // transformers: config.json, generation_config.json, model.safetensors, tokenizer.json,
 // tokenizer_config.json and the files stored by import. The folder must not exist, or be empty; it
-// is created whole or not at all. Returns the architecture's name. Throws InputError for another
-// task or model than a transformer language model, and for a key whose value no architecture has.
-std::string export_published(const TrainedModel& trained, const std::string& folder,
+// is created whole or not at all. Throws InputError for another task or model than a transformer
+// language model, and for a key whose value no architecture has.
+ModelExport export_published(const TrainedModel& trained, const std::string& folder,
                              StoredFloats stored);
 
 // Writes the adapters (LoRA) of a run into a new folder, in the format of peft
@@ -29,15 +34,11 @@ void export_adapter(const TrainedModel& trained, const std::string& folder, Stor
 // file exists already, or if its folder does not exist.
 void export_weights(const TrainedModel& trained, const std::string& path, StoredFloats stored);
 
-struct GgufExport {
-  std::string architecture;          // "LlamaForCausalLM"
-  std::vector<std::string> notes{};  // messages about differences from the model
-};
 // Writes a language model with its tokens for llama.cpp into a new file. Weights are stored as
 // `stored`; norms, biases and learned positions as float32, and tensors whose rows are not whole
 // blocks of q8_0 as float16. Throws InputError that names the key or the feature of the tokenizer
 // that llama.cpp computes differently.
-GgufExport export_gguf(const TrainedModel& trained, const std::string& path, GgufType stored);
+ModelExport export_gguf(const TrainedModel& trained, const std::string& path, GgufType stored);
 
 // Writes a model as ONNX of opset 17, without cached keys. One graph is written into the new file
 // `out`; several are written into a new folder `out`, each into a file with its name:

@@ -12,6 +12,15 @@ namespace tapestry {
 
 using Json = JsonValue;
 
+namespace {
+
+bool says_nothing(const Json& value) {
+  return value.is_null() || value == false || value == "" ||
+         ((value.is_array() || value.is_object()) && value.empty());
+}
+
+}  // namespace
+
 Fields::Fields(const Json& object, std::string path, std::string at)
     : object_(object), path_(std::move(path)), at_(std::move(at)) {
   expect_input(object.is_object(),
@@ -49,7 +58,7 @@ std::int64_t Fields::count(const std::string& name) {
 
 double Fields::number(const std::string& name, std::optional<double> otherwise) {
   const Json* found = find(name);
-  if (!found && otherwise) return *otherwise;
+  if ((!found || found->is_null()) && otherwise) return *otherwise;
   if (!found || !found->is_number()) fail(name, "a number");
   return found->get<double>();
 }
@@ -57,13 +66,14 @@ double Fields::number(const std::string& name, std::optional<double> otherwise) 
 bool Fields::flag(const std::string& name, bool otherwise) {
   const Json* found = find(name);
   if (!found) return otherwise;
+  if (found->is_null()) return false;
   if (!found->is_boolean()) fail(name, "true or false");
   return found->get<bool>();
 }
 
 std::string Fields::text(const std::string& name, const std::string& otherwise) {
   const Json* found = find(name);
-  if (!found) return otherwise;
+  if (!found || found->is_null()) return otherwise;
   if (!found->is_string()) fail(name, "a string");
   return found->get<std::string>();
 }
@@ -90,7 +100,10 @@ const Json& Fields::list(const std::string& name) {
 
 void Fields::expect(const std::string& name, std::initializer_list<Json> allowed) {
   const Json* found = find(name);
-  if (!found || std::ranges::find(allowed, *found) != allowed.end()) return;
+  const auto meets = [&](const Json& value) {
+    return value == *found || (value == false && found->is_null());
+  };
+  if (!found || std::ranges::any_of(allowed, meets)) return;
   std::vector<std::string> choices;
   for (const Json& each : allowed) choices.push_back(brief(each));
   const char* only = choices.size() == 1 ? ", the only supported value" : "";
@@ -101,12 +114,21 @@ void Fields::ignore(std::initializer_list<const char*> names) {
   known_.insert(names.begin(), names.end());
 }
 
-void Fields::expect_all_known() const {
+void Fields::ignore_prefix(std::string_view prefix) {
   for (const auto& [name, value] : object_.items())
-    expect_input(known_.contains(name),
-                 "{}: {}{} = {}: unknown field, which may change what the model computes; use a "
-                 "file without this field",
-                 path_, at_, printable(name), brief(value));
+    if (name.starts_with(prefix)) known_.insert(name);
+}
+
+void Fields::expect_all_known(UnknownFields& unknown) const {
+  for (const auto& [name, value] : object_.items()) {
+    if (known_.contains(name)) continue;
+    const std::string field = at_ + name;
+    expect_input(says_nothing(value) || std::ranges::count(unknown.to_ignore, field) > 0,
+                 "{}: {} = {}: unknown field, which may change what the model computes; use a file "
+                 "without this field, or import with --ignore {}",
+                 path_, printable(field), brief(value), shell_word(field));
+    unknown.ignored.push_back(field);
+  }
 }
 
 }  // namespace tapestry

@@ -20,7 +20,7 @@ namespace tapestry {
 // The storage type of a tensor in a GGUF file. q8_0 stores 32 numbers as a block: a scale in
 // float16, which is the largest magnitude divided by 127, and 32 integers of a byte, by which the
 // scale is multiplied.
-enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8 };
+enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8, bf16 = 30 };
 inline constexpr std::int64_t gguf_block = Q8Block::size, gguf_scale_bytes = sizeof(std::uint16_t),
                               gguf_block_bytes = gguf_scale_bytes + gguf_block;
 
@@ -30,7 +30,7 @@ const char* name_of(GgufType type);  // returns "F32"
 std::int64_t gguf_bytes(GgufType type, std::int64_t numbers);
 
 // Returns finite numbers in the bits that llama.cpp stores. Throws InputError if one is too large
-// for float16, or in q8_0 for 127 times the largest float16.
+// for the type: for float16, bfloat16, or in q8_0 for 127 times the largest float16.
 std::string gguf_stored(std::span<const float> numbers, GgufType type);
 
 // Converts stored numbers to float32. Throws std::invalid_argument unless `bytes` has the size

@@ -78,10 +78,9 @@ PublishedWeights weights_of(const std::shared_ptr<GgufReader>& reader) {
 
 // Ignores fields that do not change what the model computes. Throws InputError if the file is not a
 // model (general.type), or is one of several files (split.count).
-void ignore_descriptions(Fields& fields, const JsonValue& object) {
-  for (const auto& [name, value] : object.items())
-    if (name.starts_with("general.") || name.starts_with("quantize."))
-      fields.ignore({name.c_str()});
+void ignore_descriptions(Fields& fields) {
+  fields.ignore_prefix("general.");
+  fields.ignore_prefix("quantize.");
   fields.expect("general.type", {"model"});
   fields.expect("split.count", {1, 0});
   fields.ignore({"split.no", "split.tensors.count"});
@@ -219,34 +218,36 @@ GgufContents contents_of(const Config& config, const PublishedConfig& published,
 
 }  // namespace
 
-ImportedModel import_gguf(const std::string& path, const std::vector<std::string>& overrides) {
+ImportedModel import_gguf(const std::string& path, const std::vector<std::string>& overrides,
+                          const std::vector<std::string>& to_ignore) {
   const auto reader = std::make_shared<GgufReader>(path);
   Fields fields(reader->fields(), path);
   PublishedModel model{.name = std::filesystem::path(path).stem().string(),
                        .config_path = path,
                        .format = TensorFormat::gguf,
-                       .weights = weights_of(reader)};
+                       .weights = weights_of(reader),
+                       .unknown = {.to_ignore = to_ignore}};
   model.config = read_config(fields, model.weights);
-  ignore_descriptions(fields, reader->fields());
+  ignore_descriptions(fields);
   model.tokens = read_gguf_tokens(fields, path, model.config.vocabulary);
   fields.expect(std::string(names_of(model.config.architecture).model_type) + ".vocab_size",
                 {model.config.vocabulary});
-  fields.expect_all_known();
+  fields.expect_all_known(model.unknown);
   return import_model(model, overrides);
 }
 
-GgufExport export_gguf(const TrainedModel& trained, const std::string& path, GgufType stored) {
+ModelExport export_gguf(const TrainedModel& trained, const std::string& path, GgufType stored) {
   expect_new_file(path);
   const Config& config = trained.config;
   const LanguageModel& task = transformer_of(trained, "--format gguf");
   expect_llama_cpp(config);
-  const PublishedConfig published = published_config(config, task.vocabulary());
+  const PublishedConfig published = published_config(config, task);
   GgufTokens tokens = gguf_tokens(task);
   std::vector<GgufField> fields = model_fields(published, config[key::name], stored);
   std::ranges::move(tokens.fields, std::back_inserter(fields));
   const GgufContents contents = contents_of(config, published, trained.task->model(), stored);
   write_gguf(path, fields, contents.tensors, [&](std::size_t i) { return contents.makers[i](); });
-  GgufExport made{names_of(published.architecture).class_name, std::move(tokens.notes)};
+  ModelExport made{names_of(published.architecture).class_name, std::move(tokens.notes)};
   if (!contents.unquantized.empty())
     made.notes.push_back(
         fmt::format("in float16 instead, because the length of a row is not a multiple of {}: {}",

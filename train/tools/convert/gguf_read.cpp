@@ -237,8 +237,9 @@ GgufTensor read_description(HeaderReader& header, std::uint64_t expected_offset)
   tensor.shape = Shape(extents.data(), extents.data() + extents.size());
   const auto type = header.number<std::uint32_t>("a tensor's type");
   tensor.type = static_cast<GgufType>(type);
-  if (tensor.type != GgufType::f32 && tensor.type != GgufType::f16 && tensor.type != GgufType::q8_0)
-    fail(fmt::format("type {}, expected F32, F16 or Q8_0; convert the model to one of these",
+  constexpr GgufType known[] = {GgufType::f32, GgufType::f16, GgufType::bf16, GgufType::q8_0};
+  if (std::ranges::find(known, tensor.type) == std::end(known))
+    fail(fmt::format("type {}, expected F32, F16, BF16 or Q8_0; convert the model to one of these",
                      type_name(type)));
   if (tensor.type == GgufType::q8_0 && extents.back() % gguf_block != 0)
     fail(fmt::format("its rows have {} numbers, expected whole Q8_0 blocks of {}", extents.back(),
@@ -267,11 +268,11 @@ void read_gguf_numbers(std::string_view bytes, GgufType type, std::span<float> n
           name_of(type), gguf_bytes(type, count));
   if (type == GgufType::f32) {
     std::memcpy(numbers.data(), bytes.data(), bytes.size());
-  } else if (type == GgufType::f16) {
+  } else if (type != GgufType::q8_0) {
     for (std::int64_t i = 0; i < count; ++i) {
       std::uint16_t bits = 0;
       std::memcpy(&bits, bytes.data() + i * sizeof(bits), sizeof(bits));
-      numbers[i] = float_of_float16(bits);
+      numbers[i] = type == GgufType::f16 ? float_of_float16(bits) : to_float(BFloat16(bits));
     }
   } else {
     for (std::int64_t block = 0; block < count / gguf_block; ++block)

@@ -16,6 +16,14 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "GGUF files are little-endian");
 
+std::uint16_t finite_bfloat16(float number) {
+  BFloat16 rounded{};
+  store_rounded(number, rounded);
+  expect_input(std::isfinite(to_float(rounded)),
+               "the number {} is too large for bfloat16; use float32", number);
+  return static_cast<std::uint16_t>(rounded);
+}
+
 std::uint16_t finite_float16(float number, const char* what) {
   const std::uint16_t bits = float16_bits(number);
   expect_input(std::isfinite(float_of_float16(bits)),
@@ -110,7 +118,17 @@ void write_numbers(File& file, const GgufTensor& tensor, std::span<const float> 
 }  // namespace
 
 const char* name_of(GgufType type) {
-  return type == GgufType::f32 ? "F32" : type == GgufType::f16 ? "F16" : "Q8_0";
+  switch (type) {
+    case GgufType::f32:
+      return "F32";
+    case GgufType::f16:
+      return "F16";
+    case GgufType::bf16:
+      return "BF16";
+    case GgufType::q8_0:
+      return "Q8_0";
+  }
+  throw_unhandled("GgufType");
 }
 
 std::int64_t gguf_bytes(GgufType type, std::int64_t numbers) {
@@ -118,6 +136,7 @@ std::int64_t gguf_bytes(GgufType type, std::int64_t numbers) {
     case GgufType::f32:
       return numbers * static_cast<std::int64_t>(sizeof(float));
     case GgufType::f16:
+    case GgufType::bf16:
       return numbers * static_cast<std::int64_t>(sizeof(std::uint16_t));
     case GgufType::q8_0:
       return numbers / gguf_block * gguf_block_bytes;
@@ -130,9 +149,10 @@ std::string gguf_stored(std::span<const float> numbers, GgufType type) {
   std::string bytes(gguf_bytes(type, count), '\0');
   if (type == GgufType::f32) {
     std::memcpy(bytes.data(), numbers.data(), bytes.size());
-  } else if (type == GgufType::f16) {
+  } else if (type != GgufType::q8_0) {
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::uint16_t bits = finite_float16(numbers[i], "number");
+      const std::uint16_t bits = type == GgufType::f16 ? finite_float16(numbers[i], "number")
+                                                       : finite_bfloat16(numbers[i]);
       std::memcpy(bytes.data() + i * sizeof(bits), &bits, sizeof(bits));
     }
   } else {

@@ -28,29 +28,59 @@ const char* activation_name(Activation activation) {
       ->first;
 }
 
-// Marks fields of any config.json that do not change what the model computes as read. Throws
+// Marks fields of any config.json that do not change what the model computes as read: those of
+// PretrainedConfig and GenerationConfig of transformers 2 to 5, and those of other programs. Throws
 // InputError for unsupported values of fields that do.
 void ignore_common(Fields& fields) {
   // These describe storage and use of the model.
   fields.ignore({"architectures", "transformers_version", "torch_dtype", "dtype", "use_cache",
-                 "_name_or_path", "model_name", "tokenizer_class", "transformers.js_config",
-                 "unsloth_version", "torchscript", "use_bfloat16", "return_dict",
-                 "output_attentions", "output_hidden_states", "attn_implementation",
-                 "_attn_implementation_autoset"});
+                 "name_or_path", "model_name", "tokenizer_class", "prefix", "attn_implementation",
+                 "transformers.js_config"});
+  fields.ignore({"torchscript", "use_bfloat16", "tf_legacy_loss", "xla_device", "return_dict",
+                 "output_attentions", "output_hidden_states", "output_past",
+                 "chunk_size_feed_forward"});
+  fields.ignore_prefix("_");
+  fields.ignore_prefix("unsloth");
   // These describe training of the model, and special tokens.
+  fields.ignore({"initializer_range", "attention_dropout", "attn_pdrop", "embd_pdrop",
+                 "resid_pdrop", "gradient_checkpointing", "finetuning_task", "task_specific_params",
+                 "id2label", "label2id", "num_labels", "problem_type"});
   fields.ignore({"bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id",
-                 "task_specific_params", "id2label", "label2id", "problem_type",
-                 "gradient_checkpointing", "initializer_range", "attention_dropout", "attn_pdrop",
-                 "embd_pdrop", "resid_pdrop"});
+                 "cls_token_id", "mask_token_id", "decoder_start_token_id"});
+  // These describe the generation of texts: length, beams, sampling, tokens, outputs, speed.
+  fields.ignore({"max_length", "max_new_tokens", "min_length", "min_new_tokens", "max_time",
+                 "stop_strings", "early_stopping", "num_beams", "num_beam_groups",
+                 "diversity_penalty", "penalty_alpha", "length_penalty",
+                 "exponential_decay_length_penalty", "num_return_sequences"});
+  fields.ignore({"do_sample", "temperature", "top_k", "top_p", "min_p", "top_h", "typical_p",
+                 "epsilon_cutoff", "eta_cutoff", "repetition_penalty", "encoder_repetition_penalty",
+                 "dola_layers", "guidance_scale", "token_healing", "renormalize_logits",
+                 "remove_invalid_values", "watermarking_config"});
+  fields.ignore({"no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids",
+                 "force_words_ids", "constraints", "suppress_tokens", "begin_suppress_tokens",
+                 "forced_bos_token_id", "forced_eos_token_id", "forced_decoder_ids",
+                 "sequence_bias"});
+  fields.ignore({"output_scores", "output_logits", "return_dict_in_generate", "generation_kwargs",
+                 "low_memory", "cache_implementation", "cache_config", "max_cache_len",
+                 "return_legacy_cache", "prefill_chunk_size", "compile_config", "disable_compile",
+                 "continuous_batching_config"});
+  fields.ignore({"is_assistant", "num_assistant_tokens", "num_assistant_tokens_schedule",
+                 "assistant_confidence_threshold", "assistant_early_exit",
+                 "assistant_ensemble_weight", "assistant_lookbehind", "target_lookbehind",
+                 "prompt_lookup_num_tokens", "max_matching_ngram_size", "speculation_type",
+                 "use_mtp"});
+  // A model without cross-attention does not use these.
+  fields.ignore({"cross_attention_hidden_size", "tie_encoder_decoder"});
   fields.expect("add_cross_attention", {false});
   fields.expect("is_encoder_decoder", {false});
   fields.expect("is_decoder", {true, false});
-  fields.expect("pruned_heads", {JsonValue::object()});
+  fields.expect("pruned_heads", {JsonValue::object(), nullptr});
 }
 
 void read_gpt2(Fields& fields, PublishedConfig& config) {
   fields.ignore({"n_ctx", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
-                 "summary_type", "summary_use_proj", "reorder_and_upcast_attn", "output_past"});
+                 "summary_type", "summary_use_proj", "reorder_and_upcast_attn",
+                 "predict_special_tokens"});
   fields.expect("scale_attn_weights", {true});
   fields.expect("scale_attn_by_inverse_layer_idx", {false});
   config.feed_forward = fields.optional_count("n_inner").value_or(4 * config.width);
@@ -63,6 +93,7 @@ std::optional<RotaryScaling> read_rotary_scaling(Fields& fields) {
   std::string kind = fields.text("rope_type", "");
   if (kind.empty()) kind = fields.text("type", "default");
   fields.ignore({"type", "rope_theta"});
+  fields.expect("partial_rotary_factor", {1.0, 1, nullptr});
   if (kind == "default") return std::nullopt;
   if (kind != "llama3") fields.fail("rope_type", "default or llama3");
   return RotaryScaling{.factor = fields.number("factor"),
@@ -71,26 +102,27 @@ std::optional<RotaryScaling> read_rotary_scaling(Fields& fields) {
                        .original_context = fields.count("original_max_position_embeddings")};
 }
 
-RotaryForm read_rotary(Fields& fields, const std::string& path) {
+RotaryForm read_rotary(Fields& fields, const std::string& path, UnknownFields& unknown) {
   RotaryForm rotary{.base = fields.number("rope_theta", 10000.0)};
   for (const char* name : {"rope_scaling", "rope_parameters"})  // the second one since version 5
     if (const JsonValue* object = fields.object(name)) {
       Fields inner(*object, path, std::string(name) + ".");
       rotary.base = inner.number("rope_theta", rotary.base);
       if (const auto scaling = read_rotary_scaling(inner)) rotary.scaling = scaling;
-      inner.expect_all_known();
+      inner.expect_all_known(unknown);
     }
   return rotary;
 }
 
-void read_llama(Fields& fields, const std::string& path, PublishedConfig& config) {
+void read_llama(Fields& fields, const std::string& path, PublishedConfig& config,
+                UnknownFields& unknown) {
   const bool is_llama = config.architecture == Architecture::llama,
              is_qwen2 = config.architecture == Architecture::qwen2;
   fields.expect("rope_interleaved", {false});
   fields.expect("partial_rotary_factor", {1.0, 1, nullptr});
   if (is_llama) {
-    fields.expect("pretraining_tp", {1});
-    fields.ignore({"is_llama_config"});
+    fields.expect("pretraining_tp", {1, nullptr});
+    fields.ignore({"is_llama_config", "max_sequence_length"});
   } else {
     fields.expect("use_sliding_window", {false});
     fields.expect("use_mrope", {false});
@@ -110,7 +142,7 @@ void read_llama(Fields& fields, const std::string& path, PublishedConfig& config
                           : fields.flag("attention_bias", false) ? AttentionBias::all
                                                                  : AttentionBias::none;
   config.tied_embeddings = fields.flag("tie_word_embeddings", false);
-  config.rotary = read_rotary(fields, path);
+  config.rotary = read_rotary(fields, path, unknown);
 }
 
 Architecture read_architecture(Fields& fields, const JsonValue& json) {
@@ -157,7 +189,8 @@ void write_llama(const PublishedConfig& config, JsonValue& json) {
 
 }  // namespace
 
-PublishedConfig read_published_config(const JsonValue& json, const std::string& path) {
+PublishedConfig read_published_config(const JsonValue& json, const std::string& path,
+                                      UnknownFields& unknown) {
   Fields fields(json, path);
   PublishedConfig config{.architecture = read_architecture(fields, json)};
   const bool is_gpt2 = config.architecture == Architecture::gpt2;
@@ -168,8 +201,8 @@ PublishedConfig read_published_config(const JsonValue& json, const std::string& 
   if (is_gpt2)
     read_gpt2(fields, config);
   else
-    read_llama(fields, path, config);
-  fields.expect_all_known();
+    read_llama(fields, path, config, unknown);
+  fields.expect_all_known(unknown);
   return config;
 }
 

@@ -39,7 +39,7 @@ std::string end_text(const LanguageModel& task) {
 
 JsonValue tokenizer_config(const LanguageModel& task) {
   JsonValue json = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                    {"model_max_length", task.context()},
+                    {"model_max_length", task.source_context()},
                     {"clean_up_tokenization_spaces", false}};
   if (const std::string end = end_text(task); !end.empty()) json["eos_token"] = end;
   return json;
@@ -110,11 +110,11 @@ const LanguageModel& transformer_of(const TrainedModel& trained, const std::stri
   return *task;
 }
 
-std::string export_published(const TrainedModel& trained, const std::string& folder,
+ModelExport export_published(const TrainedModel& trained, const std::string& folder,
                              StoredFloats stored) {
   const Config& config = trained.config;
   const LanguageModel& task = transformer_of(trained, "--format huggingface");
-  const PublishedConfig published = published_config(config, task.vocabulary());
+  const PublishedConfig published = published_config(config, task);
   const Metadata metadata = task.metadata();
   const JsonValue ids = special_ids(task, metadata);
 
@@ -141,7 +141,13 @@ std::string export_published(const TrainedModel& trained, const std::string& fol
   write_safetensors([&](const auto& parts) { made.write("model.safetensors", parts); }, weights,
                     stored);
   made.finish();
-  return names_of(published.architecture).class_name;
+  ModelExport written{names_of(published.architecture).class_name};
+  if (published.architecture == Architecture::llama && published.width % published.heads != 0)
+    written.notes.push_back(fmt::format(
+        "{} = {} is not a multiple of {} = {}: transformers refuses this of a {}; "
+        "--format gguf writes the model for llama.cpp",
+        key::width.name, published.width, key::heads.name, published.heads, written.architecture));
+  return written;
 }
 
 void export_weights(const TrainedModel& trained, const std::string& path, StoredFloats stored) {

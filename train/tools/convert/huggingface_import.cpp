@@ -92,10 +92,12 @@ PublishedWeights read_sharded_weights(const std::string& folder) {
 
 // Adds the prefix of the tensors' names that GPT-2's own file lacks.
 void add_gpt2_prefix(PublishedWeights& weights) {
-  if (weights.tensors.contains("transformer.wte.weight")) return;
+  const std::string prefix = "transformer.";
   std::map<std::string, PublishedTensor> prefixed;
-  for (const auto& [name, tensor] : weights.tensors)
-    prefixed[name == "lm_head.weight" ? name : "transformer." + name] = tensor;
+  for (const auto& [name, tensor] : weights.tensors) {
+    if (name.starts_with(prefix)) return;
+    prefixed[name == "lm_head.weight" ? name : prefix + name] = tensor;
+  }
   weights.tensors = std::move(prefixed);
 }
 
@@ -197,17 +199,19 @@ PublishedWeights read_published_weights(const std::string& folder) {
   return read_sharded_weights(folder);
 }
 
-ImportedModel import_published(const std::string& folder,
-                               const std::vector<std::string>& overrides) {
+ImportedModel import_published(const std::string& folder, const std::vector<std::string>& overrides,
+                               const std::vector<std::string>& to_ignore) {
   const std::string path = in(folder, "config.json");
   const Json json = parse_json(read_required(folder, "config.json"), path);
+  UnknownFields unknown{.to_ignore = to_ignore};
   PublishedModel model{
       .name = (fs::absolute(folder) / "").lexically_normal().parent_path().filename().string(),
       .config_path = path,
-      .config = read_published_config(json, path),
+      .config = read_published_config(json, path, unknown),
       .format = TensorFormat::huggingface,
       .weights = read_published_weights(folder)};
   if (model.config.architecture == Architecture::gpt2) add_gpt2_prefix(model.weights);
+  model.unknown = std::move(unknown);
   model.tokens = read_tokens(json, folder, model.config.vocabulary);
   return import_model(model, overrides);
 }

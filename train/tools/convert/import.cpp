@@ -27,13 +27,29 @@ Config config_of(const PublishedModel& published, const std::vector<std::string>
   return parse_config(text, published.config_path + " (as a config of Tapestry)", overrides);
 }
 
+// Throws InputError if the context differs from the number of learned positions.
+void expect_context(const PublishedModel& published, const Config& config) {
+  config.expect(config[key::positions] != Positions::learned ||
+                    config[key::context] == published.config.context,
+                key::context, "expected {}, the number of learned positions of {}; leave out --set",
+                published.config.context, published.config_path);
+}
+
+// Returns the metadata of the model. They keep the context of the file if --set lowers it.
+Metadata metadata_of(const PublishedModel& published, const Config& config) {
+  Metadata metadata = published.tokens.metadata;
+  if (published.config.context > config[key::context])
+    metadata[source_context_name()] = std::to_string(published.config.context);
+  return metadata;
+}
+
 std::unique_ptr<Task> build_task(const PublishedModel& published, const Config& config) {
   constexpr std::int64_t slack = 64 << 20;
   std::int64_t numbers = 0;
   for (const auto& [name, tensor] : published.weights.tensors) numbers += tensor.shape.elements();
   const InitialValuesLimit limit(numbers * static_cast<std::int64_t>(sizeof(float)) + slack);
   try {
-    return make_task({config, published.tokens.metadata, false});
+    return make_task({config, metadata_of(published, config), false});
   } catch (const InitialValuesTooLarge&) {
     throw InputError(fmt::format(
         "{}: describes a model with more weights than the {} of {}; check the files and --set",
@@ -68,19 +84,24 @@ void fill(const PublishedModel& published, const ImportedModel& model) {
     TensorPlace place;
     const PublishedTensor* tensor;
   };
+  const TensorNames names = {published.format, published.config.architecture};
+  const std::string table = tensor_name(names, "token_embedding.weight"),
+                    head = tensor_name(names, "head.weight");
+  const auto& tensors = published.weights.tensors;
+  const bool only_head =
+      model.config[key::tied_embeddings] && !tensors.contains(table) && tensors.contains(head);
   std::vector<Copy> copies;
   std::set<std::string> taken;
   for (Parameter* parameter : model.task->model().parameters()) {
     const Shape shape = parameter->value().shape();
     if (parameter->name.find(".lora.") != std::string::npos) continue;  // added by --set
-    for (const TensorPlace& place : places_of({published.format, published.config.architecture},
-                                              model.config, parameter->name, shape)) {
-      copies.push_back(
-          {parameter, place, &published.weights.find(place.theirs, place.shape(shape))});
-      taken.insert(place.theirs);
+    for (const TensorPlace& place : places_of(names, model.config, parameter->name, shape)) {
+      const std::string& name = only_head && place.theirs == table ? head : place.theirs;
+      copies.push_back({parameter, place, &published.weights.find(name, place.shape(shape))});
+      taken.insert(name);
     }
   }
-  for (const auto& [name, tensor] : published.weights.tensors)
+  for (const auto& [name, tensor] : tensors)
     if (!taken.contains(name)) check_unused(tensor, name, published, model.config);
   for (const auto& [parameter, place, tensor] : copies)
     from_published(place, read_finite(*tensor), parameter->value());
@@ -169,9 +190,10 @@ bool are_equal(const PublishedTensor& a, const PublishedTensor& b) {
 ImportedModel import_model(const PublishedModel& published,
                            const std::vector<std::string>& overrides) {
   Config config = config_of(published, overrides);
+  expect_context(published, config);
   std::unique_ptr<Task> task = build_task(published, config);
   ImportedModel model{names_of(published.config.architecture).class_name, std::move(config),
-                      std::move(task)};
+                      std::move(task), published.unknown.ignored};
   fill(published, model);
   return model;
 }

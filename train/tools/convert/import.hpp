@@ -14,33 +14,38 @@ namespace tapestry {
 struct ImportedModel {
   std::string architecture;  // "LlamaForCausalLM"
   Config config;
-  std::unique_ptr<Task> task;  // a language model with its weights
+  std::unique_ptr<Task> task;          // a language model with its weights
+  std::vector<std::string> ignored{};  // unknown fields that were ignored
 };
 
 // Reads a folder of Hugging Face's transformers: config.json, weights as safetensors in float32,
 // float16 or bfloat16, and tokenizer.json. If they exist, tokenizer_config.json,
 // generation_config.json and chat_template.jinja are stored for export. `overrides` change keys of
-// the config. Throws InputError that names the file and the field or tensor for anything unknown.
-ImportedModel import_published(const std::string& folder,
-                               const std::vector<std::string>& overrides);
+// the config; `to_ignore` names unknown fields that are ignored. Throws InputError that names the
+// file and the field or tensor for anything else that is unknown.
+ImportedModel import_published(const std::string& folder, const std::vector<std::string>& overrides,
+                               const std::vector<std::string>& to_ignore = {});
 
 // Reads a GGUF file of llama.cpp with its tokens: architecture gpt2, llama, qwen2 or qwen3, in F32,
-// F16 or Q8_0. `overrides` and errors are those of import_published.
-ImportedModel import_gguf(const std::string& path, const std::vector<std::string>& overrides);
+// F16, BF16 or Q8_0. The other arguments and errors are those of import_published.
+ImportedModel import_gguf(const std::string& path, const std::vector<std::string>& overrides,
+                          const std::vector<std::string>& to_ignore = {});
 
 // Returns load_trained() of a run, with the adapter of a folder of peft added unless `adapter` is
 // empty. Throws InputError as load_trained() does, if the run has adapters already, and, with the
-// name of the field or tensor, if the adapter is of an unsupported kind or of another model.
+// name of the field or tensor, if the adapter is of an unsupported kind or of another model. Adds
+// the fields of the adapter that were ignored to `unknown`, if it is given.
 TrainedModel load_trained_with(const std::string& adapter, const std::string& run,
                                const std::vector<std::string>& overrides, bool needs_data,
-                               bool whole_data = false);
+                               bool whole_data = false, UnknownFields* unknown = nullptr);
 
 struct PublishedAdapter {
   std::int64_t rank = 0;
   double alpha = 0, dropout = 0;  // the changes are multiplied by alpha / rank
 };
-// Reads an adapter_config.json. Throws InputError for a field that is missing, invalid or unknown.
-PublishedAdapter read_adapter_config(const JsonValue& json, const std::string& path);
+// Reads an adapter_config.json. Throws InputError as read_published_config() does.
+PublishedAdapter read_adapter_config(const JsonValue& json, const std::string& path,
+                                     UnknownFields& unknown);
 
 // --- arguments of import_model ---
 
@@ -114,11 +119,13 @@ struct PublishedModel {
   ImportedTokens tokens{};
   TensorFormat format{};
   PublishedWeights weights{};
+  UnknownFields unknown{};
 };
 
 // Constructs the model with its weights. `overrides` change keys of its config. Throws InputError
 // if a tensor is missing, superfluous, of another shape or not finite, or, before the model is
-// constructed, if the config describes a larger model than the weights.
+// constructed, if the config describes a larger model than the weights or another number of learned
+// positions. If the model ties head and embedding table, the file may have only one of them.
 ImportedModel import_model(const PublishedModel& published,
                            const std::vector<std::string>& overrides);
 
