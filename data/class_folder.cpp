@@ -97,6 +97,7 @@ class Lister {
       list_splits(folder, content);
     else
       list_split(folder, all_.train);
+    all_.path = folder.string();
     expect_input(!all_.train.empty(),
                  "{}: contains no {} for training; expected {} in one sub-folder per class",
                  shown_path(folder), kind_.noun, kind_.expected);
