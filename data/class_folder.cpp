@@ -98,6 +98,7 @@ class Lister {
       list_splits(folder, content);
     else
       list_split(folder, all_.train);
+    all_.path = folder.string();
     if (whole_) join_splits();
     expect_input(!(whole_ ? all_.validation : all_.train).empty(),
                  "{}: contains no {}{}; expected {} in one sub-folder per class",

@@ -16,6 +16,7 @@ struct ClassFolder {
     std::string path;
     std::int32_t label;
   };
+  std::string path{};
   std::vector<std::string> classes{};
   std::vector<File> train{}, validation{}, test{};
   std::int64_t ignored = 0;  // number of files of another kind

@@ -1,11 +1,14 @@
 #include "data/validation_split.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <span>
 
 #include "autograd/check.hpp"
+#include "autograd/checksum.hpp"
 
 namespace tapestry {
 namespace {
@@ -62,6 +65,81 @@ std::vector<std::int64_t> validation_examples_of_classes(const std::vector<std::
   }
   std::ranges::sort(chosen);
   return chosen;
+}
+
+std::uint64_t text_hash(std::string_view text) {
+  Checksum sum;
+  sum.add(std::as_bytes(std::span(text)));
+  return sum.value();
+}
+
+namespace {
+
+// Equal examples. The splits are 0, training; 1, validation; 2, test.
+struct EqualExamples {
+  std::size_t split = 0;
+  std::vector<std::int32_t> labels{};  // different ones
+};
+
+// The different examples of a class, by ascending mixed hash, and their number in each split.
+struct ClassExamples {
+  std::vector<EqualExamples*> all{};
+  std::array<std::int64_t, 3> counts{};
+};
+
+using Classes = std::map<std::int32_t, ClassExamples>;
+
+// Moves the example with the lowest hash of a class that `to` lacks into that split. It is taken
+// from a later split, or from one in which each of its classes has another example. Returns whether
+// there is such an example.
+bool fill_split(Classes& classes, const ClassExamples& lacking, std::size_t to) {
+  const auto found = std::ranges::find_if(lacking.all, [&](const EqualExamples* example) {
+    return example->split > to || std::ranges::all_of(example->labels, [&](std::int32_t label) {
+             return classes.at(label).counts[example->split] > 1;
+           });
+  });
+  if (found == lacking.all.end()) return false;
+  for (const std::int32_t label : (*found)->labels) {
+    --classes.at(label).counts[(*found)->split];
+    ++classes.at(label).counts[to];
+  }
+  (*found)->split = to;
+  return true;
+}
+
+}  // namespace
+
+HeldExamples divide_by_hash(const std::vector<std::uint64_t>& hashes,
+                            const std::vector<std::int32_t>& labels, const SplitShares& shares) {
+  require(labels.empty() || labels.size() == hashes.size(),
+          "divide_by_hash: {} hashes, {} labels; expected as many", hashes.size(), labels.size());
+  std::map<std::uint64_t, EqualExamples> examples;  // by mixed hash
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    std::vector<std::int32_t>& of_example = examples[mix(hashes[i])].labels;
+    const std::int32_t label = labels.empty() ? 0 : labels[i];
+    if (std::ranges::find(of_example, label) == of_example.end()) of_example.push_back(label);
+  }
+  Classes classes;
+  for (auto& [hash, example] : examples) {
+    const double place = static_cast<double>(hash >> 11) * 0x1p-53;  // hash / 2^64, rounded down
+    example.split = place < shares.validation ? 1 : place < shares.validation + shares.test ? 2 : 0;
+    for (const std::int32_t label : example.labels) {
+      classes[label].all.push_back(&example);
+      ++classes[label].counts[example.split];
+    }
+  }
+  HeldExamples held;
+  const std::array<bool, 3> is_split{true, shares.validation > 0, shares.test > 0};
+  for (const auto& [label, examples_of_class] : classes)
+    for (std::size_t split = 0; split < is_split.size(); ++split)
+      if (is_split[split] && examples_of_class.counts[split] == 0)
+        held.moved += fill_split(classes, examples_of_class, split);
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    const std::size_t split = examples.at(mix(hashes[i])).split;
+    if (split > 0)
+      (split == 1 ? held.validation : held.test).push_back(static_cast<std::int64_t>(i));
+  }
+  return held;
 }
 
 }  // namespace tapestry

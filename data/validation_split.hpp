@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "data/dataset.hpp"
 
-// The choice of the inputs of the validation split by a hash, so that the split is the same for
+// The choice of the examples of the validation split by a hash, so that the split is the same for
 // every seed.
 namespace tapestry {
 
@@ -26,5 +27,29 @@ std::vector<std::int64_t> validation_examples(std::int64_t size, std::int64_t co
 // at least one of a label with two or more.
 std::vector<std::int64_t> validation_examples_of_classes(const std::vector<std::int32_t>& labels,
                                                          double share);
+
+// Returns the hash of an example's text by which divide_by_hash() divides.
+std::uint64_t text_hash(std::string_view text);
+
+// Fractions of the examples of each class, whose sum is below 1. A share of 0 is no split.
+struct SplitShares {
+  double validation = 0.1, test = 0;
+};
+
+// The examples of the splits other than the training split, in ascending order.
+struct HeldExamples {
+  std::vector<std::int64_t> validation{}, test{};
+  std::int64_t moved = 0;  // number of different examples that are in a split for lack of others
+};
+
+// Divides one set of examples at random, by the rules of today. An example is for validation if
+// mix(hash) / 2^64 is below that share, and for the test if it is in the interval of the test share
+// that follows. So the splits are the same for every seed, equal examples are in the same split,
+// and one more example moves no other. Only if a class would have no example in a split, its lowest
+// mixed hash that another split can spare is moved there: a class has its first example in the
+// training split, the second in validation, and the third in the test. `labels` are those of the
+// examples; empty: all are of one class.
+HeldExamples divide_by_hash(const std::vector<std::uint64_t>& hashes,
+                            const std::vector<std::int32_t>& labels, const SplitShares& shares);
 
 }  // namespace tapestry

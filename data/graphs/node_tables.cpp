@@ -434,7 +434,7 @@ void read_edges(NodeTables& read, const Nodes& nodes, const std::string& folder)
   read.repeated_edges = rows - read.graph.graph.edges() / (directed ? 1 : 2);
 }
 
-// Moves a share of the nodes of each class into another split.
+// Moves a share of the nodes of each class into another split, by rules 1.
 void move_share(std::vector<std::int64_t>& from, std::vector<std::int64_t>& to, double share,
                 const std::vector<std::int32_t>& labels) {
   if (share <= 0) return;
@@ -447,9 +447,28 @@ void move_share(std::vector<std::int64_t>& from, std::vector<std::int64_t>& to, 
   from = std::move(rest);
 }
 
-// Divides the nodes with labels into splits. Throws OptionError of "split_column" or "share" if no
-// node is for training, or none for validation.
-void divide(NodeGraph& graph, const Nodes& nodes) {
+// Moves shares of the training nodes of each class into the other splits, by rules 2. Returns
+// HeldExamples::moved.
+std::int64_t move_shares(NodeGraph& graph, const Nodes& nodes, const SplitShares& shares) {
+  std::vector<std::uint64_t> hashes;
+  std::vector<std::int32_t> labels;
+  for (const std::int64_t node : graph.training) {
+    hashes.push_back(text_hash(nodes.ids[node]));
+    labels.push_back(nodes.labels[node]);
+  }
+  const HeldExamples held = divide_by_hash(hashes, labels, shares);
+  const std::vector<std::int64_t> all = std::exchange(graph.training, {});
+  for (std::int64_t i = 0; i < std::ssize(all); ++i)
+    (std::ranges::binary_search(held.validation, i) ? graph.validation
+     : std::ranges::binary_search(held.test, i)     ? graph.test
+                                                    : graph.training)
+        .push_back(all[i]);
+  return held.moved;
+}
+
+// Divides the nodes with labels into splits. Returns HeldExamples::moved. Throws OptionError of
+// "split_column" or "share" if no node is for training, or none for validation.
+std::int64_t divide(NodeGraph& graph, const Nodes& nodes) {
   const NodeTableOptions& options = nodes.options;
   for (std::size_t node = 0; node < nodes.ids.size(); ++node) {
     if (nodes.labels[node] == ignored_target) continue;
@@ -458,11 +477,16 @@ void divide(NodeGraph& graph, const Nodes& nodes) {
     if (use == NodeUse::validation) graph.validation.push_back(static_cast<std::int64_t>(node));
     if (use == NodeUse::test) graph.test.push_back(static_cast<std::int64_t>(node));
   }
-  if (graph.validation.empty())
-    move_share(graph.training, graph.validation, options.validation_share, nodes.labels);
-  if (!nodes.split)
-    move_share(graph.training, graph.test, options.test_share / (1 - options.validation_share),
+  std::int64_t moved = 0;
+  const double test_share = nodes.split ? 0 : options.test_share;
+  if (options.rules == 1) {
+    if (graph.validation.empty())
+      move_share(graph.training, graph.validation, options.validation_share, nodes.labels);
+    move_share(graph.training, graph.test, test_share / (1 - options.validation_share),
                nodes.labels);
+  } else if (graph.validation.empty()) {
+    moved = move_shares(graph, nodes, {.validation = options.validation_share, .test = test_share});
+  }
   expect_option(!nodes.split || !graph.training.empty(), "split_column",
                 "{}: column {}: no node with a label is for training; enter train for some nodes",
                 nodes.path(), shown(options.split_column));
@@ -475,6 +499,7 @@ void divide(NodeGraph& graph, const Nodes& nodes) {
               "node"),
       counted(std::ssize(options.class_names), "class", "classes"), graph.training.size(),
       graph.validation.size());
+  return moved;
 }
 
 // Puts all nodes with labels into the validation split. Throws InputError if there are none.
@@ -531,7 +556,10 @@ NodeTables load_node_tables(const std::string& path, const NodeTableOptions& giv
   read.has_features = read.columns.front().name != nodes.options.id_column;
   read.graph = {.labels = nodes.labels, .names = nodes.ids, .classes = nodes.options.class_names};
   read_edges(read, nodes, path);
-  given.whole ? take_whole(read.graph, nodes) : divide(read.graph, nodes);
+  if (given.whole)
+    take_whole(read.graph, nodes);
+  else
+    read.moved = divide(read.graph, nodes);
   if (trained.empty()) check_classes(read.graph, nodes.path());
   read.missing_cells = Encoder(nodes, read.columns).encode(read.graph);
   return read;

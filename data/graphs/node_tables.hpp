@@ -27,6 +27,9 @@ struct NodeTableOptions {
   // Of each class, without a split column; validation_share also if that has no validation.
   double validation_share = 0.2, test_share = 0.2;
   bool whole = false;  // all nodes with a label are the validation split
+  // How nodes are divided then: 1, by validation_examples_of_classes(); 2, by divide_by_hash() of
+  // their ids.
+  std::int64_t rules = 2;
 };
 
 // A column of nodes.csv, and how it becomes features.
@@ -44,6 +47,7 @@ struct NodeTables {
   NodeGraph graph{};  // nodes without a label have the label ignored_target
   std::vector<NodeColumn> columns{};
   bool has_features = true;        // false: there are no columns of features; ids are categories
+  std::int64_t moved = 0;          // HeldExamples::moved
   std::int64_t missing_cells = 0;  // without a value, or with an unknown category: features are 0
   std::int64_t self_loops = 0, repeated_edges = 0;  // numbers of edges that were left out
   std::vector<std::string> unused_edge_columns{};
@@ -65,7 +69,7 @@ std::vector<std::string> unusable_columns(const std::string& path, const NodeTab
 // label, the split and the ignored ones. Numbers are standardized over all nodes, except those of
 // columns with only 0 and 1. Without features, each node's id is a category. The split column has
 // train (training), validation (valid, val, dev), test, or nothing. Without it, or without
-// validation in it, a share of each class is chosen by validation_examples_of_classes(). Throws
+// validation in it, a share of each class is chosen at random. Throws
 // InputError with file and line for a wrong number of cells, an id that is empty, repeated or
 // unknown, a missing column of `trained`, or, without `trained`, a class that no training node has;
 // InputError for no nodes, no edges, and too many values or ids; OptionError of "id_column",

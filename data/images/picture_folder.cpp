@@ -1,6 +1,7 @@
 #include "data/images/picture_folder.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <span>
 #include <utility>
 
@@ -133,21 +134,6 @@ class SplitReader {
   std::int64_t skipped_ = 0;
 };
 
-// Moves this share of each class from the training to the validation split. Throws OptionError of
-// "share" if a split stays empty.
-void divide(PictureFolder& folder, double share) {
-  std::vector<std::int32_t> labels;
-  for (const PictureFolder::File& picture : folder.train) labels.push_back(picture.label);
-  const std::vector<std::int64_t> chosen = validation_examples_of_classes(labels, share);
-  const std::vector<PictureFolder::File> all = std::exchange(folder.train, {});
-  for (std::int64_t i = 0; i < std::ssize(all); ++i)
-    (std::ranges::binary_search(chosen, i) ? folder.validation : folder.train).push_back(all[i]);
-  expect_option(
-      !folder.train.empty() && !folder.validation.empty(), "share",
-      "leaves {} pictures for training and {} for validation; expected at least one of each",
-      folder.train.size(), folder.validation.size());
-}
-
 // Puts pictures into a random order, the same for every seed, so that the first ones are of all
 // classes.
 void mix(std::vector<PictureFolder::File>& pictures) {
@@ -164,9 +150,33 @@ PictureFolder list_pictures(const std::string& path, const std::vector<std::stri
   return list_class_folder(path, picture_files, classes, whole);
 }
 
+std::int64_t divide_pictures(PictureFolder& folder, const PictureOptions& options) {
+  std::vector<std::int32_t> labels;
+  std::vector<std::uint64_t> hashes;
+  for (const PictureFolder::File& picture : folder.train) {
+    labels.push_back(picture.label);
+    const auto below = std::filesystem::path(picture.path).lexically_relative(folder.path);
+    hashes.push_back(text_hash(below.generic_string()));
+  }
+  HeldExamples held;
+  if (options.rules == 1)
+    held.validation = validation_examples_of_classes(labels, options.validation_share);
+  else
+    held = divide_by_hash(hashes, labels, {.validation = options.validation_share});
+  const std::vector<PictureFolder::File> all = std::exchange(folder.train, {});
+  for (std::int64_t i = 0; i < std::ssize(all); ++i)
+    (std::ranges::binary_search(held.validation, i) ? folder.validation : folder.train)
+        .push_back(all[i]);
+  expect_option(
+      !folder.train.empty() && !folder.validation.empty(), "share",
+      "leaves {} pictures for training and {} for validation; expected at least one of each",
+      folder.train.size(), folder.validation.size());
+  return held.moved;
+}
+
 PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& options) {
   PictureFolder listed = folder;
-  if (listed.validation.empty()) divide(listed, options.validation_share);
+  const std::int64_t moved = listed.validation.empty() ? divide_pictures(listed, options) : 0;
   mix(listed.validation);
   mix(listed.test);
   SplitReader reader(
@@ -181,7 +191,7 @@ PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& o
   ImageDataset train = listed.train.empty() ? validation : some_of(listed.train, "training");
   std::optional<ImageDataset> test;
   if (!listed.test.empty()) test = some_of(listed.test, "test");
-  return {std::move(train), std::move(validation), std::move(test), reader.skipped()};
+  return {std::move(train), std::move(validation), std::move(test), reader.skipped(), moved};
 }
 
 }  // namespace tapestry

@@ -25,6 +25,9 @@ struct PictureOptions {
   bool reduces_jpeg = false;      // decodes JPEG files in a smaller size, as PictureReading does
   bool skip_broken = false;       // leaves out files that cannot be read
   double validation_share = 0.1;  // of each class, if the folder has no validation split
+  // How the pictures are divided then: 1, by validation_examples_of_classes(); 2, by
+  // divide_by_hash() of their paths below the folder.
+  std::int64_t rules = 2;
   // Bytes of the images that are kept in memory; others are read again whenever they are used.
   std::int64_t cache_bytes = std::int64_t{1} << 30;
 };
@@ -33,14 +36,20 @@ struct PictureSplits {
   ImageDataset train, validation;
   std::optional<ImageDataset> test{};
   std::int64_t skipped = 0;  // number of files that could not be read
+  std::int64_t moved = 0;    // HeldExamples::moved
 };
+
+// Moves a share of each class of a folder without a validation split into one. Returns
+// HeldExamples::moved. Throws OptionError of "share" if no picture is left for the training or the
+// validation.
+std::int64_t divide_pictures(PictureFolder& folder, const PictureOptions& options);
 
 // Reads the pictures of a folder on all threads. The images of a class that are used for validation
 // are the same for every seed. Those of validation and test are in a random order, also the same.
 // Throws InputError if no picture of a split can be read; OptionError of "broken" for a file that
 // cannot be read, unless such files are left out; of "size" if sizes differ and none is given; and
-// of "share" if no picture is left for the training or the validation. If all pictures were listed
-// as the validation split, `train` is the same split.
+// of "share" as divide_pictures() does. If all pictures were listed as the validation split,
+// `train` is the same split.
 PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& options);
 
 }  // namespace tapestry

@@ -377,9 +377,19 @@ bool has_words(std::string_view text) {
 }
 
 // Moves a share of each class from the training to the validation split.
-void divide(LabeledSplits& all, double share) {
-  const std::vector<std::int64_t> chosen = validation_examples_of_classes(all.train.labels, share);
+void divide(LabeledSplits& all, const LabeledTextOptions& options) {
   LabeledTexts whole = std::exchange(all.train, {});
+  std::vector<std::int64_t> chosen;
+  if (options.rules == 1) {
+    chosen = validation_examples_of_classes(whole.labels, options.validation_share);
+  } else {
+    std::vector<std::uint64_t> hashes;
+    for (const std::string& text : whole.texts) hashes.push_back(text_hash(text));
+    HeldExamples held =
+        divide_by_hash(hashes, whole.labels, {.validation = options.validation_share});
+    chosen = std::move(held.validation);
+    all.moved = held.moved;
+  }
   for (std::int64_t i = 0; i < std::ssize(whole.texts); ++i) {
     LabeledTexts& split = std::ranges::binary_search(chosen, i) ? all.validation : all.train;
     split.texts.push_back(std::move(whole.texts[i]));
@@ -464,7 +474,7 @@ LabeledSplits load_labeled_texts(const std::string& path, const LabeledTextOptio
     join_splits(all, path);
     return all;
   }
-  if (all.validation.texts.empty()) divide(all, options.validation_share);
+  if (all.validation.texts.empty()) divide(all, options);
   expect_option(!all.train.texts.empty() && !all.validation.texts.empty(), "share",
                 "leaves {} texts for training and {} for validation; expected at least one of each",
                 all.train.texts.size(), all.validation.texts.size());

@@ -25,6 +25,8 @@ struct LabeledTextOptions {
   std::vector<std::string> classes{};  // in the order of the labels; empty: those of the training
   double validation_share = 0.1;       // of each class, if there is no validation split
   bool whole = false;                  // the texts of all splits are the validation split
+  // How the texts are divided then: 1, by validation_examples_of_classes(); 2, by divide_by_hash().
+  std::int64_t rules = 2;
 };
 
 // The texts of a split, none empty, each with the number of its class.
@@ -39,6 +41,7 @@ struct LabeledSplits {
   std::vector<std::string> classes{};  // sorted: numbers by their value, other names by their bytes
   LabeledTexts train{}, validation{}, test{};
   bool is_divided = false;  // the validation split is a part of the training texts
+  std::int64_t moved = 0;   // HeldExamples::moved
   std::int64_t empty = 0;   // number of texts without characters, which are left out
 };
 

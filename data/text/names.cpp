@@ -1,6 +1,7 @@
 #include "data/text/names.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <unordered_set>
 
@@ -10,6 +11,7 @@
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/text/printable.hpp"
+#include "data/validation_split.hpp"
 
 namespace tapestry {
 namespace {
@@ -28,6 +30,14 @@ std::vector<std::int64_t> shuffled(std::int64_t size, std::int64_t count, std::u
   Random random(seed, Stream::data);
   random.shuffle_start(order, count);
   return order;
+}
+
+HeldExamples held_names(const NameList& list, std::int64_t held_back) {
+  std::vector<std::uint64_t> hashes;
+  for (const std::string& name : list.names) hashes.push_back(text_hash(name));
+  const double share = static_cast<double>(held_back) / static_cast<double>(list.names.size());
+  const double rounded = std::exp2(std::round(std::log2(share)));
+  return divide_by_hash(hashes, {}, {.validation = std::min(0.1, rounded)});
 }
 
 }  // namespace
@@ -75,11 +85,18 @@ NameSplits split_names(const NameList& list, const CharVocabulary& vocabulary,
   expect_option(options.held_back >= 1, "held_back", "{} names for testing; expected at least 1",
                 options.held_back);
   const std::int64_t size = std::ssize(list.names);
-  const std::int64_t held_back = std::min(options.held_back, size / 10);
+  const std::int64_t drawn = std::min(options.held_back, size / 10);
+  const bool by_hash = options.rules != 1;
+  const HeldExamples held = by_hash ? held_names(list, options.held_back) : HeldExamples();
   std::vector<NameDataset::Name> all = encode_names(list, vocabulary), train, test;
-  for (const std::int64_t i : shuffled(size, held_back, options.seed))
-    (std::ssize(test) < held_back ? test : train).push_back(std::move(all[i]));
-  return {NameDataset(std::move(train)), NameDataset(std::move(test))};
+  for (const std::int64_t i : shuffled(size, by_hash ? 0 : drawn, options.seed)) {
+    const bool is_held =
+        by_hash ? std::ranges::binary_search(held.validation, i) : std::ssize(test) < drawn;
+    (is_held ? test : train).push_back(std::move(all[i]));
+  }
+  expect_input(!test.empty(), "{}: all names are \"{}\"; expected different ones; give others",
+               list.path, printable(list.names.front()));
+  return {NameDataset(std::move(train)), NameDataset(std::move(test)), held.moved};
 }
 
 NameDataset::NameDataset(std::vector<Name> names) : names_(std::move(names)) {

@@ -39,14 +39,18 @@ class NameDataset final : public Dataset {
 };
 
 struct NameOptions {
-  // number of names in the test split, at least 1; limited to a tenth of all
+  // Number of names in the test split, at least 1; limited to a tenth of all.
   std::int64_t held_back = 1000;
-  std::uint64_t seed = 0;  // seed of the choice of these names
+  std::uint64_t seed = 0;  // seed of the choice of these names by rules 1
+  // 1: as many names are drawn. 2: divide_by_hash() of the names divides them, with a share that
+  // one more name does not change: held_back / names, rounded to a power of 2, at most 0.1.
+  std::int64_t rules = 2;
 };
 
 struct NameSplits {
   NameDataset train;
   NameDataset test;
+  std::int64_t moved = 0;  // HeldExamples::moved
 };
 
 // Reads a file (plain or gzip) of one name per line, as makemore does: removes white space around
@@ -64,7 +68,8 @@ CharVocabulary name_vocabulary(const NameList& list);
 std::vector<NameDataset::Name> encode_names(const NameList& list, const CharVocabulary& vocabulary);
 
 // Returns the names as tokens of such a vocabulary. Throws InputError for a name with a character
-// that the vocabulary lacks, and OptionError of "held_back" if that is below 1.
+// that the vocabulary lacks, or if all names are equal, and OptionError of "held_back" if that is
+// below 1.
 NameSplits split_names(const NameList& list, const CharVocabulary& vocabulary,
                        const NameOptions& options = {});
 

@@ -119,7 +119,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: splits, classes and what is l
   std::string many;
   for (int i = 0; i < 40; ++i) many += fmt::format("{}\ttext {}\n", i % 4 == 0 ? 10 : 9, i);
   const LabeledSplits divided =
-      load_labeled_texts(write("many.tsv", many + "9\t \n"), {.validation_share = 0.2});
+      load_labeled_texts(write("many.tsv", many + "9\t \n"), {.validation_share = 0.2, .rules = 1});
   CHECK(divided.is_divided);
   CHECK(divided.empty == 1);
   CHECK(divided.label_column == 1);

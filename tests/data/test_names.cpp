@@ -57,21 +57,21 @@ TEST_CASE_FIXTURE(TemporaryFolder, "load_names: trimmed, no empty lines, repeats
   CHECK(std::ranges::count(distinct.names, "emma") == 1);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "split_names: the seed chooses the names of the test split") {
+TEST_CASE_FIXTURE(TemporaryFolder, "split_names: by rules 1, the seed chooses the names of the test split") {
   const NameList list = load_names(write("names.txt", numbered(300)));
   const CharVocabulary vocabulary = name_vocabulary(list);
   const auto held_back = [&](const NameOptions& options) {
     return names_of(split_names(list, vocabulary, options).test, vocabulary);
   };
-  const NameSplits splits = split_names(list, vocabulary, {.held_back = 25, .seed = 1});
+  const NameSplits splits = split_names(list, vocabulary, {.held_back = 25, .seed = 1, .rules = 1});
   CHECK(splits.train.size() == 275);
   CHECK(splits.test.size() == 25);
   std::multiset<std::string> all = names_of(splits.train, vocabulary);
   all.merge(names_of(splits.test, vocabulary));
   CHECK(all == std::multiset<std::string>(list.names.begin(), list.names.end()));
-  CHECK(held_back({.held_back = 25, .seed = 1}) == names_of(splits.test, vocabulary));
-  CHECK(held_back({.held_back = 25, .seed = 2}) != names_of(splits.test, vocabulary));
-  CHECK(held_back({}).size() == 30);  // a tenth, not 1000
+  CHECK(held_back({.held_back = 25, .seed = 1, .rules = 1}) == names_of(splits.test, vocabulary));
+  CHECK(held_back({.held_back = 25, .seed = 2, .rules = 1}) != names_of(splits.test, vocabulary));
+  CHECK(held_back({.rules = 1}).size() == 30);  // a tenth, not 1000
   check_says(message_of([&] { held_back({.held_back = 0}); }),
              {"0 names for testing; expected at least 1"});
   check_says(message_of([&] { split_names(list, CharVocabulary::of_text("n012345678"), {}); }),

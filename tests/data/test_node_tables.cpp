@@ -105,7 +105,7 @@ TEST_CASE("node tables: without features each id is a category, which a trained 
     nodes += fmt::format("n{},{}\n", i, i % 2);
     edges += fmt::format("n{},n{}\n", i, (i + 2) % 20);
   }
-  const NodeTables read = Tables(nodes, edges).load();
+  const NodeTables read = Tables(nodes, edges).load({.rules = 1});
   CHECK(!read.has_features);
   CHECK(read.graph.inputs() == 20);
   CHECK(read.graph.entries->list()[3] == Edge{3, 3});

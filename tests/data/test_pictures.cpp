@@ -39,7 +39,7 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folder
   CHECK(folder.classes == Strings{"hund", "müde Katze"});
   CHECK(folder.ignored == 1);
   const PictureSplits splits =
-      read_pictures(folder, {.size = {.height = 4, .width = 4}, .validation_share = 0.25});
+      read_pictures(folder, {.size = {.height = 4, .width = 4}, .validation_share = 0.25, .rules = 1});
   CHECK(splits.train.size() == 15);
   CHECK(splits.validation.size() == 5);  // 2 and 3: a quarter of each class
   CHECK(std::ranges::count(splits.validation.labels(), 0) == 2);

@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* talk_toml = R"(task = "language-model"
 [data]
+rules = 1
 kind = "conversations"
 path = "PATH"
 tokenizer = "train"
@@ -36,7 +37,7 @@ checkpoint_every = 5
 log_every = 3
 )";
 
-// Each word many times: what is held back has been learned too.
+// Each word many times: by data.rules = 1, what is held back has been learned too.
 std::string words() {
   std::string lines;
   for (int i = 0; i < 15; ++i)

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "autograd/cores.hpp"
 #include "tests/support/run_fixture.hpp"
 
 // tests/golden/runs/ has checkpoints of small models that commit 1259dc1 trained for 6 steps. The
@@ -53,6 +54,42 @@ TEST_CASE_FIXTURE(RunFixture, "earlier versions: their checkpoints load, and the
     const Json last = last_validation(name);
     CHECK(last["step"] == 12);
     CHECK(last["loss"].get<double>() == doctest::Approx(loss_after_12).epsilon(1e-4));
+  }
+}
+
+// tests/golden/rules1/ has data and checkpoints of commit 2860413, which divided and read them by
+// what data.rules = 1 is today. See make_rules1.py.
+TEST_CASE_FIXTURE(RunFixture,
+                  "earlier versions: runs without data.rules keep their data and bits") {
+  const std::string golden = TAPESTRY_SOURCE_DIR "/tests/golden/rules1/";
+  const Json expected = Json::parse(read_bytes(golden + "expected.json"));
+  CHECK(expected.size() == 7);
+  for (const auto& [name, measured] : expected.items()) {
+    CAPTURE(name);
+    const std::string run = path(name), checkpoint = run + "/checkpoint.safetensors";
+    fs::create_directory(run);
+    fs::copy(golden + name + ".safetensors", checkpoint);
+    const std::string config = load_checkpoint(checkpoint).config;
+    CHECK(!contains(config, "rules"));
+    write(name + "/config.toml", config);
+    const Words data = {"data.path=" + golden + measured["data"].get<std::string>()};
+    CHECK(eval(name, data)["loss"].get<double>() ==
+          doctest::Approx(measured["loss"].get<double>()).epsilon(1e-5));
+
+    // Resumed only if the checksum of the data is that in the checkpoint.
+    must_train(name + "/config", name, "--resume train.steps=12" + data);
+    CHECK(contains(load_checkpoint(checkpoint).config, "rules = 1"));
+    Json last;
+    for (const Json& line : metrics(name)) last[line["split"].get<std::string>()] = line;
+    for (const auto& [split, loss] : measured["resumed"].items()) {
+      CHECK(last[split]["step"] == 12);
+      CHECK(last[split]["loss"].get<double>() == doctest::Approx(loss.get<double>()).epsilon(1e-4));
+    }
+#if defined __OPTIMIZE__ && !defined __clang__  // other compilers and levels have other bits
+    if (const auto bits = measured["bits"].find(instruction_level());
+        bits != measured["bits"].end())
+      CHECK(last["val"]["parameters_xxh3"] == *bits);
+#endif
   }
 }
 

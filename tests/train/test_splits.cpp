@@ -6,7 +6,10 @@
 #include "tests/support/idx.hpp"
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
+#include "train/config/keys.hpp"
 #include "train/run/safetensors.hpp"
+#include "train/task.hpp"
+#include "train/tasks/language/corpus.hpp"
 
 // What chooses a model does not judge it: validation chooses, and the test split is measured once.
 namespace tapestry {
@@ -192,6 +195,72 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: infinite test figures ended run and eva
     CHECK(lines_of(tested.err).size() == 1);
     check_says(tested.err, {"the test loss is "});
   }
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: equal conversations were in both splits") {
+  const std::string chat = path("chat.jsonl");
+  const Config config = parse_config(
+      "task = \"language-model\"\n[data]\nkind = \"conversations\"\ntokenizer = \"train\"\n"
+      "vocabulary = 300\ntemplate = \"chatml\"\npacking = false\n",
+      "a text", {"data.path=" + chat});
+  const auto sizes = [&](const std::string& lines) {
+    write("chat.jsonl", lines);
+    const Corpus corpus = read_corpus({.config = config});
+    return std::pair(corpus.training->size(), corpus.validation->size());
+  };
+  const auto talk = [](int number, int weight) {
+    return fmt::format(R"({{"messages": [{{"role": "user", "content": "{0}"}}, )"
+                       R"({{"role": "assistant", "content": "no {0}", "weight": {1}}}]}})"
+                       "\n",
+                       number, weight);
+  };
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += talk(i, 1);
+  const auto [training, validation] = sizes(lines);
+  CHECK(training + validation == 100);
+  CHECK(std::abs(validation - 10) < 4 * 3);  // four deviations
+  CHECK(sizes(lines + lines) == std::pair(2 * training, 2 * validation));
+  const auto [more, as_many] = sizes(lines + talk(100, 1));
+  CHECK(more - training + as_many - validation == 1);
+
+  const Corpus few = [&] {
+    write("chat.jsonl", talk(1, 1) + talk(2, 1) + talk(1, 1));
+    return read_corpus({.config = config});
+  }();
+  CHECK(few.training->size() + few.validation->size() == 3);
+  CHECK(few.remark == "1 conversation moved to a split that was empty");
+  write("chat.jsonl", talk(1, 1) + talk(1, 1));
+  check_says(
+      message_of([&] { read_corpus({.config = config}); }),
+      {"data.path = ", "all of its 2 conversations are equal; expected at least 2 different"});
+}
+
+TEST_CASE_FIXTURE(Place, "splits: init writes today's rules, and counts what a training divides") {
+  std::string names, texts;
+  for (int i = 0; i < 300; ++i) {
+    names += fmt::format("n{}\n", i);
+    texts += fmt::format("A fine soup {}\t{}\n", i, i % 3);
+  }
+  write("names.txt", names);
+  write("texts.tsv", texts + "Some stew\tfew\nSome tea\tfew\n");
+  for (const std::string data : {"names", "texts"}) {
+    CAPTURE(data);
+    const std::string file = data + (data == "names" ? ".txt" : ".tsv");
+    const Json found =
+        Json::parse(run(Words("init {0} --minutes 1 --json --out {1}.toml", file, data)).out);
+    check_says(read(data + ".toml"), {"\nrules = 2 "});
+    const std::string said =
+        run(Words("train {0}.toml --out {0} train.steps=1 model.width=8 model.heads=2", data)).out;
+    const auto trained = data == "names"
+                             ? 300 - std::stoi(found["facts"]["split"].get<std::string>())
+                             : found["facts"]["training_texts"].get<int>();
+    check_says(said, {fmt::format(" {} training examples", trained)});
+    if (data == "texts") check_says(said, {"; 1 text moved to a split without its class"});
+    check_says(read(data + "/config.toml"), {"rules = 2"});
+  }
+  // A config has the rules of its base, and those of [expected] are as they were.
+  for (const char* base : {"names", "ag-news"})
+    CHECK(parse_config(fmt::format("base = \"{}\"", base), "a text", {})[key::data_rules] == 1);
 }
 
 TEST_SUITE_END();

@@ -97,7 +97,7 @@ TEST_CASE_FIXTURE(CommandFolder, "text classification: 600 lines from init to th
   CHECK(found["problems"][0] == "1 empty text left out");
   const std::string said =
       must(run("train mine.toml --set train.steps=60 train.eval_every=30")).out;
-  check_says(said, {"texts: 540 for training, 60 for validation, 0 for test; TSV; 3 classes: gut, ",
+  check_says(said, {"texts: 544 for training, 56 for validation, 0 for test; TSV; 3 classes: gut, ",
                     "1 empty text left out", "macro_f1"});
   check_says(read("runs/mine/config.toml"),
              {"format = \"tsv\"", "label_column = 2", "class_names = [\"gut\", \"schlecht\", "});

@@ -173,7 +173,8 @@ NodeTableOptions table_options(const Config& config) {
           .ignored = config[ignore_columns],
           .directed = config[directed],
           .validation_share = config[validation_part],
-          .test_share = config[test_part]};
+          .test_share = config[test_part],
+          .rules = config[key::data_rules]};
 }
 
 // Returns what `read` returns, which reads tables. Throws InputError that names the key of an
@@ -237,9 +238,12 @@ std::string features_text(const NodeTables& tables) {
   return fmt::format("{} ({})", tables.graph.inputs(), fmt::join(parts, "; "));
 }
 
-// Returns messages about missing cells, edges that were left out, and columns that are not used.
+// Returns messages about moved nodes, missing cells, edges that were left out, and columns that are
+// not used.
 std::vector<std::string> exceptions(const NodeTables& tables) {
   std::vector<std::string> all;
+  if (tables.moved > 0)
+    all.push_back(counted(tables.moved, "node") + " moved to a split without its class");
   if (tables.missing_cells > 0)
     all.push_back(counted(tables.missing_cells, "cell") +
                   " without a known value: the mean of the column, or no category");
@@ -371,7 +375,7 @@ void recognize_tables(Recognized& found, const std::string& path) {
                  {"test nodes", std::ssize(graph.test)},
                  {"nodes without label", unlabeled(graph)},
                  {"split", options.split_column == no_column
-                               ? std::string("20 % of each class for validation and 20 % for test")
+                               ? std::string("about 20 % of each class for validation and test")
                                : "column " + printable(options.split_column)}};
   found.problems = exceptions(tables);
   const std::int64_t labels = graph.graph.nodes() - unlabeled(graph);

@@ -128,13 +128,12 @@ void detect_images(Config& config) {
 
 namespace {
 
-// Sets the number of examples and of epochs and, if `divided`, that a part of the training images
-// is for validation. `counts`: training images of each class.
-void set_training(Recognized& found, const std::vector<std::int64_t>& counts, bool divided) {
+// Sets the number of examples and of epochs and, if they are `divided`, how many of the training
+// images are for validation. `counts`: training images of each class.
+void set_training(Recognized& found, const std::vector<std::int64_t>& counts,
+                  std::optional<std::int64_t> divided) {
   const std::int64_t N = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-  const double share = std::get<double>(key::image_validation_fraction.fallback);
-  const std::int64_t validated =
-      divided ? std::max<std::int64_t>(1, std::llround(share * static_cast<double>(N))) : 0;
+  const std::int64_t validated = divided.value_or(0);
   if (divided)
     found.facts["split"] = fmt::format("{} of the training images are for validation", validated);
   found.examples = static_cast<double>(N - validated);
@@ -189,7 +188,12 @@ void recognize_pictures(Recognized& found, const std::string& path, bool has_cla
                  {"sizes", std::ssize(sizes)},
                  {"height", side},
                  {"width", side}};
-  set_training(found, counts, folder.validation.empty());
+  std::optional<std::int64_t> divided;
+  if (PictureFolder whole = folder; whole.validation.empty()) {
+    divide_pictures(whole, {});
+    divided = std::ssize(whole.validation);
+  }
+  set_training(found, counts, divided);
   if (has_classes) check_classes(found, counts, folder.classes);
   const bool fits =
       sizes.size() > 1 || side != sizes.begin()->first || side != sizes.begin()->second;
@@ -227,7 +231,9 @@ void recognize_images(Recognized& found, const std::string& path, bool has_class
                  {"classes", std::ssize(counts)}};
   std::vector<std::string> names(counts.size());
   for (std::size_t label = 0; label < names.size(); ++label) names[label] = fmt::to_string(label);
-  set_training(found, counts, true);
+  const double share = std::get<double>(key::image_validation_fraction.fallback);
+  const double validated = share * static_cast<double>(images.train.size());
+  set_training(found, counts, std::max<std::int64_t>(1, std::llround(validated)));
   if (has_classes) check_classes(found, counts, names);
 }
 
@@ -287,6 +293,7 @@ ImageTaskSplits ImageData::read_folder() {
                                .reduces_jpeg = reduces_jpeg(config_),
                                .skip_broken = config_[key::skip_broken],
                                .validation_share = config_[key::image_validation_fraction],
+                               .rules = config_[key::data_rules],
                                .cache_bytes = config_[key::image_cache] << 20};
   PictureSplits pictures = with_keys(
       config_,
@@ -295,17 +302,19 @@ ImageTaskSplits ImageData::read_folder() {
        {"share", key::image_validation_fraction, "change the value, or give more pictures"}},
       [&] { return read_pictures(*folder_, options); });
   return {std::move(pictures.train), std::move(pictures.validation), std::move(pictures.test),
-          pictures.skipped};
+          pictures.skipped, pictures.moved};
 }
 
 std::string ImageData::remark() const {
   if (!splits_ || config_[key::data_path].empty()) return "";
-  const auto& [train, validation, test, skipped] = *splits_;
+  const auto& [train, validation, test, skipped, moved] = *splits_;
   std::string text = fmt::format(
       "images: {} for training, {} for validation, {} for test; {} x {} {} pixels; {}: {}",
       whole_data_ ? 0 : train.size(), validation.size(), test ? test->size() : 0, size_.height,
       size_.width, size_.channels == 1 ? "gray" : "color",
       counted(std::ssize(class_names_), "class", "classes"), printable(list_briefly(class_names_)));
+  if (moved > 0)
+    text += fmt::format("; {} moved to a split without its class", counted(moved, "picture"));
   if (skipped > 0) text += fmt::format("; {} left out", counted(skipped, "broken file"));
   if (folder_ && folder_->ignored > 0)
     text += fmt::format("; {} ignored", counted(folder_->ignored, "other file"));

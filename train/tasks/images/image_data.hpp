@@ -84,6 +84,7 @@ struct ImageTaskSplits {
   ImageDataset train, validation;
   std::optional<ImageDataset> test{};
   std::int64_t skipped = 0;  // number of broken pictures that were left out
+  std::int64_t moved = 0;    // number of pictures that are in a split for lack of others
 };
 
 // The images of a task, and their size, which a checkpoint stores.

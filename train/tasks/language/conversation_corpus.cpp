@@ -15,6 +15,7 @@ namespace {
 // The files of the training and the validation split.
 struct ConversationSplits {
   std::vector<ConversationList> training{}, validation{};
+  std::int64_t moved = 0;  // HeldExamples::moved
 };
 
 std::vector<ConversationList> load_lists(const Config& config) {
@@ -29,6 +30,20 @@ std::vector<ConversationList> load_lists(const Config& config) {
   return lists;
 }
 
+// Returns the validation split by rules 2: conversations are equal if roles and texts are.
+HeldExamples held_conversations(const Config& config, const std::vector<ConversationList>& lists) {
+  std::vector<std::uint64_t> hashes;
+  for (const ConversationList& list : lists)
+    for (const Conversation& conversation : list.conversations) {
+      std::string text;
+      for (const Message& message : conversation.messages)
+        text += fmt::format("{} {} {}\n", to_string(message.speaker), message.content.size(),
+                            message.content);
+      hashes.push_back(text_hash(text));
+    }
+  return divide_by_hash(hashes, {}, {.validation = config[key::text_validation_fraction]});
+}
+
 // Divides the conversations into splits, each of at least one conversation. Throws InputError for
 // fewer than two conversations.
 ConversationSplits split_conversations(const Config& config) {
@@ -38,16 +53,24 @@ ConversationSplits split_conversations(const Config& config) {
   config.expect(
       count >= 2, key::data_path,
       "contains one conversation; expected at least 2, because one is used for validation");
-  const std::int64_t wanted = count - training_share(config, count);
-  const std::vector<std::int64_t> chosen =
-      validation_examples(count, std::clamp<std::int64_t>(wanted, 1, count - 1));
-  ConversationSplits splits;
+  HeldExamples held;
+  if (config[key::data_rules] == 1) {
+    const std::int64_t wanted = count - training_share(config, count);
+    held.validation = validation_examples(count, std::clamp<std::int64_t>(wanted, 1, count - 1));
+  } else {
+    held = held_conversations(config, lists);
+    config.expect(!held.validation.empty(), key::data_path,
+                  "all of its {} conversations are equal; expected at least 2 different ones, "
+                  "because one is used for validation",
+                  count);
+  }
+  ConversationSplits splits{.moved = held.moved};
   std::int64_t number = 0;
   for (ConversationList& list : lists) {
     ConversationList training{.path = list.path}, validation{.path = list.path};
     for (Conversation& conversation : list.conversations) {
-      const bool held = std::ranges::binary_search(chosen, number++);
-      (held ? validation : training).conversations.push_back(std::move(conversation));
+      const bool is_held = std::ranges::binary_search(held.validation, number++);
+      (is_held ? validation : training).conversations.push_back(std::move(conversation));
     }
     splits.training.push_back(std::move(training));
     splits.validation.push_back(std::move(validation));
@@ -123,12 +146,14 @@ std::unique_ptr<ConversationDataset> make_conversations(const Config& config,
       std::move(all), ConversationOptions{.context = context, .packing = config[key::packing]});
 }
 
-std::string remark_on(const ConversationCounts& counts, std::int64_t context) {
-  if (counts.cut + counts.dropped == 0) return "";
-  return fmt::format(
-      "of {} conversations, {} are longer than model.context = {} and are truncated; {} without a "
-      "remaining answer are left out",
-      counts.read, counts.cut, context, counts.dropped);
+std::string remark_on(const ConversationCounts& counts, std::int64_t moved, std::int64_t context) {
+  const std::string text = moved > 0 ? moved_to_empty_split(moved, "conversation") : "";
+  if (counts.cut + counts.dropped == 0) return text;
+  return text + (text.empty() ? "" : "; ") +
+         fmt::format(
+             "of {} conversations, {} are longer than model.context = {} and are truncated; {} "
+             "without a remaining answer are left out",
+             counts.read, counts.cut, context, counts.dropped);
 }
 
 }  // namespace
@@ -150,7 +175,7 @@ Corpus read_conversations(const TaskSetup& setup, Corpus corpus) {
   if (!setup.whole_data)
     corpus.training = make_conversations(config, encoder, splits.training, "training", counts);
   corpus.validation = make_conversations(config, encoder, splits.validation, "validation", counts);
-  corpus.remark = remark_on(counts, config[key::context]);
+  corpus.remark = remark_on(counts, splits.moved, config[key::context]);
   return corpus;
 }
 

@@ -1,5 +1,6 @@
 #include "train/tasks/language/corpus.hpp"
 
+#include "autograd/counted.hpp"
 #include "data/json.hpp"
 #include "data/text/chat_encoder.hpp"
 #include "data/text/names.hpp"
@@ -14,7 +15,7 @@ namespace {
 const Key<std::int64_t> names_held_back{
     "data.held_back",
     1000,
-    "validation names, at most a tenth of all",
+    "approximate number of validation names, at most a tenth of all",
     {.low = 1, .high = 1e9, .used_if = {key::corpus_kind.is(CorpusKind::names)}}};
 
 // Returns a corpus with the tokenizer of a trained model, if there is one, and without data.
@@ -49,7 +50,10 @@ Corpus read_names(const TaskSetup& setup, Corpus corpus) {
     return corpus;
   }
   NameSplits splits = split_names(list, *corpus.tokenizer->characters(),
-                                  {.held_back = config[names_held_back], .seed = seed_of(config)});
+                                  {.held_back = config[names_held_back],
+                                   .seed = seed_of(config),
+                                   .rules = config[key::data_rules]});
+  if (splits.moved > 0) corpus.remark = moved_to_empty_split(splits.moved, "name");
   corpus.training = std::make_unique<NameDataset>(std::move(splits.train));
   corpus.validation = std::make_unique<NameDataset>(std::move(splits.test));
   return corpus;
@@ -93,6 +97,10 @@ BytePairTokenizer chosen_tokenizer(const Config& config, std::span<const std::st
     return BytePairTokenizer::train(
         texts, {.vocabulary = config[key::trained_vocabulary], .special_tokens = special});
   });
+}
+
+std::string moved_to_empty_split(std::int64_t moved, const char* noun) {
+  return counted(moved, noun) + " moved to a split that was empty";
 }
 
 const std::string& text_path(const Config& config) {

@@ -80,7 +80,7 @@ struct Corpus {
   std::map<std::string, std::string> metadata{};
   // Null if data are not needed; with TaskSetup::whole_data there is only validation.
   std::unique_ptr<Dataset> training{}, validation{};
-  std::string remark{};  // the part of the data that is not used for training
+  std::string remark{};  // how the data were divided, and the part of them that is not used
 };
 
 // Returns how a path can be read: as text, names or conversations.
@@ -130,6 +130,9 @@ const std::string& text_path(const Config& config);
 
 // Returns how many of n are used for training: all but the fraction data.validation_fraction.
 std::int64_t training_share(const Config& config, std::int64_t n);
+
+// Returns the remark on examples that were moved, as HeldExamples::moved counts them.
+std::string moved_to_empty_split(std::int64_t moved, const char* noun);
 
 // Return the corpus with data. `known` has the tokenizer of a trained model, or none. Throw
 // InputError as read_corpus() does. A data.validation_fraction of 1 stands for whole_data.

@@ -182,7 +182,7 @@ void recognize_names(Recognized& found, const TextStatistics& text, const std::s
   const NameList list = load_names(path);
   const std::int64_t names = std::ssize(list.names);
   const std::int64_t distinct = std::ssize(load_names(path, true).names);
-  const std::int64_t held_back = std::min<std::int64_t>(1000, names / 10);
+  const std::int64_t held_back = split_names(list, name_vocabulary(list)).test.size();
   found.facts = {{"names", names},
                  {"different names", distinct},
                  {"different characters", name_vocabulary(list).size() - 1},
@@ -190,7 +190,7 @@ void recognize_names(Recognized& found, const TextStatistics& text, const std::s
                  {"split", fmt::format("{} random names are for validation", held_back)}};
   if (distinct < names)
     found.problems.push_back(fmt::format(
-        "{} names repeat an earlier one; some may be in both splits", names - distinct));
+        "{} names repeat an earlier one; equal names are in the same split", names - distinct));
   found.base = "names";
   found.examples = static_cast<double>(names - held_back);
   found.most_epochs = 30;
@@ -221,7 +221,7 @@ void recognize_conversations(Recognized& found, const TextStatistics& text,
   found.facts = {{"conversations", conversations},
                  {"messages", messages},
                  {"bytes", bytes},
-                 {"split", "a tenth of the conversations is for validation"}};
+                 {"split", "about a tenth of the conversations is for validation"}};
   found.problems.emplace_back(
       "a model that is trained from random weights learns little but the form of answers; "
       "fine-tune an imported one with --from for more");

@@ -91,7 +91,8 @@ LabeledTextOptions options_of(const Config& config, bool whole) {
           .label_column = config[label_column],
           .classes = config[key::class_names],
           .validation_share = config[labeled_validation_fraction],
-          .whole = whole};
+          .whole = whole,
+          .rules = config[key::data_rules]};
 }
 
 LabeledSplits load(const Config& config, bool whole = false) {
@@ -306,7 +307,7 @@ std::vector<Recognized> recognize_labeled_texts(const std::string& path) {
                    {"median bytes of a text", lengths[lengths.size() / 2]},
                    {"longest text in bytes", lengths.back()}};
     if (texts.label_column > 0) found.facts["column of labels"] = texts.label_column;
-    if (texts.is_divided) found.facts["split"] = "a tenth of each class is for validation";
+    if (texts.is_divided) found.facts["split"] = "about a tenth of each class is for validation";
     if (texts.empty > 0) found.problems.push_back(counted(texts.empty, "empty text") + " left out");
     note_counts(found, texts);
     note_contradictions(found, texts.train);
@@ -348,7 +349,8 @@ const TextClassificationData::Splits& TextClassificationData::splits() {
                          .test = std::move(test),
                          .empty = texts_->empty,
                          .cut = cut,
-                         .is_divided = texts_->is_divided});
+                         .is_divided = texts_->is_divided,
+                         .moved = texts_->moved});
   texts_.reset();
   return *splits_;
 }
@@ -396,12 +398,14 @@ std::vector<std::string> TextClassificationData::labels(std::span<const std::int
 
 std::string TextClassificationData::remark() const {
   if (!splits_ || config_[labeled_kind] == LabeledKind::reports) return "";
-  const auto& [train, validation, test, empty, cut, is_divided] = *splits_;
+  const auto& [train, validation, test, empty, cut, is_divided, moved] = *splits_;
   std::string text = fmt::format(
       "texts: {} for training, {} for validation, {} for test; {}; {}: {}",
       whole_data_ ? 0 : train.size(), validation.size(), test ? test->size() : 0,
       name_of(config_[labeled_format]), counted(std::ssize(class_names_), "class", "classes"),
       list_briefly(class_names_));
+  if (moved > 0)
+    text += fmt::format("; {} moved to a split without its class", counted(moved, "text"));
   if (empty > 0) text += fmt::format("; {} left out", counted(empty, "empty text"));
   if (cut > 0)
     text += fmt::format("; {} cut to {} tokens", counted(cut, "text"), config_[text_context]);

@@ -46,6 +46,7 @@ class TextClassificationData {
     std::optional<LabeledTextDataset> test{};
     std::int64_t empty = 0, cut = 0;  // numbers of texts that were left out, and truncated
     bool is_divided = false;          // the validation split is a part of the training texts
+    std::int64_t moved = 0;           // number of texts that are in a split for lack of others
   };
   const Splits& splits();
   bool is_read() const { return splits_.has_value(); }  // whether splits() was called
