@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
-#include <numeric>
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
@@ -18,7 +16,15 @@ Shape::Shape(const std::int64_t* begin, const std::int64_t* end) {
 }
 
 std::int64_t Shape::elements() const {
-  return std::accumulate(begin(), end(), std::int64_t{1}, std::multiplies<>());
+  constexpr std::int64_t limit = std::int64_t{1} << 60;  // whose bytes are countable in any dtype
+  std::int64_t product = 1;
+  bool fits = true;
+  for (const std::int64_t extent : *this)
+    fits &= extent >= 0 && !__builtin_mul_overflow(product, extent, &product);
+  if ((!fits || product >= limit) && std::ranges::count(*this, 0) == 0) [[unlikely]]
+    throw std::invalid_argument(fmt::format(
+        "shape: {} has extents below 0, or 2^60 elements or more; expected fewer", *this));
+  return product;
 }
 
 void Shape::push_back(std::int64_t extent) {
@@ -206,6 +212,7 @@ Array Array::reshaped(const Shape& shape) const {
 }
 
 Array Array::part(std::int64_t begin, std::int64_t end) const {
+  require(!empty(), "part: an empty Array(); expected one with memory");
   require(0 <= begin && begin <= end && end <= size(),
           "part: [{}, {}) is not a range of {} elements; expected 0 <= begin <= end <= size", begin,
           end, size());
@@ -224,6 +231,7 @@ Array Array::clone() const {
 }
 
 void Array::copy_from(const Array& source) {
+  require(!empty() && !source.empty(), "copy_from: an empty Array(); expected ones with memory");
   require(source.shape_ == shape_ && source.dtype_ == dtype_,
           "copy_from: {} into {}: dtype or shape differ; expected equal ones", source, *this);
   std::byte* to = mutable_raw();
@@ -233,6 +241,7 @@ void Array::copy_from(const Array& source) {
 }
 
 Array Array::select(const std::vector<std::int64_t>& rows) const {
+  require(rank() > 0, "select: an array of shape (); expected rows");
   require(dtype_ != DType::q8_0 || rank() > 1, "select: {} in q8_0; expected rows", shape_);
   Shape shape = shape_;
   shape[0] = std::ssize(rows);
@@ -251,6 +260,7 @@ Array Array::select(const std::vector<std::int64_t>& rows) const {
 
 Array Array::to(DType dtype) const {
   if (dtype == dtype_) return *this;
+  require(!empty(), "to: an empty Array(); expected one with memory");
   const bool either_is_quantized = dtype == DType::q8_0 || dtype_ == DType::q8_0;
   if (either_is_quantized && dtype != DType::float32 && dtype_ != DType::float32)
     return to(DType::float32).to(dtype);

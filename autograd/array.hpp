@@ -25,7 +25,8 @@ class Shape {
   Shape(const std::int64_t* begin, const std::int64_t* end);
 
   int rank() const { return rank_; }
-  std::int64_t elements() const;  // returns the product of all extents; 1 for a scalar
+  // Returns the product of all extents; 1 for a scalar. Throws std::invalid_argument from 2^60 on.
+  std::int64_t elements() const;
 
   // Returns the extent of an axis. Negative axes count from the last one.
   std::int64_t operator[](int axis) const { return extents_[axis < 0 ? axis + rank_ : axis]; }
@@ -74,7 +75,8 @@ inline constexpr DType dtype_of<std::int32_t> = DType::int32;
 // A shared handle to a row-major, contiguous array. Copying it copies the handle, not the elements.
 // The memory comes from a pool, to which the last handle returns it. Functions that make an array
 // throw OutOfMemory if there is no memory, and std::invalid_argument for q8_0 unless the last axis
-// is a multiple of 32.
+// is a multiple of 32. Pullbacks read the inputs of their ops: do not write to an array between an
+// op that reads it and backward(), or the gradient is wrong.
 class Array {
  public:
   Array() = default;                                                 // empty: no memory

@@ -157,7 +157,7 @@ std::vector<GradcheckResult> gradcheck_parameters(const std::function<Tensor()>&
   });
   subject.held = [&] { return branches.hold(loss); };
   std::vector<GradcheckResult> results;
-  for (const Parameter* parameter : parameters) {
+  for (const Parameter* parameter : distinct_parameters(parameters)) {
     if (parameter->role == Role::fixed) continue;
     const Tensor& x = parameter->tensor;
     const std::int64_t held_before = branches.held();
@@ -233,9 +233,8 @@ GradcheckResult gradcheck_together(const std::function<Tensor()>& loss,
                                    const std::vector<Parameter*>& parameters,
                                    const GradcheckOptions& options) {
   require_float64(parameters);
-  std::vector<Parameter*> free;
-  std::ranges::copy_if(parameters, std::back_inserter(free),
-                       [](const Parameter* parameter) { return parameter->role != Role::fixed; });
+  std::vector<Parameter*> free = distinct_parameters(parameters);
+  std::erase_if(free, [](const Parameter* parameter) { return parameter->role == Role::fixed; });
   double smallest = 0;
   const Gradients gradients = [&] {
     Tape tape;

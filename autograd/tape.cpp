@@ -4,16 +4,16 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <unordered_map>
 
 #include "autograd/check.hpp"
 #include "autograd/dry_run.hpp"
-#include "autograd/kernels/broadcast.hpp"
 #include "autograd/profile.hpp"
 
 namespace tapestry {
 namespace {
 
-thread_local Tape* current_tape = nullptr;
+thread_local TapePosition* innermost_position = nullptr;
 thread_local const std::string* current_scope = nullptr;
 std::atomic<bool> check_finite = false;
 
@@ -92,12 +92,6 @@ const std::string& name_of(const std::string* scope) {
   return scope ? *scope : of_loss;
 }
 
-// Copies a gradient that other handles share, because they must not see it change: `add` passes one
-// array to two inputs.
-void make_unique(Array& array) {
-  if (!array.unique()) array = array.clone();
-}
-
 }  // namespace
 
 Tensor Tensor::variable(Array value) {
@@ -107,61 +101,9 @@ Tensor Tensor::variable(Array value) {
 }
 
 double Tensor::item() const {
+  require(!value_.empty(), "item: an empty Tensor(); expected one element");
   require(size() == 1, "item: shape {}; expected one element", shape());
   return value_.to(DType::float64).values<double>()[0];
-}
-
-const Array* Gradients::find(const Tensor& variable) const {
-  const auto entry = by_id_.find(variable.id());
-  return entry == by_id_.end() ? nullptr : &entry->second;
-}
-
-const Array& Gradients::operator[](const Tensor& variable) const {
-  return by_id_.at(variable.id());
-}
-
-Gradients& Gradients::operator+=(const Gradients& other) {
-  for (const auto& [id, gradient] : other.by_id_) {
-    auto [mine, added] = by_id_.try_emplace(id, gradient);
-    if (added) continue;
-    make_unique(mine->second);
-    add_in_place(mine->second, gradient);
-  }
-  return *this;
-}
-
-Array Gradients::take(const Tensor& variable) { return take(variable.id()); }
-
-void Gradients::set(const Tensor& variable, Array gradient) {
-  by_id_.insert_or_assign(variable.id(), std::move(gradient));
-}
-
-Array Gradients::take(std::uint64_t id) {
-  auto entry = by_id_.extract(id);
-  return entry ? std::move(entry.mapped()) : Array();
-}
-
-void InputGradients::add(std::size_t input, const Array& gradient) {
-  if (!wanted(input)) return;
-  const InputRecord& to = inputs_[input];
-  const Array own = sum_to(gradient, to.shape);
-  auto [sum, added] = gradients_.by_id_.try_emplace(to.id, own);
-  if (added) return;
-  make_unique(sum->second);
-  add_in_place(sum->second, own);
-}
-
-void InputGradients::accumulate(std::size_t input,
-                                const std::function<void(Array& into, bool accumulate)>& kernel) {
-  if (!wanted(input)) return;
-  const InputRecord& to = inputs_[input];
-  Array& into = gradients_.by_id_[to.id];
-  const bool first = into.empty();
-  if (first)
-    into = Array(to.shape, to.dtype);
-  else
-    make_unique(into);
-  kernel(into, !first);
 }
 
 namespace {
@@ -169,15 +111,73 @@ namespace {
 // Returns the gradient of a loss with which backward() starts. Throws std::invalid_argument unless
 // the loss has one element.
 Array seed_of(const Tensor& loss, double seed) {
-  require(loss.size() == 1, "backward: the loss has shape {}; expected one element", loss.shape());
+  require(!loss.value().empty() && loss.size() == 1,
+          "backward: the loss has shape {}{}; expected one element", loss.shape(),
+          loss.value().empty() ? " and no memory" : "");
   return Array::full(loss.shape(), seed, loss.dtype());
 }
 
 }  // namespace
 
-Tape::Tape() : current_(current_tape, this) {}
+TapePosition::TapePosition(Tape* tape) : tape_(tape), outer_(innermost_position) {
+  innermost_position = this;
+}
 
-NoTape::NoTape() : Restore(current_tape, nullptr) {}
+TapePosition::~TapePosition() {
+  TapePosition** at = &innermost_position;
+  while (*at && *at != this) at = &(*at)->outer_;
+  if (*at) *at = outer_;
+}
+
+Tape::Tape() : TapePosition(this), number_(next_id()) {}
+
+Tape::Tape(const InputGradients& into) : Tape() { passes_to_ = &into.tape_; }
+
+Tape* Tape::innermost() { return innermost_position ? innermost_position->tape_ : nullptr; }
+
+void Tape::require_unused(const char* function, const std::vector<Parameter*>& parameters) {
+  for (const TapePosition* at = innermost_position; at; at = at->outer_) {
+    if (!at->tape_ || at->tape_->entries_.empty()) continue;
+    std::unordered_map<std::uint64_t, const Parameter*> changed;
+    for (const Parameter* parameter : parameters)
+      changed.emplace(parameter->tensor.id(), parameter);
+    for (const Entry& entry : at->tape_->entries_) {
+      require(!entry.reaches_others,
+              "{}: a tape of this thread holds {}, which may read the parameters again; call "
+              "backward() before, or end the tape's scope",
+              function, entry.op);
+      for (const InputRecord& input : entry.inputs)
+        if (const auto found = changed.find(input.id); input.id != 0 && found != changed.end())
+          throw std::invalid_argument(fmt::format(
+              "{}: a tape of this thread holds {} of parameter {} {}, whose gradient needs the "
+              "values of the forward pass; call backward() before, or end the tape's scope",
+              function, entry.op, found->second->name, input.shape));
+    }
+  }
+}
+
+Tensor Tape::result(Array value) const {
+  Tensor tensor = Tensor::variable(std::move(value));
+  tensor.tape_ = number_;
+  return tensor;
+}
+
+// Throws std::invalid_argument for a result whose entry neither this tape has nor one that receives
+// its gradients.
+void Tape::require_own(const char* function, const Tensor& input) const {
+  for (const Tape* tape = this; tape; tape = tape->passes_to_)
+    if (input.tape_ == 0 || (input.tape_ == tape->number_ && input.id_ > tape->consumed_)) return;
+  bool is_of_thread = false;
+  for (const TapePosition* at = innermost_position; at; at = at->outer_)
+    is_of_thread |= at->tape_ && at->tape_->number_ == input.tape_;
+  throw std::invalid_argument(fmt::format(
+      "{}: {} is a result {}, so its gradient would end there; compute it again on this tape, or "
+      "cut the path with Tensor(x.value()) (truncated backpropagation)",
+      function, input.value(),
+      input.tape_ == number_ ? "from before an earlier backward() of this tape"
+      : is_of_thread         ? "of another tape of this thread"
+                             : "of a tape that was destroyed or is of another thread"));
+}
 
 Gradients Tape::backward(const Tensor& loss, double seed) {
   return walk(loss, seed_of(loss, seed), nullptr);
@@ -233,6 +233,16 @@ Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGrad
   require(gradient.shape() == output.shape() && gradient.dtype() == output.dtype(),
           "backward: gradient {} for output {}: dtype or shape differ; expected equal ones",
           gradient, output.value());
+  require(!gradient.empty(), "backward: an empty Tensor() or gradient; expected an array");
+  require_own("backward", output);
+  // Consumes the entries, also those that are left after an exception.
+  struct Consume {
+    Tape& tape;
+    ~Consume() {
+      tape.entries_.clear();
+      tape.consumed_ = next_id();
+    }
+  } const consume{*this};
   Gradients gradients;
   if (output.id() != 0) gradients.by_id_.emplace(output.id(), gradient);
   Uses uses;
@@ -256,7 +266,7 @@ Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGrad
       continue;
     }
     const Array kept = check_finite ? received : Array();  // the pullback may overwrite it
-    InputGradients into(entry.inputs, gradients);
+    InputGradients into(*this, entry.op, entry.inputs, gradients);
     if (Observer* observer = Observer::current()) [[unlikely]]
       observer->backward({.op = entry.op,
                           .scope = name_of(entry.scope),
@@ -283,8 +293,11 @@ Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pu
   }
   bool tracked = false;
   for (const Tensor& input : inputs) tracked |= input.id() != 0;
-  const bool recorded = current_tape && tracked;
-  Tensor output = recorded ? Tensor::variable(std::move(value)) : Tensor(std::move(value));
+  Tape* const tape = Tape::innermost();
+  const bool recorded = tape && tracked;
+  if (recorded)
+    for (const Tensor& input : inputs) tape->require_own(op, input);
+  Tensor output = recorded ? tape->result(std::move(value)) : Tensor(std::move(value));
   if (Observer* observer = Observer::current()) [[unlikely]]
     observer->forward(
         {.op = op, .scope = name_of(current_scope), .output = output.id(), .array = output.value()},
@@ -292,12 +305,12 @@ Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pu
   if (!recorded) return output;
   std::vector<InputRecord> records;
   for (const Tensor& input : inputs) records.push_back({input.id(), input.shape(), input.dtype()});
-  current_tape->entries_.push_back({.op = op,
-                                    .scope = current_scope,
-                                    .output = output.id(),
-                                    .inputs = std::move(records),
-                                    .pullback = std::move(pullback),
-                                    .reaches_others = reaches_others});
+  tape->entries_.push_back({.op = op,
+                            .scope = current_scope,
+                            .output = output.id(),
+                            .inputs = std::move(records),
+                            .pullback = std::move(pullback),
+                            .reaches_others = reaches_others});
   return output;
 }
 

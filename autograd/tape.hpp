@@ -4,61 +4,13 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "autograd/gradients.hpp"
 #include "autograd/restore.hpp"
 #include "autograd/tensor.hpp"
 
 namespace tapestry {
-
-// The gradients d(loss)/d(variable) of all variables that the loss depends on.
-class Gradients {
- public:
-  const Array* find(const Tensor& variable) const;        // returns null if there is none
-  const Array& operator[](const Tensor& variable) const;  // throws std::out_of_range if none
-  Array take(const Tensor& variable);  // removes and returns the gradient; empty: none
-  void set(const Tensor& variable, Array gradient);
-  Gradients& operator+=(const Gradients& other);  // adds variable by variable
-
- private:
-  friend class Tape;
-  friend class InputGradients;
-  Array take(std::uint64_t id);
-  std::unordered_map<std::uint64_t, Array> by_id_;
-};
-
-// An op's input as the tape records it: enough to receive a gradient.
-struct InputRecord {
-  std::uint64_t id;
-  Shape shape;
-  DType dtype;
-};
-
-// The gradients of an op's inputs, to which its pullback adds.
-class InputGradients {
- public:
-  InputGradients(const std::vector<InputRecord>& inputs, Gradients& gradients)
-      : inputs_(inputs), gradients_(gradients) {}
-
-  bool wanted(std::size_t input) const { return inputs_[input].id != 0; }  // false: a constant
-
-  // Adds to the gradient of an input, unless it is a constant. A gradient of the shape that the
-  // input was broadcast to is summed to the input's own shape.
-  void add(std::size_t input, const Array& gradient);
-
-  // Adds to the gradient of an input in place, unless the input is a constant:
-  // kernel(into, accumulate) writes to `into`, or adds if `accumulate`.
-  void accumulate(std::size_t input,
-                  const std::function<void(Array& into, bool accumulate)>& kernel);
-
-  // Adds the gradients of variables that a pullback with a tape of its own found.
-  void add_leaves(const Gradients& gradients) { gradients_ += gradients; }
-
- private:
-  const std::vector<InputRecord>& inputs_;
-  Gradients& gradients_;
-};
 
 // A function that computes d(loss)/d(inputs) from d(loss)/d(output). An op stores only what its
 // pullback captures.
@@ -67,14 +19,36 @@ using Pullback = std::function<void(const Array& gradient, InputGradients& into)
 // A function that receives the gradient of a variable.
 using TakeGradient = std::function<void(std::uint64_t variable, Array gradient)>;
 
+// A position in this thread's list of tapes. Positions may be given up in any order.
+class TapePosition {
+ public:
+  TapePosition(const TapePosition&) = delete;
+  TapePosition& operator=(const TapePosition&) = delete;
+
+ protected:
+  explicit TapePosition(Tape* tape);  // becomes the innermost one
+  ~TapePosition();
+
+ private:
+  friend class Tape;
+  Tape* tape_;  // null: stops recording
+  TapePosition* outer_;
+};
+
 // A record of the ops of this thread while it is in scope; the innermost tape records. Entries are
 // in order of execution, so the reverse order visits every use of a value before its definition.
-class Tape final {
+// An op throws std::invalid_argument for a result of another tape, or one from before backward():
+// its gradient would end there. Tensor(x.value()) is a constant with the same value.
+class Tape final : TapePosition {
  public:
   Tape();
+  // Makes a tape for a pullback that passes gradients on by into.add_leaves(): it takes results of
+  // the tape that runs the pullback as leaves.
+  explicit Tape(const InputGradients& into);
 
   // Returns the gradients of seed · loss. Frees each entry after its pullback. Throws
-  // std::invalid_argument unless the loss has one element.
+  // std::invalid_argument unless the loss has one element, and for a result of another tape, or one
+  // from before an earlier backward().
   Gradients backward(const Tensor& loss, double seed = 1.0);
   // Passes the gradient of each variable to `take` as soon as it is complete: on this thread, from
   // the last layer to the first. Throws std::invalid_argument likewise.
@@ -84,6 +58,10 @@ class Tape final {
   Gradients backward(const Tensor& output, const Array& gradient);
 
   std::size_t size() const { return entries_.size(); }
+
+  // Throws std::invalid_argument if a tape of this thread has an entry with one of the parameters
+  // as input: `function` is about to change values that its pullback reads.
+  static void require_unused(const char* function, const std::vector<Parameter*>& parameters);
 
  private:
   friend Tensor record(const char*, Array, const std::vector<Tensor>&, Pullback, bool);
@@ -95,16 +73,21 @@ class Tape final {
     Pullback pullback;
     bool reaches_others;
   };
+  static Tape* innermost();  // returns the tape that records, or null
+  Tensor result(Array value) const;
+  void require_own(const char* function, const Tensor& input) const;
   Gradients walk(const Tensor& output, const Array& gradient, const TakeGradient* take);
 
   std::vector<Entry> entries_;
-  Restore<Tape*> current_;
+  std::uint64_t number_;
+  std::uint64_t consumed_ = 0;       // ids up to this one are of entries that are gone
+  const Tape* passes_to_ = nullptr;  // the tape that runs the pullback with this tape
 };
 
 // A guard that stops recording on this thread.
-class NoTape final : Restore<Tape*> {
+class NoTape final : TapePosition {
  public:
-  NoTape();
+  NoTape() : TapePosition(nullptr) {}
 };
 
 // Returns the result of an op, and records it if a tape is in scope and an input is a variable.

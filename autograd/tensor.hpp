@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "autograd/array.hpp"
 
@@ -27,8 +28,10 @@ class Tensor {
   std::uint64_t id() const { return id_; }
 
  private:
+  friend class Tape;
   Array value_;
   std::uint64_t id_ = 0;
+  std::uint64_t tape_ = 0;  // number of the tape that recorded it; 0: a leaf or a constant
 };
 
 // The role of a parameter. A head is the weight of a model's last linear map, which computes its
@@ -46,9 +49,9 @@ struct Parameter {
   operator const Tensor&() const { return tensor; }
   Array value() const { return tensor.value(); }  // shares memory: writing it changes the parameter
   // Convert the values, or make the parameter fixed. Gradients from before belong to the old
-  // tensor.
-  void convert(DType dtype) { tensor = leaf(tensor.value().to(dtype), role); }
-  void fix() { tensor = leaf(tensor.value(), role = Role::fixed); }
+  // tensor. Throw std::invalid_argument between a forward pass with the parameter and backward().
+  void convert(DType dtype);
+  void fix();
 
   std::string name;  // dotted path from the root module: "blocks.0.attention.query.weight"
   Tensor tensor;
@@ -59,5 +62,9 @@ struct Parameter {
     return role == Role::fixed ? Tensor(std::move(value)) : Tensor::variable(std::move(value));
   }
 };
+
+// Returns the parameters without those that share the memory of an earlier one: shared parameters
+// are one. Throws std::invalid_argument for two that share memory and have separate gradients.
+std::vector<Parameter*> distinct_parameters(std::vector<Parameter*> parameters);
 
 }  // namespace tapestry

@@ -100,6 +100,7 @@ std::vector<Linear*> adapted_linears(Module& model) {
 bool has_adapters(Module& model) { return !adapted_linears(model).empty(); }
 
 void merge_adapters(Module& model) {
+  Tape::require_unused("merge_adapters", model.parameters());
   const NoTape no_tape;
   for (Linear* linear : adapted_linears(model)) {
     Array weight = linear->weight.value();

@@ -1,32 +1,59 @@
 #include "layers/module.hpp"
 
 #include <limits>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "autograd/dry_run.hpp"
 
 namespace tapestry {
 
-std::vector<Parameter*> Module::parameters() {
-  std::vector<Parameter*> found;
+void visit_tree(Module& root, const FieldVisitor::VisitParameter& parameter,
+                const FieldVisitor::VisitModule& module) {
+  std::unordered_set<const void*> met{&root};
   std::string prefix;
   FieldVisitor visit(
-      [&](const std::string& name, Parameter& parameter) {
-        parameter.name = prefix + name;
-        found.push_back(&parameter);
+      [&](const std::string& name, Parameter& field) {
+        if (met.insert(&field).second) parameter(prefix + name, field);
       },
-      [&](const std::string& name, Module& module) {
+      [&](const std::string& name, Module& field) {
+        if (!met.insert(&field).second) return;
         const std::string outer = prefix;
-        module.path_ = prefix + name;
-        prefix = module.path_ + ".";
-        module.fields(visit);
+        module(prefix + name, field);
+        prefix += name + ".";
+        field.fields(visit);
         prefix = outer;
       });
-  fields(visit);
-  return found;
+  root.fields(visit);
+}
+
+std::vector<Parameter*> Module::parameters() {
+  std::vector<Parameter*> found;
+  visit_tree(
+      *this,
+      [&](const std::string& name, Parameter& parameter) {
+        parameter.name = name;
+        found.push_back(&parameter);
+      },
+      [](const std::string& path, Module& module) { module.path_ = path; });
+  return distinct_parameters(std::move(found));
 }
 
 void Module::convert(DType dtype) {
-  for (Parameter* parameter : parameters()) parameter->convert(dtype);
+  std::unordered_map<std::uint64_t, Tensor> converted;  // keyed by the ids before
+  visit_tree(
+      *this,
+      [&](const std::string&, Parameter& parameter) {
+        const std::uint64_t before = parameter.tensor.id();
+        const auto shared = converted.find(before);
+        if (before != 0 && shared != converted.end()) {
+          parameter.tensor = shared->second;
+        } else {
+          parameter.convert(dtype);
+          converted.emplace(before, parameter.tensor);
+        }
+      },
+      [](const std::string&, Module&) {});
 }
 
 namespace {

@@ -44,10 +44,12 @@ class Module {
   virtual void fields(FieldVisitor& visit) = 0;
 
   // Returns the parameters of the whole tree, and gives them dotted names, and modules their paths.
-  // Must be called before the first forward().
+  // Must be called before the first forward(). A parameter or module that is reached several times
+  // counts once, under its first name, and so do parameters that are copies of each other. Throws
+  // std::invalid_argument for parameters that share memory and have separate gradients.
   std::vector<Parameter*> parameters();
 
-  void convert(DType dtype);  // converts all parameters
+  void convert(DType dtype);  // converts all parameters; shared ones stay shared
 
   // Returns the dotted path from the module whose parameters() was called, or "model" for that
   // module, for errors and profiles.
@@ -57,16 +59,20 @@ class Module {
   std::string path_ = "model";
 };
 
+// Calls parameter(name, field) and module(path, field) for each field of a tree once, with dotted
+// names; for a module before its own fields.
+void visit_tree(Module& root, const FieldVisitor::VisitParameter& parameter,
+                const FieldVisitor::VisitModule& module);
+
 // Returns all modules of a kind in a tree, without its root.
 template <class Kind>
 std::vector<Kind*> modules_of(Module& root) {
   std::vector<Kind*> found;
-  FieldVisitor visit([](const std::string&, Parameter&) {},
-                     [&](const std::string&, Module& module) {
-                       if (auto* kind = dynamic_cast<Kind*>(&module)) found.push_back(kind);
-                       module.fields(visit);
-                     });
-  root.fields(visit);
+  visit_tree(
+      root, [](const std::string&, Parameter&) {},
+      [&](const std::string&, Module& module) {
+        if (auto* kind = dynamic_cast<Kind*>(&module)) found.push_back(kind);
+      });
   return found;
 }
 

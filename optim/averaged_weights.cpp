@@ -7,7 +7,7 @@
 namespace tapestry {
 
 AveragedWeights::AveragedWeights(std::vector<Parameter*> parameters, double decay)
-    : parameters_(std::move(parameters)), decay_(decay) {
+    : parameters_(distinct_parameters(std::move(parameters))), decay_(decay) {
   std::erase_if(parameters_, [](const Parameter* p) { return p->role == Role::fixed; });
   for (const Parameter* parameter : parameters_)
     arrays_.emplace_back("weights." + parameter->name, parameter->value().clone());
@@ -35,6 +35,7 @@ void AveragedWeights::add(double share) {
 
 // Allocates nothing, because destructors call exchange().
 void AveragedWeights::exchange() {
+  Tape::require_unused("AveragedWeights::exchange", parameters_);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Array weights = parameters_[i]->value(), values = arrays_[i].second;
     dispatch(weights.dtype(), [&]<class T>() {

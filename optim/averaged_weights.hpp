@@ -18,7 +18,8 @@ class AveragedWeights {
   // Updates the average with another share: average += share (weight - average).
   void add(double share);
 
-  // Swaps the weights of the model with the averages.
+  // Swaps the weights of the model with the averages. Throws std::invalid_argument between a
+  // forward pass with the weights and backward().
   void exchange();
 
   // Returns the arrays by name, "weights.<parameter>". While the model has the averages, these are

@@ -13,7 +13,7 @@ Clip clip(const Gradients& gradients, const std::vector<Parameter*>& parameters,
   arrays.reserve(parameters.size());
   sizes.reserve(parameters.size());
   double bytes = 0;
-  for (const Parameter* parameter : parameters)
+  for (const Parameter* parameter : distinct_parameters(parameters))
     if (const Array* gradient = gradients.find(*parameter)) {
       arrays.push_back(gradient);
       sizes.push_back(gradient->size());

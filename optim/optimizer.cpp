@@ -9,7 +9,7 @@
 namespace tapestry {
 
 Optimizer::Optimizer(std::vector<Parameter*> parameters, const WeightDecay& decay)
-    : decay_(decay), parameters_(std::move(parameters)) {
+    : decay_(decay), parameters_(distinct_parameters(std::move(parameters))) {
   std::erase_if(parameters_, [](const Parameter* p) { return p->role == Role::fixed; });
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     share_.push_back({i, 0, parameters_[i]->tensor.size()});
@@ -75,7 +75,16 @@ Optimizer::Update Optimizer::update_of(std::size_t part, const Gradients& gradie
 }
 
 void Optimizer::step(const Gradients& gradients, double learning_rate, double scale) {
+  Tape::require_unused("optimizer: step()", parameters_);
   make_slots();
+  for (std::size_t i = 0; i < share_.size(); ++i) {
+    const Parameter& parameter = *parameters_[share_[i].array];
+    const auto fits = [&](const Array& slot) { return slot.dtype() == parameter.tensor.dtype(); };
+    require(share_[i].end <= parameter.tensor.size() && std::ranges::all_of(slots_[i], fits),
+            "optimizer: parameter {} {} has another size or dtype than in the first step; expected "
+            "the same, or a new optimizer",
+            parameter.name, parameter.value());
+  }
   for (const Parameter* parameter : parameters_)
     require(gradients.find(*parameter) != nullptr,
             "optimizer: parameter {} {} has no gradient; expected one for each that is not fixed",

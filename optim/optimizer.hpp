@@ -32,15 +32,16 @@ struct ParameterOptions {
 // The arrays of an optimizer by name, each for a whole parameter.
 using OptimizerState = std::vector<std::pair<std::string, Array>>;
 
-// The base of optimizers, which update parameters, except fixed ones, from their gradients. A
-// subclass implements the update of a range of elements.
+// The base of optimizers, which update parameters, except fixed ones, from their gradients; shared
+// parameters once. A subclass implements the update of a range of elements.
 class Optimizer {
  public:
   explicit Optimizer(std::vector<Parameter*> parameters, const WeightDecay& decay = {});
   virtual ~Optimizer() = default;
 
   // Makes a step with the gradients times `scale`, the factor of clipping. Throws
-  // std::invalid_argument for a parameter without gradient.
+  // std::invalid_argument for a parameter without gradient, for one of another size or dtype than
+  // in the first step, and between a forward pass with a parameter and backward().
   void step(const Gradients& gradients, double learning_rate, double scale = 1);
 
   std::int64_t steps() const { return steps_; }

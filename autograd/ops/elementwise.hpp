@@ -7,13 +7,19 @@
 // Helpers that run element-wise ops on vector registers and all threads. For the sources of ops.
 namespace tapestry {
 
+inline void check_not_empty(const char* op, const Tensor& x) {
+  require(!x.value().empty(), "{}: an input is an empty Tensor(); expected an array", op);
+}
+
 inline void check_floating(const char* op, const Tensor& x) {
+  check_not_empty(op, x);
   require(x.dtype() == DType::float32 || x.dtype() == DType::float64,
           "{}: an input is {}; expected float32 or float64", op, x.value());
 }
 
 inline void check_same_dtype(const char* op, const Tensor& a, const Tensor& b) {
   check_floating(op, a);
+  check_not_empty(op, b);
   require(a.dtype() == b.dtype(), "{}: {} with {}: the dtypes differ; expected equal ones", op,
           a.value(), b.value());
 }

@@ -18,11 +18,11 @@ Tensor recompute(const Tensor& x, Random* noise,
       "recompute", run_unrecorded(), {x},
       [x = x.value(), before, f](const Array& gradient, InputGradients& into) {
         std::optional<Random> again = before;
-        Tape tape;
+        Tape tape(into);
         const Tensor input = Tensor::variable(x);
         const Tensor y = f(input, again ? &*again : nullptr);
         Gradients gradients = tape.backward(y, gradient);
-        into.add(0, gradients.take(input));
+        if (const Array dx = gradients.take(input); !dx.empty()) into.add(0, dx);
         into.add_leaves(gradients);
       },
       true);

@@ -12,18 +12,23 @@ namespace {
 Shape resolve(const Tensor& x, const std::vector<std::int64_t>& wanted) {
   Shape shape;
   int inferred = -1;
-  std::int64_t known = 1;
   for (std::int64_t extent : wanted) {
+    require(extent >= -1, "reshape: {} to an extent of {}; expected -1 or more", x.shape(), extent);
     if (extent == -1) {
       require(inferred < 0, "reshape: {} to a shape with more than one -1; expected at most one",
               x.shape());
       inferred = shape.rank();
-    } else {
-      known *= extent;
     }
-    shape.push_back(extent == -1 ? 0 : extent);
+    shape.push_back(extent == -1 ? 1 : extent);
   }
-  if (inferred >= 0 && known > 0) shape[inferred] = x.size() / known;
+  if (inferred >= 0) {
+    const std::int64_t known = shape.elements();
+    require(known > 0,
+            "reshape: {} to a shape with an extent of 0 and -1, which any number fits; expected "
+            "a number in place of -1",
+            x.shape());
+    shape[inferred] = x.size() / known;
+  }
   require(shape.elements() == x.size(),
           "reshape: {} to {}: the numbers of elements differ; expected equal numbers", x.shape(),
           shape);

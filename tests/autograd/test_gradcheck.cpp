@@ -7,6 +7,7 @@
 #include "autograd/ops.hpp"
 #include "tests/support/held.hpp"
 #include "tests/support/op_table.hpp"
+#include "tests/support/process.hpp"
 
 // The gradients of all ops against differences, and the checker that checks them.
 namespace tapestry {
@@ -49,6 +50,27 @@ TEST_CASE("gradcheck: every row holds as many bytes when it is rehearsed by shap
     CHECK(held > 0);
     CHECK(bytes_in_dry_run(run) == held);
   }
+}
+
+TEST_CASE("bug: an op of an empty Tensor crashed") {
+  const std::set<std::string> ops = declared_ops();
+  for (const OpRow& row : table())
+    for (std::size_t i = 0; i < row.inputs.size(); ++i) {
+      CAPTURE(row.name);
+      CAPTURE(i);
+      std::vector<Tensor> inputs(row.inputs.begin(), row.inputs.end());
+      inputs[i] = Tensor();
+      const bool is_optional =
+          (i == 1 && row.op() == "neighbor_sum") ||
+          (i == 2 && (row.op().ends_with("linear") || row.op().ends_with("convolution2d") ||
+                      row.op() == "tanh_recurrence")) ||
+          (i == 3 && row.op() == "linear_attention");
+      const std::string message = misuse_of([&] { row.f(inputs); });
+      CAPTURE(message);
+      if (is_optional && message == "no std::invalid_argument") continue;
+      CHECK(ops.contains(message.substr(0, message.find(':'))));  // a row may call other ops first
+      CHECK(contains(message, "()"));
+    }
 }
 
 TEST_CASE("gradcheck: every op of autograd/ops has a row in the table") {

@@ -47,7 +47,7 @@ GradientSum::GradientSum(Ranks& ranks, const std::vector<Parameter*>& parameters
           options.micro_batches, ranks.size());
   for (int rank = 0; rank < ranks.size(); ++rank)
     plans_[rank] = plan_micro_batches(options.micro_batches, rank, ranks.size());
-  for (Parameter* parameter : parameters)
+  for (Parameter* parameter : distinct_parameters(parameters))
     if (parameter->role != Role::fixed) parameters_.push_back(parameter);
   std::vector<std::int64_t> sizes;
   for (const Parameter* parameter : parameters_) sizes.push_back(parameter->tensor.size());

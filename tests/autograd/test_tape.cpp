@@ -1,0 +1,240 @@
+#include <doctest/doctest.h>
+
+#include <memory>
+#include <thread>
+
+#include "autograd/ops.hpp"
+#include "tests/support/arrays.hpp"
+#include "tests/support/process.hpp"
+
+// What the tape refuses, because a gradient would be partial or wrong.
+namespace tapestry {
+namespace {
+
+TEST_SUITE_BEGIN("engine");
+
+// Checks that `call` throws std::invalid_argument with each of the parts.
+void check_misuse(const std::function<void()>& call, const Strings& parts) {
+  const std::string message = misuse_of(call);
+  CAPTURE(message);
+  CHECK(message.size() > 0);
+  CHECK(message.size() <= 240);
+  for (const std::string& part : parts) CHECK(contains(message, part));
+}
+
+const Strings cut = {"Tensor(x.value())", "truncated backpropagation"};
+
+void check_partial(const std::function<void()>& call, const std::string& op,
+                   const std::string& reason) {
+  check_misuse(call, {op + ": ", reason, cut[0], cut[1]});
+}
+
+TEST_CASE("bug: the gradient of a result ended where backward() had consumed its entry") {
+  const Tensor w = Tensor::variable(row({2}));
+  const Tensor x = row({1});
+  {
+    Tape tape;  // two losses that share h: d(h² + h² w)/dw needs both paths
+    const Tensor h = w * w;
+    CHECK(doubles(tape.backward(sum(h * x))[w]) == std::vector<double>{4});
+    check_partial([&] { h* w; }, "multiply", "from before an earlier backward() of this tape");
+    check_partial([&] { concat({x, h}, 0); }, "concat", "from before an earlier backward()");
+    CHECK(tape.size() == 0);
+    CHECK((Tensor(h.value()) * w).id() != 0);
+    const NoTape no_tape;
+    CHECK(doubles((h * w).value()) == std::vector<double>{8});  // a value needs no path
+  }
+  Tape tape;
+  const Tensor h = w * w;
+  const Tensor loss = sum(h);
+  tape.backward(loss);
+  check_partial([&] { tape.backward(loss); }, "backward", "from before an earlier backward()");
+  check_partial([&] { tape.backward(h, row({1})); }, "backward", "from before");
+}
+
+TEST_CASE("bug: the gradient of a result of another tape ended there") {
+  const Tensor w = Tensor::variable(row({2}));
+  Tape outer;
+  const Tensor h = w * w;
+  {
+    Tape inner;
+    check_partial([&] { h* w; }, "multiply", "of another tape of this thread");
+    check_partial([&] { inner.backward(h); }, "backward", "of another tape of this thread");
+  }
+  CHECK(doubles(outer.backward(h * w)[w]) == std::vector<double>{12});
+
+  Tensor stale, of_thread;
+  {
+    const Tape tape;
+    stale = w * w;
+  }
+  check_partial([&] { stale* w; }, "multiply", "of a tape that was destroyed");
+  check_partial([&] { outer.backward(stale); }, "backward", "of a tape that was destroyed");
+  std::string message;
+  const Tensor here = w * w;
+  std::thread([&] {
+    const Tape tape;
+    of_thread = w * w;
+    message = misuse_of([&] { here* w; });
+  }).join();
+  CHECK(contains(message, "multiply: float64 (1,) is a result of a tape that was destroyed or is"));
+  check_partial([&] { of_thread* w; }, "multiply", "of a tape that was destroyed");
+  CHECK(doubles(outer.backward(here * w)[w]) == std::vector<double>{12});
+}
+
+TEST_CASE("tape: recompute takes results of the tape of its op, and no others") {
+  const Tensor w = Tensor::variable(row({2}));
+  Tensor stale;
+  {
+    const Tape tape;
+    stale = w * w;
+  }
+  const auto loss = [&](const Tensor& h) {
+    return recompute(w * 1.0, nullptr, [&h](const Tensor& x, Random*) { return x * h; });
+  };
+  Tape tape;
+  const Tensor h = w * w;
+  const auto nested = [&](const Tensor& x, Random*) {
+    return recompute(x * x, nullptr, [&](const Tensor& y, Random*) { return y * h; });
+  };
+  CHECK(doubles(tape.backward(recompute(w, nullptr, nested))[w]) == std::vector<double>{32});
+  const Tensor again = w * w;
+  CHECK(doubles(tape.backward(loss(again))[w]) == std::vector<double>{12});
+  const Tensor recomputed = loss(stale);
+  check_partial([&] { tape.backward(recomputed); }, "multiply", "of a tape that was destroyed");
+  CHECK(tape.size() == 0);
+  Gradients constant =
+      tape.backward(recompute(w, nullptr, [](const Tensor&, Random*) { return Tensor(row({1})); }));
+  CHECK(constant.find(w) == nullptr);
+}
+
+TEST_CASE("bug: tapes that were not destroyed from the innermost on left a dangling one") {
+  const Tensor w = Tensor::variable(row({2}));
+  auto first = std::make_unique<Tape>();
+  const Tensor h = w * w;
+  auto second = std::make_unique<Tape>(), third = std::make_unique<Tape>();
+  second.reset();
+  const Tensor of_third = w * w;
+  CHECK((first->size() == 1 && third->size() == 1));
+  CHECK(doubles(third->backward(of_third)[w]) == std::vector<double>{4});
+  third.reset();
+  CHECK(doubles(first->backward(h * w)[w]) == std::vector<double>{12});
+  auto paused = std::make_unique<NoTape>();
+  CHECK((w * w).id() == 0);
+  first.reset();
+  auto fourth = std::make_unique<Tape>();
+  paused.reset();
+  CHECK(doubles(fourth->backward(w * w)[w]) == std::vector<double>{4});
+  fourth.reset();
+  CHECK((w * w).id() == 0);
+}
+
+TEST_CASE("tape: after an error in backward() the tape is empty, and can be used again") {
+  const Tensor w = Tensor::variable(row({2}));
+  Tape tape;
+  const Tensor h = record("fails", row({1}), {w * w}, [](const Array&, InputGradients&) {
+    throw std::runtime_error("in a test");
+  });
+  CHECK_THROWS_AS(tape.backward(h * w), std::runtime_error);
+  CHECK(tape.size() == 0);
+  check_partial([&] { h* w; }, "multiply", "from before an earlier backward()");
+  CHECK(doubles(tape.backward(w * w)[w]) == std::vector<double>{4});
+}
+
+TEST_CASE("bug: a pullback could return a gradient of another shape or dtype") {
+  const Tensor w = Tensor::variable(row({2, 3})), v = Tensor::variable(row({1}));
+  const auto run = [&](const Tensor& x, const std::function<void(InputGradients&)>& pullback) {
+    Tape tape;
+    const Tensor y = record("custom", row({1}), {x},
+                            [&](const Array&, InputGradients& into) { pullback(into); });
+    return tape.backward(y);
+  };
+  const auto gives = [&](const Tensor& x, const Array& gradient) {
+    return run(x, [&](InputGradients& into) { into.add(0, gradient); });
+  };
+  check_misuse(
+      [&] {
+        gives(w, row({1, 2, 3}));
+      },
+      {"custom: the pullback", "float64 (3,) for input 0, which is float64 (2,)"});
+  check_misuse([&] { gives(w, Array::full({2}, 1, f32)); }, {"custom: ", "float32 (2,)"});
+  check_misuse([&] { gives(w, row({1})); }, {"custom: ", "float64 (1,)"});
+  check_misuse([&] { gives(w, Array()); }, {"custom: "});
+  check_misuse([&] { gives(v, Array::full({}, 1, f64)); }, {"custom: ", "float64 ()"});
+  check_misuse(
+      [&] {
+        run(w, [](InputGradients& into) {
+          into.accumulate(0, [](Array& sum, bool) { sum = Array::full({2}, 1, f32); });
+        });
+      },
+      {"custom: ", "float32 (2,)"});
+  CHECK_THROWS_AS(run(w,
+                      [](InputGradients& into) {
+                        into.add(1, row({1, 2}));
+                      }),
+                  std::out_of_range);
+  CHECK(doubles(gives(w, row({5, 6}))[w]) == std::vector<double>{5, 6});
+  const Array wide = Array::full({3, 2}, 1, f64);
+  CHECK(doubles(gives(w, wide)[w]) == std::vector<double>{3, 3});  // of a broadcast input
+}
+
+TEST_CASE("bug: backward() and item() of an empty Tensor said nothing or crashed") {
+  const Tensor w = Tensor::variable(row({2})), empty = Tensor::variable(Array());
+  Tape tape;
+  for (const Tensor& x : {Tensor(), empty}) {
+    check_misuse([&] { tape.backward(x); }, {"backward: ", "expected one element"});
+    check_misuse([&] { tape.backward(x, Array()); }, {"backward: ", "empty"});
+    check_misuse([&] { x.item(); }, {"item: ", "empty"});
+  }
+  Gradients gradients;
+  check_misuse([&] { gradients.set(w, Array()); }, {"Gradients::set: "});
+  check_misuse([&] { gradients.set(w, row({1, 2})); }, {"Gradients::set: ", "(2,)", "(1,)"});
+  check_misuse([&] { gradients.set(w, Array::full({1}, 1, f32)); }, {"float32 (1,)"});
+  check_misuse([&] { gradients.set(row({2}), row({1})); }, {"constant"});
+  gradients.set(w, row({7}));
+  CHECK(doubles(gradients[w]) == std::vector<double>{7});
+}
+
+// --- arrays and shapes ---
+
+TEST_CASE("bug: the number of elements of a shape overflowed") {
+  constexpr std::int64_t half = std::int64_t{1} << 32, most = std::int64_t{1} << 60;
+  for (const Shape& shape : {Shape{half, half}, Shape{half, half, 3}, Shape{most}, Shape{3, most},
+                             Shape{half / 2, half, 4}})
+    check_misuse([&] { Array array(shape); }, {"shape: ", to_string(shape), "2^60"});
+  Shape negative{2, 3};
+  negative[0] = -2;
+  check_misuse([&] { Array array(negative); }, {"shape: (-2, 3)"});
+  CHECK(Shape{half, half, 0}.elements() == 0);
+  CHECK(Shape{0, most, most}.elements() == 0);
+  CHECK(Shape{half, half / 16 - 1}.elements() == half * (half / 16 - 1));
+  CHECK(Array(Shape{half, 0, half}).size() == 0);
+}
+
+TEST_CASE("bug: reshape guessed an extent that any number fits, and its product overflowed") {
+  constexpr std::int64_t half = std::int64_t{1} << 32;
+  const Tensor none = Array::zeros({0, 3}), some = Array::zeros({2, 3});
+  check_misuse([&] { reshape(none, {0, -1}); }, {"reshape: (0, 3)", "-1"});
+  check_misuse([&] { reshape(none, {-1, 2, 0}); }, {"reshape: (0, 3)"});
+  check_misuse([&] { reshape(some, {half, half, -1}); }, {"shape: "});
+  check_misuse([&] { reshape(some, {-2, -3}); }, {"reshape: (2, 3)", "-2"});
+  CHECK(reshape(none, {-1, 3}).shape() == Shape{0, 3});
+  CHECK(reshape(none, {0, 7}).shape() == Shape{0, 7});
+}
+
+TEST_CASE("bug: copies of an empty array read memory that it does not have") {
+  const Array empty;
+  Array one = Array::zeros({});
+  check_misuse([&] { (void)empty.clone(); }, {"copy_from: ", "empty"});
+  check_misuse([&] { one.copy_from(empty); }, {"copy_from: "});
+  check_misuse([&] { Array(empty).copy_from(one); }, {"copy_from: "});
+  check_misuse([&] { (void)empty.to(f64); }, {"to: "});
+  check_misuse([&] { (void)empty.part(0, 1); }, {"part: "});
+  check_misuse([&] { (void)empty.select({0}); }, {"select: "});
+  check_misuse([&] { (void)one.select({0}); }, {"select: "});
+  CHECK(empty.to(f32).empty());
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
