@@ -133,7 +133,7 @@ const std::string& Model::task() const { return loaded_->task; }
 // --- language-model ---
 
 std::vector<std::int32_t> Model::tokenize(std::string_view text) const {
-  return loaded_->language("tokenize").task.tokenizer().encode(text);
+  return loaded_->language("tokenize").task.tokens_of(text);
 }
 
 std::string Model::detokenize(std::span<const std::int32_t> tokens) const {

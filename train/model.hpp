@@ -70,8 +70,9 @@ class Model final {
 
   // --- language-model ---
 
-  // Return the tokens of a text, and the text of tokens. Throw std::runtime_error for a character
-  // without a token, and std::invalid_argument for tokens outside [0, V).
+  // Return the tokens of a text, after the begin-of-text token if the model was trained with one
+  // (data.begin_of_text), and the text of tokens. Throw std::runtime_error for a character without
+  // a token, and std::invalid_argument for tokens outside [0, V).
   std::vector<std::int32_t> tokenize(std::string_view text) const;
   std::string detokenize(std::span<const std::int32_t> tokens) const;
   std::int64_t vocabulary() const;  // returns V, the number of tokens

@@ -87,6 +87,8 @@ class BytePairTokenizer final : public Tokenizer {
 
   std::int64_t size() const override { return std::ssize(model_.tokens); }
   const BytePairModel& model() const { return model_; }
+  // Leaves out the template's tokens before a text.
+  void leave_out_before_text() { model_.before.clear(); }
   // Returns the token of this name or these bytes; -1: none.
   std::int32_t find(std::string_view token) const;
   // Returns whether merges alone encode each piece that equals a token as this token.

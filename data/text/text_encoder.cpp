@@ -40,7 +40,10 @@ std::optional<std::int32_t> end_of_text_of(const BytePairTokenizer& tokenizer,
 }
 
 TextEncoder::TextEncoder(const BytePairTokenizer& tokenizer, TextEncoderOptions options, Take take)
-    : tokenizer_(tokenizer), options_(std::move(options)), take_(std::move(take)) {
+    : tokenizer_(tokenizer),
+      options_(std::move(options)),
+      take_(std::move(take)),
+      begun_(options_.continues) {
   if (options_.documents == Documents::lines) options_.separator = std::string(1, '\n');
   require((options_.documents == Documents::whole) == options_.separator.empty(),
           "TextEncoder: documents {} with a separator of {} bytes; expected a separator only for "
@@ -66,7 +69,7 @@ void TextEncoder::end_text() {
 }
 
 void TextEncoder::pause_text() {
-  push(without_parts(rest_), false);
+  if (const std::string_view rest = without_parts(rest_); !rest.empty()) push(rest, false);
   rest_.clear();
   finish();
 }
@@ -92,7 +95,6 @@ std::string_view TextEncoder::without_parts(std::string_view text) {
     const std::size_t cut = cut_of(sure);
     if (cut == 0) break;
     push(text.substr(0, cut), false);
-    begun_ = true;
     text.remove_prefix(cut);
   }
   return text;
@@ -106,11 +108,11 @@ void TextEncoder::end_document(std::string_view text) {
     text.remove_prefix(cut);
   }
   if (is_one) push(text, true);
-  begun_ = false;
 }
 
 void TextEncoder::push(std::string_view text, bool ends_document) {
-  parts_.push_back({std::string(text), ends_document});
+  parts_.push_back({std::string(text), !begun_, ends_document});
+  begun_ = !ends_document;
   waiting_ += text.size();
   if (waiting_ >= parts_at_a_time * options_.part_bytes) finish();
 }
@@ -128,8 +130,11 @@ void TextEncoder::finish() {
   parallel_for(std::ssize(encoded), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t group = begin; group < end; ++group)
       for (std::size_t i = groups[group]; i < groups[group + 1]; ++i) {
-        const std::vector<std::int32_t> tokens = tokenizer_.encode(parts_[i].text);
-        encoded[group].insert(encoded[group].end(), tokens.begin(), tokens.end());
+        const auto append = [&](const std::vector<std::int32_t>& tokens) {
+          encoded[group].insert(encoded[group].end(), tokens.begin(), tokens.end());
+        };
+        if (parts_[i].begins_document) append(options_.begin_of_text);
+        append(tokenizer_.encode(parts_[i].text));
         if (parts_[i].ends_document && options_.end_of_text)
           encoded[group].push_back(*options_.end_of_text);
       }

@@ -27,7 +27,9 @@ enum class Documents {
 
 struct TextEncoderOptions {
   Documents documents = Documents::whole;
+  std::vector<std::int32_t> begin_of_text{};      // added before each document
   std::optional<std::int32_t> end_of_text{};      // added after each document
+  bool continues = false;                         // the first text is the rest of a document
   std::string separator = {};                     // used by Documents::separated
   std::size_t part_bytes = std::size_t{1} << 18;  // least size of a part, 8 or more
 };
@@ -52,7 +54,7 @@ class TextEncoder final {
  private:
   struct Part {
     std::string text;
-    bool ends_document;
+    bool begins_document, ends_document;
   };
   std::size_t cut_of(std::string_view text) const;
   std::string_view without_parts(std::string_view text);
@@ -62,8 +64,8 @@ class TextEncoder final {
   const BytePairTokenizer& tokenizer_;
   TextEncoderOptions options_;
   Take take_;
-  std::string rest_;    // the end of the text so far, not divided into parts yet
-  bool begun_ = false;  // parts of the document have been pushed
+  std::string rest_;  // the end of the text so far, not divided into parts yet
+  bool begun_;        // parts of the document have been pushed
   std::vector<Part> parts_;
   std::size_t waiting_ = 0;  // number of bytes in parts_
 };

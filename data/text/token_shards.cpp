@@ -55,6 +55,7 @@ std::string written(const ShardHeader& header) {
   for (const std::uint64_t number : {header.vocabulary, header.tokenizer, header.counts.tokens,
                                      header.counts.bytes, header.counts.documents, header.checksum})
     append(bytes, number);
+  append(bytes, std::uint32_t{header.begins_documents});
   bytes.resize(checksum_place, '\0');
   append(bytes, checksum_of(bytes));
   return bytes;
@@ -78,7 +79,8 @@ ShardHeader parsed(std::string_view bytes, const std::string& path) {
                            .counts = {.tokens = number_at<std::uint64_t>(bytes, 40),
                                       .bytes = number_at<std::uint64_t>(bytes, 48),
                                       .documents = number_at<std::uint64_t>(bytes, 56)},
-                           .checksum = number_at<std::uint64_t>(bytes, 64)};
+                           .checksum = number_at<std::uint64_t>(bytes, 64),
+                           .begins_documents = number_at<std::uint32_t>(bytes, 72) != 0};
   expect_input(header.width == 2 || header.width == 4,
                "{}: byte 12: the tokens have {} bytes, expected 2 or 4; create the shards again",
                path, header.width);
@@ -170,6 +172,7 @@ ShardMaker::ShardMaker(const Tokenizer& tokenizer, std::string_view json,
   header_.vocabulary = bytes_of_.size();
   header_.width = header_.vocabulary <= narrow_vocabulary ? 2 : 4;
   header_.tokenizer = checksum_of(json);
+  header_.begins_documents = options_.begins_documents;
   body_.reserve(options_.tokens * header_.width);
 }
 
@@ -250,6 +253,9 @@ void TokenShards::expect_belongs(const Shard& shard) const {
                "{}: the vocabulary has {} tokens, that of {} has {}; create the shards again",
                shard.path, header.vocabulary, shards_.front().path,
                shards_.front().header.vocabulary);
+  expect_input(header.begins_documents == begins_documents(),
+               "{}: has {}begin-of-text tokens, unlike {}; create the shards again", shard.path,
+               header.begins_documents ? "" : "no ", shards_.front().path);
   expect_input(header.counts.tokens > 0, "{}: has no tokens; create the shards again", shard.path);
 }
 

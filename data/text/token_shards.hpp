@@ -16,14 +16,15 @@
 // that encoded them. A shard is a header of 128 bytes and its tokens; all numbers are
 // little-endian:
 //
-//     byte 0  "\x89tokens\n"      24  tokens in the vocabulary       72  zeros
-//          8  version, 1          32  XXH3 of tokenizer.json        120  XXH3 of bytes 0 to 119
-//         12  bytes per token     40  tokens in this shard          128  tokens of 2 bytes, for
-//         16  index, from 0       48  bytes of text                      vocabularies of 65536 and
-//         20  1: the last one,    56  documents that end in it           less, or of 4
-//             else 0              64  XXH3 of its tokens' bytes
+//     byte 0  "\x89tokens\n"      24  tokens in the vocabulary       72  1: documents begin with
+//          8  version, 1          32  XXH3 of tokenizer.json             the template's tokens
+//         12  bytes per token     40  tokens in this shard           76  zeros
+//         16  index, from 0       48  bytes of text                 120  XXH3 of bytes 0 to 119
+//         20  1: the last one,    56  documents that end in it      128  tokens of 2 bytes, for
+//             else 0              64  XXH3 of its tokens' bytes          vocabularies of 65536 and
+//                                                                        less, or of 4
 //
-// Numbers have 4 bytes before byte 24, and 8 bytes from there on.
+// Numbers have 4 bytes before byte 24 and at byte 72, and 8 bytes elsewhere.
 namespace tapestry {
 
 struct TokenCounts {
@@ -45,10 +46,12 @@ struct ShardHeader {
   std::uint64_t vocabulary = 0, tokenizer = 0;
   TokenCounts counts{};
   std::uint64_t checksum = 0;
+  bool begins_documents = false;
 };
 
 struct ShardOptions {
-  std::int32_t end_of_text = 0;                 // the token that ends a document
+  std::int32_t end_of_text = 0;   // the token that ends a document
+  bool begins_documents = false;  // documents begin with the tokenizer's before_text()
   std::int64_t tokens = std::int64_t{1} << 24;  // maximum per shard
 };
 
@@ -107,6 +110,8 @@ class TokenShards final : public TokenStream {
   const std::string& tokenizer_json() const { return json_; }
   const TokenCounts& counts() const { return counts_; }
   std::int64_t shards() const { return std::ssize(shards_); }
+  // Returns whether documents begin with the tokenizer's before_text().
+  bool begins_documents() const { return shards_.front().header.begins_documents; }
   std::int64_t stored_bytes() const { return size() * shards_.front().header.width; }
   std::int64_t vocabulary() const {
     return static_cast<std::int64_t>(shards_.front().header.vocabulary);

@@ -47,6 +47,41 @@ Tokens encoded(const BytePairTokenizer& tokenizer, const std::string& text,
   return tokens;
 }
 
+TEST_CASE("TextEncoder: each document begins with the given tokens, once, however it is cut") {
+  const BytePairTokenizer tokenizer = small_tokenizer(story(50), 300);
+  const Tokens begin = {1, 0};
+  const std::string one = story(3), other = story(9);
+  const auto with = [&](const Tokens& before, const std::string& text) {
+    Tokens tokens = before;
+    for (const std::int32_t token : tokenizer.encode(text)) tokens.push_back(token);
+    tokens.push_back(0);
+    return tokens;
+  };
+  for (const std::size_t part_bytes : {std::size_t{8}, std::size_t{40}, std::size_t{1} << 18}) {
+    CAPTURE(part_bytes);
+    const TextEncoderOptions options{
+        .begin_of_text = begin, .end_of_text = 0, .part_bytes = part_bytes};
+    CHECK(encoded(tokenizer, one, options, 5) == with(begin, one));
+    TextEncoderOptions rest = options;
+    rest.continues = true;
+    CHECK(encoded(tokenizer, one, rest, 5) == with({}, one));
+
+    Tokens tokens, expected = with(begin, one);
+    TextEncoder encoder(tokenizer, options, [&](std::span<const std::int32_t> more) {
+      tokens.insert(tokens.end(), more.begin(), more.end());
+    });
+    encoder.add(one);
+    encoder.end_text();
+    encoder.end_text();  // no document
+    encoder.add(other);
+    encoder.pause_text();
+    encoder.end_text();
+    encoder.finish();
+    for (const std::int32_t token : with(begin, other)) expected.push_back(token);
+    CHECK(tokens == expected);
+  }
+}
+
 TEST_CASE("TextEncoder: parts make the tokens of the whole, however they come") {
   Random random(7, Stream::data);
   const BytePairTokenizer tokenizer = small_tokenizer(story(50) + drawn_text(random, 2000), 500);

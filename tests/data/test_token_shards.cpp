@@ -105,6 +105,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "shards: the header is laid out as the commen
   CHECK(number(40, 8) == 6);
   CHECK(number(48, 8) == 5);
   CHECK(number(56, 8) == 1);
+  CHECK(number(72, 4) == 0);
   CHECK(number(128, 2) == 15);
   CHECK(last.size() == 128 + 2 * 6);
 }

@@ -18,18 +18,22 @@ inline BytePairTokenizer small_tokenizer(const std::string& text, std::int64_t v
       texts, {.vocabulary = vocabulary, .special_tokens = {"<|endoftext|>", "<eos>"}});
 }
 
-// Writes shards of a text into a folder, as `tapestry tokens` does.
+// Writes shards of a text into a folder, as `tapestry tokens` does, with the name of
+// `begins_documents` in their headers.
 inline void write_shards(const TemporaryFolder& folder, const BytePairTokenizer& tokenizer,
-                         const std::string& text, std::int64_t tokens_of_shard) {
+                         const std::string& text, std::int64_t tokens_of_shard,
+                         bool begins_documents = false) {
   const std::string json = tokenizer.to_json();
   const std::int32_t end = *end_of_text_of(tokenizer);
   folder.write(TokenShards::tokenizer_name, json);
-  ShardMaker maker(tokenizer, json, {.end_of_text = end, .tokens = tokens_of_shard},
-                   [&](const std::string& name, const std::vector<std::string_view>& parts) {
-                     std::string bytes;
-                     for (const std::string_view part : parts) bytes += part;
-                     folder.write(name, bytes);
-                   });
+  ShardMaker maker(
+      tokenizer, json,
+      {.end_of_text = end, .begins_documents = begins_documents, .tokens = tokens_of_shard},
+      [&](const std::string& name, const std::vector<std::string_view>& parts) {
+        std::string bytes;
+        for (const std::string_view part : parts) bytes += part;
+        folder.write(name, bytes);
+      });
   TextEncoder encoder(tokenizer, {.end_of_text = end},
                       [&](std::span<const std::int32_t> tokens) { maker.add(tokens); });
   encoder.add(text);

@@ -121,13 +121,15 @@ class MakeTokens final : public Command {
     const double begin_s = now_s();
     NewFolder folder(out_);
     folder.write(TokenShards::tokenizer_name, {json});
-    ShardMaker shards(tokenizer, json, {.end_of_text = end},
+    const auto begin = tokenizer.before_text();
+    ShardMaker shards(tokenizer, json, {.end_of_text = end, .begins_documents = !begin.empty()},
                       [&](const std::string& name, const std::vector<std::string_view>& parts) {
                         folder.write(name, parts);
                       });
     TextEncoder encoder(
         tokenizer,
         {.documents = documents,
+         .begin_of_text = {begin.begin(), begin.end()},
          .end_of_text = end,
          .separator = documents == Documents::separated ? tokenizer.model().tokens[end] : ""},
         [&](std::span<const std::int32_t> tokens) { shards.add(tokens); });

@@ -71,10 +71,18 @@ Corpus by_characters(CharVocabulary symbols) {
 
 Corpus by_byte_pairs(const Config& config, BytePairTokenizer tokenizer,
                      std::optional<std::string> json) {
+  if (!config[key::begin_of_text] && !tokenizer.before_text().empty()) {
+    tokenizer.leave_out_before_text();
+    json.reset();
+  }
   if (!json) json = tokenizer.to_json();
+  const auto begin = tokenizer.before_text();
+  std::vector<std::int32_t> before;
+  if (config[key::data_rules] >= 2) before.assign(begin.begin(), begin.end());
   const auto end = with_keys(config, {{"end_of_text", key::end_of_text}},
                              [&] { return end_of_text_of(tokenizer, config[key::end_of_text]); });
   return {.tokenizer = std::make_shared<const BytePairTokenizer>(std::move(tokenizer)),
+          .begin_of_text = std::move(before),
           .end_of_text = end,
           .metadata = {{"tokenizer", *std::move(json)}}};
 }
@@ -122,11 +130,12 @@ std::int64_t vocabulary_of(const Config& config, const Tokenizer& tokenizer) {
 }
 
 std::vector<KeyInfo> corpus_keys() {
-  return {key::corpus_kind,   key::text_validation_fraction,
-          key::tokenizer,     key::trained_vocabulary,
-          key::end_of_text,   names_held_back,
-          key::chat_template, key::packing,
-          key::data_source,   key::context};
+  return {key::corpus_kind, key::text_validation_fraction,
+          key::tokenizer,   key::trained_vocabulary,
+          key::end_of_text, key::begin_of_text,
+          names_held_back,  key::chat_template,
+          key::packing,     key::data_source,
+          key::context};
 }
 
 Corpus read_corpus(const TaskSetup& setup) {

@@ -10,6 +10,7 @@
 #include "data/text/byte_pair.hpp"
 #include "data/text/chat_template.hpp"
 #include "data/text/text.hpp"
+#include "train/config/keys.hpp"
 #include "train/task.hpp"
 
 // The data of a language model, by data.kind: texts or shards of tokens, a file of names, or files
@@ -47,6 +48,11 @@ inline const Key<std::string> end_of_text{
     "",
     "token that ends a document; empty: the tokenizer's end-of-text token",
     {.used_if = {of_tokens}}};
+inline const Key<bool> begin_of_text{
+    "data.begin_of_text",
+    true,
+    "begin each document with the tokens that the tokenizer's template puts before a text, if any",
+    {.used_if = {of_tokens, data_rules.is(2)}}};
 inline const Key<bool> packing{
     "data.packing",
     true,
@@ -74,6 +80,7 @@ inline const Key<std::string> chat_template{
 struct Corpus {
   std::shared_ptr<const Tokenizer> tokenizer{};
   bool has_characters = false;                  // whether each token is one character
+  std::vector<std::int32_t> begin_of_text{};    // the tokens that begin a document
   std::optional<std::int32_t> end_of_text{};    // the token that ends a document
   std::optional<std::int32_t> end_of_answer{};  // the token that ends the assistant's turn
   // Metadata of the tokenizer that a checkpoint stores.
@@ -107,7 +114,12 @@ Corpus read_corpus(const TaskSetup& setup);
 // Returns a corpus with a character tokenizer and without data.
 Corpus by_characters(CharVocabulary symbols);
 
-// Returns a corpus with a byte-pair tokenizer and without data. `json` is the unchanged text of the
+// Sets data.begin_of_text of shards to what their documents begin with.
+void detect_begin_of_text(Config& config);
+
+// Returns a corpus with a byte-pair tokenizer and without data. Without data.begin_of_text, the
+// tokenizer has no tokens before a text; under data.rules = 1, it has, but documents do not begin
+// with them. `json` is the unchanged text of the
 // tokenizer.json that the tokenizer was loaded from; none: the text that the tokenizer writes.
 // Throws InputError if the tokenizer has no token data.end_of_text.
 Corpus by_byte_pairs(const Config& config, BytePairTokenizer tokenizer,

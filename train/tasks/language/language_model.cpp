@@ -132,6 +132,7 @@ TaskSpec language_model_spec() {
           .describe = description,
           .keys = language_model_keys(),
           .make = make_task_of<LanguageModel>,
+          .detect = detect_begin_of_text,
           .recognize = recognize_corpora,
           .metrics = {{.name = "loss",
                        .unit = "nats per token",
@@ -188,6 +189,13 @@ Loss LanguageModel::loss(const Batch& batch, const Pass& pass) {
   return {total,
           {{"loss", {total.item(), batch.count}},
            {"bits_per_byte", {total.item() / std::numbers::ln2, bytes}}}};
+}
+
+std::vector<std::int32_t> LanguageModel::tokens_of(std::string_view text) const {
+  std::vector<std::int32_t> tokens = corpus_.begin_of_text;
+  const std::vector<std::int32_t> encoded = corpus_.tokenizer->encode(text);
+  tokens.insert(tokens.end(), encoded.begin(), encoded.end());
+  return tokens;
 }
 
 void LanguageModel::add_derived_metrics(Metrics& metrics) const {

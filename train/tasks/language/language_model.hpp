@@ -40,6 +40,10 @@ class LanguageModel final : public Task {
 
   const Network& network() const { return network_; }
   const Tokenizer& tokenizer() const { return *corpus_.tokenizer; }
+  // Returns the tokens that begin each text that the model was trained on.
+  std::span<const std::int32_t> begin_of_text() const { return corpus_.begin_of_text; }
+  // Returns the tokens of a text after begin_of_text().
+  std::vector<std::int32_t> tokens_of(std::string_view text) const;
   std::optional<std::int32_t> end_of_text() const { return corpus_.end_of_text; }
   // Returns the token that ends the assistant's turn, if the model was trained on conversations.
   std::optional<std::int32_t> end_of_answer() const { return corpus_.end_of_answer; }

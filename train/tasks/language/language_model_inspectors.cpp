@@ -124,7 +124,9 @@ Sample sample(LanguageModel& task, const Options& options) {
 // Returns the beginning of a generated text, whose attention is shown if there is no prompt.
 std::vector<std::int32_t> own_text(const LanguageModel& task, const Transformer& network) {
   constexpr std::int64_t most = 24;
-  std::vector<std::int32_t> text = {task.end_of_text().value_or(0)};
+  const auto begin = task.begin_of_text();
+  std::vector<std::int32_t> text(begin.begin(), begin.end());
+  if (text.empty()) text = {task.end_of_text().value_or(0)};
   Random random(1, Stream::sample);
   const std::vector<std::int32_t> more = generate(network, text, std::min(most, task.context()) - 1,
                                                   {.tokens = task.tokenizer().size()}, random);
@@ -139,9 +141,8 @@ AttentionMaps attention(LanguageModel& task, const Options& options) {
       "a recurrent network has no attention to draw; give a run with model.kind = \"transformer\"");
   const bool names = task.writes_names();
   const std::vector<std::int32_t> read =
-      options[prompt].empty() && !names
-          ? own_text(task, *transformer)
-          : task.tokenizer().encode((names ? "\n" : "") + options[prompt]);
+      options[prompt].empty() && !names ? own_text(task, *transformer)
+                                        : task.tokens_of((names ? "\n" : "") + options[prompt]);
   const std::int64_t length = std::ssize(read);
   expect_input(length >= 1 && length <= task.context(), "--prompt: has {}; expected {} to {}",
                counted(length - names, "token"), 1 - names, task.context() - names);

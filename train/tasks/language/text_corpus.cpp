@@ -86,21 +86,25 @@ Corpus read_byte_pairs(const Config& config, Corpus corpus) {
   const CutTexts cut = cut_texts(std::move(texts), training_share(config, bytes));
   if (!corpus.tokenizer) corpus = by_byte_pairs(config, chosen_tokenizer(config, cut.before));
   std::vector<std::int32_t> tokens;
-  const auto encode = [&](const std::vector<std::string>& parts, bool last_goes_on) {
-    TextEncoder encoder(byte_pairs_of(corpus), {.end_of_text = corpus.end_of_text},
+  const auto encode = [&](const std::vector<std::string>& parts, bool continues,
+                          bool last_goes_on) {
+    TextEncoder encoder(byte_pairs_of(corpus),
+                        {.begin_of_text = corpus.begin_of_text,
+                         .end_of_text = corpus.end_of_text,
+                         .continues = continues},
                         [&](std::span<const std::int32_t> more) {
                           tokens.insert(tokens.end(), more.begin(), more.end());
                         });
     for (const std::string& part : parts) {
       encoder.add(part);
-      const bool continues = last_goes_on && &part == &parts.back();
-      continues ? encoder.pause_text() : encoder.end_text();
+      const bool goes_on = last_goes_on && &part == &parts.back();
+      goes_on ? encoder.pause_text() : encoder.end_text();
     }
     encoder.finish();
     return std::ssize(tokens);
   };
-  const std::int64_t training = encode(cut.before, cut.cuts_a_text);
-  encode(cut.after, false);
+  const std::int64_t training = encode(cut.before, false, cut.cuts_a_text);
+  encode(cut.after, cut.cuts_a_text, false);
   set_splits(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
   return corpus;
 }
@@ -109,8 +113,9 @@ Corpus read_shards(const Config& config, const Corpus& known) {
   const auto shards = std::make_shared<const TokenShards>(text_path(config));
   const std::string path = shards->folder() + "/" + TokenShards::tokenizer_name;
   auto tokenizer = BytePairTokenizer::from_json(shards->tokenizer_json(), path);
-  const std::string own = tokenizer.to_json();
+  const std::string written = tokenizer.to_json();
   Corpus corpus = by_byte_pairs(config, std::move(tokenizer), shards->tokenizer_json());
+  const std::string own = byte_pairs_of(corpus).to_json();
   expect_input(
       corpus.tokenizer->size() == shards->vocabulary(),
       "{}: {} tokens, but the shards in the same folder have a vocabulary of {}; create the shards "
@@ -126,10 +131,15 @@ Corpus read_shards(const Config& config, const Corpus& known) {
                   "{} contains shards, which have a tokenizer; leave out this key",
                   shards->folder());
     config.expect(
-        BytePairTokenizer::load(wanted).to_json() == own, key::tokenizer,
+        BytePairTokenizer::load(wanted).to_json() == written, key::tokenizer,
         "{} contains shards of another tokenizer; leave out this key, or create the shards again",
         shards->folder());
   }
+  config.expect(shards->begins_documents() == !corpus.begin_of_text.empty(), key::begin_of_text,
+                "the documents in the shards {} with begin-of-text tokens; create the shards again "
+                "for a model that reads them {}",
+                shards->begins_documents() ? "begin" : "do not begin",
+                shards->begins_documents() ? "without" : "with");
   constexpr std::int64_t soon_compared = std::int64_t{1}
                                          << 30;  // larger shards are checked when they are read
   if (shards->stored_bytes() <= soon_compared) shards->verify();
@@ -156,6 +166,15 @@ Corpus read_text_corpus(const Config& config, Corpus known) {
   const bool characters = known.tokenizer ? known.has_characters : config[key::tokenizer].empty();
   return characters ? read_characters(config, std::move(known))
                     : read_byte_pairs(config, std::move(known));
+}
+
+void detect_begin_of_text(Config& config) {
+  const std::string& path = config[key::data_path];
+  std::error_code unknown;
+  if (!config.has(key::begin_of_text.name) || config[key::corpus_kind] != CorpusKind::text ||
+      !std::filesystem::is_directory(path, unknown) || !holds_shards(path))
+    return;
+  config.detect(key::begin_of_text, TokenShards(path).begins_documents());
 }
 
 Corpus assume_text(const Config& config, Corpus corpus) {
