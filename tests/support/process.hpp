@@ -136,10 +136,14 @@ inline Words with_sets(const Words& words) {
   return arguments;
 }
 
-// tapestry WORDS, with "key=value" for --set key=value.
+// tapestry WORDS, with "key=value" for --set key=value. TAPESTRY_SEED sets the seed of trainings,
+// to see how far what they reach is from a test's bound.
 inline Finished tapestry_run(const Words& words, const RunOptions& options = {}) {
   const Words emulator = TAPESTRY_EMULATOR;
-  return run_program(emulator + Words{TAPESTRY_BINARY} + with_sets(words), options);
+  Words all = emulator + Words{TAPESTRY_BINARY} + with_sets(words);
+  const char* seed = std::getenv("TAPESTRY_SEED");
+  if (seed && words.front() == "train") all = all + Words("--set seed={}", seed);
+  return run_program(all, options);
 }
 
 template <class Value>

@@ -90,7 +90,7 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: chosen parameters train, the others 
 }
 
 TEST_CASE_FIXTURE(RunFixture, "fine-tuning: only adapters train, have moments, resume exactly") {
-  must_train("text", "base");
+  must_train("text", "base", "train.steps=5");
   must_train("text", "tuned", from(*this, adapting));
   const auto before = load_checkpoint(best("base")), after = load_checkpoint(checkpoint("tuned"));
   std::size_t adapters = 0, moments = 0;
@@ -124,7 +124,7 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: adapters with micro-batches and aver
 }
 
 TEST_CASE_FIXTURE(RunFixture, "fine-tuning: Muon trains adapters, averages them, resumes exactly") {
-  must_train("text", "base");
+  must_train("text", "base", "train.steps=5");
   const Words settings =
       from(*this, adapting) + "optim.name=muon train.average_decay=0.9 train.micro_batches=2";
   must_train("text", "tuned", settings);
@@ -250,7 +250,7 @@ TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: a tuned classifier goes through 
   fs::remove(path("labels.tsv"));
   for (const std::string run : {"tuned", "adapted"}) {
     const Json sample =
-        Json::parse(must(tapestry_run({"sample", path(run), "--json", "--prompt", "wall 5"})).out);
+        Json::parse(must(tapestry_run({"sample", path(run), "--json", "--prompt", "wall 44"})).out);
     CHECK(sample["texts"][0]["class"] == "down");
   }
 }

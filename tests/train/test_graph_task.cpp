@@ -44,7 +44,7 @@ class CitationFixture : public CommandFolder {
 
 TEST_CASE_FIXTURE(CitationFixture, "graph task: finds the karate club's sides, shown by name") {
   must("train karate --quiet --out club");
-  CHECK(eval("club")["accuracy"].get<double>() > 0.9);
+  CHECK(eval("club")["accuracy"].get<double>() > 0.8);
   const Finished shown = must("sample club");
   CHECK(lines_of(shown.out).size() == 32);
   check_says(shown.out, {"2  Mr. Hi  right\n", "33  Officer  right\n"});
