@@ -50,7 +50,8 @@ class Eval final : public Command {
     expect_finite(metrics, split, data, *trained.task, trained.config, alone);
     const double elapsed_s = now_s() - start_s;
     const std::vector<Baseline> baselines = trained.task->baselines(data);
-    const ComparedData compared = compare_evaluated(run_, trained, data, overrides_);
+    ComparedData compared = compare_evaluated(run_, trained, data, overrides_);
+    if (path_) compared.splits.clear();  // these are no split of the run
     JsonValue more = compared.json();
     more["examples"] = data.size();
     std::string counted_text = counted(data.size(), "example");

@@ -16,9 +16,9 @@ bool is_of_data(const std::string& override) { return override.starts_with("data
 
 // Returns the name of a split of the task; "" for other data.
 std::string name_of_split(Task& task, const Dataset& data) {
-  if (&data == &task.training_data()) return "train";
-  if (&data == &task.validation_data()) return "validation";
-  return &data == task.test_data() ? "test" : "";
+  if (&data == &task.validation_data()) return "validation";  // may be the only one
+  if (&data == task.test_data()) return "test";
+  return &data == &task.training_data() ? "train" : "";
 }
 
 const char* outcome_name(ComparedData::Outcome outcome) {
