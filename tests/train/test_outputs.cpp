@@ -195,7 +195,7 @@ TEST_CASE_FIXTURE(OutputDesk, "json: every --json and every file of lines has th
        "keys[].key keys[].value keys[].value[] keys[].origin keys[].unused keys[].type "
        "keys[].default keys[].default[] keys[].minimum keys[].maximum keys[].choices[] "
        "keys[].help keys[].aliases[]"},
-      {{"eval", "run", "--json"}, evaluation + " examples"},
+      {{"eval", "run", "--json"}, evaluation + " examples data.validation"},
       {{"compare", "run", "run/../run/", "--json"}, "run parameters " + evaluation},
       {{"compare", "seeds", "other", "--groups", "--json"},
        "group runs[] seeds[] steps[] left_out[] figures.*.n figures.*.mean figures.*.deviation "
