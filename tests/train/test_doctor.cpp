@@ -7,14 +7,11 @@
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
 #include "autograd/tape.hpp"
-#include "data/graphs/synthetic_graphs.hpp"
 #include "layers/embedding.hpp"
 #include "layers/linear.hpp"
-#include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
 #include "train/tools/doctor/check.hpp"
-#include "train/tools/doctor/dependence.hpp"
 
 // Two small sound trainings, each of which can be given one fault. The check that is to find it has
 // to be the first that finds anything.
@@ -182,7 +179,6 @@ class ClassTask final : public Task {
     if (fault_ == "one class") std::ranges::fill(drawn.labels, 1);
     if (fault_ == "sorted")
       for (std::int32_t& label : drawn.labels) label = std::min(label, 1);
-    if (fault_ == "shuffled") Random(9, Stream::data).shuffle(drawn.labels);
     return drawn;
   }
   ClassExamples validation_examples() const {
@@ -389,7 +385,6 @@ TEST_CASE_FIXTURE(DoctoredTasks, "doctor: each planted fault is found by its che
   check("classes", "sorted", "labels", "have labels that no training example has");
   check("tokens", "new tokens", "labels", "100 % of the tokens of the validation split");
   check("tokens", "out of range", "labels", "the model knows 0 to 41");
-  check("classes", "shuffled", "targets", "do not depend on their inputs");
   check("tokens", "own place", "targets", "100.0 % the token at their own position");
   check("tokens", "other order", "targets", "the next token of the inputs");
   check("tokens", "other rows", "targets", "those of example 0 belong to example 1");
@@ -413,57 +408,6 @@ TEST_CASE_FIXTURE(DoctoredTasks, "doctor: each planted fault is found by its che
         {"optim.learning_rate=1e-8"});
   check("classes", "threads", "threads", "differs");
   check("classes", "counts steps", "resume", "differs");
-}
-
-TEST_CASE("doctor: dependence tells pairs that belong together from those that do not") {
-  std::vector<Array> numbers, same, others;
-  Random random(1, Stream::data);
-  for (int i = 0; i < 100; ++i) {
-    const auto x = static_cast<float>(random.normal());
-    numbers.push_back(Array::of<float>({x, 1}, {2}));
-    same.push_back(Array::of<std::int32_t>({x > 0}, {1}));
-    others.push_back(Array::of<std::int32_t>({random.uniform() > 0.5}, {1}));
-  }
-  CHECK(dependence(similarities(numbers), similarities(same), 0).deviations() > 10);
-  CHECK(std::abs(dependence(similarities(numbers), similarities(others), 0).deviations()) < 4);
-}
-
-TEST_CASE("doctor: dependence of what a graph's first messages read, and its class") {
-  const SyntheticGraphs graphs({.examples = 200});
-  std::vector<Array> reads, says;
-  for (std::int64_t i = 0; i < 200; ++i) {
-    const Batch one = graphs.batch(std::vector{i});
-    reads.push_back(graph_reading(one, one.part<GraphPart>()));
-    says.push_back(one.targets);
-  }
-  CHECK(dependence(similarities(reads), similarities(says), 0).deviations() > 20);
-  Random(1, Stream::data).shuffle(says);
-  CHECK(std::abs(dependence(similarities(reads), similarities(says), 0).deviations()) < 4);
-  // A path 0-1-2, whose middle is asked for: what it has, and what its neighbors have.
-  const Batch middle{.inputs = Array::of<float>({1, 0, 0, 0, 2, 0, 0, 3, 4}, {3, 3}),
-                     .targets = Array::of<std::int32_t>({-1, 5, -1}, {3}),
-                     .count = 1};
-  const GraphPart path{.adjacency = Adjacency::undirected(3, {{0, 1}, {1, 2}})};
-  const Array columns = graph_reading(middle, path);
-  CHECK(std::ranges::equal(columns.values<std::int32_t>(), std::vector{1, 0, 1, 2}));
-}
-
-TEST_CASE("doctor: papers with shuffled fields are found, and others pass") {
-  const auto papers = [](const TemporaryFolder& folder, bool shuffled) {
-    write_papers(folder, shuffled);
-    return tapestry_run(
-        "doctor cora data.path={} data.training_nodes=100 data.validation_nodes=100 "
-        "data.test_nodes=100",
-        folder.path(""));
-  };
-  const TemporaryFolder folder, other;
-  const Finished well = papers(folder, false);
-  INFO(well.out);
-  CHECK(well.status == 0);
-  const Finished found = papers(other, true);
-  INFO(found.out);
-  CHECK(found.status == 1);
-  check_says(found.out, {"FAIL  targets", "do not depend on their inputs"});
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "doctor: prints checks or JSON, and draws learning rates") {

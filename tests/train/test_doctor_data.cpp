@@ -6,7 +6,6 @@
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
 #include "train/tools/doctor/check.hpp"
-#include "train/tools/doctor/dependence.hpp"
 
 // What the doctor's first checks say of data, where a sample, an order or a copy could deceive
 // them.
@@ -22,77 +21,24 @@ Finished examine_data(Words arguments) {
   return tapestry_run(arguments);
 }
 
-// --- targets ---
-
-// Pairs of sentences with the same four words, which come from a list that moves on with the file;
-// from `first` on, the second one is of the line `shift` further on.
-Finished examine_pairs(std::int64_t first, std::int64_t shift) {
-  constexpr std::int64_t lines = 2000;
-  const TemporaryFolder folder;
-  Strings texts;
-  Random random(5, Stream::data);
-  for (std::int64_t line = 0; line < lines; ++line) {
-    std::string text;
-    for (int word = 0; word < 4; ++word)
-      text += fmt::format("{}{}", word > 0 ? " " : "",
-                          static_cast<char>('a' + line / 150.0 + 11 * random.uniform()));
-    texts.push_back(text);
-  }
-  std::string read, said;
-  for (std::int64_t line = 0; line < lines; ++line) {
-    read += texts[line] + "\n";
-    said += texts[line < first ? line : (line + shift + lines) % lines] + "\n";
-  }
-  for (const char* split : {"train", "val"}) {
-    folder.write(split + std::string(".de"), read);
-    folder.write(split + std::string(".en"), said);
-  }
-  return examine_data({"multi30k", "data.path=" + folder.path(), "data.test=\"\"",
-                       "data.vocabulary=300", "model.layers=1", "model.width=32", "--skip",
-                       "shared examples"});
-}
-
 TEST_SUITE_BEGIN("doctor");
 
-TEST_CASE("bug: doctor: targets of other rows passed where a file's order tells of them") {
-  const Finished well = examine_pairs(0, 0);
-  INFO(well.out);
-  INFO(well.err);
-  check_prints(well, {"depend on their inputs"});
-  for (const auto& [first, shift, said] :
-       {std::tuple{0, 1, "the order of the file"},
-        {0, -2, "the order of the file"},
-        {1000, 1, "from example 1225 to 1482, the targets do not depend on their inputs"},
-        {1000, 100, "the targets do not depend on their inputs"},
-        {0, 100, "the order of the file"}}) {
-    const Finished found = examine_pairs(first, shift);
-    INFO(found.out);
-    CHECK(found.status == 1);
-    check_says(found.out, {"FAIL  targets", said});
-  }
-}
+// --- targets ---
 
-TEST_CASE("bug: doctor: targets that only the order of tokens tells were taken for shuffled ones" *
-          not_sanitized("it compares all pairs of examples, which takes a minute")) {
-  check_prints(examine_data({"memory-query-key", "data.pairs=16"}),
-               {"warn  targets", "only token counts were compared"});
-}
-
-TEST_CASE("doctor: dependence of a class that no number tells alone, and of a target by places") {
-  std::vector<Array> numbers, unlike, moved;
-  Random random(2, Stream::data);
-  for (int i = 0; i < 400; ++i) {
-    const auto x = static_cast<float>(random.normal()), y = static_cast<float>(random.normal());
-    numbers.push_back(Array::of<float>({x, 1e-3F * y}, {2}));
-    unlike.push_back(Array::of<std::int32_t>({x * y > 0}, {1}));
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: doctor: graphs with numeric features failed") {
+  Random random(8, Stream::data);
+  std::string content, cites;
+  for (int i = 0; i < 200; ++i) {
+    content += fmt::format("p{} {:.3f} {:.3f} field{}\n", i, i % 3 + 0.1 * random.normal(),
+                           random.normal(), i % 3);
+    cites += fmt::format("p{} p{}\n", i, (i + 3) % 200);
   }
-  CHECK(dependence(similarities(numbers), similarities(unlike), 0).deviations() > 8);
-  moved.assign(unlike.begin() + 3, unlike.end());
-  moved.insert(moved.end(), unlike.begin(), unlike.begin() + 3);
-  CHECK(dependence(similarities(numbers), similarities(moved), 0).deviations() < 5);
-  // Of targets that are all the same, nothing is known.
-  const std::vector<Array> same(400, unlike.front());
-  CHECK(dependence(similarities(numbers), similarities(same), 0).deviations() == 0);
+  write("papers.content", content);
+  write("papers.cites", cites);
+  const Finished found = examine_data({"cora", "data.path=" + path(""), "data.training_nodes=100",
+                                       "data.validation_nodes=50", "data.test_nodes=50"});
+  INFO(found.out);
+  check_prints(found, {"skip  targets"});
 }
 
 // --- examples in both splits ---

@@ -70,11 +70,6 @@ CheckResult check_resume(TrainingUnderTest& under_test);
 
 // --- helpers of the checks ---
 
-// Returns the fault of a validation or test split in which at least two classes resemble other
-// classes of the training data; none if there is no such split, or if examples do not have
-// one label each.
-std::optional<Fault> exchanged_labels(TrainingUnderTest& under_test);
-
 // Returns the hashes of all windows of `length` adjacent tokens (Karp and Rabin 1987, "Efficient
 // Randomized Pattern-Matching Algorithms").
 std::vector<std::uint64_t> window_hashes(std::span<const std::int32_t> tokens, std::int64_t length);

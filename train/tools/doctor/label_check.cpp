@@ -19,6 +19,13 @@ Array without_content(const Array& array) {
   return array.dtype() == DType::int32 ? Array::zeros(array.shape(), DType::int32) : array;
 }
 
+// Returns whether the loss compares each output with an input, as that of an autoencoder does, and
+// therefore ignores the labels. The inputs may be augmented.
+bool reconstructs(const Comparison& seen, const Batch& batch) {
+  return seen.kind != Comparison::Kind::cross_entropy && seen.kind != Comparison::Kind::unknown &&
+         seen.targets.size() == batch.inputs.size() && seen.targets.size() != batch.targets.size();
+}
+
 std::optional<Fault> out_of_range(const char* what, const Counts& counts, std::int64_t rows) {
   for (const auto& [token, count] : counts)
     if (rows > 0 && (token < 0 || token >= rows))
@@ -140,6 +147,9 @@ CheckResult check_labels(TrainingUnderTest& under_test) {
   one.batch.inputs = without_content(one.batch.inputs);
   one.batch.targets = without_content(one.batch.targets);
   const Comparison seen = compare_outputs(under_test.task(), under_test.config(), one);
+  if (reconstructs(seen, one.batch))
+    return {.said = "the loss compares the outputs with the inputs, not with labels",
+            .skipped = true};
   const std::int64_t classes =
       seen.kind == Comparison::Kind::cross_entropy ? seen.outputs.dim(-1) : 0;
   std::vector<const DatasetStatistics*> splits = {&training};

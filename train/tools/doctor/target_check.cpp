@@ -1,22 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <unordered_map>
 
 #include "autograd/checksum.hpp"
-#include "autograd/random.hpp"
-#include "train/config/keys.hpp"
 #include "train/tools/doctor/check.hpp"
-#include "train/tools/doctor/dependence.hpp"
-#include "train/tools/doctor/observations.hpp"
 
-// A check that targets belong to the inputs with which they are paired.
+// A check that targets that are tokens of a row are the next tokens of its inputs.
 namespace tapestry {
 namespace {
-
-// --- targets that are the next tokens of the inputs ---
 
 struct TokenPlaces {
   double same = 0, second_next = 0, own_row = 0, other_row = 0;
@@ -102,179 +95,18 @@ std::optional<Fault> of_other_rows(const Dataset& data) {
       "take inputs and targets of an example from one row"};
 }
 
-// --- dependence of all other targets ---
-
-constexpr double least_deviations = 5, certain_deviations = 8;
-
-// Groups of adjacent examples.
-using Groups = std::vector<std::vector<std::int64_t>>;
-Groups neighboring(std::int64_t size) {
-  constexpr std::int64_t most_read = 8192, per_group = 64, small = 512;
-  const std::int64_t read = std::min(size, most_read), count = size <= small ? 1 : read / per_group;
-  Groups groups(count);
-  for (std::int64_t g = 0; g < count; ++g)
-    for (std::int64_t i = 0; i < read / count; ++i) groups[g].push_back(g * size / count + i);
-  return groups;
-}
-
-// Returns groups of windows of a table that do not overlap, or overlap little if these are too few:
-// rows that two windows share say nothing about the pairing.
-Groups separate_windows(const Dataset& data) {
-  constexpr std::int64_t least_windows = 64;
-  const Batch one = data.batch(std::vector<std::int64_t>{0});
-  const std::int64_t rows = one.inputs.dim(1) + one.targets.dim(1);
-  const std::int64_t stride = std::clamp<std::int64_t>(data.size() / least_windows, 1, rows);
-  Groups groups = neighboring(data.size() / stride);
-  for (auto& group : groups)
-    for (std::int64_t& example : group) example *= stride;
-  return groups;
-}
-
-// Returns the examples in random groups.
-Groups mixed(Groups groups, std::uint64_t seed) {
-  std::vector<std::int64_t> all;
-  for (const auto& group : groups) all.insert(all.end(), group.begin(), group.end());
-  Random(seed, Stream::eval).shuffle(all);
-  auto next = all.begin();
-  for (auto& group : groups)
-    for (std::int64_t& example : group) example = *next++;
-  return groups;
-}
-
-std::vector<Dependence> dependences(const Dataset& data, const Groups& groups, std::uint64_t seed) {
-  std::vector<Dependence> all;
-  for (const auto& group : groups) {
-    std::vector<Array> inputs, targets;
-    for (const std::int64_t example : group) {
-      const Batch one = data.batch(std::vector{example});
-      inputs.push_back(reading_of(one));
-      targets.push_back(one.targets);
-    }
-    all.push_back(dependence(similarities(inputs), similarities(targets), seed + all.size()));
-  }
-  return all;
-}
-
-Dependence sum_of(std::span<const Dependence> some) {
-  Dependence sum;
-  for (const Dependence& one : some) sum += one;
-  return sum;
-}
-
-// Returns the fault of an eighth of the examples whose targets vary but do not depend on the
-// inputs, although those of the others do: from some row on, inputs and targets are misaligned.
-std::optional<Fault> independent_part(const Groups& groups, const std::vector<Dependence>& found) {
-  const std::int64_t size = std::ssize(found), parts = std::min<std::int64_t>(8, size);
-  const Dependence all = sum_of(found);
-  if (all.deviations() < certain_deviations * std::sqrt(static_cast<double>(parts)))
-    return std::nullopt;
-  for (std::int64_t p = 0; p < parts; ++p) {
-    const std::int64_t begin = p * size / parts, end = (p + 1) * size / parts;
-    const Dependence part = sum_of(std::span(found).subspan(begin, end - begin));
-    if (part.deviations() >= 2 || part.variety < all.variety / static_cast<double>(2 * parts))
-      continue;
-    return Fault{
-        fmt::format("from example {} to {}, the targets do not depend on their inputs "
-                    "(z-score {:.1f}); all together do (z-score {:.0f})",
-                    groups[begin].front(), groups[end - 1].back(), part.deviations(),
-                    all.deviations()),
-        "inputs and targets are read from two lists, one of which lacks a row or has one too many",
-        "compare the lists' lengths, then their rows where these examples begin"};
-  }
-  return std::nullopt;
-}
-
-// Returns the fault of targets that do not depend on their inputs, `near` among adjacent examples
-// and `far` among all examples. What adjacent examples have in common, such as the order of a file,
-// says nothing about the pairing.
-std::optional<Fault> unrelated(const Dependence& near, const Dependence& far, std::size_t count,
-                               bool of_series) {
-  const char* advice = "inspect some examples; if the data are correct: --skip targets";
-  if (far.deviations() < least_deviations && of_series)
-    return Fault{
-        fmt::format("the targets of {} windows do not depend on their inputs: "
-                    "z-score {:.1f}, expected at least {:.0f}",
-                    count, far.deviations(), least_deviations),
-        "the series are noise, or the rows of the file are in random order",
-        "plot the series, and sort the rows by time; if the data are correct: --skip targets"};
-  if (far.deviations() < least_deviations)
-    return Fault{fmt::format("the targets of {} examples do not depend on their inputs: "
-                             "z-score {:.1f}, expected at least {:.0f}",
-                             count, far.deviations(), least_deviations),
-                 "the targets were shuffled, or are paired with the wrong inputs", advice};
-  const bool varies_nearby = near.variety > far.variety / 2;
-  if (near.deviations() < std::min(least_deviations, far.deviations() / 2) && varies_nearby)
-    return Fault{fmt::format("the inputs of {} examples fit the targets of their neighbors as well "
-                             "as their own (z-score {:.1f}, expected at least {:.0f}): inputs and "
-                             "targets share only the order of the file",
-                             count, near.deviations(), least_deviations),
-                 "the targets are paired with inputs some rows away", advice};
-  return std::nullopt;
-}
-
-void check_dependence(TrainingUnderTest& under_test, CheckResult& result) {
-  const Dataset& data = under_test.task().training_data();
-  const std::uint64_t seed = seed_of(under_test.config());
-  const bool of_series = data.series() != nullptr;
-  const Groups groups = of_series ? separate_windows(data) : neighboring(data.size());
-  const std::vector<Dependence> found = dependences(data, groups, seed);
-  const Dependence near = sum_of(found);
-  const auto count = groups.size() * groups.front().size();
-  const Dependence far = groups.size() == 1 || near.deviations() >= least_deviations
-                             ? near
-                             : sum_of(dependences(data, mixed(groups, seed), seed));
-  const std::optional<Fault> fault = unrelated(near, far, count, of_series);
-  // Only counts of tokens are compared, not their order. This suffices with numbers, graphs and
-  // translations.
-  const Batch one = data.batch(std::vector<std::int64_t>{0});
-  if (fault && (one.inputs.dtype() == DType::float32 || one.has_auxiliary())) {
-    result.fault = fault;
-  } else if (fault) {
-    result.said += "the targets do not depend on token counts";
-    result.warnings.push_back(fault->found +
-                              "; only token counts were compared, so targets that depend on the "
-                              "order of tokens are not recognized");
-  } else {
-    result.said += fmt::format("the targets of {} examples depend on their inputs (z-score {:.0f})",
-                               count, far.deviations());
-    if (!of_series) result.fault = independent_part(groups, found);
-  }
-}
-
-bool are_the_inputs(const Comparison& seen, const Examples& examples) {
-  return seen.kind != Comparison::Kind::cross_entropy && seen.kind != Comparison::Kind::unknown &&
-         seen.targets.size() == examples.batch.inputs.size() &&
-         std::ranges::equal(seen.targets.values<float>(), examples.batch.inputs.values<float>());
-}
-
 }  // namespace
 
 CheckResult check_targets(TrainingUnderTest& under_test) {
-  constexpr std::int64_t most_rows = 256, least_examples = 32;
+  constexpr std::int64_t most_rows = 256;
   const Dataset& data = under_test.task().training_data();
-  const Examples two = under_test.training_examples(2);
-  if (are_the_inputs(compare_outputs(under_test.task(), under_test.config(), two), two))
-    return {.said = "the targets are the inputs"};
-  CheckResult result;
-  if (const Examples some = examples_of(data, evenly(data.size(), most_rows));
-      has_token_targets(some.batch)) {
-    const double next = share_of_next_tokens(some.batch);
-    if ((result.fault = misplaced(some.batch, next))) return result;
-    if (next > 0.5) result.said = "each target is the next token";
-    if (next > 0.5 && !some.batch.has_auxiliary()) return result;
-    if (next > 0.5)
-      result.said += "; ";
-    else if ((result.fault = of_other_rows(data)))
-      return result;
-  }
-  if (data.size() < least_examples) {
-    result.said += fmt::format("too few examples ({}) to compare them", data.size());
-    result.skipped = result.said.starts_with("too");
-    return result;
-  }
-  check_dependence(under_test, result);
-  if (!result.fault) result.fault = exchanged_labels(under_test);
-  return result;
+  if (!has_token_targets(data.batch(std::vector<std::int64_t>{0})))
+    return {.said = "the targets are not tokens of a row", .skipped = true};
+  const Batch some = examples_of(data, evenly(data.size(), most_rows)).batch;
+  const double next = share_of_next_tokens(some);
+  if (const auto fault = misplaced(some, next)) return {.fault = fault};
+  if (next > 0.5) return {.said = "each target is the next token"};
+  return {.said = "the targets are not the next tokens", .fault = of_other_rows(data)};
 }
 
 }  // namespace tapestry
