@@ -339,6 +339,20 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init decoded pictures to learn their si
   CHECK(found.front().facts["sizes"] == 4);
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "pictures: init writes a config though a file was cut short") {
+  for (const char* name : {"a", "b"}) {
+    fs::create_directories(path(std::string("all/") + name));
+    for (int i = 0; i < 4; ++i) write(fmt::format("all/{}/{}.png", name, i), random_png(9, 9, {}));
+  }
+  const std::string whole = read_bytes(path("all/a/0.png"));
+  write("all/a/cut.png", whole.substr(0, whole.size() - 40));
+  must(tapestry_run({"init", path("all"), "--out", path("all.toml"), "--minutes", "1"}));
+  check_says(read_bytes(path("all.toml")), {"skip_broken = true"});
+  check_prints(
+      tapestry_run({"train", path("all.toml"), "--out", path("run"), "--set", "train.steps=1"}),
+      {"1 broken file left out"});
+}
+
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: a PNG was decoded whole, however small it was fitted") {
   write("picture", random_png(4000, 1000, {PNG_COLOR_TYPE_GRAY, 1}));
   const std::int64_t peak = peak_memory([&] {

@@ -199,10 +199,10 @@ void recognize_pictures(Recognized& found, const std::string& path, bool has_cla
       sizes.size() > 1 || side != sizes.begin()->first || side != sizes.begin()->second;
   if (fits)
     found.settings.push_back({key::image_size.name, side, "pixels; pictures are fitted to it"});
-  if (broken > 0) {
+  if (broken > 0)
     found.problems.push_back(fmt::format("{} left out", counted(broken, "broken picture")));
-    found.settings.push_back({key::skip_broken.name, true, "leaves out what cannot be read"});
-  }
+  // Headers do not tell which files are cut short.
+  found.settings.push_back({key::skip_broken.name, true, "leaves out, and counts, broken files"});
 }
 
 // Returns whether the path, or a file in this folder, is named as IDX files are.
