@@ -60,7 +60,7 @@ void expect_class_names(const fs::path& folder, const std::vector<std::string>& 
   std::map<std::string, std::string> seen;  // folders by the composed form of their names
   for (const std::string& name : names) {
     const std::string place = shown_path(folder / name);
-    expect_input(printable(name) == name && name.find_first_of("\",") == std::string::npos,
+    expect_input(is_printable(name) && name.find_first_of("\",") == std::string::npos,
                  "{}: the name of a class must not contain quotes, commas, or characters that "
                  "cannot be printed; rename the folder",
                  place);

@@ -208,7 +208,7 @@ void for_each_record(const std::string& path, LabeledFormat& format, const auto&
 void check(const Row& row, const FileLine& line) {
   line.expect(!row.label.empty(),
               "the label is empty; expected the name of a class; add it, or remove the line");
-  line.expect(row.label.size() <= max_label_bytes && printable(row.label) == row.label,
+  line.expect(row.label.size() <= max_label_bytes && is_printable(row.label),
               "label \"{}\": expected at most {} bytes without control characters; correct it",
               shown(row.label), max_label_bytes);
   line.expect(row.text.size() <= max_text_bytes,

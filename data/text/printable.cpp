@@ -54,6 +54,15 @@ std::string without_hidden(std::string_view text, bool keeps_lines) {
 
 }  // namespace
 
+bool is_printable(std::string_view text) {
+  for (std::size_t offset = 0; offset < text.size();) {
+    const auto [point, bytes] = code_point_at(text, offset);
+    if (bytes == 0 || is_hidden(point)) return false;
+    offset += bytes;
+  }
+  return true;
+}
+
 std::string printable(std::string_view text) { return without_hidden(text, false); }
 
 std::string printable_lines(std::string_view text) { return without_hidden(text, true); }

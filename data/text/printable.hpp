@@ -9,6 +9,8 @@ namespace tapestry {
 // a reader: control characters as \x1b and \u009b, direction marks and line separators as \u202e,
 // characters that nobody sees as \u200b, bytes that are not UTF-8 as \xff.
 std::string printable(std::string_view text);
+// Returns whether printable() shows the text as it is, but for characters that nobody sees.
+bool is_printable(std::string_view text);
 // Returns printable() of the text, except that tabs and line ends are kept.
 std::string printable_lines(std::string_view text);
 // Returns printable() of the first 200 bytes, for messages; "…" replaces the rest.

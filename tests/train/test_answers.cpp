@@ -139,6 +139,9 @@ TEST_CASE("bug: two names that differ by a character without a look were shown a
   for (const std::string shown : {"می\u200cخواهم", "क्\u200dष", "👩\u200d🔬", "❤\ufe0f"})
     CHECK(printable(shown) == shown);  // joiners and variants that do something
   CHECK(printable_lines("cat\u200b\n") == "cat\\u200b\n");
+  // Both are names of classes, as before.
+  for (const char* name : {"cat", "cat\u200b", "می\u200cخواهم"}) CHECK(is_printable(name));
+  for (const char* name : {"c\nt", "c\u202et", "caf\xe9"}) CHECK_FALSE(is_printable(name));
 }
 
 TEST_CASE("bug: escapes in names and paths reached the terminal") {

@@ -18,7 +18,7 @@ namespace tapestry {
 namespace fs = std::filesystem;
 
 std::string Run::default_folder(const std::string& name, bool resume) {
-  expect_input(!name.starts_with(".") && name.find('/') == name.npos && printable(name) == name,
+  expect_input(!name.starts_with(".") && name.find('/') == name.npos && is_printable(name),
                "{}: cannot be the name of a folder in runs/; give a folder with --out",
                printable(name));
   constexpr std::size_t most_bytes = 200;  // maximum size of a folder's name before its number
