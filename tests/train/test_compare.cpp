@@ -221,7 +221,7 @@ TEST_CASE_FIXTURE(Club, "bug: compare: equal differences were called significant
     measured(fmt::format("b/seed-{}", seed), figures(after[seed - 1], 0.9 * seed));
   }
   const Finished found = must(run("compare a b --groups"));
-  check_says(found.out, {"+0.3400  -", "no test: the seeds have no spread (n = 3 and 3)",
+  check_says(found.out, {"+0.3400 ", "no test: the seeds have no spread (n = 3 and 3)",
                          "not decided with 3 seeds (p = 0.6"});
   CHECK(!contains(found.out, "significantly"));
   const Json json = Json::parse(lines_of(must(run("compare a b --groups --json")).out).back());

@@ -33,9 +33,10 @@ void expect_same(const Config& before, const Config& config, const Run& run) {
 // Returns whether a text is the beginning of the file of this config, or of one from which the
 // config may differ when a run is resumed.
 bool is_beginning(const std::string& text, const Config& config) try {
+  const std::string own = "\n" + config.toml_with_origins();
+  for (const std::string_view line : split(text, '\n'))
+    if (own.find(fmt::format("\n{}", line.substr(0, line.find('=')))) == own.npos) return false;
   const std::size_t whole_lines = text.rfind('\n') + 1;  // 0 without a line end
-  const std::string last = text.substr(whole_lines), own = "\n" + config.toml_with_origins();
-  if (own.find("\n" + last.substr(0, last.find('='))) == std::string::npos) return false;
   std::vector<std::string> settings;
   for (const TomlSetting& given : ConfigDocument("", text.substr(0, whole_lines)).settings)
     settings.push_back(fmt::format("{}={}", given.name, to_toml(given.value.value())));
