@@ -19,9 +19,10 @@ ConfigDocument model_of(const std::string& run) {
   return {head.path, text};
 }
 
-// Returns the rules by which the data of a run are read and split.
-ConfigDocument rules_of(const Run& run) {
-  return {run.config(), config_of(run).toml({key::data_rules.name})};
+// Returns whether the data of a run are read and split by earlier rules than those of a new one.
+bool has_earlier_rules(const Run& run) {
+  return has_file(run.config()) &&
+         Value(config_of(run)[key::data_rules]) != key::data_rules.fallback;
 }
 
 }  // namespace
@@ -44,7 +45,8 @@ Config TrainingArguments::read(const std::vector<std::string>& changes, const Ru
     settings.push_back(fmt::format("{}={}", key::from.name, from));
     beneath.push_back(model_of(from));
   }
-  if (resumed && has_file(resumed->config())) beneath.push_back(rules_of(*resumed));
+  if (resumed && has_earlier_rules(*resumed))
+    beneath.emplace_back(resumed->config(), config_of(*resumed).toml({key::data_rules.name}));
   return load_config(config, settings, beneath);
 }
 
