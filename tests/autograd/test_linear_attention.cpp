@@ -70,7 +70,7 @@ TEST_CASE("ops: linear attention takes gates that shut, and keys of very differe
       // A gate that shuts forgets all before it, and a key e^300 times the others drowns them.
       for (const std::int64_t t : scaled ? std::vector<std::int64_t>{0, 5, 25, 105}
                                          : std::vector<std::int64_t>{0, 3, 23, 103})
-        CHECK(distance(slice(y, 1, t, t + 1).value(), slice(x[2], 1, t, t + 1).value()) <=
+        CHECK(distance(slice(y.value(), 1, t, t + 1).value(), slice(x[2], 1, t, t + 1).value()) <=
               (dtype == f32 ? 1e-5 : 1e-12));
     }
 }
