@@ -126,8 +126,9 @@ class Reader final {
 
   void check_decoder(const Json& decoder) const {
     const std::vector<Json> steps = steps_of("decoder", decoder, "decoders");
-    if (steps.size() != 1 || member(steps.front(), "type") != "ByteLevel")
-      fail("decoder", "ByteLevel", decoder);
+    if (steps.size() != 1) fail("decoder", "ByteLevel alone", decoder);
+    const Json& type = member(steps.front(), "type");
+    if (type != "ByteLevel") fail("decoder.type", "\"ByteLevel\"", type);
   }
 
   const Json& list(const std::string& field, const Json& found) const {

@@ -280,8 +280,6 @@ TEST_CASE("BytePairTokenizer: a tokenizer.json that is not ours to read names th
   check_says(with("processor\": null", "processor\": {\"type\": \"BertProcessing\"}"),
              {"post_processor.type", "BertProcessing"});
   CHECK(with("processor\": null", "processor\": {\"type\": \"ByteLevel\"}").empty());
-  check_says(with("truncation\": null", "truncation\": {}"), {"truncation", "null", "{}"});
-  check_says(with("padding\": null", "padding\": {}"), {"padding"});
   check_says(with("\"decoder\"", "\"decoded\""), {"decoder.type", "ByteLevel"});
   check_says(with("\"added_tokens\"", "\"added\""), {"added_tokens", "list", "null"});
   check_says(with("\"special\": true", "\"special\": 1"), {"added_tokens[0]", "special"});
