@@ -172,9 +172,7 @@ class ClassTask final : public Task {
  private:
   ClassExamples with_fault(ClassExamples drawn) const {
     if (fault_ == "not finite") drawn.features[17 * num_features + 3] = NAN;
-    if (fault_ == "constant")
-      for (std::size_t i = 0; i < drawn.features.size(); ++i)
-        if (i % num_features > 1) drawn.features[i] = 0;
+    if (fault_ == "constant") std::ranges::fill(drawn.features, 0);
     if (fault_ == "out of range") drawn.labels[5] = num_classes;
     if (fault_ == "one class") std::ranges::fill(drawn.labels, 1);
     if (fault_ == "sorted")
@@ -379,7 +377,7 @@ TEST_CASE_FIXTURE(DoctoredTasks, "doctor: each planted fault is found by its che
   check("classes", "shared", "shared examples", "8 of 60 validation examples");
   check("classes", "not finite", "values", "input 3 of example 17 is nan");
   check("classes", "redraws", "values", "differs when it is read again");
-  check("classes", "constant", "values", "4 of the 6 inputs");
+  check("classes", "constant", "values", "6 of the 6 inputs");
   check("classes", "out of range", "labels", "target 3 occurs 1 time;");
   check("classes", "one class", "labels", "all training examples have the label 1");
   check("classes", "sorted", "labels", "have labels that no training example has");

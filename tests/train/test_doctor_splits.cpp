@@ -98,6 +98,15 @@ TEST_CASE("bug: doctor: images without classes, for an autoencoder, failed") {
   }
 }
 
+TEST_CASE("bug: doctor: pictures of things before a plain background failed") {
+  Pictures plain = draw(200, 1), test = draw(40, 2);
+  for (Pictures* pictures : {&plain, &test})
+    for (std::string& image : pictures->images) std::fill(image.begin() + 16, image.end(), 7);
+  const Finished found = examine_pictures(plain, test);
+  INFO(found.out);
+  check_prints(found, {"36 values, all finite, 20 of them constant"});
+}
+
 // --- series ---
 
 // Two waves with noise, of hours; `change` may put other values into a row.

@@ -139,8 +139,8 @@ Fault constant_fault(const char* what, const Constants& constants, const Array& 
 
 }  // namespace
 
-// Checks the values. A few constant inputs are usual, such as the margins of images; more than half
-// are a fault, and so is one constant target.
+// Checks the values. Constant inputs are usual, such as the background of pictures; if all are
+// constant, that is a fault, and so is one constant target.
 CheckResult check_values(TrainingUnderTest& under_test) {
   const DatasetStatistics& training = under_test.training_statistics();
   if (const auto fault = sentinel(under_test)) return {.fault = fault};
@@ -158,7 +158,7 @@ CheckResult check_values(TrainingUnderTest& under_test) {
   const Constants inputs = constants_of(training.low, training.high),
                   constant_targets = constants_of(training.low_target, training.high_target);
   result.said += fmt::format(", {} of them constant", inputs.count + constant_targets.count);
-  if (2 * inputs.count > numbers)
+  if (numbers > 0 && inputs.count == numbers)
     result.fault = constant_fault("inputs", inputs, one.inputs);
   else if (constant_targets.count > 0)
     result.fault = constant_fault("targets", constant_targets, one.targets);
