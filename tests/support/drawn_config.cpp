@@ -14,6 +14,7 @@
 namespace tapestry {
 
 const BoundsOf usual_bounds = {{"seed", {1, 1 << 20}},
+                               {"data.rules", {1, 2}},
                                {"data.length", {4, 8}},
                                {"data.alphabet", {5, 20}},
                                {"data.examples", {800, 3200}},

@@ -26,7 +26,7 @@ struct Beginnings : public RunFixture {
     config.replace(config.find("PATH"), 4, path("texts"));
     config.replace(config.find("[model]"), 0,
                    "tokenizer = \"" + path("tokenizer.json") + "\"\nvalidation_fraction = 0.25\n");
-    config.replace(config.find("context = 8"), 11, "context = 210");
+    config.replace(config.find("context = 8"), 11, "context = 100");
     write("begun.toml", config);
   }
 

@@ -23,8 +23,9 @@ class Eval final : public Command {
     arguments.flag("--test", test_, "evaluate on the test split instead of the validation split");
     arguments.option(
         "--data", "PATH", [this](const std::string& path) { path_ = path; },
-        "evaluate on all examples of this file or folder instead of a split, with the "
-        "tokenizer, classes and scales of the run");
+        "evaluate on all examples of this file or folder, with the tokenizer, classes and scales "
+        "of "
+        "the run (default: a split of the run's data)");
     arguments.flag("--json", json_, "print one JSON object");
   }
 

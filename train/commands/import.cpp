@@ -29,7 +29,7 @@ class Import final : public Command {
     arguments.overrides(overrides_);
     arguments.option("--ignore", to_ignore_, "FIELD",
                      "import although this field of MODEL is unknown and may change what the model "
-                     "computes; may be repeated");
+                     "computes; may be repeated (default: none)");
     arguments.option("--out", out_, "folder of the new run (default: runs/<name>)");
     arguments.flag("--json", json_, "print one JSON object");
   }
