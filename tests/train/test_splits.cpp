@@ -247,10 +247,11 @@ TEST_CASE_FIXTURE(Place, "splits: init writes today's rules, and counts what a t
     CAPTURE(data);
     const std::string file = data + (data == "names" ? ".txt" : ".tsv");
     const Json found =
-        Json::parse(run(Words("init {0} --minutes 1 --json --out {1}.toml", file, data)).out);
+        Json::parse(run(Words("init {} --minutes 1 --json --out {}.toml", file, data)).out);
     check_says(read(data + ".toml"), {"\nrules = 2 "});
     const std::string said =
-        run(Words("train {0}.toml --out {0} train.steps=1 model.width=8 model.heads=2", data)).out;
+        run(Words("train {}.toml --out {} train.steps=1 model.width=8 model.heads=2", data, data))
+            .out;
     const auto trained = data == "names"
                              ? 300 - std::stoi(found["facts"]["split"].get<std::string>())
                              : found["facts"]["training_texts"].get<int>();
