@@ -186,7 +186,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: the doctor examines it, and find
   const std::string config = write("disc.toml", disc_config);
   const std::string sound = must_run("doctor " + config);
   CHECK(!contains(sound, "warn"));
-  check_says(sound, {"of 100 test examples", "ok    targets", "ok    one batch", "ok    resume"});
+  check_says(sound, {"of 100 test examples", "skip  targets", "ok    one batch", "ok    resume"});
   const Finished slow = run_here(Words("doctor {} optim.learning_rate=1e-8 --skip plan", config));
   CHECK(slow.status == 1);
   check_says(slow.out, {"FAIL  learning rate"});
