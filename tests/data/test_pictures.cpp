@@ -265,7 +265,7 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: train, evaluate and classify from t
   const std::string config = path("mine.toml"), data = "data.path=" + path("all"),
                     run = path("run");
   check_fails(tapestry_run({"train", config, "--out", run, "--set", data}),
-              {"data.image_size", "expected 9 x 9", "found 9 x 8"});
+              {"data.image_size", "expected 9 x 8", "found 8 x 8"});
   check_fails(tapestry_run({"train", config, "--out", run, "--set", "data.path=" + path("all/hund"),
                             "data.image_size=16"}),
               {"has 1 class; expected at least two"});

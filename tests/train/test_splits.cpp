@@ -246,11 +246,12 @@ TEST_CASE_FIXTURE(Place, "splits: init writes today's rules, and counts what a t
   for (const std::string data : {"names", "texts"}) {
     CAPTURE(data);
     const std::string file = data + (data == "names" ? ".txt" : ".tsv");
-    const Json found =
-        Json::parse(run(Words("init {0} --minutes 1 --json --out {1}.toml", file, data)).out);
+    const Words init("init {} --minutes 1 --json --out {}.toml", file, data);
+    const Json found = Json::parse(run(init).out);
     check_says(read(data + ".toml"), {"\nrules = 2 "});
-    const std::string said =
-        run(Words("train {0}.toml --out {0} train.steps=1 model.width=8 model.heads=2", data)).out;
+    const Words train("train {}.toml --out {} train.steps=1 model.width=8 model.heads=2", data,
+                      data);
+    const std::string said = run(train).out;
     const auto trained = data == "names"
                              ? 300 - std::stoi(found["facts"]["split"].get<std::string>())
                              : found["facts"]["training_texts"].get<int>();
