@@ -57,7 +57,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "load_names: trimmed, no empty lines, repeats
   CHECK(std::ranges::count(distinct.names, "emma") == 1);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "split_names: by rules 1, the seed chooses the names of the test split") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "split_names: by rules 1, the seed chooses the names of the test split") {
   const NameList list = load_names(write("names.txt", numbered(300)));
   const CharVocabulary vocabulary = name_vocabulary(list);
   const auto held_back = [&](const NameOptions& options) {
