@@ -242,7 +242,7 @@ TEST_CASE_FIXTURE(Place, "splits: init writes today's rules, and counts what a t
     texts += fmt::format("A fine soup {}\t{}\n", i, i % 3);
   }
   write("names.txt", names);
-  write("texts.tsv", texts + "Some stew\tfew\nSome tea\tfew\n");
+  write("texts.tsv", texts + "one more\tfew\nanother\tfew\n");
   for (const std::string data : {"names", "texts"}) {
     CAPTURE(data);
     const std::string file = data + (data == "names" ? ".txt" : ".tsv");
