@@ -70,7 +70,7 @@ TEST_CASE_FIXTURE(RunFixture,
     fs::create_directory(run);
     fs::copy(golden + name + ".safetensors", checkpoint);
     const std::string config = load_checkpoint(checkpoint).config;
-    CHECK(!contains(config, "rules = "));
+    CHECK(!contains(config, "\nrules ="));
     write(name + "/config.toml", config);
     const Words data = {"data.path=" + golden + measured["data"].get<std::string>()};
     CHECK(eval(name, data)["loss"].get<double>() ==

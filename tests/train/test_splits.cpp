@@ -242,16 +242,16 @@ TEST_CASE_FIXTURE(Place, "splits: init writes today's rules, and counts what a t
     texts += fmt::format("A fine soup {}\t{}\n", i, i % 3);
   }
   write("names.txt", names);
-  write("texts.tsv", texts + "Some pie\tfew\nSome tea\tfew\n");
+  write("texts.tsv", texts + "one more\tfew\nanother\tfew\n");
   for (const std::string data : {"names", "texts"}) {
     CAPTURE(data);
     const std::string file = data + (data == "names" ? ".txt" : ".tsv");
-    const Json found =
-        Json::parse(run(Words("init {} --minutes 1 --json --out {}.toml", file, data)).out);
+    const Words init("init {} --minutes 1 --json --out {}.toml", file, data);
+    const Json found = Json::parse(run(init).out);
     check_says(read(data + ".toml"), {"\nrules = 2 "});
-    const std::string said =
-        run(Words("train {}.toml --out {} train.steps=1 model.width=8 model.heads=2", data, data))
-            .out;
+    const Words train("train {}.toml --out {} train.steps=1 model.width=8 model.heads=2", data,
+                      data);
+    const std::string said = run(train).out;
     const auto trained = data == "names"
                              ? 300 - std::stoi(found["facts"]["split"].get<std::string>())
                              : found["facts"]["training_texts"].get<int>();

@@ -113,9 +113,9 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
       "--out {}: a config in this folder cannot be based on the shipped config {}, because "
       "a file there has this name; give another folder",
       options.out, found.data.base);
-  Settings settings = {{key::data_path.name, fs::absolute(found.path).string(), "your data"},
-                       {key::data_rules.name, key::data_rules.fallback,
-                        "how data are read and split, not as the base"}};
+  Settings settings = {
+      {key::data_path.name, fs::absolute(found.path).string(), "your data"},
+      {key::data_rules.name, key::data_rules.fallback, "how data are read and split"}};
   settings.insert(settings.end(), found.data.settings.begin(), found.data.settings.end());
   const ConfigWith config_with = [&](const std::vector<std::string>& changes) {
     return parse_config(config_text(found, settings), options.out, changes);
