@@ -191,6 +191,13 @@ TEST_CASE("recall: attention that asks remembers all, a sum little, and fading t
   check_fails(wrong, {"prompt 'b2 z?'"});
 }
 
+TEST_CASE("bug: recall: a recurrent network recalled recent items no better than old ones" *
+          not_sanitized("its training takes ten seconds there")) {
+  const TemporaryFolder folder;
+  const Json found = climb(folder, "memory-recurrent");
+  CHECK(found["accuracy_late"].get<double>() > found["accuracy_early"].get<double>() + 0.1);
+}
+
 TEST_SUITE_END();
 
 }  // namespace
