@@ -17,14 +17,17 @@ Shape::Shape(const std::int64_t* begin, const std::int64_t* end) {
 
 std::int64_t Shape::elements() const {
   constexpr std::int64_t limit = std::int64_t{1} << 60;  // whose bytes are countable in any dtype
-  std::int64_t product = 1;
-  bool fits = true;
-  for (const std::int64_t extent : *this)
-    fits &= extent >= 0 && !__builtin_mul_overflow(product, extent, &product);
-  if ((!fits || product >= limit) && std::ranges::count(*this, 0) == 0) [[unlikely]]
+  std::int64_t product = 1;                              // of the extents that are not 0
+  bool fits = true, is_empty = false;
+  for (const std::int64_t extent : *this) {
+    is_empty |= extent == 0;
+    fits &= extent >= 0 &&
+            !__builtin_mul_overflow(product, std::max<std::int64_t>(extent, 1), &product);
+  }
+  if (!fits || product >= limit) [[unlikely]]
     throw std::invalid_argument(fmt::format(
         "shape: {} has extents below 0, or 2^60 elements or more; expected fewer", *this));
-  return product;
+  return is_empty ? 0 : product;
 }
 
 void Shape::push_back(std::int64_t extent) {

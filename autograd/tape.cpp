@@ -165,8 +165,11 @@ Tensor Tape::result(Array value) const {
 // Throws std::invalid_argument for a result whose entry neither this tape has nor one that receives
 // its gradients.
 void Tape::require_own(const char* function, const Tensor& input) const {
-  for (const Tape* tape = this; tape; tape = tape->passes_to_)
-    if (input.tape_ == 0 || (input.tape_ == tape->number_ && input.id_ > tape->consumed_)) return;
+  for (const Tape* tape = this; tape; tape = tape->passes_to_) {
+    const bool has_entry =
+        input.id_ > tape->consumed_ && (tape == this || input.id_ < tape->walked_);
+    if (input.tape_ == 0 || (input.tape_ == tape->number_ && has_entry)) return;
+  }
   bool is_of_thread = false;
   for (const TapePosition* at = innermost_position; at; at = at->outer_)
     is_of_thread |= at->tape_ && at->tape_->number_ == input.tape_;
@@ -265,6 +268,7 @@ Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGrad
       hand_out(entry);
       continue;
     }
+    walked_ = entry.output;
     const Array kept = check_finite ? received : Array();  // the pullback may overwrite it
     InputGradients into(*this, entry.op, entry.inputs, gradients);
     if (Observer* observer = Observer::current()) [[unlikely]]

@@ -35,10 +35,11 @@ class TapePosition {
   TapePosition* outer_;
 };
 
-// A record of the ops of this thread while it is in scope; the innermost tape records. Entries are
-// in order of execution, so the reverse order visits every use of a value before its definition.
-// An op throws std::invalid_argument for a result of another tape, or one from before backward():
-// its gradient would end there. Tensor(x.value()) is a constant with the same value.
+// A record of the ops of this thread while it is in scope; the innermost tape records. A tape must
+// be destroyed on the thread that made it. Entries are in order of execution, so the reverse order
+// visits every use of a value before its definition. An op throws std::invalid_argument for a
+// result of another tape, or one from before backward(): its gradient would end there.
+// Tensor(x.value()) is a constant with the same value.
 class Tape final : TapePosition {
  public:
   Tape();
@@ -81,6 +82,7 @@ class Tape final : TapePosition {
   std::vector<Entry> entries_;
   std::uint64_t number_;
   std::uint64_t consumed_ = 0;       // ids up to this one are of entries that are gone
+  std::uint64_t walked_ = 0;         // the output of the entry whose pullback runs
   const Tape* passes_to_ = nullptr;  // the tape that runs the pullback with this tape
 };
 

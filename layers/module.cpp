@@ -40,13 +40,13 @@ std::vector<Parameter*> Module::parameters() {
 }
 
 void Module::convert(DType dtype) {
-  std::unordered_map<std::uint64_t, Tensor> converted;  // keyed by the ids before
+  std::unordered_map<const void*, Tensor> converted;  // keyed by the memory before
   visit_tree(
       *this,
       [&](const std::string&, Parameter& parameter) {
-        const std::uint64_t before = parameter.tensor.id();
+        const void* before = parameter.value().raw();
         const auto shared = converted.find(before);
-        if (before != 0 && shared != converted.end()) {
+        if (before && shared != converted.end()) {
           parameter.tensor = shared->second;
         } else {
           parameter.convert(dtype);

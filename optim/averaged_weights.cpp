@@ -33,7 +33,7 @@ void AveragedWeights::add(double share) {
   });
 }
 
-// Allocates nothing, because destructors call exchange().
+// Allocates nothing while no tape has entries, because destructors call exchange().
 void AveragedWeights::exchange() {
   Tape::require_unused("AveragedWeights::exchange", parameters_);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

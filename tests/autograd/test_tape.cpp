@@ -102,6 +102,12 @@ TEST_CASE("tape: recompute takes results of the tape of its op, and no others") 
   const Tensor recomputed = loss(stale);
   check_partial([&] { tape.backward(recomputed); }, "multiply", "of a tape that was destroyed");
   CHECK(tape.size() == 0);
+  Tensor later;  // which the backward pass would read
+  const Tensor before = recompute(w, nullptr, [&later](const Tensor& x, Random*) {
+    return later.value().empty() ? x * x : x * later;
+  });
+  later = w * w;
+  check_partial([&] { tape.backward(before); }, "multiply", "of another tape of this thread");
   Gradients constant =
       tape.backward(recompute(w, nullptr, [](const Tensor&, Random*) { return Tensor(row({1})); }));
   CHECK(constant.find(w) == nullptr);
@@ -199,15 +205,16 @@ TEST_CASE("bug: backward() and item() of an empty Tensor said nothing or crashed
 TEST_CASE("bug: the number of elements of a shape overflowed") {
   constexpr std::int64_t half = std::int64_t{1} << 32, most = std::int64_t{1} << 60;
   for (const Shape& shape : {Shape{half, half}, Shape{half, half, 3}, Shape{most}, Shape{3, most},
-                             Shape{half / 2, half, 4}})
+                             Shape{half / 2, half, 4}, Shape{half, half, 0}, Shape{0, most}})
     check_misuse([&] { Array array(shape); }, {"shape: ", to_string(shape), "2^60"});
   Shape negative{2, 3};
   negative[0] = -2;
   check_misuse([&] { Array array(negative); }, {"shape: (-2, 3)"});
-  CHECK(Shape{half, half, 0}.elements() == 0);
-  CHECK(Shape{0, most, most}.elements() == 0);
+  negative[1] = 0;
+  check_misuse([&] { Array array(negative); }, {"shape: (-2, 0)"});
+  CHECK(Shape{half, 0, half / 16 - 1}.elements() == 0);
   CHECK(Shape{half, half / 16 - 1}.elements() == half * (half / 16 - 1));
-  CHECK(Array(Shape{half, 0, half}).size() == 0);
+  CHECK(Array(Shape{half, 0, 3}).size() == 0);
 }
 
 TEST_CASE("bug: reshape guessed an extent that any number fits, and its product overflowed") {
