@@ -99,7 +99,14 @@ TEST_CASE_FIXTURE(Beginnings, "begin of text: shards record whether their docume
   check_says(read("of-shards/config.toml"), {"begin_of_text = true"});
   check_fails(train("begun", "refused", from_shards + "data.begin_of_text=false"),
               {"data.begin_of_text = false: the documents in the shards begin with begin-of-text "
-               "tokens; create the shards again"});
+               "tokens; create the shards again with `tapestry tokens --no-begin-of-text`"});
+  check_fails(train("begun", "refused", from_shards + "data.rules=1"),
+              {"data.rules = 1: the documents in the shards begin with"});
+  must(tapestry_run("tokens {} --tokenizer {} --out {} --no-begin-of-text", path("texts"),
+                    path("tokenizer.json"), path("bare")));
+  must_train("begun", "of-bare",
+             {"data.tokenizer=", "data.path=" + path("bare"), "model.context=20",
+              "data.begin_of_text=false", "train.steps=1"});
 
   // Shards of an earlier version have no such token, and a training on them says so in its config.
   const TemporaryFolder earlier;
@@ -107,6 +114,10 @@ TEST_CASE_FIXTURE(Beginnings, "begin of text: shards record whether their docume
   must_train("begun", "of-earlier",
              {"data.tokenizer=", "data.path=" + earlier.path(), "model.context=20"});
   check_says(read("of-earlier/config.toml"), {"begin_of_text = false"});
+  check_fails(train("begun", "refused",
+                    {"data.tokenizer=", "data.path=" + earlier.path(), "model.context=20",
+                     "data.begin_of_text=true"}),
+              {"data.begin_of_text = true: the documents in the shards do not begin with"});
   check_fails(tapestry_run("eval {} --set data.path={}", path("of-shards"), earlier.path()),
               {"the documents in the shards do not begin with begin-of-text tokens"});
 }

@@ -417,6 +417,12 @@ TEST_CASE("bug: an unknown field without a value was refused, and none could be 
     check_says(refusal(value), {"config.json: some trick = " + value.dump() + ": unknown field",
                                 "or import with --ignore 'some trick'"});
   check_says(refusal(7, {"--ignore", "use_trick"}), {"some trick = 7: unknown field"});
+  for (const Json& both_ways : {Json(false), Json(nullptr)}) {
+    set_fields(model, {{"is_causal", both_ways}});
+    check_says(refusal(""),
+               {"is_causal: expected true, the only supported value, found " + both_ways.dump()});
+  }
+  set_fields(model, {{"is_causal", true}});
   check_says(refusal(7, {"--ignore", "some trick", "--ignore", "hidden_size"}),
              {"--ignore hidden_size: ", "has no unknown field of this name"});
   rotary["beta_fast"] = 32;

@@ -45,6 +45,9 @@ class MakeTokens final : public Command {
         "between names of the end-of-text token)");
     arguments.option("--end-of-text", end_of_text_,
                      "token that ends a document (default: the tokenizer's end-of-text token)");
+    arguments.flag("--no-begin-of-text", no_begin_,
+                   "do not begin documents with the tokens that the tokenizer's template puts "
+                   "before a text");
     arguments.flag("--verify", verify_, "compare folders of shards with their checksums");
     arguments.threads(threads_);
     arguments.flag("--json", json_, "print one JSON object; with --verify, one per folder");
@@ -121,7 +124,9 @@ class MakeTokens final : public Command {
     const double begin_s = now_s();
     NewFolder folder(out_);
     folder.write(TokenShards::tokenizer_name, {json});
-    const auto begin = tokenizer.before_text();
+    const auto before = tokenizer.before_text();
+    std::vector<std::int32_t> begin;
+    if (!no_begin_) begin.assign(before.begin(), before.end());
     ShardMaker shards(tokenizer, json, {.end_of_text = end, .begins_documents = !begin.empty()},
                       [&](const std::string& name, const std::vector<std::string_view>& parts) {
                         folder.write(name, parts);
@@ -129,7 +134,7 @@ class MakeTokens final : public Command {
     TextEncoder encoder(
         tokenizer,
         {.documents = documents,
-         .begin_of_text = {begin.begin(), begin.end()},
+         .begin_of_text = begin,
          .end_of_text = end,
          .separator = documents == Documents::separated ? tokenizer.model().tokens[end] : ""},
         [&](std::span<const std::int32_t> tokens) { shards.add(tokens); });
@@ -150,7 +155,7 @@ class MakeTokens final : public Command {
 
   std::vector<std::string> files_;
   std::string tokenizer_, out_, documents_ = "whole", end_of_text_;
-  bool verify_ = false, json_ = false;
+  bool no_begin_ = false, verify_ = false, json_ = false;
   std::int64_t threads_ = 0;
 };
 

@@ -294,7 +294,8 @@ const Config::Entry& Config::entry(const std::string& name) const {
 
 void Config::detect(const std::string& name, Value value) {
   Entry& found = entries_.at(name);
-  if (found.value != found.key.fallback) return;
+  const bool is_chosen = std::holds_alternative<bool>(found.value) && found.layer > 0;
+  if (is_chosen || found.value != found.key.fallback) return;
   found.value = std::move(value);
   found.origin = detected_origin;
 }

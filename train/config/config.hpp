@@ -140,7 +140,8 @@ class Config {
   // Sets the keys whose names begin with `beginning` to their defaults, as if none had been set.
   // Keys with other names must not depend on them.
   void reset(const std::string& beginning);
-  // Sets a key to a value that was found in the data, if the key has its default.
+  // Sets a key to a value that was found in the data, if the key has its default; a boolean only if
+  // it is not set.
   template <class T>
   void detect(const Key<T>& key, T value) {
     detect(key.name, Value(std::move(value)));

@@ -135,11 +135,14 @@ Corpus read_shards(const Config& config, const Corpus& known) {
         "{} contains shards of another tokenizer; leave out this key, or create the shards again",
         shards->folder());
   }
-  config.expect(shards->begins_documents() == !corpus.begin_of_text.empty(), key::begin_of_text,
+  const bool begins = shards->begins_documents();
+  const KeyInfo& chosen_by = config.has(key::begin_of_text.name)
+                                 ? static_cast<const KeyInfo&>(key::begin_of_text)
+                                 : key::data_rules;
+  config.expect(begins == !corpus.begin_of_text.empty(), chosen_by,
                 "the documents in the shards {} with begin-of-text tokens; create the shards again "
-                "for a model that reads them {}",
-                shards->begins_documents() ? "begin" : "do not begin",
-                shards->begins_documents() ? "without" : "with");
+                "with `tapestry tokens{}`",
+                begins ? "begin" : "do not begin", begins ? " --no-begin-of-text" : "");
   constexpr std::int64_t soon_compared = std::int64_t{1}
                                          << 30;  // larger shards are checked when they are read
   if (shards->stored_bytes() <= soon_compared) shards->verify();

@@ -41,6 +41,7 @@ void ignore_common(Fields& fields) {
                  "chunk_size_feed_forward"});
   fields.ignore_prefix("_");
   fields.ignore_prefix("unsloth");
+  fields.expect("is_causal", {true});  // false: each token reads those after it too
   // These describe training of the model, and special tokens.
   fields.ignore({"initializer_range", "attention_dropout", "attn_pdrop", "embd_pdrop",
                  "resid_pdrop", "gradient_checkpointing", "finetuning_task", "task_specific_params",

@@ -129,6 +129,9 @@ ModelExport export_published(const TrainedModel& trained, const std::string& fol
     if (const auto kept = metadata.find(kept_file(name)); kept != metadata.end())
       files[name] = kept->second;
   set_conversations(files, task, ids);
+  const JsonValue kept = JsonValue::parse_or_null(files.at("tokenizer_config.json"));
+  if (task.tokenizer().before_text().empty() && kept.is_object() && kept.contains("add_bos_token"))
+    set_fields(files, "tokenizer_config.json", {{"add_bos_token", false}});
   files["config.json"] = text_of(model_config);
   const CharVocabulary* characters = task.tokenizer().characters();
   files["tokenizer.json"] =
