@@ -93,6 +93,21 @@ TEST_CASE_FIXTURE(RunFixture,
   }
 }
 
+TEST_CASE_FIXTURE(
+    RunFixture, "earlier versions: a run keeps its rules without config.toml, and is comparable") {
+  for (const std::string config : {"toy", "text"}) {
+    must_train(config, config + "-1", "data.rules=1 train.steps=20");
+    must_train(config, config + "-2", "train.steps=20");
+    const Finished compared =
+        tapestry_run("compare {} {}", path(config + "-1"), path(config + "-2"));
+    check_prints(compared, {"data.rules", "loss"});
+    CHECK(!contains(compared.out, "not comparable"));
+    fs::remove(path(config + "-1/config.toml"));
+    must_train(config, config + "-1", "--resume train.steps=20");
+    CHECK(contains(load_checkpoint(checkpoint(config + "-1")).config, "rules = 1"));
+  }
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -90,24 +90,25 @@ TEST_CASE_FIXTURE(TemporaryFolder, "NewFolder: replaces an empty folder, and not
 
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: what a killed export wrote stayed, and stopped the next") {
   const std::string path = this->path("new"), file = this->path("file");
-  write(".new.1-1.tmp/one", "1");  // of a killed process
-  write(".file.1-2.tmp", "beginn");
-  write(".new.1-3.tmp/one", "1");  // of processes that live: they hold the lock
-  write(".file.1-4.tmp", "beginn");
-  const int folder = open(this->path(".new.1-3.tmp").c_str(), O_RDONLY),
-            other = open(this->path(".file.1-4.tmp").c_str(), O_RDONLY);
+  write(".new.99999999-1.tmp/one", "1");  // of a killed process
+  write(".file.99999999-2.tmp", "beginn");
+  write(".new.99999999-3.tmp/one", "1");  // of processes that live: they hold the lock
+  write(".file.99999999-4.tmp", "beginn");
+  const int folder = open(this->path(".new.99999999-3.tmp").c_str(), O_RDONLY),
+            other = open(this->path(".file.99999999-4.tmp").c_str(), O_RDONLY);
   REQUIRE(flock(folder, LOCK_EX | LOCK_NB) == 0);
   REQUIRE(flock(other, LOCK_EX | LOCK_NB) == 0);
-  const Strings kept = {".new.1-3.tmp",   ".file.1-4.tmp", ".new.mine.tmp", ".new.1-1.tmp.mine",
-                        ".newer.1-1.tmp", "new.tmp/mine",  "file.tmp"};
+  const Strings kept = {
+      ".new.99999999-3.tmp",   ".file.99999999-4.tmp", ".new.mine.tmp", ".new.99999999-1.tmp.mine",
+      ".newer.99999999-1.tmp", "new.tmp/mine",         "file.tmp"};
   for (const std::string& name : kept)
     if (!has(name)) write(name, "mine");
-  fs::create_symlink("new.tmp", this->path(".new.1-5.tmp"));
+  fs::create_symlink("new.tmp", this->path(".new.99999999-5.tmp"));
   make(path);
   write_file_atomically(file, {"whole"});
-  CHECK(!has(".new.1-1.tmp"));
-  CHECK(!has(".file.1-2.tmp"));
-  CHECK(fs::is_symlink(this->path(".new.1-5.tmp")));
+  CHECK(!has(".new.99999999-1.tmp"));
+  CHECK(!has(".file.99999999-2.tmp"));
+  CHECK(fs::is_symlink(this->path(".new.99999999-5.tmp")));
   for (const std::string& name : kept) CHECK_MESSAGE(has(name), name);
   CHECK(read_bytes(path + "/two") == "22");
   CHECK(read_bytes(file) == "whole");

@@ -93,7 +93,10 @@ std::string behind_links(const std::string& path) {
 void write_bytes(const std::string& path, const std::string& bytes, const std::string& option) {
   const std::string target = behind_links(path);
   std::error_code unseen;
-  expect_input(target == path || !fs::exists(Run(folder_of(path)).config(), unseen),
+  const Run run(folder_of(path));
+  const bool is_run = fs::exists(run.config(), unseen) &&
+                      (fs::exists(run.sessions(), unseen) || fs::exists(run.checkpoint(), unseen));
+  expect_input(target == path || !is_run,
                "{} {}: is a link in the folder of a run; remove it, or give another name", option,
                path);
   const fs::file_status status = fs::symlink_status(target);

@@ -1,7 +1,7 @@
 #include "train/commands/training_config.hpp"
 
+#include "data/input_file.hpp"
 #include "train/config/keys.hpp"
-#include "train/run/atomic_file.hpp"
 #include "train/task.hpp"
 #include "train/tasks/language/corpus.hpp"
 
@@ -19,10 +19,15 @@ ConfigDocument model_of(const std::string& run) {
   return {head.path, text};
 }
 
-// Returns whether the data of a run are read and split by earlier rules than those of a new one.
-bool has_earlier_rules(const Run& run) {
-  return has_file(run.config()) &&
-         Value(config_of(run)[key::data_rules]) != key::data_rules.fallback;
+// Returns the rules of a run's data as a setting, if they are not those of a new run.
+std::optional<ConfigDocument> earlier_rules_of(const Run& run) {
+  std::optional<Config> config;
+  if (has_file(run.config()))
+    config = config_of(run);
+  else if (const std::optional<Checkpoint> latest = latest_checkpoint(run))
+    config = config_of(*latest);
+  if (!config || Value((*config)[key::data_rules]) == key::data_rules.fallback) return {};
+  return ConfigDocument(run.folder(), config->toml({key::data_rules.name}));
 }
 
 }  // namespace
@@ -45,8 +50,9 @@ Config TrainingArguments::read(const std::vector<std::string>& changes, const Ru
     settings.push_back(fmt::format("{}={}", key::from.name, from));
     beneath.push_back(model_of(from));
   }
-  if (resumed && has_earlier_rules(*resumed))
-    beneath.emplace_back(resumed->config(), config_of(*resumed).toml({key::data_rules.name}));
+  if (resumed)
+    if (const std::optional<ConfigDocument> rules = earlier_rules_of(*resumed))
+      beneath.push_back(*rules);
   return load_config(config, settings, beneath);
 }
 

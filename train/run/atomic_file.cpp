@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
@@ -37,7 +39,8 @@ std::string beginning_of_temporary(const std::string& path) {
   return "." + file_name_of(path).substr(0, most_bytes) + ".";
 }
 
-// Removes what killed processes left under names of new_temporary(path). An error leaves it.
+// Removes what killed processes left under names of new_temporary(path). An error leaves it. The
+// lock tells of processes of other machines; one of this machine may not have locked its file yet.
 void remove_abandoned(const std::string& path) {
   const std::string beginning = beginning_of_temporary(path);
   std::error_code unseen;
@@ -46,6 +49,7 @@ void remove_abandoned(const std::string& path) {
     if (!name.starts_with(beginning) || !name.ends_with(unfinished_ending)) continue;
     name.erase(0, beginning.size());
     if (name.find_first_not_of("0123456789-") != name.rfind(unfinished_ending)) continue;
+    if (::kill(std::atoi(name.c_str()), 0) == 0 || errno == EPERM) continue;
     const int left = ::open(at->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (left < 0) continue;
     if (try_lock(left, LOCK_EX) == Locked::yes) fs::remove_all(at->path(), unseen);

@@ -12,7 +12,10 @@
 namespace tapestry {
 namespace {
 
-bool is_of_data(const std::string& override) { return override.starts_with("data."); }
+// The seed divides names under data.rules = 1.
+bool is_of_data(const std::string& override) {
+  return override.starts_with("data.") || override.starts_with("seed=");
+}
 
 // Returns the name of a split of the task; "" for other data.
 std::string name_of_split(Task& task, const Dataset& data) {

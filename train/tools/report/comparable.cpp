@@ -29,6 +29,12 @@ const Names& keys_of_training() {
   return keys;
 }
 
+// Returns the keys of how data are read. Other values may give the same examples.
+const Names& keys_of_rules() {
+  static const Names keys = {key::data_rules.name, "data.begin_of_text"};
+  return keys;
+}
+
 // Returns the keys that change the validation split, but not the test split.
 Names keys_of_validation(const std::string& task) {
   Names keys = {"data.training_nodes", "data.validation_nodes", "data.validation"};
@@ -41,17 +47,6 @@ Names keys_of_validation(const std::string& task) {
 std::vector<std::string> differing_data_keys(const ComparedRun& one, const ComparedRun& other) {
   std::vector<std::string> names = names_that_differ({&one.settings, &other.settings});
   std::erase_if(names, [](const std::string& name) { return !name.starts_with("data."); });
-  return names;
-}
-
-// Returns the keys of [data] due to which the evaluated data differ.
-std::vector<std::string> other_data_keys(const RunGroup& first, const RunGroup& other,
-                                         bool is_test) {
-  const Names validation = keys_of_validation(first.setting(key::task.name));
-  std::vector<std::string> names = differing_data_keys(first.runs.front(), other.runs.front());
-  std::erase_if(names, [&](const std::string& name) {
-    return keys_of_training().contains(name) || (is_test && validation.contains(name));
-  });
   return names;
 }
 
@@ -69,6 +64,21 @@ std::pair<std::string, std::string> checksums_of(const ComparedRun& one, const C
   const char* name = is_test ? "data_test" : "data_validation";
   const std::string own = value_in(one.splits, name), others = value_in(other.splits, name);
   return own.empty() || others.empty() ? std::pair(one.data, other.data) : std::pair(own, others);
+}
+
+// Returns the keys of [data] due to which the evaluated data differ. Other rules are not among them
+// if the examples are the same.
+std::vector<std::string> other_data_keys(const RunGroup& first, const RunGroup& other,
+                                         bool is_test) {
+  const Names validation = keys_of_validation(first.setting(key::task.name));
+  const ComparedRun &one = first.runs.front(), &another = other.runs.front();
+  const auto [own, others] = checksums_of(one, another, is_test);
+  std::vector<std::string> names = differing_data_keys(one, another);
+  std::erase_if(names, [&, same = own == others](const std::string& name) {
+    return keys_of_training().contains(name) || (is_test && validation.contains(name)) ||
+           (same && keys_of_rules().contains(name));
+  });
+  return names;
 }
 
 // Returns whether the seed may change the split: nothing else differs between the runs of a group.
@@ -121,6 +131,8 @@ bool is_indifferent(const std::string& name) {
       key::seed.name,
       key::data_path.name,
       key::data_source.name,
+      key::data_rules.name,
+      "data.begin_of_text",
       "data.class_names",
       key::eval_every.name,
       key::eval_batch_size.name,
