@@ -28,16 +28,20 @@ std::vector<TaskSpec (*)()>& registered_specs() {
 
 }  // namespace
 
+std::map<std::string, TaskSpec> tasks_by_name(const std::vector<TaskSpec (*)()>& specs) {
+  std::map<std::string, TaskSpec> tasks;
+  for (TaskSpec (*const make_spec)() : specs) {
+    TaskSpec spec = make_spec();
+    const std::string name = spec.name;
+    require(tasks.emplace(name, std::move(spec)).second,
+            "task {}: registered twice; expected another TaskSpec::name for each task: rename one",
+            name);
+  }
+  return tasks;
+}
+
 std::map<std::string, TaskSpec>& task_registry() {
-  static std::map<std::string, TaskSpec> registry = [] {
-    std::map<std::string, TaskSpec> all;
-    for (TaskSpec (*const make_spec)() : registered_specs()) {
-      TaskSpec spec = make_spec();
-      const std::string name = spec.name;
-      all.emplace(name, std::move(spec));
-    }
-    return all;
-  }();
+  static std::map<std::string, TaskSpec> registry = tasks_by_name(registered_specs());
   return registry;
 }
 

@@ -232,8 +232,9 @@ struct TaskSpec {
   bool reads_whole_data = false;       // `make` follows TaskSetup::whole_data
 };
 
-// Returns the registered tasks by name.
-std::map<std::string, TaskSpec>& task_registry();
+// Returns the tasks by name. Throws std::invalid_argument if two have the same name.
+std::map<std::string, TaskSpec> tasks_by_name(const std::vector<TaskSpec (*)()>& specs);
+std::map<std::string, TaskSpec>& task_registry();  // the registered tasks
 const TaskSpec& spec_of(const Config& config);
 
 // A registration of a task, defined at namespace scope in the task's source. `spec` is called at

@@ -204,6 +204,15 @@ TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: stops early, and samples are rec
   check_says(must_run(Words("watch {} --once", run)), {"200"});
 }
 
+TEST_CASE("bug: of two tasks with the same name the second was ignored without a message") {
+  const auto other = [] { return TaskSpec{.name = "ring", .help = "", .make = nullptr}; };
+  CHECK(tasks_by_name({disc_spec, other}).size() == 2);
+  CHECK_THROWS_WITH_AS(
+      tasks_by_name({disc_spec, other, disc_spec}),
+      "task disc: registered twice; expected another TaskSpec::name for each task: rename one",
+      std::invalid_argument);
+}
+
 TEST_SUITE_END();
 
 }  // namespace
