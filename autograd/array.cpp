@@ -11,6 +11,12 @@
 
 namespace tapestry {
 
+thread_local bool DryRun::is_current_ = false;
+
+DryRun::DryRun(bool is_one) : Restore(is_current_, is_one) {}
+
+bool is_dry_run() { return DryRun::is_current_; }
+
 Shape::Shape(const std::int64_t* begin, const std::int64_t* end) {
   for (const std::int64_t* extent = begin; extent != end; ++extent) push_back(*extent);
 }

@@ -314,6 +314,8 @@ std::shared_ptr<std::byte[]> allocate(std::size_t bytes, Kind kind) {
 
 }  // namespace
 
+const char* OutOfMemory::what() const noexcept { return message_.c_str(); }
+
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes) {
   return allocate(bytes, is_dry_run() ? Kind::reserved : Kind::memory);
 }

@@ -14,7 +14,7 @@ namespace tapestry {
 class OutOfMemory final : public std::bad_alloc {
  public:
   explicit OutOfMemory(std::string message) : message_(std::move(message)) {}
-  const char* what() const noexcept override { return message_.c_str(); }
+  const char* what() const noexcept override;
 
  private:
   std::string message_;

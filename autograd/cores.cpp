@@ -1,6 +1,5 @@
 #include "autograd/cores.hpp"
 
-#include <dlfcn.h>
 #include <fmt/core.h>
 #include <sched.h>
 #include <unistd.h>
@@ -102,17 +101,6 @@ double cpu_quota(const Path& root) {
 
 int usable_cores() {
   return static_cast<int>(std::min<double>(physical_cores(), std::ceil(cpu_quota())));
-}
-
-const char* instruction_level() { return TAPESTRY_LEVEL; }
-
-std::string plugin_path(const std::string& name) {
-  Dl_info here{};
-  dladdr(reinterpret_cast<void*>(&instruction_level), &here);
-  std::filesystem::path folder = std::filesystem::absolute(here.dli_fname).parent_path();
-  if (folder.parent_path().filename() == "glibc-hwcaps")
-    folder = folder.parent_path().parent_path();
-  return folder / "tapestry" / (name + ".so");
 }
 
 }  // namespace tapestry

@@ -26,11 +26,4 @@ std::string allowed_processors();
 // Returns the smaller of physical_cores() and the quota, rounded up.
 int usable_cores();
 
-// Returns the instruction level that this library is compiled for: "x86-64-v4", "aarch64".
-const char* instruction_level();
-
-// Returns the path of a plug-in library: for "openmpi", lib/tapestry/openmpi.so. The file need not
-// exist.
-std::string plugin_path(const std::string& name);
-
 }  // namespace tapestry

@@ -10,14 +10,14 @@ namespace tapestry {
 // formula of its model. Values are undefined: code that reads them must test is_dry_run() first.
 class DryRun final : Restore<bool> {
  public:
-  explicit DryRun(bool is_one = true) : Restore(is_current_, is_one) {}
+  explicit DryRun(bool is_one = true);
 
  private:
   friend bool is_dry_run();
-  static inline thread_local bool is_current_ = false;
+  static thread_local bool is_current_;  // in the engine alone: libraries share no inline variable
 };
 
 // Returns whether a DryRun of this thread is in scope.
-inline bool is_dry_run() { return DryRun::is_current_; }
+bool is_dry_run();
 
 }  // namespace tapestry

@@ -330,6 +330,8 @@ thread_local Observer* current_observer = nullptr;
 
 Observer::Observer() : current_(current_observer, this) {}
 
+Observer::~Observer() = default;
+
 Observer* Observer::current() { return current_observer; }
 
 }  // namespace tapestry

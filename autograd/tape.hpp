@@ -131,7 +131,7 @@ struct ObservedOp {
 class Observer {
  public:
   Observer();
-  virtual ~Observer() = default;
+  virtual ~Observer();
 
   virtual void forward(const ObservedOp&, const std::vector<Tensor>& /*inputs*/) {}
   virtual void backward(const ObservedOp&) {}

@@ -16,6 +16,8 @@ Optimizer::Optimizer(std::vector<Parameter*> parameters, const WeightDecay& deca
   options_.resize(parameters_.size());
 }
 
+Optimizer::~Optimizer() = default;
+
 void Optimizer::set_options(const Parameter& parameter, const ParameterOptions& options) {
   const auto found = std::ranges::find(parameters_, &parameter);
   require(found != parameters_.end(),

@@ -37,7 +37,7 @@ using OptimizerState = std::vector<std::pair<std::string, Array>>;
 class Optimizer {
  public:
   explicit Optimizer(std::vector<Parameter*> parameters, const WeightDecay& decay = {});
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
 
   // Makes a step with the gradients times `scale`, the factor of clipping. Throws
   // std::invalid_argument for a parameter without gradient, for one of another size or dtype than
@@ -201,8 +201,8 @@ struct RegisterOptimizer {
 
  private:
   static OptimizerValue default_of(const typename Setting<Options>::Field& field) {
-    static const Options defaults{};  // static: GCC warns of a local one that its padding is read
-    return std::visit([](auto member) { return OptimizerValue(defaults.*member); }, field);
+    const auto defaults = std::make_unique<Options>();  // GCC warns of a local one's padding
+    return std::visit([&](auto member) { return OptimizerValue(*defaults.*member); }, field);
   }
 
   static Options options_of(const std::vector<Setting<Options>>& settings,

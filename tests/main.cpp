@@ -1,11 +1,16 @@
 #define DOCTEST_CONFIG_IMPLEMENT
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "autograd/engine.hpp"
 
 namespace {
 
@@ -34,10 +39,19 @@ void define_environment() {
   setenv("LC_ALL", "C.UTF-8", 1);
 }
 
+// Loads the tests that are compiled for the level of the engine, which add themselves to this
+// library's.
+void load_engine_tests() {
+  const std::filesystem::path engine = tapestry::engine_path();
+  if (!dlopen((engine.parent_path() / "libtapestry-tests-engine.so").c_str(), RTLD_NOW))
+    throw std::runtime_error(dlerror());
+}
+
 }  // namespace
 
 // What train/main.cpp calls once it has loaded this library.
 extern "C" int tapestry_main(int argc, char** argv) {
   define_environment();
+  load_engine_tests();
   return doctest::Context(argc, argv).run();
 }

@@ -1,5 +1,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <unistd.h>
 #ifdef __x86_64__
 #define _Bool bool  // glibc's header is C, which Clang takes at its word
@@ -15,9 +16,9 @@
 #include <string>
 #include <vector>
 
-// The program runs on any processor: it chooses the library of an instruction level, loads it and
-// calls its tapestry_main, which train/commands/command_line.hpp declares. (glibc would choose
-// among the same folders, but before main(), without TAPESTRY_LEVEL or a message.)
+// The program runs on any processor: it loads the engine of an instruction level, then the library,
+// which needs one, and calls tapestry_main, which train/commands/command_line.hpp declares. (glibc
+// would choose among the same folders, but before main(), without TAPESTRY_LEVEL or a message.)
 namespace {
 
 constexpr int failed_status = 1, wrong_input_status = 2;
@@ -25,7 +26,7 @@ constexpr int failed_status = 1, wrong_input_status = 2;
 // An instruction level of x86-64 (System V ABI, section 3.1.1), or the only one elsewhere.
 struct Level {
   std::string name;       // value of TAPESTRY_LEVEL
-  std::string folder;     // folder of its library in TAPESTRY_LIBRARY_FOLDER
+  std::string folder;     // folder of its engine in TAPESTRY_LIBRARY_FOLDER
   bool supported = true;  // supported by this processor and system
 };
 
@@ -52,24 +53,29 @@ bool supports_v4() {
 // Returns all levels, in descending order.
 std::vector<Level> known_levels() {
 #ifdef __x86_64__
-  return {{"v4", "/glibc-hwcaps/x86-64-v4", supports_v4()},
-          {"v3", "/glibc-hwcaps/x86-64-v3", supports_v3()},
-          {"v2", "/glibc-hwcaps/x86-64-v2", supports_v2()}};
+  return {{"v4", "glibc-hwcaps/x86-64-v4/", supports_v4()},
+          {"v3", "glibc-hwcaps/x86-64-v3/", supports_v3()},
+          {"v2", "glibc-hwcaps/x86-64-v2/", supports_v2()}};
 #else
   return {{TAPESTRY_PROCESSOR, ""}};
 #endif
 }
 
-std::string library_of(const Level& level) {
+constexpr const char* engine_name = "libtapestry-engine.so.0";
+
+// Returns the path of a file in TAPESTRY_LIBRARY_FOLDER.
+std::string library_path(const std::string& name) {
   std::error_code unreadable;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
   if (unreadable)
     throw std::runtime_error("/proc/self/exe: cannot be read: " + unreadable.message() +
                              "; mount /proc, where the program finds its libraries");
-  return program.parent_path() / (TAPESTRY_LIBRARY_FOLDER + level.folder + "/" TAPESTRY_LIBRARY);
+  return program.parent_path() / (TAPESTRY_LIBRARY_FOLDER "/" + name);
 }
 
-bool is_built(const Level& level) { return std::filesystem::exists(library_of(level)); }
+std::string engine_of(const Level& level) { return library_path(level.folder + engine_name); }
+
+bool is_built(const Level& level) { return std::filesystem::exists(engine_of(level)); }
 
 bool is_supported(const Level& level) { return level.supported; }
 
@@ -123,6 +129,26 @@ void take_closed_streams() {
       open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
+// Loads a library and returns its handle. Throws std::runtime_error.
+void* load(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW);
+  if (!library) throw std::runtime_error(dlerror());
+  return library;
+}
+
+// Throws std::runtime_error if this process has loaded another engine, which the library would get.
+void require_no_engine_but(const std::string& path) {
+  void* engine = dlopen(engine_name, RTLD_NOW | RTLD_NOLOAD);
+  if (!engine) return;
+  link_map* loaded = nullptr;
+  std::error_code error;
+  if (dlinfo(engine, RTLD_DI_LINKMAP, &loaded) == 0 &&
+      !std::filesystem::equivalent(loaded->l_name, path, error))
+    throw std::runtime_error(std::string(loaded->l_name) +
+                             ": this engine is loaded already; expected " + path +
+                             "; remove the other from LD_PRELOAD");
+}
+
 }  // namespace
 
 #if defined(__has_feature)
@@ -134,8 +160,10 @@ extern "C" const char* __lsan_default_suppressions() { return "leak:libomp"; }
 
 int main(int argc, char** argv) try {
   take_closed_streams();
-  void* library = dlopen(library_of(chosen_level()).c_str(), RTLD_NOW);
-  void* entry = library ? dlsym(library, "tapestry_main") : nullptr;
+  const std::string engine = engine_of(chosen_level());
+  require_no_engine_but(engine);
+  load(engine);
+  void* entry = dlsym(load(library_path(TAPESTRY_LIBRARY)), "tapestry_main");
   if (!entry) throw std::runtime_error(dlerror());
   return reinterpret_cast<int (*)(int, char**)>(entry)(argc, argv);
 } catch (const std::invalid_argument& error) {

@@ -3,10 +3,16 @@ include(CMakePackageConfigHelpers)
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME program)
 install(TARGETS tapestry RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS tapestry_library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
 foreach(level IN LISTS TAPESTRY_LEVELS)
-  install(TARGETS tapestry_${level}
+  install(TARGETS tapestry_engine_${level}
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${folder_of_${level}} NAMELINK_SKIP)
 endforeach()
+# Earlier versions installed a library for each level, which the loader would prefer.
+install(CODE "file(GLOB stale \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/glibc-hwcaps/*/libtapestry.so.0\")
+  foreach(library IN LISTS stale)
+    file(REMOVE \${library})
+  endforeach()")
 install(TARGETS tapestry_linear_algebra LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tapestry)
 foreach(mpi IN LISTS mpi_plugins)
   install(TARGETS tapestry_${mpi} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tapestry COMPONENT ${mpi})
@@ -29,18 +35,26 @@ foreach(folder autograd layers optim data train)
           PATTERN configs EXCLUDE PATTERN pictures EXCLUDE REGEX "/train/model[.]hpp$" EXCLUDE)
 endforeach()
 install(FILES model.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry)  # <tapestry/model.hpp>
-install(FILES ${CMAKE_BINARY_DIR}/libtapestry.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS tapestry_library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/libtapestry-engine.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
 file(WRITE ${CMAKE_BINARY_DIR}/tapestry-config.cmake.in [[
 @PACKAGE_INIT@
 if(NOT TARGET tapestry::tapestry)
-  add_library(tapestry::tapestry SHARED IMPORTED)
+  foreach(name engine tapestry)  # autograd/ and optim/; everything else
+    add_library(tapestry::${name} SHARED IMPORTED)
+    set_target_properties(tapestry::${name} PROPERTIES
+      INTERFACE_INCLUDE_DIRECTORIES
+        "@PACKAGE_CMAKE_INSTALL_INCLUDEDIR@;@PACKAGE_CMAKE_INSTALL_INCLUDEDIR@/tapestry"
+      INTERFACE_COMPILE_FEATURES cxx_std_20)
+  endforeach()
+  set_target_properties(tapestry::engine PROPERTIES
+    IMPORTED_LOCATION "@PACKAGE_CMAKE_INSTALL_LIBDIR@/libtapestry-engine.so"
+    IMPORTED_SONAME libtapestry-engine.so.0
+    INTERFACE_LINK_LIBRARIES fmt::fmt)
   set_target_properties(tapestry::tapestry PROPERTIES
     IMPORTED_LOCATION "@PACKAGE_CMAKE_INSTALL_LIBDIR@/libtapestry.so"
     IMPORTED_SONAME libtapestry.so.0
-    INTERFACE_INCLUDE_DIRECTORIES
-      "@PACKAGE_CMAKE_INSTALL_INCLUDEDIR@;@PACKAGE_CMAKE_INSTALL_INCLUDEDIR@/tapestry"
-    INTERFACE_LINK_LIBRARIES fmt::fmt
-    INTERFACE_COMPILE_FEATURES cxx_std_20)
+    INTERFACE_LINK_LIBRARIES tapestry::engine)
 endif()
 include(CMakeFindDependencyMacro)
 find_dependency(fmt)  # from here on PACKAGE_PREFIX_DIR is its own
@@ -81,8 +95,8 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME tapestry)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "one program with its configs, and a library for each level
- of x86-64, of which the best that the processor has is used.")
+set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "one program with its configs, its library, and an engine for each
+ level of x86-64, of which the best that the processor has is used.")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS  # the OpenBLAS whose threads are OpenMP's, and what draws plots
     "libopenblas0-openmp, gnuplot-nox | gnuplot")
 file(WRITE ${CMAKE_BINARY_DIR}/triggers "activate-noawait ldconfig\n")

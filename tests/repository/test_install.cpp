@@ -43,6 +43,12 @@ bool is_rpath_safe(const std::string& element, const fs::path& file, const std::
   return (rest.empty() || rest.starts_with('/')) && folder.string().starts_with(tree + "/");
 }
 
+// The levels, and the variable by which glibc takes the processor for one that has no higher level.
+const std::vector<std::pair<std::string, std::string>> levels_by_glibc = {
+    {"x86-64-v4", ""},
+    {"x86-64-v3", "glibc.cpu.hwcaps=-AVX512F"},
+    {"x86-64-v2", "glibc.cpu.hwcaps=-AVX512F,-AVX2"}};
+
 TEST_SUITE_BEGIN("install");
 
 TEST_CASE("bug: a plug-in loaded libraries from the current folder") {
@@ -105,6 +111,19 @@ TEST_CASE("install: another program uses a trained model, by threads, and encode
         must_run({prefix + "/bin/tapestry", "sample", words, "--prompt", "green b", "--tokens",
                   "60", "--temperature", "0.8", "--seed", fmt::to_string(seed)});
   CHECK(must_run({example, words, "green b"}) == expected);
+  for (const auto& [level, tunables] : levels_by_glibc) {
+    CAPTURE(level);
+    const std::string engine = prefix + "/lib/glibc-hwcaps/" + level + "/libtapestry-engine.so.0";
+    const Words tapestry("env TAPESTRY_LEVEL={} {}/bin/tapestry", level, prefix);
+    if (!fs::exists(engine) || run_program(tapestry + Words("list")).status != 0) continue;
+    const Finished at_level = run_program(
+        {"env", "LD_DEBUG=files", "GLIBC_TUNABLES=" + tunables, example, words, "green b"});
+    check_says(at_level.err, {"calling init: " + engine});
+    const std::string sampled =
+        must_run(tapestry + Words("sample {} --prompt", words) + Words{"green b"} +
+                 Words("--tokens 60 --temperature 0.8 --seed 1"));
+    CHECK(at_level.out.starts_with(sampled.substr(0, sampled.find('\n'))));
+  }
   const auto numbers = lines_of(must_run(Words("{} {}", example, fixture.path("vae"))));
   REQUIRE(numbers.size() == 1);
   std::istringstream means(numbers.front());

@@ -192,6 +192,38 @@ TEST_CASE("repository: headers start with #pragma once, and one alone brings xte
   CHECK(headers > 20);
 }
 
+TEST_CASE("repository: autograd/ and optim/ alone contain vector instructions") {
+  std::map<std::string, Strings> included;
+  for (const Source& source : sources())
+    included[source.path] = matches(source.text, "^ *# *include +[<\"]([^\">]*)[\">]");
+  const auto reached = [&](const std::string& path) {
+    std::set<std::string> found;
+    Strings open = {path};
+    while (!open.empty()) {
+      const std::string next = open.back();
+      open.pop_back();
+      if (found.insert(next).second && included.contains(next))
+        open.insert(open.end(), included[next].begin(), included[next].end());
+    }
+    return found;
+  };
+  const std::set<std::string> compiled_for_each_level = {"tests/autograd/test_kernels.cpp",
+                                                         "tests/autograd/test_matmul.cpp"};
+  int vectorized = 0;
+  for (const Source& source : sources()) {
+    if (!source.path.ends_with(".cpp")) continue;
+    const std::set<std::string> headers = reached(source.path);
+    const bool has_vectors = headers.contains("autograd/kernels/simd.hpp") ||
+                             headers.contains("xsimd/xsimd.hpp") ||
+                             headers.contains("autograd/ops/elementwise.hpp");
+    vectorized += has_vectors;
+    CHECK_MESSAGE((!has_vectors || source.top_folder == "autograd" ||
+                   source.top_folder == "optim" || compiled_for_each_level.contains(source.path)),
+                  source.path);
+  }
+  CHECK(vectorized > 10);
+}
+
 TEST_CASE("repository: one #pragma omp") {
   Strings found;
   for (const Source& source : sources())

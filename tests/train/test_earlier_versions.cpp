@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "autograd/cores.hpp"
+#include "autograd/engine.hpp"
 #include "tests/support/run_fixture.hpp"
 
 // tests/golden/runs/ has checkpoints of small models that commit 1259dc1 trained for 6 steps. The

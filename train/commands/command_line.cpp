@@ -15,6 +15,7 @@
 #include "data/text/printable.hpp"
 #include "train/distributed/ranks.hpp"
 #include "train/run/terminal.hpp"
+#include "train/run/version.hpp"
 
 namespace tapestry {
 namespace {
@@ -36,6 +37,7 @@ int run_command_line(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   if (launched_rank() > 0) keep_silent();
   try {
+    require_engine_of_this_build();
     const CommandLine typed = parse_command_line(argc, argv);
     print_lines(typed.text);
     const int status = typed.command ? typed.command->run() : 0;

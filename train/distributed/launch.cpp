@@ -10,7 +10,7 @@
 #include <string>
 
 #include "autograd/check.hpp"
-#include "autograd/cores.hpp"
+#include "autograd/engine.hpp"
 
 namespace tapestry {
 namespace {

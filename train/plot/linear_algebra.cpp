@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "autograd/cores.hpp"
+#include "autograd/engine.hpp"
 
 namespace tapestry {
 namespace {

@@ -6,13 +6,22 @@
 #include <commit.hpp>
 
 #include "autograd/checksum.hpp"
-#include "autograd/cores.hpp"
 #include "autograd/counted.hpp"
+#include "autograd/engine.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
 #include "data/input_file.hpp"
 
 namespace tapestry {
+namespace {
+
+std::string library_path() {
+  Dl_info library{};
+  dladdr(reinterpret_cast<void*>(&library_checksum), &library);
+  return library.dli_fname;
+}
+
+}  // namespace
 
 std::string release() { return TAPESTRY_VERSION; }
 
@@ -24,12 +33,20 @@ std::string version() {
 std::string backends() { return fmt::format("{}, {}", instruction_level(), backend_names()); }
 
 std::string library_checksum() {
-  Dl_info library{};
-  dladdr(reinterpret_cast<void*>(&library_checksum), &library);
-  const std::string bytes = read_file(library.dli_fname, std::int64_t{1} << 30);
   Checksum sum;
-  sum.add(std::as_bytes(std::span(bytes)));
+  for (const std::string& file : {engine_path(), library_path()}) {
+    const std::string bytes = read_file(file, std::int64_t{1} << 30);
+    sum.add(std::as_bytes(std::span(bytes)));
+  }
   return sum.hex();
+}
+
+void require_engine_of_this_build() {
+  const std::string engine = engine_commit(), library = TAPESTRY_COMMIT;
+  if (engine != library)
+    throw std::runtime_error(
+        fmt::format("{} is of commit {}, but {} is of commit {}; install both from one build",
+                    engine_path(), engine, library_path(), library));
 }
 
 std::string machine() {
