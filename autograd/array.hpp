@@ -1,6 +1,6 @@
 #pragma once
 
-#include <fmt/core.h>
+#include <fmt/format.h>  // core.h alone declares what formatters of strings do
 
 #include <algorithm>
 #include <array>
