@@ -5,7 +5,7 @@
 #include "autograd/ops.hpp"
 #include "tests/support/op_table.hpp"
 
-// Rows of the table of ops: attention, and what walks along time.
+// Rows of the table of ops: attention and recurrent ops.
 namespace tapestry {
 namespace {
 
@@ -26,7 +26,7 @@ std::vector<Array> attention_inputs(std::int64_t T, std::int64_t S, std::int64_t
   return {normal({2, T, C}), normal({2, S, C}), normal({2, S, C})};
 }
 
-// Of 4 heads that share 2 heads of keys and values.
+// 4 heads of queries share 2 heads of keys and values.
 std::vector<Array> grouped_inputs(std::int64_t T, std::int64_t S, std::int64_t D) {
   return {normal({2, T, 4 * D}), normal({2, S, 2 * D}), normal({2, S, 2 * D})};
 }
@@ -35,14 +35,14 @@ std::vector<Array> heads_inputs(std::int64_t T, std::int64_t S, std::int64_t D) 
   return {normal({1, 2, T, D}), normal({1, 2, S, D}), normal({1, 2, S, D})};
 }
 
-// Gates in (0, 1), so that long recurrences stay of the size of their inputs.
+// Gates are in (0, 1), so that long recurrences neither grow nor vanish.
 Array gates(const Shape& shape) {
   Array array = normal(shape);
   for (double& x : array.mutable_values<double>()) x = 1 / (1 + std::exp(-x));
   return array;
 }
 
-// Sums of a few of either sign could come near 0, where the quotient bends too much.
+// Sums with both signs could be close to 0, where the quotient is too steep for differences.
 Array features(const Shape& shape) {
   Array array = normal(shape);
   for (double& x : array.mutable_values<double>()) x = std::abs(x) + 0.1;

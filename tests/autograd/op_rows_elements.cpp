@@ -52,7 +52,7 @@ std::vector<OpRow> unary_ops() {
        [](In v) {
          Random random(1, Stream::dropout);
          return recompute(v[0], &random, [&](const Tensor& t, Random* noise) {
-           return tanh(dropout(t, 0.4, *noise) * v[1]);  // v[1] is met inside
+           return tanh(dropout(t, 0.4, *noise) * v[1]);  // v[1] is within the range
          });
        },
        {normal({5, 9}), normal({9})}},

@@ -7,7 +7,7 @@
 namespace tapestry {
 namespace {
 
-// Nodes 4 and 5 have no edges, node 2 leads to itself.
+// Nodes 4 and 5 have no edges, and node 2 has an edge to itself.
 const Adjacency small_graph(6, {{0, 1}, {1, 0}, {2, 2}, {0, 2}, {3, 0}, {1, 2}});
 
 }  // namespace

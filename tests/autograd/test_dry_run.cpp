@@ -10,7 +10,7 @@ namespace {
 
 TEST_SUITE_BEGIN("dry run");
 
-TEST_CASE("dry run: loops do nothing, on this thread, until it ends") {
+TEST_CASE("dry run: until it ends, loops of this thread compute nothing") {
   int pieces = 0;
   const auto loop = [&] { parallel_for(1, 1, [&](auto, auto) { ++pieces; }); };
   {
@@ -27,7 +27,7 @@ TEST_CASE("dry run: loops do nothing, on this thread, until it ends") {
   CHECK_FALSE(is_dry_run());
 }
 
-TEST_CASE("dry run: a model of more than the machine's memory has its shapes") {
+TEST_CASE("dry run: a model larger than the machine's memory gives its shapes") {
   const MachineMemory machine = machine_memory();
   const std::int64_t rows = (machine.memory + machine.swap) / (1 << 20) + 1;  // each of 1 MB
   const auto half = [&] {
@@ -40,7 +40,7 @@ TEST_CASE("dry run: a model of more than the machine's memory has its shapes") {
   CHECK_THROWS_AS(Array({rows, 1 << 18}), OutOfMemory);
 }
 
-TEST_CASE("dry run: what it reserved goes back") {
+TEST_CASE("dry run: the memory that it reserved is released") {
   forget_reserved_memory();
   const std::int64_t before = memory_use().bytes_held;
   {
@@ -60,12 +60,13 @@ TEST_CASE("bug: dry run: a conversion to another dtype wrote the converted eleme
     const DryRun dry_run;
     const Array converted = ones.to(DType::float64);
     CHECK(converted.shape() == ones.shape());
-    for (const double x : converted.values<double>()) CHECK(x == 0);  // pages that nobody wrote
+    for (const double x : converted.values<double>())
+      CHECK(x == 0);  // pages that were never written
   }
   forget_reserved_memory();
 }
 
-TEST_CASE("bug: batches of ever other lengths left blocks of every size behind") {
+TEST_CASE("bug: batches of changing lengths left memory blocks of every size behind") {
   const auto train = [] {
     for (std::int64_t step = 0; step < 200; ++step) {
       std::vector<Array> step_arrays;
@@ -80,7 +81,7 @@ TEST_CASE("bug: batches of ever other lengths left blocks of every size behind")
   forget_reserved_memory();
 }
 
-TEST_CASE("bug: the memory that a control group grants did not count") {
+TEST_CASE("bug: the memory limit of a control group was ignored") {
   const TemporaryFolder root;
   const auto write = [&](const std::string& file, const std::string& text) {
     fs::create_directories(fs::path(root.path(file)).parent_path());

@@ -9,7 +9,7 @@
 #include "tests/support/op_table.hpp"
 #include "tests/support/process.hpp"
 
-// The gradients of all ops against differences, and the checker that checks them.
+// Compares the gradients of all ops with differences, and tests the checker itself.
 namespace tapestry {
 namespace {
 
@@ -39,7 +39,7 @@ TEST_CASE("gradcheck: every row of the table has the gradient of its function") 
   }
 }
 
-TEST_CASE("gradcheck: every row holds as many bytes when it is rehearsed by shapes alone") {
+TEST_CASE("gradcheck: a dry run of each row holds as many bytes as the computation") {
   for (const OpRow& row : table()) {
     CAPTURE(row.name);
     std::vector<Tensor> inputs;
@@ -103,14 +103,14 @@ Function square(const std::function<void(std::span<double>)>& spoil) {
   };
 }
 
-// The same with a gradient that is `factor` times as large.
+// Returns the same with a gradient that is `factor` times as large.
 Function scaled(double factor) {
   return square([factor](auto dx) {
     for (double& g : dx) g *= factor;
   });
 }
 
-// f (f x), whose gradient by one of the two uses of x is lost.
+// Returns f(f(x)), without the gradient by one of the two uses of x.
 Tensor forgetful_product(In in) {
   const Array x = in[0].value();
   return record("forgetful", multiply(Tensor(x), Tensor(x)).value(), {in[0]},
@@ -119,7 +119,7 @@ Tensor forgetful_product(In in) {
                 });
 }
 
-// a · b for square matrices, with dA = dC B in place of dC Bᵀ.
+// Returns a · b for square matrices, with the wrong gradient dA = dC B in place of dC Bᵀ.
 Tensor untransposed_matmul(In in) {
   const Array a = in[0].value(), b = in[1].value();
   return record("untransposed", matmul(Tensor(a), Tensor(b)).value(), {in[0], in[1]},
@@ -132,7 +132,7 @@ Tensor untransposed_matmul(In in) {
 const GradcheckOptions only_projections{.jacobian_limit = 0};
 const GradcheckOptions only_jacobian{.directions = 0};
 
-TEST_CASE("gradcheck: planted errors are caught, by projections and by the Jacobian alone") {
+TEST_CASE("gradcheck: finds wrong gradients, by projections and by the Jacobian alone") {
   const Array x = apart({4, 4});
   const std::vector<OpRow> planted = {
       {"0.05 % too much", scaled(1.0005), {x}},
@@ -155,11 +155,11 @@ TEST_CASE("gradcheck: planted errors are caught, by projections and by the Jacob
     CHECK_FALSE(gradcheck(row.f, row.inputs, only_jacobian)[0].passed);
     CHECK(gradcheck(row.f, row.inputs)[0].error > 1e-6);
   }
-  // The other input's gradient is right, and is not blamed.
+  // The other input's gradient is correct, and is not reported.
   CHECK(gradcheck(untransposed_matmul, {apart({3, 3}), apart({3, 3})})[1].passed);
 }
 
-TEST_CASE("gradcheck: all parameters at once, of which the last wrong one is named") {
+TEST_CASE("gradcheck: checks all parameters at once, and names the last wrong one") {
   std::vector<Parameter> chain;
   std::vector<Parameter*> pointers;
   for (int i = 0; i < 5; ++i) chain.emplace_back(apart({4}), Role::weight);
@@ -186,7 +186,7 @@ TEST_CASE("gradcheck: all parameters at once, of which the last wrong one is nam
   }
 }
 
-TEST_CASE("gradcheck: a 0.05 % error is caught in a gradient that is small, and in a long one") {
+TEST_CASE("gradcheck: finds an error of 0.05 % in a small gradient and in a long one") {
   const Function spoiled = scaled(1.0005);
   const auto small = [&](In in) { return scale(spoiled(in), 1e-3); };
   CHECK_FALSE(gradcheck(small, {apart({4, 4})}, only_projections)[0].passed);
@@ -197,7 +197,7 @@ TEST_CASE("gradcheck: a 0.05 % error is caught in a gradient that is small, and 
   CHECK_FALSE(gradcheck(one, {apart({1000})}, only_projections)[0].passed);
 }
 
-TEST_CASE("gradcheck: right gradients pass, by projections and by the Jacobian alone") {
+TEST_CASE("gradcheck: accepts correct gradients, by projections and by the Jacobian alone") {
   const std::vector<OpRow> right = {
       {"square", square([](auto) {}), {apart({4, 4})}},
       {"small", [](In in) { return scale(in[0] * in[0], 1e-3); }, {apart({4, 4})}},
@@ -215,7 +215,7 @@ TEST_CASE("gradcheck: right gradients pass, by projections and by the Jacobian a
     }
 }
 
-TEST_CASE("bug: right gradients that are small beside their loss were called wrong") {
+TEST_CASE("bug: gradcheck refused correct gradients that are small relative to the loss") {
   const auto checked = [](double factor, const GradcheckOptions& options) {
     const auto small = [&](In in) {
       return sum(scale(scaled(factor)(in), 1e-3)) + Array::full({}, 1e5, f64);
@@ -228,7 +228,7 @@ TEST_CASE("bug: right gradients that are small beside their loss were called wro
   }
 }
 
-TEST_CASE("gradcheck: parameters are named, checked and put back exactly") {
+TEST_CASE("gradcheck: names and checks parameters, and restores them exactly") {
   Parameter weight(apart({3, 4}), Role::weight), bias(apart({3}), Role::bias);
   weight.name = "layer.weight", bias.name = "layer.bias";
   const Array x = apart({2, 4}), before = weight.value().clone();
@@ -266,8 +266,8 @@ TEST_CASE("gradcheck: parameters are named, checked and put back exactly") {
 
 // --- kinks ---
 
-// A feed-forward network of the size of a translation model's, in whose many features some step
-// always crosses a kink.
+// A feed-forward network of the size of a translation model's: each step crosses a kink of one of
+// its features.
 struct WideNetwork {
   Parameter expand{normal({1024, 64}), Role::weight}, bias{normal({1024}), Role::bias};
   Parameter contract{normal({64, 1024}), Role::weight};
@@ -285,7 +285,7 @@ struct WideNetwork {
   }
 };
 
-TEST_CASE("bug: right gradients of a wide network with kinks were called wrong") {
+TEST_CASE("bug: gradcheck refused correct gradients of a wide network with kinks") {
   WideNetwork network;
   const auto right = network.check(relu);
   for (const GradcheckResult& result : right) {
@@ -293,11 +293,11 @@ TEST_CASE("bug: right gradients of a wide network with kinks were called wrong")
     CHECK(result.passed);
   }
   CHECK(right[0].held > 0);   // a step of the first weights moves features across their kink
-  CHECK(right[2].held == 0);  // one of the last weights does not
+  CHECK(right[2].held == 0);  // a step of the last weights does not
 }
 
-TEST_CASE("gradcheck: a 0.05 % error is caught in a wide network with kinks") {
-  // relu with a gradient that is 0.05 % too large, everywhere or for one feature in eight.
+TEST_CASE("gradcheck: finds an error of 0.05 % in a wide network with kinks") {
+  // Returns relu with a gradient that is 0.05 % too large, for all features or one in eight.
   const auto spoiled = [](std::int64_t every) {
     return [every](const Tensor& x) {
       const Tensor y = relu(x);
@@ -313,12 +313,12 @@ TEST_CASE("gradcheck: a 0.05 % error is caught in a wide network with kinks") {
     const auto results = WideNetwork().check(spoiled(every));
     CHECK_FALSE(results[0].passed);
     CHECK_FALSE(results[1].passed);
-    CHECK(results[2].passed);  // its gradient does not pass the spoiled one
+    CHECK(results[2].passed);  // its gradient does not pass the wrong one
   }
 }
 
-TEST_CASE("gradcheck: every op in pieces is held to the pieces of the point") {
-  // Elements that stand less than a step from the kink, or on it.
+TEST_CASE("gradcheck: each piecewise op keeps the branches of the point") {
+  // Elements at the kink, or less than a step from it.
   const Array near = row({-1e-5, 1e-5, 0, 3e-6, -3e-6, 0.5}).reshaped({2, 3});
   const Array offsets = ints({0, 2}, {2});
   const std::vector<OpRow> rows{
@@ -335,7 +335,7 @@ TEST_CASE("gradcheck: every op in pieces is held to the pieces of the point") {
       CHECK(results[0].passed);
       CHECK(results[0].held > 0);
     }
-  // A denominator of linear attention beside its floor.
+  // A denominator of linear attention close to its floor.
   const auto floored = [](In in) {
     return linear_attention(in[0], in[1], in[2], {}, {.causal = true, .floor = 1});
   };
@@ -346,7 +346,7 @@ TEST_CASE("gradcheck: every op in pieces is held to the pieces of the point") {
   CHECK(results[0].held > 0);
 }
 
-TEST_CASE("gradcheck: what takes other ops at each call is refused") {
+TEST_CASE("gradcheck: refuses a function that computes other ops at each call") {
   int calls = 0;
   const Function fickle = [&](In in) { return ++calls > 1 ? relu(relu(in[0])) : relu(in[0]); };
   CHECK_THROWS_AS(gradcheck(fickle, {apart({2})}), std::invalid_argument);

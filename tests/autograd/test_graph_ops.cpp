@@ -13,7 +13,7 @@ namespace {
 
 TEST_SUITE_BEGIN("graphs");
 
-TEST_CASE("Adjacency: edges by where they lead and by where they come from, each once") {
+TEST_CASE("Adjacency: lists each edge once by its target and once by its source") {
   const Adjacency graph(4, {{2, 1}, {0, 1}, {3, 3}, {0, 1}, {1, 0}, {0, 2}});
   CHECK(graph.nodes() == 4);
   CHECK(graph.edges() == 5);
@@ -31,7 +31,7 @@ TEST_CASE("Adjacency: edges by where they lead and by where they come from, each
   CHECK(Adjacency().edges() == 0);
 }
 
-TEST_CASE("Adjacency: a sparse matrix lists its entries by row, and its product is the dense one") {
+TEST_CASE("Adjacency: a sparse matrix lists its entries by row, and multiplies as the dense one") {
   const Array dense = Array::of(std::vector<double>{0, 2, 0, 0, 3, 0, 0, -1, 0, 0, 0, 0}, {4, 3});
   const auto [entries, values] = sparse_matrix(dense);
   CHECK(entries.sources() == 3);
@@ -45,7 +45,7 @@ TEST_CASE("Adjacency: a sparse matrix lists its entries by row, and its product 
         Edges{{1, 0}, {3, 1}, {3, 2}, {3, 3}});
 }
 
-TEST_CASE("Adjacency: a misuse is std::invalid_argument that says what is wrong") {
+TEST_CASE("Adjacency: wrong arguments throw std::invalid_argument with the cause") {
   const Adjacency graph(3, {{0, 1}, {1, 2}});
   const auto t = [](auto... dims) { return Tensor(Array::zeros(Shape{dims...})); };
   const auto offsets = [](auto... values) {
@@ -92,7 +92,7 @@ TEST_CASE("Adjacency: a misuse is std::invalid_argument that says what is wrong"
 
 // --- ops against dense ones ---
 
-TEST_CASE("graphs: sparse sums and attention are the dense ones, in value and gradient") {
+TEST_CASE("graphs: sparse sums and attention have the values and gradients of the dense ones") {
   for (const Adjacency& graph : {random_graph(40, 160, 1), random_graph(40, 20, 2),
                                  Adjacency(5, {}), Adjacency(3, {{0, 0}, {1, 1}, {2, 2}})}) {
     const std::int64_t N = graph.nodes();
@@ -131,7 +131,7 @@ TEST_CASE("graphs: equal maxima of a segment share the gradient") {
   CHECK(doubles(result.gradients[0]) == std::vector{0.0, 0.5, 0.5, 5.0});
 }
 
-TEST_CASE("graphs: of a million edges drawn, each counts once") {
+TEST_CASE("graphs: each of a million random edges counts once") {
   const Adjacency graph = random_graph(1000, 1'000'000, 3);
   Array ones = Array::full({1000, 1}, 1);
   const auto degrees = doubles(neighbor_sum(graph, ones).value());

@@ -3,7 +3,7 @@
 
 #include "tests/support/exact_terms.hpp"
 
-// Convolutions and pooling of small integers, as test_integers.cpp does it.
+// Tests convolutions and pooling of small integers as test_integers.cpp does.
 namespace tapestry {
 namespace {
 
@@ -14,7 +14,7 @@ struct Convolution {
   ConvolutionOptions options;
 };
 
-// Enumerates the products of the definition: calls add(y, x, weight) with the places of the three.
+// Calls add(y, x, weight) with the indices of each product of the definition.
 void for_each_product(const Convolution& shape, const Shape& y, const auto& add) {
   const auto [C, H, W] = std::tuple(shape.images[1], shape.images[2], shape.images[3]);
   const std::int64_t O = y[1], K = shape.weight[2];
@@ -32,7 +32,7 @@ void for_each_product(const Convolution& shape, const Shape& y, const auto& add)
   }
 }
 
-TEST_CASE("integers: convolutions and their transposes are exact, and so are their gradients") {
+TEST_CASE("integers: convolutions, their transposes and their gradients are exact") {
   std::vector<Convolution> rows = {// images in blocks, an image in blocks of rows, and both
                                    {{45, 3, 28, 28}, {8, 3, 3, 3}, {.stride = 2, .padding = 1}},
                                    {{2, 4, 70, 61}, {3, 4, 5, 5}, {.padding = 2}},
@@ -81,8 +81,8 @@ TEST_CASE("integers: convolutions and their transposes are exact, and so are the
   }
 }
 
-// Few integers have many ties, of which the first gets the gradient.
-TEST_CASE("integers: pooling is exact, and so are its gradients") {
+// Few integers have many ties, and the first of equal maxima gets the gradient.
+TEST_CASE("integers: pooling and its gradients are exact") {
   for (const std::int64_t K : {1, 2, 4})
     for (const std::int64_t stride : {1, 2, 3, 5})
       for (const std::int64_t padding : {std::int64_t{0}, K / 2})

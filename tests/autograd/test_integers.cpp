@@ -9,14 +9,14 @@
 #include "tests/support/exact_terms.hpp"
 #include "tests/support/graphs.hpp"
 
-// Sums of products of small integers are exact in any order, so that kernels must give the values
-// and the gradients of plain loops without any tolerance.
+// Sums of products of small integers are exact in any order. So kernels must give the values and
+// gradients of plain loops without a tolerance.
 namespace tapestry {
 namespace {
 
 TEST_SUITE_BEGIN("integers");
 
-// The numbers 0, 1, … in any order: no two are equal.
+// Returns the numbers 0, 1, … in random order.
 Array shuffled(const Shape& shape) {
   std::vector<double> values(shape.elements());
   std::iota(values.begin(), values.end(), 0.0);
@@ -49,7 +49,7 @@ Polynomial matmul_row(const Shape& a, const Shape& b, MatmulOptions options) {
           }};
 }
 
-TEST_CASE("integers: products of arrays are exact, and so are their gradients") {
+TEST_CASE("integers: products of arrays and their gradients are exact") {
   for (const auto& [a, b] : std::vector<std::pair<Shape, Shape>>{{{17, 33}, {33, 19}},
                                                                  {{2, 15, 9}, {2, 9, 40}},
                                                                  {{3, 20, 4}, {4, 5}},
@@ -181,7 +181,7 @@ TEST_CASE("integers: sums, means and maxima over any axes are exact") {
     }
 }
 
-TEST_CASE("integers: ops that move elements move each, and add the gradients of all copies") {
+TEST_CASE("integers: ops that move elements are exact, and add the gradients of all copies") {
   const Shape shape{5, 66, 3, 18};
   for (const std::vector<int>& axes : std::vector<std::vector<int>>{
            {0, 1, 2, 3}, {3, 2, 1, 0}, {0, 2, 1, 3}, {1, 0, 3, 2}, {2, 3, 0, 1}, {0, 1, 3, 2}})
@@ -244,7 +244,7 @@ TEST_CASE("integers: ops that move elements move each, and add the gradients of 
 
 // --- graphs and segments ---
 
-TEST_CASE("integers: sums along edges and over segments are exact, and so are their gradients") {
+TEST_CASE("integers: sums along edges and over segments and their gradients are exact") {
   for (const auto& [graph, F, H] :
        {std::tuple<Adjacency, std::int64_t, std::int64_t>{random_graph(40, 160, 1), 6, 3},
         {random_graph(300, 3000, 2), 70, 2},
@@ -315,7 +315,7 @@ TEST_CASE("integers: sums along edges and over segments are exact, and so are th
 
 // --- attention ---
 
-// What a query sees; the weights are exact where the number of keys is a power of 2. The results of
+// Returns how many keys a query attends to. Weights are exact for a power of 2; the results of
 // other queries are multiplied by 0.
 struct Sight {
   std::int64_t T, S;
@@ -337,7 +337,7 @@ struct Sight {
   }
 };
 
-TEST_CASE("integers: attention whose scores are equal is an exact mean of the values") {
+TEST_CASE("integers: attention with equal scores is an exact mean of the values") {
   const std::int64_t D = 4, G = 2, H = 4;  // √D is a power of 2
   for (const Sight& sight : {Sight{3, 16},
                              {1, 64},
@@ -429,7 +429,7 @@ TEST_CASE("integers: a product, a sum and a copy of more than 2^31 elements are 
     MESSAGE("left out: this machine has less than 20 GB");
     return;
   }
-  // Every residue of 251 comes equally often in a lane of any width, so that no sum is long.
+  // Every residue of 251 is equally frequent in a lane of any width, so that no sum is large.
   const auto element = [](std::int64_t i) { return static_cast<float>(i % 251 - 125); };
   Array x({m, n});
   for (std::int64_t i = 0; float& value : x.mutable_values<float>()) value = element(i++);

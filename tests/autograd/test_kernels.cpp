@@ -8,7 +8,7 @@
 #include "autograd/ops.hpp"
 #include "tests/support/arrays.hpp"
 
-// Vector arithmetic against the standard library.
+// Compares vector arithmetic with the standard library.
 namespace tapestry {
 namespace {
 
@@ -33,14 +33,14 @@ std::function<Array(const Array&)> each(F f) {
   };
 }
 
-// The worst error of y in units of the last place of the exact value, where that is normal.
+// Returns the largest error of y in units of the last place of the exact value, if that is normal.
 template <class T>
 double worst_ulps(const Elementary& f, double low, double high) {
   const int n = 20001;
   std::vector<T> x;
   for (int i = 0; i < n; ++i) {
     x.push_back(static_cast<T>(low + (high - low) * i / (n - 1)));
-    const T tiny = static_cast<T>(std::pow(10., -30. * i / n));  // towards 0 as well
+    const T tiny = static_cast<T>(std::pow(10., -30. * i / n));  // also towards 0
     for (const T small : {tiny, -tiny})
       if (small >= low && small <= high) x.push_back(small);
   }
@@ -59,7 +59,7 @@ double worst_ulps(const Elementary& f, double low, double high) {
 }
 
 #ifdef __FMA__
-TEST_CASE("kernels: fma rounds once, where the processor has it") {
+TEST_CASE("kernels: fma rounds once if the processor has the instruction") {
   const auto check = [](auto one) {
     using T = decltype(one);
     const T x = one + std::numeric_limits<T>::epsilon();
@@ -67,7 +67,7 @@ TEST_CASE("kernels: fma rounds once, where the processor has it") {
     alignas(64) T lanes[simd_width<T>];
     fused.store_aligned(lanes);
     CHECK(lanes[simd_width<T> - 1] == std::fma(x, x, -(x * x)));
-    CHECK(lanes[0] != 0);  // what a product rounded before the sum leaves
+    CHECK(lanes[0] != 0);  // difference of a product rounded before the sum
   };
   check(1.0f);
   check(1.0);
@@ -92,7 +92,7 @@ TEST_CASE("kernels: vectorized functions are within a few units in the last plac
   }
 }
 
-TEST_CASE("kernels: vectorized sines and cosines of large angles are right within an ulp of 1") {
+TEST_CASE("kernels: vectorized sines and cosines of large angles are within an ulp of 1") {
   std::vector<float> angles;
   for (double x = 1; x < 1e6; x *= 1.001) angles.insert(angles.end(), {float(x), -float(x)});
   for (const DType dtype : {f32, f64}) {

@@ -10,7 +10,7 @@ namespace {
 
 TEST_SUITE_BEGIN("ops");
 
-TEST_CASE("ops: causal linear attention is the running sum of its paper, step by step") {
+TEST_CASE("ops: causal linear attention is the cumulative sum of its paper") {
   constexpr std::int64_t T = 200, F = 6, D = 5;
   const Array q = positive({1, 1, F, T}), k = positive({1, 1, F, T}), v = normal({1, T, D}),
               gate = normal({1, T, 1});
@@ -43,7 +43,7 @@ TEST_CASE("ops: causal linear attention is the running sum of its paper, step by
   }
 }
 
-TEST_CASE("ops: linear attention takes gates that shut, and keys of very different scales") {
+TEST_CASE("ops: linear attention accepts gates of 0 and keys of very different scales") {
   constexpr std::int64_t T = 130;
   const std::vector<Array> inputs{positive({1, 1, 4, T}), positive({1, 1, 4, T}),
                                   normal({1, T, 3})};
@@ -67,7 +67,7 @@ TEST_CASE("ops: linear attention takes gates that shut, and keys of very differe
            {y.value(), gradients[x[0]], gradients[x[1]], gradients[x[2]], gradients[logits]})
         for (const double value : doubles(array)) finite &= std::isfinite(value);
       CHECK(finite);
-      // A gate that shuts forgets all before it, and a key e^300 times the others drowns them.
+      // A gate of 0 forgets all earlier values, and a key e^300 times the others dominates them.
       for (const std::int64_t t : scaled ? std::vector<std::int64_t>{0, 5, 25, 105}
                                          : std::vector<std::int64_t>{0, 3, 23, 103})
         CHECK(distance(slice(y.value(), 1, t, t + 1).value(), slice(x[2], 1, t, t + 1).value()) <=
@@ -75,7 +75,7 @@ TEST_CASE("ops: linear attention takes gates that shut, and keys of very differe
     }
 }
 
-TEST_CASE("ops: hidden keys leave no trace in linear attention") {
+TEST_CASE("ops: hidden keys do not change linear attention") {
   constexpr std::int64_t T = 140;
   Array padding = Array::zeros({1, T}, i32), spoiled_k = normal({1, 2, 3, T}),
         spoiled_v = normal({1, T, 4});
@@ -105,7 +105,7 @@ TEST_CASE("ops: hidden keys leave no trace in linear attention") {
     }
 }
 
-TEST_CASE("ops: a misuse of linear attention names the op and the shapes") {
+TEST_CASE("ops: errors of linear attention name the op and the shapes") {
   const auto t = [](auto... dims) { return Tensor(Array::zeros(Shape{dims...})); };
   const auto t64 = [](auto... dims) { return Tensor(Array::zeros(Shape{dims...}, f64)); };
   const Tensor q = t(1, 2, 3, 5), k = t(1, 2, 3, 7), v = t(1, 7, 4);
@@ -141,7 +141,7 @@ TEST_CASE("ops: a misuse of linear attention names the op and the shapes") {
   CHECK(misuse_of([&] { sine_features(t(3)); }).starts_with("sine_features: x (3,)"));
 }
 
-TEST_CASE("ops: linear attention goes on from a state, whatever the chunks") {
+TEST_CASE("ops: linear attention continues from a state, for chunks of any length") {
   constexpr std::int64_t T = 150;
   Array padding = Array::zeros({2, T}, i32);
   for (std::size_t i = 0; i < 2 * T; i += 7) padding.mutable_values<std::int32_t>()[i] = 1;

@@ -7,21 +7,20 @@
 #include "autograd/ops.hpp"
 #include "tests/support/arrays.hpp"
 
-// The kernels of matrix products, and products whose numbers of rows differ from step to step, as
-// those of graphs and of sentences do.
+// Tests the kernels of matrix products, also with numbers of rows that change from step to step.
 namespace tapestry {
 namespace {
 
 TEST_SUITE_BEGIN("matmul");
 
-// A forward and a backward pass of linear (rows, width) -> (rows, width).
+// Runs forward and backward passes of linear (rows, width) -> (rows, width).
 Outcome pass(std::int64_t rows, std::int64_t width, DType dtype = f32) {
   const Array x = normal({rows, width}, 1, dtype), weight = normal({width, width}, 2, dtype);
   return run([](In in) { return linear(in[0], in[1]); }, {x, weight}, dtype,
              normal({rows, width}, 3, dtype));
 }
 
-// Operands drawn for the shape.
+// Returns random operands for the shape.
 struct Product {
   Matmul matmul;
   Array a, b, c, bias;
@@ -45,7 +44,7 @@ struct Product {
 
 // --- products of integers, which are exact in any order of the terms ---
 
-// Operands of which each product uses the first rows and columns, so that one loop gives the
+// Each product uses the first rows and columns of these operands, so that one loop gives the
 // expected values of all products of a depth.
 class Products {
  public:
@@ -57,7 +56,7 @@ class Products {
     }
   }
 
-  // Computes the product of all rows and columns, of this depth.
+  // Computes the product of all rows and columns for this depth.
   void set_depth(std::int64_t k) {
     k_ = k;
     c_.assign(m_ * n_, 0);
@@ -66,7 +65,7 @@ class Products {
         for (std::int64_t j = 0; j < n_; ++j) c_[i * n_ + j] += a_[p * m_ + i] * b_[p * n_ + j];
   }
 
-  enum Start { nothing, bias, sum };  // what the product is added to
+  enum Start { nothing, bias, sum };  // the product is added to it
 
   // Returns whether the product of the first rows and columns has the bits of the loop.
   template <class T>
@@ -96,7 +95,7 @@ class Products {
   std::vector<double> a_, b_, c_;  // (k, m), (k, n), (m, n)
 };
 
-// The product in all layouts, to which `start` and more are added in turn.
+// Computes the product in all layouts, added to `start`.
 void check_layouts(const Products& products, std::int64_t m, std::int64_t n, int start) {
   for (const bool transpose_a : {false, true})
     for (const bool transpose_b : {false, true}) {
@@ -108,7 +107,7 @@ void check_layouts(const Products& products, std::int64_t m, std::int64_t n, int
     }
 }
 
-TEST_CASE("integers: products of all sizes around a tile are exact") {
+TEST_CASE("integers: matrix products of all sizes near a tile's are exact") {
   Products products(43, 65, 385);
   int start = 0;
   for (const std::int64_t k : {0, 1, 2, 7, 8, 9, 16, 17, 192, 193, 385}) {
@@ -193,8 +192,8 @@ TEST_CASE("integers: a bfloat16 tile is exact by each of the processor's instruc
 
 // --- bits and accuracy ---
 
-// So the bits depend neither on the cut nor on the threads.
-TEST_CASE("matmul: an element has the same bits, whatever else is computed") {
+// So the bits do not depend on the number of threads.
+TEST_CASE("matmul: the bits of an element do not depend on the other elements") {
   const std::int64_t m = 61, n = 149, k = 1503;
   Product whole({.m = m, .n = n, .k = k, .transpose_b = true}, f32);
   for (const MatmulPrecision precision : {MatmulPrecision::float32, MatmulPrecision::bfloat16}) {
@@ -215,7 +214,7 @@ TEST_CASE("matmul: an element has the same bits, whatever else is computed") {
   }
 }
 
-TEST_CASE("matmul: each of a few rows times stored rows has the bits that it has alone") {
+TEST_CASE("matmul: a row has the same bits alone and among a few rows") {
   for (const DType dtype : {f32, f64})
     for (const auto& [n, k] : {std::pair{149, 1003}, {3, 70}, {64, 20000}, {33, 5}})
       for (const bool with_bias : {false, true}) {
@@ -225,7 +224,7 @@ TEST_CASE("matmul: each of a few rows times stored rows has the bits that it has
           CAPTURE(m);
           Product few = alone;
           few.matmul.m = m, few.a = Array({m * k}, dtype), few.c = Array::zeros({m, n}, dtype);
-          for (std::int64_t i = 0; i < m; ++i)  // the same row of A, and of C to add to
+          for (std::int64_t i = 0; i < m; ++i)  // the same rows of A and C
             few.a.part(i * k, (i + 1) * k).copy_from(alone.a);
           const Array c = few.multiply(with_bias);
           for (std::int64_t i = 0; i < m; ++i)
@@ -234,7 +233,7 @@ TEST_CASE("matmul: each of a few rows times stored rows has the bits that it has
       }
 }
 
-TEST_CASE("matmul: any number of rows has the right value and gradients") {
+TEST_CASE("matmul: values and gradients are correct for any number of rows") {
   for (const std::int64_t rows : {1, 15, 16, 17, 31, 33, 100, 1023, 1025, 2049, 2100, 5000})
     for (const std::int64_t width : {5, 32}) {
       CAPTURE(rows);

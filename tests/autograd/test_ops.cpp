@@ -24,7 +24,7 @@ Tensor golden_attention(In x, const AttentionOptions& options = {}) {
   return scaled_dot_product_attention(x[0], x[1], x[2], options);
 }
 
-TEST_CASE("ops: values and gradients are PyTorch's") {
+TEST_CASE("ops: values and gradients equal PyTorch's") {
   const std::vector<GoldenRow> rows = {
       {"linear", [](In x, auto&) { return linear(x[0], x[1], x[2]); }, {"x", "weight", "bias"}},
       {"layer_norm",
@@ -92,7 +92,7 @@ TEST_CASE("ops: values and gradients are PyTorch's") {
     }
 }
 
-TEST_CASE("ops: cross_entropy is PyTorch's") {
+TEST_CASE("ops: cross_entropy equals PyTorch's") {
   const Golden golden("cross_entropy");
   for (const DType dtype : {f32, f64})
     for (const std::string suffix : {"", "_smoothed"}) {
@@ -122,7 +122,7 @@ TEST_CASE("ops: equal maxima share the gradient") {
   }
 }
 
-TEST_CASE("ops: the operators are the named ops") {
+TEST_CASE("ops: operators compute the ops of the same name") {
   const Tensor a = normal({2, 3}), b = normal({3});
   const std::vector<std::pair<Tensor, Tensor>> pairs = {
       {a + b, add(a, b)},    {a - b, subtract(a, b)},  {a * b, multiply(a, b)},
@@ -144,7 +144,7 @@ TEST_CASE("ops: reshape shares the memory, and sums remove axes or keep them") {
   CHECK(sum(x, {0}, Keep::yes).shape() == Shape{1, 3});
 }
 
-TEST_CASE("ops: reductions over nothing") {
+TEST_CASE("ops: reductions of empty arrays") {
   const Tensor empty = Array(Shape{0, 2}, f32);
   CHECK(sum(empty).item() == 0);
   CHECK(doubles(sum(empty, {0}).value()) == std::vector<double>{0, 0});
@@ -154,7 +154,7 @@ TEST_CASE("ops: reductions over nothing") {
   CHECK(cross_entropy(nothing, Array(Shape{0}, i32)).item() == 0);
 }
 
-TEST_CASE("ops: dropout scales what it keeps and keeps the given share") {
+TEST_CASE("ops: dropout keeps the given share of elements and scales them") {
   const Array ones = Array::full({100, 1000}, 1, f32);
   for (const double rate : {0.0, 0.1, 0.5, 0.9}) {
     Random random(3, Stream::dropout);
@@ -226,7 +226,7 @@ TEST_CASE("bug: float32 softmax, log_softmax and cross_entropy lost digits to la
   }
 }
 
-TEST_CASE("ops: a query that sees no key gets zeros and gives zero gradient") {
+TEST_CASE("ops: a query without keys has zeros as output and gradient") {
   const auto hide_query = infinite_where({70, 130}, [](auto t, auto) { return t == 1 || t == 69; });
   Array nobody = Array::zeros({2, 130}, i32);
   std::ranges::fill(nobody.mutable_values<std::int32_t>().first(130), 1);
@@ -267,7 +267,7 @@ TEST_CASE("ops: a query that sees no key gets zeros and gives zero gradient") {
       CHECK_FALSE(zero(gradient, 650, 655));
     }
 
-    // T > S: the first T - S queries stand before every key.
+    // T > S: the first T - S queries precede every key.
     const Outcome causal =
         run(with({.causal = true}), {inputs[1], inputs[0], inputs[0]}, dtype, normal({2, 130, 5}));
     CHECK(finite(causal));
@@ -288,7 +288,7 @@ TEST_CASE("ops: a query that sees no key gets zeros and gives zero gradient") {
   }
 }
 
-TEST_CASE("bug: attention gave zeros for a query of NaN") {
+TEST_CASE("bug: attention returned zeros for a query of NaN") {
   for (const DType dtype : {f32, f64})
     for (const bool causal : {false, true}) {
       Array q = normal({1, 70, 3}, f64);
@@ -301,7 +301,7 @@ TEST_CASE("bug: attention gave zeros for a query of NaN") {
     }
 }
 
-TEST_CASE("ops: attention with a number of keys for each example is that example's alone") {
+TEST_CASE("ops: attention with numbers of keys equals attention of each example alone") {
   const Array q = normal({3, 2, 4}), k = normal({3, 150, 4}), v = normal({3, 150, 4});
   const std::vector<std::int32_t> counts = {150, 2, 65};
   for (const DType dtype : {f32, f64})
@@ -324,7 +324,7 @@ TEST_CASE("ops: attention with a number of keys for each example is that example
 
 TEST_CASE("bug: packed_self_attention left the gradient of keys past `keys` unset") {
   const auto inputs = std::vector{normal({1, 4, 6})};
-  for (int i = 0; i < 8; ++i) Array::full({1, 4, 6}, 7, f64);  // what the pool may hand out
+  for (int i = 0; i < 8; ++i) Array::full({1, 4, 6}, 7, f64);  // memory that the pool may return
   const Outcome outcome = run([](In x) { return packed_self_attention(x[0], {.keys = 2}); }, inputs,
                               f64, normal({1, 4, 2}));
   const std::vector<double> d = doubles(outcome.gradients[0]);

@@ -8,7 +8,7 @@
 #include "autograd/q8_0.hpp"
 #include "tests/support/arrays.hpp"
 
-// Weights in q8_0: the rounding, and the ops that read them.
+// Tests weights in q8_0: the rounding, and the ops that read them.
 namespace tapestry {
 namespace {
 
@@ -48,7 +48,7 @@ TEST_CASE("q8_0: the scale is a number of float16") {
   CHECK(to_q8_block(std::span(numbers).first<Q8Block::size>()).scale == 1032 * 0x1p-17F);
 }
 
-TEST_CASE("q8_0: zeros stay zeros, and what is not finite becomes NaN") {
+TEST_CASE("q8_0: zeros stay zeros, and values that are not finite become NaN") {
   Array array = Array::zeros({2, 64});
   array.mutable_values<float>()[40] = std::numeric_limits<float>::infinity();
   array.mutable_values<float>()[100] = std::numeric_limits<float>::quiet_NaN();
@@ -63,7 +63,7 @@ TEST_CASE("q8_0: zeros stay zeros, and what is not finite becomes NaN") {
   }
 }
 
-TEST_CASE("q8_0: an array takes 36 bytes per 32 numbers, and keeps what was rounded before") {
+TEST_CASE("q8_0: an array has 36 bytes per 32 numbers, and rounding again changes nothing") {
   const Array rounded = normal({5, 96}, 1, f32).to(DType::q8_0);
   CHECK(rounded.bytes() == 5 * 3 * 36);
   CHECK(rounded.part(96, 160).to(f32).shape() == Shape{64});
@@ -83,7 +83,7 @@ TEST_CASE("q8_0: linear with integers is exact") {
       CHECK(y[i * 70 + j] == std::inner_product(&v[i * 64], &v[i * 64] + 64, &w[j * 64], 0.0F));
 }
 
-TEST_CASE("q8_0: linear and embedding give the bits of the numbers in float32") {
+TEST_CASE("q8_0: linear and embedding have the bits of the same numbers in float32") {
   for (const std::int64_t in : {0, 32, 96, 1056, 8224})
     for (const std::int64_t out : {1, 7, 16, 67}) {
       const Array blocks = normal({out, in}, 1, f32).to(DType::q8_0), numbers = blocks.to(f32);
@@ -114,7 +114,7 @@ TEST_CASE("q8_0: linear passes the gradients of x and bias") {
   CHECK(same_bits(ours[bias], expected[bias]));
 }
 
-TEST_CASE("q8_0: only linear and embedding read them") {
+TEST_CASE("q8_0: only linear and embedding accept such arrays") {
   const Array blocks = normal({4, 32}, 1, f32).to(DType::q8_0);
   CHECK_THROWS_AS(Array({4, 33}, DType::q8_0), std::invalid_argument);
   CHECK_THROWS_AS(Array(Shape{}, DType::q8_0), std::invalid_argument);

@@ -78,7 +78,7 @@ TEST_CASE("random: seeds, streams and steps are independent, and repeat") {
   CHECK_THROWS_AS(Random(0, Stream::init, 1ull << 56), std::invalid_argument);
 }
 
-TEST_CASE("random: draws of one generator do not repeat themselves") {
+TEST_CASE("random: numbers of one generator do not repeat") {
   Random random(0, Stream::data);
   Array first(Shape{7}, f64), second(Shape{7}, f64);
   const std::uint32_t before = random.bits();
@@ -88,7 +88,7 @@ TEST_CASE("random: draws of one generator do not repeat themselves") {
   CHECK(random.bits() != before);
 }
 
-TEST_CASE("random: masks hide the share they are asked to, each element on its own word") {
+TEST_CASE("random: masks hide the given share, each element by its own word") {
   for (const std::int64_t n : {1, 63, 64, 65, 100003})
     for (const DType dtype : {f32, f64}) {
       Array mask = Array::full({n}, 2, dtype);
@@ -102,14 +102,14 @@ TEST_CASE("random: masks hide the share they are asked to, each element on its o
         if (values[i] != (bits[4 * block + word] < 0x40000000u ? 0 : 3))
           FAIL_CHECK("element " << i);
       }
-      CHECK(random.bits() == words.bits());  // both stand after the same blocks
+      CHECK(random.bits() == words.bits());  // both are after the same blocks
     }
   Array mask(Shape{3}, f32);
   Random random(3, Stream::dropout);
   CHECK_THROWS_AS(random.mask(mask, mask, 1, 2), std::invalid_argument);
 }
 
-TEST_CASE("random: below is in range and even") {
+TEST_CASE("random: below() is in range and uniform") {
   Random random(5, Stream::sample);
   for (const std::int64_t bound : {1ll, 2ll, 3ll, 10ll, 1ll << 40}) {
     std::vector<int> count(10);

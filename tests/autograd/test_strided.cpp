@@ -5,13 +5,13 @@
 #include "autograd/ops.hpp"
 #include "tests/support/arrays.hpp"
 
-// What walks an array by strides, against the element at each index.
+// Compares loops over strides with the element at each index.
 namespace tapestry {
 namespace {
 
 TEST_SUITE_BEGIN("strided");
 
-TEST_CASE("walk: axes that follow each other are one") {
+TEST_CASE("walk: contiguous axes are merged") {
   const auto merged_shape = [](const Shape& shape, const Strides& a, const Strides& b) {
     return merged(Walk<2>{shape, {a, b}}).shape;
   };
@@ -22,7 +22,7 @@ TEST_CASE("walk: axes that follow each other are one") {
   CHECK(merged_shape({}, {}, {}) == Shape{1});
 }
 
-TEST_CASE("array: a part is some of its elements, in place") {
+TEST_CASE("array: a part shares the memory of its elements") {
   Array x = row({0, 1, 2, 3, 4, 5}).reshaped({2, 3});
   Array middle = x.part(2, 5);
   CHECK(doubles(middle) == std::vector<double>{2, 3, 4});

@@ -7,7 +7,7 @@
 #include "tests/support/arrays.hpp"
 #include "tests/support/process.hpp"
 
-// What the tape refuses, because a gradient would be partial or wrong.
+// Tests what the tape refuses because a gradient is partial or wrong.
 namespace tapestry {
 namespace {
 
@@ -29,7 +29,7 @@ void check_partial(const std::function<void()>& call, const std::string& op,
   check_misuse(call, {op + ": ", reason, cut[0], cut[1]});
 }
 
-TEST_CASE("bug: the gradient of a result ended where backward() had consumed its entry") {
+TEST_CASE("bug: gradients stopped at results whose entries backward() had consumed") {
   const Tensor w = Tensor::variable(row({2}));
   const Tensor x = row({1});
   {
@@ -41,7 +41,7 @@ TEST_CASE("bug: the gradient of a result ended where backward() had consumed its
     CHECK(tape.size() == 0);
     CHECK((Tensor(h.value()) * w).id() != 0);
     const NoTape no_tape;
-    CHECK(doubles((h * w).value()) == std::vector<double>{8});  // a value needs no path
+    CHECK(doubles((h * w).value()) == std::vector<double>{8});  // a value needs no entry
   }
   Tape tape;
   const Tensor h = w * w;
@@ -51,7 +51,7 @@ TEST_CASE("bug: the gradient of a result ended where backward() had consumed its
   check_partial([&] { tape.backward(h, row({1})); }, "backward", "from before");
 }
 
-TEST_CASE("bug: the gradient of a result of another tape ended there") {
+TEST_CASE("bug: gradients stopped at results of another tape") {
   const Tensor w = Tensor::variable(row({2}));
   Tape outer;
   const Tensor h = w * w;
@@ -81,7 +81,7 @@ TEST_CASE("bug: the gradient of a result of another tape ended there") {
   CHECK(doubles(outer.backward(here * w)[w]) == std::vector<double>{12});
 }
 
-TEST_CASE("tape: recompute takes results of the tape of its op, and no others") {
+TEST_CASE("tape: recompute accepts only results of the tape of its op") {
   const Tensor w = Tensor::variable(row({2}));
   Tensor stale;
   {
@@ -102,7 +102,7 @@ TEST_CASE("tape: recompute takes results of the tape of its op, and no others") 
   const Tensor recomputed = loss(stale);
   check_partial([&] { tape.backward(recomputed); }, "multiply", "of a tape that was destroyed");
   CHECK(tape.size() == 0);
-  Tensor later;  // which the backward pass would read
+  Tensor later;  // the backward pass would read it
   const Tensor before = recompute(w, nullptr, [&later](const Tensor& x, Random*) {
     return later.value().empty() ? x * x : x * later;
   });
@@ -113,7 +113,7 @@ TEST_CASE("tape: recompute takes results of the tape of its op, and no others") 
   CHECK(constant.find(w) == nullptr);
 }
 
-TEST_CASE("bug: tapes that were not destroyed from the innermost on left a dangling one") {
+TEST_CASE("bug: tapes destroyed in another order than innermost first left a dangling pointer") {
   const Tensor w = Tensor::variable(row({2}));
   auto first = std::make_unique<Tape>();
   const Tensor h = w * w;
@@ -183,7 +183,7 @@ TEST_CASE("bug: a pullback could return a gradient of another shape or dtype") {
   CHECK(doubles(gives(w, wide)[w]) == std::vector<double>{3, 3});  // of a broadcast input
 }
 
-TEST_CASE("bug: backward() and item() of an empty Tensor said nothing or crashed") {
+TEST_CASE("bug: backward() and item() of an empty Tensor returned or crashed") {
   const Tensor w = Tensor::variable(row({2})), empty = Tensor::variable(Array());
   Tape tape;
   for (const Tensor& x : {Tensor(), empty}) {
@@ -217,7 +217,7 @@ TEST_CASE("bug: the number of elements of a shape overflowed") {
   CHECK(Array(Shape{half, 0, 3}).size() == 0);
 }
 
-TEST_CASE("bug: reshape guessed an extent that any number fits, and its product overflowed") {
+TEST_CASE("bug: reshape chose an ambiguous extent, and its product overflowed") {
   constexpr std::int64_t half = std::int64_t{1} << 32;
   const Tensor none = Array::zeros({0, 3}), some = Array::zeros({2, 3});
   check_misuse([&] { reshape(none, {0, -1}); }, {"reshape: (0, 3)", "-1"});
@@ -228,7 +228,7 @@ TEST_CASE("bug: reshape guessed an extent that any number fits, and its product 
   CHECK(reshape(none, {0, 7}).shape() == Shape{0, 7});
 }
 
-TEST_CASE("bug: copies of an empty array read memory that it does not have") {
+TEST_CASE("bug: copies of an empty array read out of bounds") {
   const Array empty;
   Array one = Array::zeros({});
   check_misuse([&] { (void)empty.clone(); }, {"copy_from: ", "empty"});

@@ -29,7 +29,7 @@ static_assert(!is_array_element<std::int64_t> && !is_array_element<bool>);
 
 TEST_SUITE_BEGIN("xtensor");
 
-TEST_CASE("xtensor: a view is the array's own memory, of any rank or a given one") {
+TEST_CASE("xtensor: a view shares the array's memory, with dynamic or fixed rank") {
   Array array = counted();
   const Array handle = array;
   auto view = xtensor_view<float>(array);
@@ -44,17 +44,17 @@ TEST_CASE("xtensor: a view is the array's own memory, of any rank or a given one
   matrix(1, 2) *= 2;
   xt::col(matrix, 0) += 1;
   CHECK(listed<float>(handle) == std::vector<float>{1, 7, 2, 4, 4, 10});
-  view = view / 2.0f;  // which xtensor evaluates first
+  view = view / 2.0f;  // xtensor evaluates it first
   CHECK(listed<float>(handle) == std::vector<float>{0.5, 3.5, 1, 2, 2, 5});
   CHECK(view.data() == array.values<float>().data());
 }
 
-TEST_CASE("xtensor: a view keeps the memory, also within an expression") {
+TEST_CASE("xtensor: a view keeps the memory alive, also within an expression") {
   const auto doubled = [] {
     const Array array = counted();
     return xtensor_view<float>(array) * 2.0f;
   }();
-  const Array others = Array::full({2, 3}, 9);  // would have the memory, had it been given back
+  const Array others = Array::full({2, 3}, 9);  // takes the memory if it was freed
   CHECK(listed<float>(array_of(doubled)) == std::vector<float>{0, 2, 4, 6, 8, 10});
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("xtensor: an expression becomes an array of its shape and type") {
   CHECK(xt::sum(xtensor_view<std::int32_t>(bits))() == 3);
 }
 
-TEST_CASE("xtensor: an array is row-major, whatever the expression's order in memory") {
+TEST_CASE("xtensor: an array is row-major for any memory order of the expression") {
   const xt::xarray<float, xt::layout_type::column_major> columns = {{0, 1, 2}, {3, 4, 5}};
   CHECK(listed<float>(array_of(columns)) == listed<float>(counted()));
   const Array array = counted();
@@ -122,7 +122,7 @@ TEST_CASE("xtensor: expressions broadcast") {
   CHECK(listed<float>(wide) == std::vector<float>{10, 10, 20, 20});
 }
 
-TEST_CASE("xtensor: scalars and arrays without elements") {
+TEST_CASE("xtensor: scalars and empty arrays are converted") {
   Array scalar = Array::full({}, 3);
   xtensor_view<float>(scalar)() += 1;
   xtensor_view<float, 0>(scalar)() += 1;
@@ -151,7 +151,7 @@ TEST_CASE("xtensor: each value is computed once") {
   CHECK(computed == 6);
 }
 
-TEST_CASE("xtensor: more axes than a shape has, and another shape or type, are refused") {
+TEST_CASE("xtensor: another number of axes, shape or type is refused") {
   const auto seven = xt::xarray<float>::from_shape(xt::svector<std::size_t>(7, 1));
   CHECK_THROWS_WITH_AS(array_of(seven),
                        doctest::Contains("shape: too many axes; expected at most 6"),
@@ -162,11 +162,11 @@ TEST_CASE("xtensor: more axes than a shape has, and another shape or type, are r
                        doctest::Contains("float64 (3,) into float32 (2, 3)"),
                        std::invalid_argument);
   auto view = xtensor_view<float>(array);
-  CHECK_THROWS(view = row);  // xtensor's own refusal to enlarge or shrink what it does not own
+  CHECK_THROWS(view = row);  // xtensor itself refuses to resize memory that it does not own
   CHECK(listed<float>(array) == listed<float>(counted()));
 }
 
-TEST_CASE("xtensor: arrays of expressions are what ops compute with") {
+TEST_CASE("xtensor: ops accept arrays made of expressions") {
   const xt::xtensor<float, 2> weights = {{1}, {2}, {3}};
   const Array x = array_of(xtensor_view<float>(counted()) - 2.0f);
   const Tensor w = Tensor::variable(array_of(weights));

@@ -108,7 +108,7 @@ bool matches(std::span<const std::string> expected, std::span<const std::string>
 
 TEST_SUITE_BEGIN("transcripts");
 
-TEST_CASE("transcripts: wildcards stand for text, numbers and lines") {
+TEST_CASE("transcripts: wildcards match text, numbers and lines") {
   using Lines = Strings;
   CHECK(matches("loss <number> at step 2", "loss 1.5e-05 at step 2", false));
   CHECK_FALSE(matches("loss <number> at step 2", "loss 1.5e-05 at step 3", false));
@@ -170,7 +170,7 @@ Strings run_steps(const std::string& file, Strings lines, const std::vector<Step
   return updated;
 }
 
-TEST_CASE("bug: a transcript failed where training took more than five seconds") {
+TEST_CASE("bug: a transcript failed if training took more than five seconds") {
   CHECK(is_timed("step 20/20  loss 1.6685  362 examples/s  0:00 left"));
   CHECK_FALSE(is_timed("step 20/20  validation: loss 1.6521  exact_match 0.001"));
 }

@@ -3,7 +3,7 @@
 #include "data/text/conversation_dataset.hpp"
 #include "tests/support/process.hpp"
 
-// How conversations are written, and what of them is learned.
+// Tests how conversations are written, and which of their tokens are learned.
 namespace tapestry {
 namespace {
 
@@ -20,7 +20,7 @@ BytePairTokenizer tokenizer_with(const Strings& special) {
   return BytePairTokenizer::train(texts, {.vocabulary = 300, .special_tokens = special});
 }
 
-// The tokens with their names and texts, and | around what is learned.
+// Returns the tokens with their names and texts, and | around learned ones.
 std::string shown(const BytePairTokenizer& tokenizer, const EncodedConversation& conversation) {
   std::string text;
   for (std::size_t i = 0; i < conversation.tokens.size(); ++i) {
@@ -35,7 +35,7 @@ std::string shown(const BytePairTokenizer& tokenizer, const EncodedConversation&
 
 TEST_SUITE_BEGIN("conversations");
 
-TEST_CASE("chat templates: ChatML and Llama 3's as they are published") {
+TEST_CASE("chat templates: ChatML and Llama 3's are written as published") {
   CHECK(written(read_chat_template("chatml"), talk) ==
         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n2+2?<|im_end|>\n"
         "<|im_start|>assistant\n4<|im_end|>\n");
@@ -46,7 +46,7 @@ TEST_CASE("chat templates: ChatML and Llama 3's as they are published") {
         Strings{"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"});
 }
 
-TEST_CASE("chat templates: as Jinja for other programs, and back") {
+TEST_CASE("chat templates: are written as Jinja and read again") {
   for (const char* text :
        {"chatml", "llama3", "<|{role}|>\n{content}</s>\n", "Q: {user}\tA: {assistant}\r\n",
         "{system}\n\n### It's \\ 'so':\n{user}\n\n### {{}}%}} ist größer:\n{assistant}\n\n"}) {
@@ -74,7 +74,7 @@ TEST_CASE("chat templates: as Jinja for other programs, and back") {
   }
 }
 
-TEST_CASE("chat templates: texts of one message, and of an exchange") {
+TEST_CASE("chat templates: format one message and an exchange") {
   CHECK(written(read_chat_template("<|{role}|>\n{content}</s>\n"), talk) ==
         "<|system|>\nBe brief.</s>\n<|user|>\n2+2?</s>\n<|assistant|>\n4</s>\n");
   const ChatTemplate alpaca =
@@ -91,7 +91,7 @@ TEST_CASE("chat templates: texts of one message, and of an exchange") {
         "x.safetensors: the chat template is damaged; use another checkpoint");
 }
 
-TEST_CASE("chat templates: one that does not parse is refused in a line") {
+TEST_CASE("chat templates: a template that cannot be parsed is refused in one line") {
   const auto refused = [](const std::string& text) {
     const std::string message = said([&] { read_chat_template(text); });
     const std::string begin = "chat template: ",
@@ -129,7 +129,7 @@ const std::string default_of_chatml =
     R"({% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nBe good.)"
     R"(<|im_end|>\n' }}{% endif %})";
 
-TEST_CASE("chat templates: ChatML is recognised in Jinja, with a system text of its own") {
+TEST_CASE("chat templates: ChatML with its own system text is recognized in Jinja") {
   const ChatTemplate plain =
       recognized_chat_template(loop + message_of_chatml + after + question_of_chatml);
   CHECK(to_json(plain) == to_json(read_chat_template("chatml")));
@@ -145,7 +145,7 @@ TEST_CASE("chat templates: ChatML is recognised in Jinja, with a system text of 
   CHECK(to_json(recognized_chat_template(in_lines)) == to_json(plain));
 }
 
-TEST_CASE("chat templates: Llama 3's is recognised in Jinja, and whether it trims") {
+TEST_CASE("chat templates: Llama 3's is recognized in Jinja, with and without trimming") {
   const auto jinja = [](const std::string& content) {
     return R"({% set loop_messages = messages %}{% for message in loop_messages %}{% set content = )"
            R"('<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'])" +
@@ -162,7 +162,7 @@ TEST_CASE("chat templates: Llama 3's is recognised in Jinja, and whether it trim
         "only");
 }
 
-TEST_CASE("chat templates: what writes anything else is refused, by what it writes") {
+TEST_CASE("chat templates: a template that writes anything else is refused with that text") {
   const auto refused = [](const std::string& jinja) {
     return said([&] { recognized_chat_template(jinja); });
   };
@@ -195,7 +195,7 @@ TEST_CASE("chat templates: what writes anything else is refused, by what it writ
 
 // --- tokens ---
 
-TEST_CASE("ChatEncoder: special tokens of the template are tokens, those of a message are text") {
+TEST_CASE("ChatEncoder: special tokens count in the template, and are text in a message") {
   const BytePairTokenizer tokenizer =
       tokenizer_with({"<|endoftext|>", "<|im_start|>", "<|im_end|>"});
   const ChatEncoder encoder(tokenizer, read_chat_template("chatml"), 0);
@@ -208,7 +208,7 @@ TEST_CASE("ChatEncoder: special tokens of the template are tokens, those of a me
   CHECK(encoder.end_of_answer() == 2);
 }
 
-TEST_CASE("ChatEncoder: learned is what the assistant says, and the token that ends it") {
+TEST_CASE("ChatEncoder: the assistant's text and the token that ends it are learned") {
   const BytePairTokenizer tokenizer =
       tokenizer_with({"<|endoftext|>", "<|im_start|>", "<|im_end|>"});
   const ChatEncoder encoder(tokenizer, read_chat_template("chatml"), 0);
@@ -223,14 +223,14 @@ TEST_CASE("ChatEncoder: learned is what the assistant says, and the token that e
       "<<<|im_start|>>>assistant\n|4<<<|im_end|>>>|\n"
       "<<<|im_start|>>>user\n3+3?<<<|im_end|>>>\n<<<|im_start|>>>assistant\n6<<<|im_end|>>>\n"
       "<<<|im_start|>>>user\n4+4?<<<|im_end|>>>\n<<<|im_start|>>>assistant\n|<<<|im_end|>>>|\n");
-  // What is asked is how the same conversation goes on.
+  // A prompt is continued in the same conversation.
   const Tokens asked = encoder.encode_question({talk[0], talk[1]});
   const Tokens all = encoder.encode(talk).tokens;
   CHECK(std::equal(asked.begin(), asked.end(), all.begin()));
   CHECK(tokenizer.decode(Tokens(all.begin() + std::ssize(asked), all.end())) == "4\n");
 }
 
-TEST_CASE("ChatEncoder: where a template ends no answer, the end-of-text token does") {
+TEST_CASE("ChatEncoder: without an end of answer in the template, the end-of-text token is used") {
   const BytePairTokenizer tokenizer = tokenizer_with({"<|endoftext|>", "</s>"});
   const std::vector<Message> twice = {talk[1], talk[2], talk[1], talk[2]};
   const ChatEncoder plain(tokenizer, read_chat_template("Q: {user}\nA: {assistant}\n"), 0);
@@ -241,7 +241,8 @@ TEST_CASE("ChatEncoder: where a template ends no answer, the end-of-text token d
         "Q: 2+2?\nA: |4 <<</s>>>|\nQ: 2+2?\nA: |4 <<</s>>>|\n");
 }
 
-TEST_CASE("ChatEncoder: what does not suit the tokenizer or the template is refused in a line") {
+TEST_CASE(
+    "ChatEncoder: a text that does not fit the tokenizer or template is refused in one line") {
   const BytePairTokenizer tokenizer = tokenizer_with({"<|endoftext|>"});
   CHECK(said([&] { ChatEncoder(tokenizer, read_chat_template("chatml"), 0); }) ==
         "the tokenizer has no special token <|im_start|>, which the chat template writes; use "
@@ -263,7 +264,7 @@ TEST_CASE("ChatEncoder: what does not suit the tokenizer or the template is refu
         "template, the roles must alternate");
 }
 
-TEST_CASE("encode_conversations: long ones are cut, those without an answer are left out") {
+TEST_CASE("encode_conversations: cuts long conversations, and leaves out those without an answer") {
   const BytePairTokenizer tokenizer = tokenizer_with({"<|endoftext|>"});
   const ChatEncoder encoder(tokenizer, read_chat_template("{user}>{assistant}"), 0);
   const auto conversation = [](const std::string& user, const std::string& answer) {

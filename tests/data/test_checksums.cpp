@@ -8,7 +8,7 @@
 #include "data/text/pairs.hpp"
 #include "data/text/text.hpp"
 
-// By which a resumed run knows its data again.
+// Tests the checksums by which a resumed run recognizes its data.
 namespace tapestry {
 namespace {
 
@@ -20,7 +20,7 @@ std::string checksum_of(const Dataset& data) {
   return sum.hex();
 }
 
-TEST_CASE("checksum: XXH3's own values, however the bytes are parted") {
+TEST_CASE("checksum: has XXH3's values, for bytes in any parts") {
   CHECK(Checksum().hex() == "2d06800538d394c2");
   std::vector<std::int32_t> numbers(1000);
   for (std::int32_t i = 0; i < 1000; ++i) numbers[i] = i * i;
@@ -33,7 +33,7 @@ TEST_CASE("checksum: XXH3's own values, however the bytes are parted") {
   CHECK(checksum(Array::of<std::int32_t>(numbers, {1000})) != whole.hex());
 }
 
-TEST_CASE("checksum: any other example makes another one of the data") {
+TEST_CASE("checksum: each changed example changes the checksum of the data") {
   using Words = std::vector<NameDataset::Name>;
   const auto names = [](const Words& words) { return checksum_of(NameDataset(words)); };
   CHECK(names({{1, 2}, {3}}) == names({{1, 2}, {3}}));
@@ -48,7 +48,7 @@ TEST_CASE("checksum: any other example makes another one of the data") {
     return checksum_of(TextDataset(std::make_shared<const TokensInMemory>(std::move(tokens)),
                                    {.begin = 1, .end = 5, .context = 2}));
   };
-  CHECK(text({1, 2, 3, 4, 5, 6}) == text({0, 2, 3, 4, 5, 7}));  // of its own range
+  CHECK(text({1, 2, 3, 4, 5, 6}) == text({0, 2, 3, 4, 5, 7}));  // of its range
   CHECK(text({1, 2, 3, 4, 5, 6}) != text({1, 2, 3, 4, 0, 6}));
 
   const auto images = [](float pixel, std::int32_t label) {
@@ -63,7 +63,7 @@ TEST_CASE("checksum: any other example makes another one of the data") {
                                      {.begin = 0, .end = 3}, {.context = 1, .horizon = 1}));
   };
   CHECK(series(4) == series(4));
-  CHECK(series(4) != series(5));  // which another split is measured on
+  CHECK(series(4) != series(5));  // another split is measured on it
 
   const auto nodes = [](std::vector<Edge> edges, std::vector<std::int32_t> labels) {
     NodeGraph graph{.graph = Adjacency(3, std::move(edges)),
@@ -76,7 +76,7 @@ TEST_CASE("checksum: any other example makes another one of the data") {
   CHECK(nodes({{0, 1}}, {0, 1, 0}) != nodes({{0, 1}}, {0, 1, 1}));
 }
 
-TEST_CASE("checksum: that of the examples of a split leaves out the other splits") {
+TEST_CASE("checksum: the checksum of a split does not depend on other splits") {
   const Array values = Array::of<float>({1, 2, 3, 4, 5, 6}, {6, 1});
   const auto series = [](const Array& all, std::int64_t begin, std::int64_t end) {
     return examples_checksum(
@@ -103,7 +103,7 @@ TEST_CASE("checksum: that of the examples of a split leaves out the other splits
         PairDataset({{.source = {1}, .target = {2}, .reference = reference}}, {}));
   };
   CHECK(pairs("one") == pairs("one"));
-  CHECK(pairs("one") != pairs("two"));  // with which a prediction is compared
+  CHECK(pairs("one") != pairs("two"));  // a prediction is compared with it
 }
 
 TEST_SUITE_END();

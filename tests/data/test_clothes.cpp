@@ -27,7 +27,7 @@ double squared_distance(const Picture& a, const Picture& b) {
   return sum;
 }
 
-// The picture without its brightness, which says nothing of the class.
+// Returns the picture normalized to length 1, because brightness does not depend on the class.
 Picture normalized(Picture picture) {
   const double length = std::sqrt(squared_distance(picture, Picture(picture.size())));
   for (float& pixel : picture) pixel /= static_cast<float>(length);
@@ -50,7 +50,7 @@ std::vector<Picture> draw_many(int garment_class, int count, Random& random) {
 
 }  // namespace
 
-TEST_CASE("a garment is a 28 by 28 picture in [0, 1] that fills the frame, bright on black") {
+TEST_CASE("clothes: an image is 28 by 28 in [0, 1], and the garment fills it") {
   Random random(1, Stream::data);
   for (int garment_class = 0; garment_class < garment_classes; ++garment_class)
     for (int i = 0; i < 50; ++i) {
@@ -61,7 +61,7 @@ TEST_CASE("a garment is a 28 by 28 picture in [0, 1] that fills the frame, brigh
       int lit = 0, left = 28, right = -1, top = 28, bottom = -1;
       for (int pixel = 0; pixel < 28 * 28; ++pixel) {
         const float value = image.values<float>()[pixel];
-        REQUIRE(value >= 0.0f);  // false for NaN as well
+        REQUIRE(value >= 0.0f);  // also false for NaN
         REQUIRE(value <= 1.0f);
         if (value < 0.02f) continue;
         ++lit;
@@ -76,7 +76,7 @@ TEST_CASE("a garment is a 28 by 28 picture in [0, 1] that fills the frame, brigh
     }
 }
 
-TEST_CASE("the same random state draws the same bits") {
+TEST_CASE("clothes: the same random state gives the same bits") {
   for (int garment_class = 0; garment_class < garment_classes; ++garment_class) {
     Random first(3, Stream::data, 5), second(3, Stream::data, 5), other(4, Stream::data, 5);
     const Picture picture = draw(garment_class, first);
@@ -86,7 +86,7 @@ TEST_CASE("the same random state draws the same bits") {
   }
 }
 
-TEST_CASE("garments of a class differ, and differ more from those of other classes") {
+TEST_CASE("clothes: images of a class differ, and differ more from other classes") {
   Random random(7, Stream::data);
   std::vector<Picture> means;
   for (int garment_class = 0; garment_class < garment_classes; ++garment_class) {
@@ -112,7 +112,7 @@ TEST_CASE("garments of a class differ, and differ more from those of other class
   CHECK(correct >= 0.7 * drawn);
 }
 
-TEST_CASE("every garment has its name, and no class lies outside them") {
+TEST_CASE("clothes: each class has a name") {
   std::set<std::string> names;
   for (int garment_class = 0; garment_class < garment_classes; ++garment_class)
     names.insert(garment_name(garment_class));

@@ -35,9 +35,9 @@ void check_close(const ImageDataset& found, const ImageDataset& drawn) {
 
 TEST_SUITE_BEGIN("images");
 
-// With TAPESTRY_CLOTHES=FOLDER it leaves there what clothes-vae trains and validates on, for the
-// same training elsewhere (tests/bench/).
-TEST_CASE("images: clothes written as IDX are read as they were drawn") {
+// With TAPESTRY_CLOTHES=FOLDER it writes the data of clothes-vae there, for the same training
+// elsewhere (tests/bench/).
+TEST_CASE("images: clothes written as IDX are read unchanged") {
   const TemporaryFolder temporary;
   const char* wanted = std::getenv("TAPESTRY_CLOTHES");
   const std::string folder = wanted ? wanted : temporary.path();

@@ -5,7 +5,7 @@
 #include "tests/support/gzip.hpp"
 #include "tests/support/process.hpp"
 
-// Conversations: files of them, and the rows that they are packed into.
+// Tests files of conversations, and the rows that they are packed into.
 namespace tapestry {
 namespace {
 
@@ -16,7 +16,7 @@ std::string said_of(const TemporaryFolder& folder, const std::string& lines) {
   return message.substr(path.size() + 2);
 }
 
-// So many tokens from `first` on, of which the last `learned` are learned.
+// Returns `count` tokens from `first` on, of which the last `learned` are learned.
 EncodedConversation encoded(std::int32_t first, std::int64_t count, std::int64_t learned) {
   EncodedConversation made;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -28,7 +28,8 @@ EncodedConversation encoded(std::int32_t first, std::int64_t count, std::int64_t
 
 TEST_SUITE_BEGIN("conversations");
 
-TEST_CASE_FIXTURE(TemporaryFolder, "load_conversations: messages, completions, plain and gzip") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "load_conversations: reads messages and completions, plain and gzip") {
   const std::string lines =
       R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"},)"
       R"( {"role": "assistant", "content": "4", "weight": 0}, {"role": "user", "content": "3+3?"},)"
@@ -58,12 +59,12 @@ TEST_CASE_FIXTURE(TemporaryFolder, "load_conversations: messages, completions, p
     CHECK(second.messages[1].content == "Blé.");
     CHECK(second.messages[1].is_learned);
     REQUIRE(third.messages.size() == 4);
-    CHECK(!third.messages[1].is_learned);  // what was said before the completion
+    CHECK(!third.messages[1].is_learned);  // the prompt before the completion
     CHECK(third.messages[3].is_learned);
   }
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "load_conversations: mistakes are a line that names the field") {
+TEST_CASE_FIXTURE(TemporaryFolder, "load_conversations: errors are one line with the field") {
   const auto said = [&](const std::string& lines) { return said_of(*this, lines); };
   const std::string fine = R"({"prompt": "a", "completion": "b"})"
                            "\n";
@@ -111,7 +112,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "load_conversations: mistakes are a line that
                     (17 << 20) + 2));
 }
 
-TEST_CASE("ConversationDataset: packed, the longest first, each into the fullest row with room") {
+TEST_CASE("ConversationDataset: packs the longest first, each into the fullest row that holds it") {
   // They take 2, 5, 3, 1 and 4 places of 6.
   const ConversationDataset dataset({encoded(10, 3, 1), encoded(20, 6, 2), encoded(30, 4, 3),
                                      encoded(40, 2, 1), encoded(50, 5, 2)},
@@ -131,7 +132,8 @@ TEST_CASE("ConversationDataset: packed, the longest first, each into the fullest
   CHECK_THROWS_AS(ConversationDataset({encoded(1, 8, 1)}, {.context = 6}), std::invalid_argument);
 }
 
-TEST_CASE("ConversationDataset: without packing a conversation a row, as long as the longest") {
+TEST_CASE(
+    "ConversationDataset: without packing, each row is one conversation, padded to the longest") {
   const ConversationDataset dataset({encoded(10, 3, 1), encoded(20, 6, 2)},
                                     {.context = 6, .packing = false});
   CHECK(dataset.size() == 2);

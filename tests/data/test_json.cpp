@@ -6,7 +6,7 @@
 #include "data/json.hpp"
 #include "tests/support/process.hpp"
 
-// JSON values, compared with what the JSON library makes of the same.
+// Compares JSON values with those of nlohmann's library.
 namespace tapestry {
 namespace {
 
@@ -32,7 +32,7 @@ std::string library_error(const std::function<void()>& call) {
   return "no exception";
 }
 
-TEST_CASE("json: values are of the type that they are made of") {
+TEST_CASE("json: values have the type of their argument") {
   CHECK(JsonValue().is_null());
   CHECK(JsonValue(nullptr).is_null());
   CHECK(JsonValue(true).is_boolean());
@@ -51,7 +51,7 @@ TEST_CASE("json: values are of the type that they are made of") {
         R"({"a":"2","b":"1"})");
 }
 
-TEST_CASE("json: lists of pairs with a text first are objects, others arrays") {
+TEST_CASE("json: lists of pairs that begin with a text are objects, others are arrays") {
   const JsonValue object = {{"b", 1}, {"a", {1, 2}}, {"c", {{"d", nullptr}}}, {"e", {"f"}}};
   CHECK(object.dump() == R"({"b":1,"a":[1,2],"c":{"d":null},"e":["f"]})");
   CHECK(JsonValue({"a", 1}).dump() == R"(["a",1])");
@@ -62,7 +62,7 @@ TEST_CASE("json: lists of pairs with a text first are objects, others arrays") {
   CHECK(twice.dump() == LibraryJson{{"a", 1}, {"a", 2}}.dump());
 }
 
-TEST_CASE("json: members stay in their order, and many are found") {
+TEST_CASE("json: members keep their order, and each of many is found") {
   for (const int count : {16, 17, 3000}) {
     JsonValue object;
     for (int i = 0; i < count; ++i) object[std::to_string(7 * i % count)] = i;
@@ -80,7 +80,7 @@ TEST_CASE("json: members stay in their order, and many are found") {
   CHECK(sorted.sort_keys().dump() == R"({"a":[{"e":2,"f":1}],"b":{"c":2,"d":1}})");
 }
 
-TEST_CASE("json: numbers at their limits are read and written as they are") {
+TEST_CASE("json: numbers at their limits are read and written unchanged") {
   for (const char* text :
        {"0", "-0", "-1", "9223372036854775807", "9223372036854775808", "18446744073709551615",
         "-9223372036854775808", "18446744073709551616", "-9223372036854775809", "0.1", "1e-5",
@@ -119,7 +119,7 @@ TEST_CASE("json: numbers are compared by value") {
   CHECK(JsonValue{1, 2} != JsonValue{2, 1});
 }
 
-TEST_CASE("json: texts are written as the library writes them") {
+TEST_CASE("json: texts are written as by nlohmann's library") {
   const LibraryJson reference = {
       {"empty", {LibraryJson::array(), LibraryJson::object(), nullptr}},
       {"text \"\\/\b\f\n\r\t\x01\x7f", "é 日🙂"},
@@ -143,7 +143,7 @@ TEST_CASE("json: bytes that are not UTF-8 are refused or replaced") {
         library_error([&] { LibraryJson::parse("\"" + wrong + "\"").dump(); }));
 }
 
-TEST_CASE("json: what is not JSON is refused at its byte") {
+TEST_CASE("json: text that is not JSON is refused with its byte") {
   for (const char* text : {"", "[1,", "{\"a\" 1}", "[1] 2", "nul", "01", "NaN", "'a'", "\"a"}) {
     CHECK(json_error([&] { JsonValue::parse(text); }) ==
           library_error([&] { LibraryJson::parse(text).dump(); }));
@@ -159,7 +159,7 @@ TEST_CASE("json: what is not JSON is refused at its byte") {
         "x.json: line 2: is not JSON; copy or create the file again");
 }
 
-TEST_CASE("json: of several members of one name the last counts") {
+TEST_CASE("json: the last of several members with the same name counts") {
   const char* text = R"({"a": 1, "b": 2, "a": {"c": 3}})";
   CHECK(JsonValue::parse(text).dump() == LibraryJson::parse(text).dump());
   std::string many = "{\"0\": 0";
@@ -181,7 +181,7 @@ TEST_CASE("json: arrays and objects that are too deep are refused") {
   CHECK(JsonValue::parse_or_null(objects).is_null());
 }
 
-TEST_CASE("json: the members of an object are passed on one by one") {
+TEST_CASE("json: an object's members are passed to a callback one by one") {
   std::string seen;
   const auto take = [&](const std::string& name, const JsonValue& value) {
     seen += name + "=" + value.dump() + ";";
@@ -194,7 +194,7 @@ TEST_CASE("json: the members of an object are passed on one by one") {
   CHECK_THROWS_AS(JsonValue::parse_members("{\"a\": 1", 3, take), JsonValue::parse_error);
 }
 
-TEST_CASE("json: a value of another type than the one asked for is refused as by the library") {
+TEST_CASE("json: a value of another type than requested is refused") {
   const JsonValue value = {{"text", "a"}, {"list", {1, "b"}}, {"flag", true}, {"number", 1.5}};
   const LibraryJson same = LibraryJson::parse(value.dump());
   const auto compare = [&](const auto& call) {

@@ -7,7 +7,7 @@
 #include "tests/support/layer_table.hpp"
 
 namespace tapestry {
-// Encoders of whole sequences, and of patches.
+// Rows of the table of layers: encoders of sequences and patches.
 std::vector<LayerRow> encoder_layers() {
   Random r = init();
   const TransformerBlockOptions block{

@@ -12,7 +12,7 @@ const Strings all_of_llama = {"query", "key", "value", "output", "gate", "up", "
 
 const AdapterOptions two_ranks{.rank = 2, .scale = 1.5, .targets = {"query", "value"}};
 
-// A small Llama whose adapters are not 0.
+// Returns a small Llama with adapters that are not 0.
 Transformer adapted(const AdapterOptions& options, DType dtype = f64) {
   Random r = init();
   TransformerOptions llama = tiny;
@@ -58,7 +58,7 @@ std::vector<LayerRow> adapter_layers() {
 
 TEST_SUITE_BEGIN("adapters");
 
-TEST_CASE("adapters: a change of low rank is what the composition of ops makes of it") {
+TEST_CASE("adapters: the low-rank op equals the composition of ops") {
   const Tensor x = normal({2, 3, 5}), weight = normal({7, 5}), a = normal({2, 5}),
                b = normal({3, 2}), other_a = normal({1, 5}), other_b = normal({2, 1});
   const Tensor changed =
@@ -69,14 +69,14 @@ TEST_CASE("adapters: a change of low rank is what the composition of ops makes o
   check_close(changed.value(), linear(x, whole).value());
 }
 
-TEST_CASE("adapters: what y shares with others is not written over") {
+TEST_CASE("adapters: memory that y shares is not overwritten") {
   const Tensor y = normal({3, 4});
   const Array before = y.value().clone();
   add_low_rank(y, normal({3, 2}), {{normal({1, 2}), normal({4, 1})}}, 1);
   CHECK(same_bits(y.value(), before));
 }
 
-TEST_CASE("adapters: new ones change nothing, and have the rows of their target") {
+TEST_CASE("adapters: new adapters change no output, and have the rows of their target") {
   Random r = init();
   TransformerOptions llama = tiny;
   llama.block = llama_block;
@@ -97,7 +97,7 @@ TEST_CASE("adapters: new ones change nothing, and have the rows of their target"
                          "blocks.1.feed_forward.contract.lora.b (4, 2)"});
 }
 
-TEST_CASE("adapters: each target changes what its name says") {
+TEST_CASE("adapters: each target adapts the layers of its name") {
   for (const std::string& target : all_of_llama) {
     CAPTURE(target);
     Transformer model = adapted({.rank = 1, .targets = {target}});
@@ -107,7 +107,7 @@ TEST_CASE("adapters: each target changes what its name says") {
   }
 }
 
-TEST_CASE("adapters: merged, the model computes the same") {
+TEST_CASE("adapters: merging keeps the model's outputs") {
   for (const Strings& names :
        {all_of_llama, Strings{"query_key_value", "expand"}, Strings{"query", "value"}}) {
     Transformer model = adapted({.rank = 2, .scale = 0.7, .dropout = 0.5, .targets = names});
@@ -118,7 +118,7 @@ TEST_CASE("adapters: merged, the model computes the same") {
   }
 }
 
-TEST_CASE("adapters: of an encoder-decoder, cross-attention has them too") {
+TEST_CASE("adapters: cross-attention of an encoder-decoder has adapters, too") {
   Random r = init();
   EncoderDecoder model({.source_vocabulary = 5,
                         .target_vocabulary = 5,
@@ -137,7 +137,7 @@ TEST_CASE("adapters: of an encoder-decoder, cross-attention has them too") {
     CHECK_MESSAGE(std::ranges::count(all, name) == 1, name);
 }
 
-TEST_CASE("adapters: fixed weights get no gradient, and the adapters the same as beside others") {
+TEST_CASE("adapters: fixed weights have no gradient, and those of adapters do not depend on it") {
   Transformer whole = adapted(two_ranks), fixed = adapted(two_ranks);
   fix_all_but_adapters(fixed);
   const auto gradients = [](Transformer& model) {
@@ -154,7 +154,7 @@ TEST_CASE("adapters: fixed weights get no gradient, and the adapters the same as
   }
 }
 
-TEST_CASE("adapters: with their blocks computed again, the same bits") {
+TEST_CASE("adapters: recomputing blocks keeps the bits") {
   Transformer once = adapted({.rank = 2, .dropout = 0.3, .targets = all_of_llama}, f32),
               again = adapted({.rank = 2, .dropout = 0.3, .targets = all_of_llama}, f32);
   again.options.recompute_blocks = true;
@@ -172,7 +172,7 @@ TEST_CASE("adapters: with their blocks computed again, the same bits") {
   for (std::size_t i = 0; i < found[0].size(); ++i) CHECK(same_bits(found[0][i], found[1][i]));
 }
 
-TEST_CASE("adapters: what does not fit is refused") {
+TEST_CASE("adapters: wrong targets and ranks are refused") {
   Random r = init();
   Transformer model(tiny, r);
   CHECK_THROWS_WITH(add_adapters(model, {.targets = {"gate"}}, r),

@@ -8,7 +8,7 @@
 #include "tests/support/layer_table.hpp"
 
 namespace tapestry {
-// ReLU bends at 0; GELU does not.
+// Uses GELU, because ReLU has a kink at 0.
 std::vector<LayerRow> convolution_layers() {
   Random r = init();
   const Array x = normal({2, 3, 5, 4});
@@ -83,7 +83,7 @@ namespace {
 
 TEST_SUITE_BEGIN("layers");
 
-TEST_CASE("layers: convolutions start as PyTorch's do") {
+TEST_CASE("layers: convolutions are initialized as in PyTorch") {
   Random r = init();
   const Convolution2d forth(8, 32, r);
   const TransposedConvolution2d back(32, 8, r);
@@ -96,7 +96,8 @@ TEST_CASE("layers: convolutions start as PyTorch's do") {
   }
 }
 
-TEST_CASE("layers: a stack of convolutions halves images, and its mirror restores their size") {
+TEST_CASE(
+    "layers: a stack of convolutions halves images, and the transposed one restores the size") {
   Random r = init();
   for (const auto& [height, width, features] :
        {std::tuple{28, 28, 5 * 7 * 7}, {27, 30, 5 * 7 * 8}, {1, 3, 5 * 1 * 1}}) {
@@ -108,7 +109,7 @@ TEST_CASE("layers: a stack of convolutions halves images, and its mirror restore
   }
 }
 
-TEST_CASE("layers: a convolutional classifier has the planes that its options say") {
+TEST_CASE("layers: a convolutional classifier has the channels of its options") {
   Random r = init();
   const ConvolutionalClassifierOptions lenet{
       .channels = {6, 16}, .kernel = 5, .padding = {2, 0}, .hidden = {120, 84}};
@@ -126,7 +127,7 @@ TEST_CASE("layers: a convolutional classifier has the planes that its options sa
     for (const Parameter* parameter : model.parameters()) parameters += parameter->value().size();
     return parameters;
   };
-  CHECK(check(lenet, {16, 5, 5}) == 61'706);  // as in PyTorch's tutorials
+  CHECK(check(lenet, {16, 5, 5}) == 61'706);  // from PyTorch's tutorials
   ConvolutionalClassifierOptions color = lenet;
   color.channels_in = 3;
   CHECK(check(color, {16, 5, 5}) == 61'706 + 2 * 6 * 25);

@@ -6,13 +6,14 @@
 #include "autograd/parallel.hpp"
 #include "tests/support/modules.hpp"
 
-// Rows that hold several documents, none of which sees the others.
+// Tests rows with several documents, which do not attend to each other.
 namespace tapestry {
 namespace {
 
 TEST_SUITE_BEGIN("layers");
 
-// Two rows, which share the first tile of 64 tokens, end within one, and hold single tokens.
+// Two rows of documents that share the first tile of 64 tokens, end within one, or are single
+// tokens.
 const std::vector<std::vector<std::int64_t>> lengths = {{5, 70, 1, 64, 10}, {64, 1, 85}};
 constexpr std::int64_t T = 150, vocabulary = 11;
 
@@ -34,8 +35,8 @@ std::vector<Transformer> variants() {
   return models;
 }
 
-// Logits (T, V) of each row, or what a row's documents have alone, put together; and the gradients
-// of their weighted sum by all parameters.
+// Returns logits (T, V) of each row, or of each document alone, joined; and the gradients of their
+// weighted sum by all parameters.
 struct Pass {
   std::vector<Array> logits;
   Gradients gradients;
@@ -82,14 +83,14 @@ Pass separate_pass(const Transformer& model, const Array& tokens, const Array& w
   return pass;
 }
 
-// Of what is as large as `by`.
+// Returns an array of the shape of `by`.
 double relative_distance(const Array& x, const Array& by) {
   double largest = 0;
   for (const double value : doubles(by)) largest = std::max(largest, std::abs(value));
   return distance(x, by) / std::max(1.0, largest);
 }
 
-TEST_CASE("documents: logits and gradients of packed rows are those of each document alone") {
+TEST_CASE("documents: logits and gradients of packed rows equal those of each document alone") {
   const Array tokens = random_tokens({2, T}, vocabulary);
   const Array weights = normal({2, T, vocabulary});
   for (const auto& [dtype, tolerance] : {std::pair(f64, 1e-12), std::pair(f32, 1e-5)})
@@ -107,7 +108,7 @@ TEST_CASE("documents: logits and gradients of packed rows are those of each docu
     }
 }
 
-TEST_CASE("documents: nothing of a document's bits depends on the others in its row") {
+TEST_CASE("documents: the bits of a document do not depend on others in its row") {
   Array tokens = random_tokens({2, T}, vocabulary);
   for (Transformer& model : variants()) {
     randomised(model, f32);
@@ -143,7 +144,7 @@ TEST_CASE("documents: the same bits on 1, 2 and 3 threads") {
   set_num_threads(before);
 }
 
-TEST_CASE("documents: the weights to look at are those of each document alone") {
+TEST_CASE("documents: recorded attention weights equal those of each document alone") {
   const Array q = normal({1, 9, 8}), k = normal({1, 9, 8});
   const Array all =
       attention_weights(q, k, {.heads = 2, .causal = true, .document_starts = starts_of({{4, 5}})});
@@ -155,7 +156,7 @@ TEST_CASE("documents: the weights to look at are those of each document alone") 
     CHECK(weight == 0);
 }
 
-// Arrays of every size up to 1 MB, several of each, whose memory is then given to others.
+// Fills arrays of every size up to 1 MB, whose memory is then reused.
 void leave_not_a_number() {
   std::vector<Array> left;
   for (std::int64_t power = 256; power < 1 << 18; power *= 2)
@@ -164,7 +165,7 @@ void leave_not_a_number() {
         left.push_back(Array::full({power / 8 * eighth}, std::nan(""), f32));
 }
 
-TEST_CASE("bug: attention that hides the keys before a query read memory that nobody had written") {
+TEST_CASE("bug: attention with documents read uninitialized memory") {
   const Array q = normal({1, 2, 200, 16}).to(f32), gradient = normal({1, 2, 200, 16}).to(f32);
   const auto gradients = [&](const AttentionOptions& options) {
     Tape tape;
@@ -180,7 +181,7 @@ TEST_CASE("bug: attention that hides the keys before a query read memory that no
   }
 }
 
-TEST_CASE("documents: what cannot be is refused, and names what was found") {
+TEST_CASE("documents: wrong arguments are refused with the value that was found") {
   const Array x = normal({1, 4, 6});
   const auto said = [&](const AttentionOptions& options) {
     return misuse_of([&] { scaled_dot_product_attention(x, x, x, options); });

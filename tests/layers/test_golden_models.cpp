@@ -10,7 +10,7 @@
 #include "tests/support/arrays.hpp"
 #include "tests/support/golden.hpp"
 
-// Modules and optimizers against PyTorch's numbers. Single ops are in test_ops.cpp.
+// Compares modules and optimizers with PyTorch's values. Ops are in test_ops.cpp.
 namespace tapestry {
 namespace {
 
@@ -22,7 +22,7 @@ void load(Module& module, const Golden& golden, DType dtype) {
     parameter->value().copy_from(golden[parameter->name].to(dtype));
 }
 
-// Every gradient of the module is the file's, and the file has no other.
+// Checks that the module and the file have the same gradients.
 void check_gradients(Module& module, const Gradients& gradients, const Golden& golden) {
   std::size_t expected = 0;
   for (const auto& entry : golden.header().items())
@@ -44,7 +44,7 @@ void check_losses(Module& model, Tape& tape, const Tensor& logits, const Tensor&
   check_gradients(model, tape.backward(loss), golden);
 }
 
-TEST_CASE("golden: multi-head self- and cross-attention are PyTorch's") {
+TEST_CASE("golden: multi-head self- and cross-attention equal PyTorch's") {
   for (const DType dtype : {f32, f64})
     for (const bool cross : {false, true}) {
       INFO(std::string(to_string(dtype)));
@@ -67,8 +67,7 @@ TEST_CASE("golden: multi-head self- and cross-attention are PyTorch's") {
     }
 }
 
-// PyTorch's layers, and what transformers calls LlamaForCausalLM, Qwen3ForCausalLM and
-// Qwen2ForCausalLM.
+// PyTorch's layers, and LlamaForCausalLM, Qwen3ForCausalLM and Qwen2ForCausalLM of transformers.
 std::vector<std::pair<std::string, TransformerOptions>> published() {
   const LinearOptions plain{.bias = false};
   TransformerOptions separate{.vocabulary = 11, .context = 6, .layers = 2};
@@ -115,7 +114,9 @@ std::vector<std::pair<std::string, TransformerOptions>> published() {
           {"qwen2", qwen2}};
 }
 
-TEST_CASE("golden: logits, loss and gradients are PyTorch's, of Llama and Qwen transformers'") {
+TEST_CASE(
+    "golden: logits, loss and gradients equal PyTorch's; of Llama and Qwen, those of "
+    "transformers") {
   for (const DType dtype : {f32, f64})
     for (const auto& [name, options] : published()) {
       INFO(std::string(to_string(dtype)));
@@ -131,7 +132,7 @@ TEST_CASE("golden: logits, loss and gradients are PyTorch's, of Llama and Qwen t
     }
 }
 
-TEST_CASE("golden: an encoder-decoder's logits, loss and gradients are PyTorch's") {
+TEST_CASE("golden: an encoder-decoder's logits, loss and gradients equal PyTorch's") {
   for (const DType dtype : {f32, f64})
     for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
       INFO(std::string(to_string(dtype)));
@@ -157,7 +158,7 @@ TEST_CASE("golden: an encoder-decoder's logits, loss and gradients are PyTorch's
     }
 }
 
-TEST_CASE("golden: a VAE's posterior, losses and gradients are PyTorch's") {
+TEST_CASE("golden: a VAE's posterior, losses and gradients equal PyTorch's") {
   for (const DType dtype : {f32, f64}) {
     INFO(std::string(to_string(dtype)));
     const Golden golden("vae");
@@ -188,7 +189,7 @@ TEST_CASE("golden: a VAE's posterior, losses and gradients are PyTorch's") {
   }
 }
 
-TEST_CASE("golden: a residual network's logits, loss and gradients are PyTorch's") {
+TEST_CASE("golden: a residual network's logits, loss and gradients equal PyTorch's") {
   for (const DType dtype : {f32, f64}) {
     INFO(std::string(to_string(dtype)));
     const Golden golden("convolutional_classifier");
@@ -211,7 +212,7 @@ TEST_CASE("golden: a residual network's logits, loss and gradients are PyTorch's
   }
 }
 
-TEST_CASE("golden: ten steps of every optimizer are PyTorch's") {
+TEST_CASE("golden: ten steps of every optimizer equal PyTorch's") {
   for (const DType dtype : {f32, f64})
     for (const std::string name : {"adamw", "adam", "sgd"}) {
       INFO(std::string(to_string(dtype)));

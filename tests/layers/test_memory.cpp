@@ -78,7 +78,7 @@ namespace {
 
 TEST_SUITE_BEGIN("layers");
 
-TEST_CASE("layers: every memory is its equation, element by element") {
+TEST_CASE("layers: every memory computes its equation") {
   constexpr std::int64_t B = 2, T = 5, C = 6;
   Random r = init();
   const Tensor x = normal({B, T, C});
@@ -142,7 +142,7 @@ TEST_CASE("layers: every memory is its equation, element by element") {
   check(heads, at(heads.attention.forward(x, x), T - 1));
 }
 
-TEST_CASE("layers: the weights that a memory tells are those it used") {
+TEST_CASE("layers: a memory reports the weights that it used") {
   constexpr std::int64_t B = 2, T = 5, C = 6;
   Random r = init();
   const Tensor x = normal({B, T, C});
@@ -161,7 +161,7 @@ TEST_CASE("layers: the weights that a memory tells are those it used") {
       for (const double total : doubles(sum(weights, {2}).value()))
         CHECK(total == doctest::Approx(1));
   }
-  // Σ w v, head by head, is what the memory gives.
+  // The memory returns Σ w v of each head.
   QueryKeyMemory one(C, r);
   randomised(one, f64);
   const Tensor values = one.attention.value.forward(x);
@@ -176,7 +176,7 @@ TEST_CASE("layers: the weights that a memory tells are those it used") {
                  three.forward(x).value()) <= 1e-12);
 }
 
-TEST_CASE("layers: what a memory forgets, and what it does not") {
+TEST_CASE("layers: memories forget as their equations say") {
   Random r = init();
   const Array late = normal({1, 1, 4}, 1), early = normal({1, 1, 4}, 2),
               other = normal({1, 6, 4}, 3);
@@ -191,14 +191,14 @@ TEST_CASE("layers: what a memory forgets, and what it does not") {
   randomised(little, f64);
   CHECK(kept(everything) > 0.1);
   CHECK(kept(little) < 1e-5);
-  // Attention to what was said does not care when it was said.
+  // Attention does not depend on the age of a pair.
   QueryKeyMemory attention(4, r);
   randomised(attention, f64);
   CHECK(distance(attention.forward(concat({early, other, late}, 1)).value(),
                  attention.forward(concat({other, early, late}, 1)).value()) <= 1e-12);
 }
 
-TEST_CASE("layers: a recurrent layer walked in steps or in parts is the whole") {
+TEST_CASE("layers: a recurrent layer gives the same in steps, in parts and at once") {
   constexpr std::int64_t B = 3, T = 7;
   Random r = init();
   for (const DType dtype : {f32, f64}) {

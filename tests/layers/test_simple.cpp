@@ -76,7 +76,7 @@ namespace {
 
 TEST_SUITE_BEGIN("layers");
 
-TEST_CASE("layers: a Linear starts as PyTorch's does") {
+TEST_CASE("layers: Linear is initialized as in PyTorch") {
   Random r = init();
   const Linear layer(16, 400, r);
   for (const Parameter* parameter : {&layer.weight, &layer.bias}) {
@@ -88,7 +88,7 @@ TEST_CASE("layers: a Linear starts as PyTorch's does") {
   }
 }
 
-TEST_CASE("layers: learned positions are rows of the table, and end with it") {
+TEST_CASE("layers: learned positions are rows of the table, and limited by it") {
   Random r = init();
   const PositionalEncoding layer({.context = 3, .width = 2}, r);
   const std::vector<double> table = doubles(layer.weight->value());
@@ -98,7 +98,7 @@ TEST_CASE("layers: learned positions are rows of the table, and end with it") {
   CHECK_THROWS_AS(layer.forward(zeros, {2}), std::invalid_argument);
 }
 
-TEST_CASE("bug: the encoding of no positions read past their end") {
+TEST_CASE("bug: the encoding of zero positions read out of bounds") {
   Random r = init();
   for (const Positions kind : {Positions::learned, Positions::sinusoidal})
     for (const Shape& shape : {Shape{0, 3, 2}, Shape{2, 0, 2}}) {
@@ -109,8 +109,8 @@ TEST_CASE("bug: the encoding of no positions read past their end") {
     }
 }
 
-TEST_CASE("layers: rotary positions turn each pair of columns by the position times its rate") {
-  // Two heads of width 4, and two columns that stay as they are.
+TEST_CASE("layers: rotary embeddings rotate each pair of columns by the position times its rate") {
+  // Two heads of width 4, and two columns that are not rotated.
   const std::vector<double> x = {1, 0, 0, 1, 0, 2, 3, 0, 5, 6};
   const std::vector<double> y = doubles(
       rotary(Array::of(x, {1, 10}), {.head_width = 4, .columns = 8, .firsts = {3}}).value());
@@ -121,7 +121,7 @@ TEST_CASE("layers: rotary positions turn each pair of columns by the position ti
   for (std::size_t i = 0; i < x.size(); ++i) CHECK(y[i] == doctest::Approx(wanted[i]));
 }
 
-TEST_CASE("layers: scores of rotary queries and keys depend on the difference of positions only") {
+TEST_CASE("layers: scores with rotary embeddings depend on the difference of positions only") {
   const Tensor q = normal({1, 6}), k = normal({1, 6});
   const auto score = [&](std::int64_t t, std::int64_t s) {
     return sum(rotary(q, {.firsts = {t}}) * rotary(k, {.firsts = {s}})).item();
@@ -131,7 +131,7 @@ TEST_CASE("layers: scores of rotary queries and keys depend on the difference of
   CHECK(std::abs(score(5, 2) - score(6, 2)) > 1e-3);
   CHECK(std::abs(score(5, 2) - score(2, 5)) > 1e-3);
 
-  // So a row of tokens gives the same wherever it starts, and its order matters.
+  // So a row of tokens gives the same at any start, and its order matters.
   Random r = init();
   TransformerOptions options = tiny;
   options.block.attention.positions = Positions::rotary;
@@ -157,7 +157,7 @@ TEST_CASE("layers: dropout is the identity without noise, and keeps the mean wit
   Random noise(4, Stream::dropout);
   CHECK(Dropout(rate).forward(x, nullptr).value().raw() == x.value().raw());
   CHECK(Dropout(0).forward(x, &noise).value().raw() == x.value().raw());
-  CHECK(noise.bits() == Random(4, Stream::dropout).bits());  // a rate of 0 draws nothing
+  CHECK(noise.bits() == Random(4, Stream::dropout).bits());  // a rate of 0 takes no random numbers
 
   const auto drop = [&](std::uint64_t seed, std::uint64_t step) {
     Random random(seed, Stream::dropout, step);
@@ -177,7 +177,7 @@ TEST_CASE("layers: dropout is the identity without noise, and keeps the mean wit
                        std::invalid_argument);
 }
 
-TEST_CASE("layers: a feed-forward has the activation that was asked for") {
+TEST_CASE("layers: a feed-forward layer has the chosen activation") {
   Random r = init();
   const Tensor x = normal({3, 4});
   const std::vector<std::pair<Activation, Tensor (*)(const Tensor&)>> rows = {
@@ -199,8 +199,10 @@ TEST_CASE("layers: a feed-forward has the activation that was asked for") {
   }
 }
 
-TEST_CASE("layers: rotary positions on halves turn column k with k + D/2, scaled as Llama 3's") {
-  // Two waves: one that a context of 16 holds 2.5 times, halfway slowed down, and one of a quarter.
+TEST_CASE(
+    "layers: rotary embeddings on halves rotate column k with k + D/2, scaled as in Llama 3") {
+  // Two rates: one with 2.5 periods in a context of 16, which is partly scaled, and one of a
+  // quarter.
   const RotaryForm form{
       .pairs = RotaryPairs::halves, .base = 100, .scaling = RotaryScaling{.original_context = 16}};
   const double waves = 16 / (2 * std::numbers::pi), share = (waves - 1) / 3;

@@ -111,7 +111,7 @@ namespace {
 
 TEST_SUITE_BEGIN("layers");
 
-TEST_CASE("layers: a transformer starts as GPT-2 does") {
+TEST_CASE("layers: a transformer is initialized as GPT-2") {
   Random r = init();
   Transformer model({.vocabulary = 100,
                      .layers = 3,
@@ -136,7 +136,7 @@ TEST_CASE("layers: a transformer starts as GPT-2 does") {
   }
 }
 
-TEST_CASE("layers: blocks are the equations of their two norms, with dropout on both branches") {
+TEST_CASE("layers: blocks compute their equations, with dropout on both branches") {
   Random r = init();
   for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post}) {
     TransformerBlock block({.width = 6, .attention = {.heads = 2}, .norm = norm, .dropout = 0.3},
@@ -161,7 +161,7 @@ TEST_CASE("layers: blocks are the equations of their two norms, with dropout on 
   }
 }
 
-TEST_CASE("layers: a transformer is its parts, with dropout on the embeddings too") {
+TEST_CASE("layers: a transformer composes its modules, with dropout on the embeddings") {
   Random r = init();
   for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post}) {
     TransformerOptions options = tiny;
@@ -209,7 +209,7 @@ TEST_CASE("layers: recomputing blocks changes no bit, dropout included, and hold
   CHECK(recomputed_bytes < kept_bytes / 2);
 }
 
-TEST_CASE("layers: a transformer sees no later token") {
+TEST_CASE("layers: logits of a transformer do not depend on later tokens") {
   Random r = init();
   Transformer model(tiny, r);
   randomised(model, f64);
@@ -219,7 +219,7 @@ TEST_CASE("layers: a transformer sees no later token") {
   CHECK_FALSE(std::equal(before.begin() + 10, before.begin() + 15, after.begin() + 10));
 }
 
-TEST_CASE("layers: a transformer with a window sees no token before it, a layer at a time") {
+TEST_CASE("layers: logits of a transformer with a window depend on a window per layer") {
   Random r = init();
   TransformerOptions options = tiny;
   options.block.attention.window = 2;
@@ -228,11 +228,11 @@ TEST_CASE("layers: a transformer with a window sees no token before it, a layer 
   const auto last = [&](const std::vector<std::int32_t>& tokens) {
     return slice(model.forward(ints(tokens, {1, 4})), 1, 3, 4).value();
   };
-  CHECK(same_bits(last({1, 2, 3, 4}), last({0, 2, 3, 4})));  // two layers reach two tokens back
+  CHECK(same_bits(last({1, 2, 3, 4}), last({0, 2, 3, 4})));  // two layers attend two tokens back
   CHECK(distance(last({1, 2, 3, 4}), last({1, 0, 3, 4})) > 1e-3);
 }
 
-TEST_CASE("layers: without positions, causality alone tells the order of earlier tokens") {
+TEST_CASE("layers: without positions, causal attention alone depends on the order of tokens") {
   Random r = init();
   TransformerOptions options = tiny;
   options.block.attention.positions = Positions::none;

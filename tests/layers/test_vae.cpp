@@ -51,7 +51,7 @@ namespace {
 
 TEST_SUITE_BEGIN("layers");
 
-TEST_CASE("layers: recon and kl of a VAE are what a hand computes, in nats") {
+TEST_CASE("layers: recon and kl of a VAE have values computed by hand, in nats") {
   const double ln2 = std::numbers::ln2, ln3 = std::log(3.0);
   for (const DType dtype : {f32, f64}) {
     Random r = init(), noise(0, Stream::data);
@@ -93,7 +93,7 @@ TEST_CASE("layers: recon and kl of a VAE are what a hand computes, in nats") {
   }
 }
 
-TEST_CASE("layers: a VAE's sample is μ + σ ε, and its elbo is made of its parts") {
+TEST_CASE("layers: a VAE's sample is μ + σ ε, and its elbo is the sum of its terms") {
   Random r = init();
   Vae vae({.height = 1, .width = 5, .hidden = {4}, .latent = 2}, r);
   randomised(vae, f64);

@@ -23,7 +23,7 @@ double norm_of_difference(const Array& a, const Array& b) {
   return std::sqrt(sum_of_squares((Tensor(a.to(f64)) + -1 * Tensor(b.to(f64))).value()));
 }
 
-TEST_CASE("golden: steps of Muon are those of NumPy, and within 2e-2 those of PyTorch's bfloat16") {
+TEST_CASE("golden: steps of Muon equal NumPy's, and PyTorch's in bfloat16 within 2e-2") {
   const Golden golden("muon");
   const auto number = [&](const std::string& key) { return golden[key].values<double>()[0]; };
   for (const DType dtype : {f32, f64})
@@ -88,7 +88,7 @@ TEST_CASE("muon: updates hidden matrices; AdamW updates the others, with the sam
                           "blocks.0.feed_forward.contract.weight"});
 }
 
-TEST_CASE("muon: leaves rows, columns and kernels of convolutions to AdamW") {
+TEST_CASE("muon: AdamW updates rows, columns and kernels of convolutions") {
   const Muon muon({}, {});
   for (const Shape& shape : {Shape{1, 8}, {8, 1}, {8}, {4, 3, 3, 3}})
     CHECK_FALSE(muon.updates_whole(Parameter(Array::zeros(shape), Role::weight)));
@@ -123,7 +123,7 @@ TEST_CASE("muon: a part of a hidden matrix is refused") {
   muon.keep_to({{0, 0, 12}});
 }
 
-TEST_CASE("optimizer: options of one parameter change its learning rate and decay") {
+TEST_CASE("optimizer: parameter groups change learning rate and decay") {
   for (const auto& [name, type] : optimizer_registry()) {
     CAPTURE(name);
     std::deque<Parameter> all;

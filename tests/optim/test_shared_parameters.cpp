@@ -11,7 +11,7 @@
 #include "tests/support/modules.hpp"
 #include "tests/support/process.hpp"
 
-// Parameters that are reached twice, and those that change between forward and backward pass.
+// Tests shared parameters, and parameters that change between forward and backward pass.
 namespace tapestry {
 namespace {
 
@@ -21,7 +21,7 @@ Parameter named(const std::string& name, const Array& value) {
   return parameter;
 }
 
-TEST_CASE("bug: a parameter stepped between the forward pass and backward() got a wrong gradient") {
+TEST_CASE("bug: a parameter updated between forward pass and backward() had a wrong gradient") {
   for (const auto& [name, type] : optimizer_registry()) {
     CAPTURE(name);
     Parameter w = named("w", row({3})), other = named("other", row({1}));
@@ -37,7 +37,7 @@ TEST_CASE("bug: a parameter stepped between the forward pass and backward() got 
                             "parameter w (1,), whose gradient needs the values"));
     CHECK(message.size() <= 240);
     CHECK(optimizer->steps() == 0);
-    of_other->step(gradients, 0.5);  // which the tape does not read
+    of_other->step(gradients, 0.5);  // the tape does not need it
     {
       const Tape inner;
       CHECK(misuse_of([&] { optimizer->step(gradients, 0.5); }) == message);
@@ -48,7 +48,7 @@ TEST_CASE("bug: a parameter stepped between the forward pass and backward() got 
   }
 }
 
-TEST_CASE("bug: convert(), fix() and others changed parameters that a tape still read") {
+TEST_CASE("bug: convert(), fix() and others changed parameters that a tape needed") {
   Parameter w = named("w", row({3}));
   AveragedWeights average({&w}, 0.5);
   const auto check = [&](const std::string& function, const std::function<void()>& call) {
@@ -75,7 +75,7 @@ TEST_CASE("bug: convert(), fix() and others changed parameters that a tape still
   CHECK(w.tensor.id() == 0);
 }
 
-TEST_CASE("bug: a parameter could be stepped before recompute() read it again") {
+TEST_CASE("bug: a parameter could be updated before recompute() read it again") {
   Parameter w = named("w", row({3}));
   Sgd sgd({&w}, {});
   Gradients gradients;
@@ -89,7 +89,7 @@ TEST_CASE("bug: a parameter could be stepped before recompute() read it again") 
   CHECK(doubles(tape.backward(loss)[w]) == std::vector<double>{12});
 }
 
-TEST_CASE("tape: a parameter may be stepped as soon as its gradient is complete") {
+TEST_CASE("tape: a parameter may be updated as soon as its gradient is complete") {
   Parameter first = named("first", row({3})), last = named("last", row({2}));
   Sgd sgd_first({&first}, {}), sgd_last({&last}, {});
   Tape tape;
@@ -111,7 +111,7 @@ TEST_CASE("tape: a parameter may be stepped as soon as its gradient is complete"
 
 // --- shared parameters ---
 
-// A model that reaches its parameters several times: y = b(a(x)), where b is a.
+// A model with shared parameters: y = b(a(x)), where b is a.
 struct Shared final : Module {
   Linear a, b;
   Parameter scale;
@@ -130,7 +130,7 @@ struct Shared final : Module {
   }
 };
 
-TEST_CASE("bug: a parameter or module that is reached twice was updated twice") {
+TEST_CASE("bug: a shared parameter or module was updated twice") {
   Random random = init();
   Shared model(random);
   CHECK(names(model) == Strings{"a.weight", "a.bias", "b.bias", "scale"});
@@ -178,7 +178,7 @@ TEST_CASE("bug: a parameter or module that is reached twice was updated twice") 
   CHECK(Sgd(twice, {}).parameters().size() == 3);
 }
 
-TEST_CASE("bug: adapters of a linear layer that is reached twice were added twice") {
+TEST_CASE("bug: adapters of a shared linear layer were added twice") {
   struct Twice final : Module {
     TransformerBlock block;
     explicit Twice(Random& random) : block(tiny.block, random) {}
@@ -196,7 +196,7 @@ TEST_CASE("bug: adapters of a linear layer that is reached twice were added twic
   CHECK_FALSE(has_adapters(model));
 }
 
-TEST_CASE("optim: parameters that share memory but not a gradient are refused") {
+TEST_CASE("optim: parameters that share memory but no gradient are refused") {
   Parameter a = named("a", row({1, 2}));
   Parameter b = named("b", a.value());
   CHECK(misuse_of([&] {
@@ -206,7 +206,7 @@ TEST_CASE("optim: parameters that share memory but not a gradient are refused") 
   CHECK(Sgd({&a, &b}, {}).parameters() == std::vector<Parameter*>{&a});
 }
 
-TEST_CASE("bug: a parameter of another size than in the first step was read out of bounds") {
+TEST_CASE("bug: a parameter whose size changed after the first step was read out of bounds") {
   for (const auto& [name, type] : optimizer_registry()) {
     CAPTURE(name);
     Parameter w = named("w", normal({4, 4}, f64));

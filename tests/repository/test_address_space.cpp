@@ -19,11 +19,10 @@ Finished run_within(std::int64_t limit, const TemporaryFolder& folder, const std
 
 TEST_SUITE_BEGIN("address space");
 
-TEST_CASE_FIXTURE(
-    TemporaryFolder,
-    "bug: address space: every command waited without end where OpenBLAS found too little" *
-        doctest::skip(*TAPESTRY_EMULATOR != '\0') *  // which reserves more as well
-        not_sanitized("the sanitizers reserve more than such a limit leaves")) {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: every command waited forever if OpenBLAS found too little address space" *
+                      doctest::skip(*TAPESTRY_EMULATOR != '\0') *  // which reserves more as well
+                      not_sanitized("the sanitizers reserve more than such a limit leaves")) {
   for (const std::int64_t limit : {50'000, 100'000, 150'000, 200'000, 250'000, 300'000, 400'000}) {
     CAPTURE(limit);
     const std::string run = fmt::format("run-{}", limit);
@@ -40,7 +39,7 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE("address space: what needs OpenBLAS says how much, and draws where there is enough" *
+TEST_CASE("address space: commands that need OpenBLAS say how much it takes, and draw with enough" *
           doctest::skip(*TAPESTRY_EMULATOR != '\0') *
           not_sanitized("the sanitizers reserve more than such a limit leaves")) {
   const TemporaryFolder folder;

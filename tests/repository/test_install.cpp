@@ -71,7 +71,7 @@ TEST_CASE("bug: a plug-in loaded libraries from the current folder") {
   CHECK(files >= 8);  // the programs, a library and a plug-in, built and installed
 }
 
-TEST_CASE("install: another program finds the library with CMake, and learns the sine" *
+TEST_CASE("install: another program finds the library with CMake, and trains" *
           not_sanitized("the other program is built without")) {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
@@ -91,7 +91,7 @@ TEST_CASE("install: another program finds the library with CMake, and learns the
   check_says(must_run({prefix + "/bin/tapestry", "--version"}), {"tapestry 0."});
 }
 
-TEST_CASE("install: another program uses a trained model, by threads, and encodes images" *
+TEST_CASE("install: another program uses a trained model from threads, and encodes images" *
           not_sanitized("the other program is built without")) {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
@@ -137,7 +137,7 @@ TEST_CASE("install: another program uses a trained model, by threads, and encode
   check_fails(run_program({example, folder.path("nowhere")}), {"nowhere: no such run"}, 1);
 }
 
-TEST_CASE("install: a C++ program trains on several processes, to the same figures" *
+TEST_CASE("install: a C++ program trains on several processes with the same losses" *
           not_sanitized("the other program is built without") * doctest::test_suite("mpi")) {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
@@ -153,7 +153,7 @@ TEST_CASE("install: a C++ program trains on several processes, to the same figur
         alone);
 }
 
-TEST_CASE("install: xtensor is a component, which other programs need not have") {
+TEST_CASE("install: xtensor is an optional component") {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix");
   const Strings install = {"cmake", "--install",   TAPESTRY_BINARY_DIR, "--prefix",
@@ -188,7 +188,8 @@ endforeach()
   check_says(unknown.err, {"No component xtenser"});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "install: a foreign dtype does not compile, and why is said") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "install: another element type does not compile, with a message that says why") {
   const std::string source = write("main.cpp", R"(
 #include "autograd/xtensor.hpp"
 tapestry::Array array = tapestry::array_of(xt::xtensor<std::int64_t, 1>{1, 2});

@@ -21,7 +21,7 @@ Strings levels_here() {
 
 TEST_SUITE_BEGIN("levels");
 
-TEST_CASE("levels: --version names version, commit, level, engines and threads") {
+TEST_CASE("levels: --version prints version, commit, level, backends and threads") {
   const std::string version = tapestry_run("--version").out;
   check_says(version, {"tapestry 0.", " tiles, ", " thread"});
   for (const std::string& level : levels_here()) {
@@ -35,7 +35,7 @@ TEST_CASE("levels: --version names version, commit, level, engines and threads")
   }
 }
 
-TEST_CASE("levels: what is not there is refused in one line") {
+TEST_CASE("levels: a level that is not built is refused in one line") {
   for (const std::string level : {"v1", "v5", "x86-64-v33", "avx2", " v3", "3", "|id"}) {
     check_fails(run_at(level, {"list"}), {"TAPESTRY_LEVEL=" + level + ": unknown level"});
   }
@@ -49,7 +49,7 @@ TEST_CASE("levels: what is not there is refused in one line") {
 }
 
 // qemu's processors have the instructions of their time; an unknown one ends a program with SIGILL.
-TEST_CASE("levels: older processors get theirs, or one line" *
+TEST_CASE("levels: older processors load their level, or print one line" *
           not_sanitized("an emulated processor is too slow for it")) {
   const auto run_on = [](const std::string& processor, const std::string& level,
                          const Words& arguments) {
@@ -89,7 +89,7 @@ TEST_CASE("levels: older processors get theirs, or one line" *
   }
 }
 
-TEST_CASE("levels: trainings agree within 1e-4; a resumed run names the change") {
+TEST_CASE("levels: trainings agree within 1e-4, and a resumed run names the change") {
   const Strings levels = levels_here();
   const TemporaryFolder folder;
   const auto train = [&](const std::string& level, const std::string& run, const std::string& steps,

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-// Short names that all tests share.
+// Short names of all tests.
 namespace tapestry {
 namespace fs = std::filesystem;
 
-using Json = nlohmann::json;  // an independent reader of what the program writes
+using Json = nlohmann::json;  // an independent reader of the program's output
 using Strings = std::vector<std::string>;
 using Tokens = std::vector<std::int32_t>;
 

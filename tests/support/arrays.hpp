@@ -16,7 +16,7 @@
 #include "autograd/tape.hpp"
 #include "tests/support/aliases.hpp"
 
-// Arrays to test with: drawn, given, and compared.
+// Makes and compares arrays.
 namespace tapestry {
 
 using In = const std::vector<Tensor>&;
@@ -25,20 +25,20 @@ using Function = std::function<Tensor(In)>;
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 inline constexpr DType f32 = DType::float32, f64 = DType::float64, i32 = DType::int32;
 
-// N(0, 1): the same numbers for the same step, and in both types.
+// Returns N(0, 1) numbers that depend on the step alone, equal in both types.
 inline Array normal(const Shape& shape, std::uint64_t step, DType dtype = f64) {
   Array array(shape, f32);
   Random(0, Stream::data, step).fill_normal(array, 0, 1);
   return array.to(dtype);
 }
 
-// Others at each call: static, so that a file's numbers do not depend on other files.
+// Returns other numbers at each call; static, so that they do not depend on other files.
 static inline Array normal(const Shape& shape, DType dtype = f64) {
   static std::uint64_t step = 0;
   return normal(shape, ++step, dtype);
 }
 
-// Integers in [-limit, limit], the same for the same step.
+// Returns integers in [-limit, limit] that depend on the step.
 inline Array integers(const Shape& shape, std::uint64_t step, std::int64_t limit = 3) {
   Array array(shape, f64);
   Random random(4, Stream::data, step);
@@ -53,7 +53,7 @@ inline Array pixels(const Shape& shape, DType dtype = f64) {
   return array.to(dtype);
 }
 
-// The message of the std::invalid_argument that `call` throws.
+// Returns the message of the std::invalid_argument that `call` throws.
 template <class Call>
 std::string misuse_of(const Call& call) {
   try {
@@ -64,7 +64,7 @@ std::string misuse_of(const Call& call) {
   return "no std::invalid_argument";
 }
 
-// Where each token's document starts, of rows that hold documents of these lengths.
+// Returns where each token's document starts, for rows of documents of these lengths.
 inline Array starts_of(const std::vector<std::vector<std::int64_t>>& lengths_of_rows) {
   std::vector<std::int32_t> starts;
   for (const std::vector<std::int64_t>& lengths : lengths_of_rows) {
@@ -109,7 +109,7 @@ inline bool same_bits(const Array& a, const Array& b) {
          std::equal(a.raw(), a.raw() + a.bytes(), b.raw());
 }
 
-// The largest |a - b| / max(1, |b|); infinite where either is NaN or the shapes differ.
+// Returns the largest |a - b| / max(1, |b|); infinity for NaN or different shapes.
 inline double distance(const Array& a, const Array& b) {
   if (a.shape() != b.shape()) return infinity;
   const std::vector<double> x = doubles(a), y = doubles(b);
@@ -128,7 +128,7 @@ inline void check_close(const Array& found, const Array& wanted, double toleranc
     CHECK_MESSAGE(std::abs(x[i] - y[i]) <= tolerance, "element ", i, ": ", x[i], " for ", y[i]);
 }
 
-// The place in an array of shape `own` of element i of `shape`, to which it is broadcast.
+// Returns the index in an array of shape `own`, broadcast to `shape`, of element i.
 inline std::int64_t stretched_place(const Shape& own, const Shape& shape, std::int64_t i) {
   std::int64_t place = 0, stride = 1;
   for (int axis = -1; axis >= -shape.rank(); --axis) {
@@ -141,7 +141,7 @@ inline std::int64_t stretched_place(const Shape& own, const Shape& shape, std::i
   return place;
 }
 
-// Runs with each of several numbers of threads, and restores the number.
+// Calls `run` with each number of threads, and restores the number.
 inline void with_threads(const std::vector<int>& counts, const std::function<void(int)>& run) {
   const int before = num_threads();
   for (const int count : counts) {

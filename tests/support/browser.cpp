@@ -19,7 +19,7 @@
 
 #include "tests/support/folder.hpp"
 
-// The library is compiled with them, and lays out its classes by them.
+// The library's class layout depends on these macros.
 #if !defined(CPPHTTPLIB_OPENSSL_SUPPORT) || !defined(CPPHTTPLIB_ZLIB_SUPPORT) || \
     !defined(CPPHTTPLIB_BROTLI_SUPPORT)
 #error "compile with the flags of pkg-config --cflags cpp-httplib"
@@ -33,9 +33,9 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* chromium = "/usr/bin/chromium";
 constexpr const char* chromedriver = "/usr/bin/chromedriver";
 constexpr std::chrono::seconds limit{30};
-constexpr std::chrono::seconds patience{35};  // with chromedriver, which has that limit of its own
+constexpr std::chrono::seconds patience{35};  // chromedriver has this limit, too
 
-// Media queries then find a mouse, which no headless computer has.
+// Makes media queries find a mouse.
 constexpr const char* mouse =
     "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,"
     "availablePointerTypes=4";
@@ -61,8 +61,8 @@ std::vector<char*> pointers(const Strings& words) {
   return found;
 }
 
-// chromedriver, Chromium and all that they start. A process between them and this one adopts what
-// they orphan, and ends all of it and their folder, also when this process is killed.
+// chromedriver, Chromium and their processes. A process between them and this one adopts orphans,
+// and ends all of them and removes their folder, also if this process is killed.
 class Driver {
  public:
   explicit Driver(const std::string& folder) : log_(folder + "/log") {
@@ -125,7 +125,7 @@ class Driver {
     const char* log;
   };
 
-  // Runs after fork() in what may have been a process of many threads: it calls what is safe then.
+  // Runs after fork() of a process with threads: calls only functions that are safe then.
   [[noreturn]] static void keep(const Start& start, int lifeline) {
     for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
     sigset_t none;
@@ -146,7 +146,7 @@ class Driver {
       execve(start.program[0], start.program.data(), start.environment.data());
       _exit(127);
     }
-    setpgid(driver, driver);  // whichever of the two comes first
+    setpgid(driver, driver);  // whichever is first
 
     pollfd parent{STDIN_FILENO, POLLIN, 0};
     bool runs = driver > 0;
@@ -158,7 +158,7 @@ class Driver {
     if (driver > 0) kill(-driver, SIGKILL);
     while (waitpid(-1, nullptr, 0) > 0) continue;
     if (!runs && write(STDOUT_FILENO, has_ended.data(), has_ended.size()) > 0)
-      poll(&parent, 1, -1);  // until that has been read
+      poll(&parent, 1, -1);  // until it was read
     execve(start.remove[0], start.remove.data(), start.environment.data());
     _exit(1);
   }
@@ -204,8 +204,8 @@ std::string from_base64(const std::string& text) {
   return bytes;
 }
 
-// Brings a point of an element into view, unless it is there, uncovered; returns all points' places
-// in the view. Pages are told of whole pixels: at a box's edges, the last ones inside of it.
+// Scrolls a point of an element into view unless it is visible, and returns the positions of all
+// points in the view, in whole pixels inside of the element.
 constexpr const char* locate = R"(
   const [element, points] = arguments;
   const place = ({x, y}) => {
@@ -240,7 +240,7 @@ struct Browser::Session {
 
   Session() {
     client.set_keep_alive(true);
-    client.set_tcp_nodelay(true);  // or each request waits 40 ms for an acknowledgement
+    client.set_tcp_nodelay(true);  // otherwise each request waits 40 ms
     client.set_connection_timeout(patience);
     client.set_read_timeout(patience);
     const Json timeouts = {{"script", limit.count() * 1000}, {"pageLoad", limit.count() * 1000}};
@@ -269,7 +269,7 @@ struct Browser::Session {
     }
   }
 
-  // The value of chromedriver's answer; `about` is what a message names.
+  // Returns the value of chromedriver's answer; messages name `about`.
   Json post(const std::string& command, const Json& body, const std::string& about = "") {
     return value_of(client.Post((path + command).c_str(), body.dump(), "application/json"),
                     about.empty() ? "POST " + command : about);
@@ -287,7 +287,7 @@ struct Browser::Session {
       fail(fmt::format("{}: chromedriver answers {}", about, answer->body));
     const Json& value = body.at("value");
     if (answer->status == 200) return value;
-    // Below the first line stand versions and addresses of chromedriver's functions.
+    // The other lines are versions and addresses of chromedriver's functions.
     const std::string message = value.value("message", answer->body);
     fail(fmt::format("{}: {}", about, message.substr(0, message.find('\n'))));
   }
@@ -296,7 +296,7 @@ struct Browser::Session {
     post("/goog/cdp/execute", {{"cmd", name}, {"params", parameters}}, name);
   }
 
-  // The reference by which WebDriver knows the element.
+  // Returns WebDriver's reference of the element.
   Json element(const std::string& selector) {
     return post("/element", {{"using", "css selector"}, {"value", selector}}, selector);
   }
@@ -371,7 +371,7 @@ std::string Browser::text(const std::string& selector) {
 }
 
 void Browser::click(const std::string& selector) {
-  session_->places(selector, {{0.5, 0.5}});  // where pages scroll smoothly, WebDriver does not wait
+  session_->places(selector, {{0.5, 0.5}});  // WebDriver does not wait for smooth scrolling
   session_->post(session_->element_path(selector) + "/click", Json::object(), selector);
 }
 

@@ -5,13 +5,14 @@
 #include <string>
 #include <vector>
 
-// A page as its reader sees it, in Debian's chromium, steered by its chromedriver over WebDriver.
+// Opens pages in Debian's chromium by chromedriver and WebDriver.
 namespace tapestry {
 
-// Whether chromium and chromedriver are there; where not, tests say that they were skipped.
+// Returns whether chromium and chromedriver are installed; otherwise tests say that they were
+// skipped.
 bool has_browser();
 
-// What keys() sends for keys without a letter: WebDriver's code points.
+// WebDriver's code points of keys without a letter.
 inline constexpr const char *key_backspace = "\uE003", *key_tab = "\uE004", *key_enter = "\uE007",
                             *key_shift = "\uE008", *key_control = "\uE009", *key_alt = "\uE00A",
                             *key_escape = "\uE00C", *key_space = " ", *key_page_up = "\uE00E",
@@ -19,12 +20,12 @@ inline constexpr const char *key_backspace = "\uE003", *key_tab = "\uE004", *key
                             *key_left = "\uE012", *key_up = "\uE013", *key_right = "\uE014",
                             *key_down = "\uE015", *key_insert = "\uE016", *key_delete = "\uE017";
 
-// One headless Chromium, without a network. What fails throws std::runtime_error, and so does what
-// takes longer than 30 s.
+// A headless Chromium without a network. Functions throw std::runtime_error if they fail or take
+// longer than 30 s.
 class Browser {
  public:
   struct Point {
-    double x, y;  // fractions of an element's box: 0 to 1, or beyond it
+    double x, y;  // fractions of an element's box
   };
 
   Browser();
@@ -33,19 +34,19 @@ class Browser {
   Browser& operator=(const Browser&) = delete;
 
   void open(const std::string& path);  // a file
-  // The page's size, in its pixels; a phone has two dots to each of them, and a touch screen in
-  // place of a mouse, which pages that are opened from now on find.
+  // Sets the page's size in CSS pixels. A phone has two dots per pixel, and a touch screen in place
+  // of a mouse; both apply to pages opened later.
   void resize(int width, int height, bool phone = false);
   void prefer_dark(bool dark);
-  void disable_scripts(bool disabled);  // of pages that are opened from now on, but for run()
+  void disable_scripts(bool disabled);  // of pages opened later, except in run()
 
-  // What the body of a function returns; a promise is waited for.
+  // Returns the value of a function with this body; awaits a promise.
   nlohmann::json run(const std::string& script,
                      const nlohmann::json& arguments = nlohmann::json::array());
   void wait_for(const std::string& condition);  // an expression that becomes true
 
-  // Of the first element that the selector matches.
-  std::string text(const std::string& selector);  // as shown: none of what is hidden
+  // Functions of the first element that the selector matches.
+  std::string text(const std::string& selector);  // visible text only
   void click(const std::string& selector);
   void keys(const std::string& selector, const std::string& text);
   void hover(const std::string& selector, double x, double y);

@@ -13,15 +13,13 @@
 
 namespace tapestry {
 
-enum class After { once, for_good };  // how long a disk that failed goes on failing
-// Which names a loss of power leaves in a folder: of those that were not synced, none, the renamed,
-// or all.
+enum class After { once, for_good };  // how long a failed disk fails
+// Which of the names that were not synced remain after a power loss: none, renamed ones, or all.
 enum class Names { synced, renamed, all };
 enum class Bytes { synced, synced_or_zero, all };  // and of a file
 
-// A folder on a disk that fails when it is told to, and that knows which names and bytes were
-// synced: alone these are sure to outlast a loss of power. It stands in for the system's calls as
-// long as it lives.
+// A folder on a simulated disk that fails on request, and records which names and bytes were
+// synced: only these survive a power loss. Replaces the system's calls during its lifetime.
 class FailingDisk final : public SystemCalls {
  public:
   struct Call {
@@ -29,7 +27,7 @@ class FailingDisk final : public SystemCalls {
   };
   using Tree = std::map<std::string, std::optional<std::string>>;  // bytes of files by path
 
-  // What is in the folder is taken for synced.
+  // The present files of the folder count as synced.
   explicit FailingDisk(std::string folder) : folder_(std::move(folder)) {
     live_[folder_] = std::make_shared<Node>(Node{.is_folder = true});
     for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
@@ -42,20 +40,20 @@ class FailingDisk final : public SystemCalls {
   }
   ~FailingDisk() override { choose_system_calls(nullptr); }
 
-  // The call of this number fails; a write has come half way.
+  // The call with this number fails; a write is half done.
   void fail_at(std::size_t call, int error, After after) {
     failing_ = call;
     error_ = error;
     after_ = after;
   }
-  // From the call of this number on nothing happens any more.
+  // From the call with this number on, nothing is changed.
   void lose_power_at(std::size_t call) { last_ = call; }
-  // Every write is interrupted, and then writes a part only.
+  // Every write is interrupted, and then writes only a part.
   void interrupt_writes() { interrupting_ = true; }
 
   const std::vector<Call>& calls() const { return calls_; }
 
-  // What the folder holds after the loss of power.
+  // Returns the files after the power loss.
   Tree left(Names names, Bytes bytes) const {
     Tree tree;
     collect(tree, folder_, *live_.at(folder_), names, bytes);
@@ -107,7 +105,7 @@ class FailingDisk final : public SystemCalls {
   int close(int file) override {
     const std::string path = open_.at(file).path;
     open_.erase(file);
-    SystemCalls::close(file);  // which a failing close does as well
+    SystemCalls::close(file);  // a failing close does so, too
     return fails("close", path) ? -1 : 0;
   }
 
@@ -137,7 +135,7 @@ class FailingDisk final : public SystemCalls {
     return status;
   }
 
-  // Only tidies up: that it fails is no fault.
+  // Only cleans up, so that a failure is no fault.
   int rmdir(const char* path) override {
     if (off()) return errno = EIO, -1;
     const int status = SystemCalls::rmdir(path);
@@ -156,7 +154,7 @@ class FailingDisk final : public SystemCalls {
     std::shared_ptr<Node> node;
   };
 
-  // Of a name in a folder that was opened by this disk.
+  // Handles a name in a folder that was opened by this disk.
   std::string path_in(int folder, const std::string& name) const {
     return folder == AT_FDCWD ? name : open_.at(folder).path + "/" + name;
   }
@@ -221,7 +219,7 @@ class FailingDisk final : public SystemCalls {
   bool wrote_half_ = false, interrupting_ = false, interrupted_ = false;
 };
 
-// Makes a folder hold what a loss of power left of it.
+// Writes the files that remain after a power loss.
 inline void restore(const std::string& folder, const FailingDisk::Tree& tree) {
   fs::remove_all(folder);
   fs::create_directories(folder);

@@ -10,7 +10,7 @@
 #include "tests/support/arrays.hpp"
 
 // Ops as lists of terms: sums of products of small integers are exact in any order, so that kernels
-// must give the values and the gradients of plain loops without any tolerance.
+// must give the values and gradients of plain loops without a tolerance.
 namespace tapestry {
 
 inline bool equal(const Array& found, const Array& expected) {
@@ -25,7 +25,7 @@ struct Factor {
 using AddTerm = std::function<void(std::int64_t output, double coefficient,
                                    std::initializer_list<Factor> factors)>;
 
-// An op whose output is a polynomial of its inputs, of which `terms` enumerates all terms.
+// An op whose output is a polynomial of its inputs; `terms` enumerates its terms.
 struct Polynomial {
   std::string name;
   Function f;

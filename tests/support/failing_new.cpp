@@ -10,11 +10,11 @@
 #include <cstring>
 #include <new>
 
-// A library to preload (LD_PRELOAD) into `tapestry`: the operator new of number
-// TAPESTRY_FAILING_NEW fails, once. The first call of signal() begins to count, which is where the
-// command line is read: what is allocated before main() cannot be refused with a message.
-// TAPESTRY_COUNT_NEW is a file to which their number is written at the end. With TAPESTRY_NO_PROC
-// set, links in /proc are not found.
+// A library to preload (LD_PRELOAD) into `tapestry`: the call of operator new with number
+// TAPESTRY_FAILING_NEW fails once. Counting begins with the first call of signal(), when the
+// command line is read, because earlier failures cannot print a message. At the end the number of
+// calls is written to the file TAPESTRY_COUNT_NEW. With TAPESTRY_NO_PROC set, links in /proc are
+// not found.
 namespace {
 
 std::atomic<bool> counting = false;

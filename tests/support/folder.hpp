@@ -20,7 +20,7 @@ inline std::string read_bytes(const std::string& path) {
   return bytes.str();
 }
 
-// A folder that lasts as long as its test: in memory where it can be, for these tests write
+// A folder that is removed at the end of its test. It is in memory if possible, because tests write
 // thousands of files.
 class TemporaryFolder {
  public:

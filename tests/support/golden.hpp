@@ -10,7 +10,7 @@
 
 namespace tapestry {
 
-// The tensors of tests/golden/NAME.safetensors, which make_golden.py wrote: F64 and I32.
+// Returns the tensors of tests/golden/NAME.safetensors, which make_golden.py wrote: F64 and I32.
 class Golden {
  public:
   explicit Golden(const std::string& name) : name_(name) {

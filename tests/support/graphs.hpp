@@ -3,7 +3,7 @@
 #include "autograd/adjacency.hpp"
 #include "tests/support/arrays.hpp"
 
-// Graphs to test with.
+// Graphs for tests.
 namespace tapestry {
 
 using Edges = std::vector<Edge>;
@@ -18,7 +18,7 @@ inline Adjacency random_graph(std::int64_t nodes, int edges, std::uint64_t seed)
   return Adjacency(nodes, list);
 }
 
-// (N, N): row j, column i is `edge` where i leads to j, else `none`.
+// Returns (N, N): row j, column i is `edge` if i leads to j, else `none`.
 inline Array dense(const Adjacency& graph, double edge, double none) {
   Array matrix = Array::full({graph.nodes(), graph.nodes()}, none, f64);
   for (const auto& [from, to] : graph.list())

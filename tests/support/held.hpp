@@ -9,7 +9,7 @@
 
 namespace tapestry {
 
-// Bytes that arrays hold at most while `work` runs, beside those that were there before.
+// Returns the maximum of bytes that arrays hold during `work`, minus those before.
 inline std::int64_t bytes_held_by(const std::function<void()>& work) {
   const std::int64_t before = memory_use().bytes_in_use;
   reset_peak_memory();
@@ -17,13 +17,13 @@ inline std::int64_t bytes_held_by(const std::function<void()>& work) {
   return memory_use().peak_bytes_in_use - before;
 }
 
-// The same of what goes by shapes alone.
+// Returns the same for a dry run.
 inline std::int64_t bytes_in_dry_run(const std::function<void()>& work) {
   const DryRun dry_run;
   return bytes_held_by(work);
 }
 
-// f's forward and backward pass.
+// Runs forward and backward pass of f.
 inline void differentiate(const std::function<Tensor()>& f) {
   Tape tape;
   tape.backward(sum(f()));

@@ -8,7 +8,7 @@
 
 namespace tapestry {
 
-// Hours from 2020-02-28 22:00 on, over a leap day.
+// Returns hours from 2020-02-28 22:00 on, across a leap day.
 inline std::string csv(std::int64_t rows) {
   std::string text = "date,load,oil\n";
   for (std::int64_t row = 0; row < rows; ++row)

@@ -23,8 +23,8 @@ inline std::string big_endian(std::uint32_t value) {
   return bytes;
 }
 
-// A split of an IDX folder: images of side × side, the even ones dark, the odd ones bright, and
-// which of both they are.
+// Writes a split of an IDX folder: images of side × side, even ones dark, odd ones bright, with
+// these labels.
 struct IdxSplit {
   std::string name = "train";  // or "t10k"
   std::uint32_t count = 20, side = 6;
@@ -45,7 +45,7 @@ inline void write_idx(const TemporaryFolder& folder, const std::string& name,
   folder.write(fmt::format("{}/{}-labels-idx1-ubyte", name, split.name), labels);
 }
 
-// Both splits: 20 images to train on, 6 to test on.
+// Writes both splits: 20 training images and 6 test images.
 inline void write_images(const TemporaryFolder& folder, const std::string& name,
                          std::uint32_t side) {
   write_idx(folder, name, {.name = "train", .count = 20, .side = side});

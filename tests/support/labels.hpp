@@ -7,11 +7,11 @@
 
 #include "autograd/sanitizer.hpp"
 
-// Tests that cannot run everywhere: TEST_CASE("…" * not_sanitized("why")), the same for a suite,
-// and left_out in a test.
+// Marks of tests that cannot run everywhere: TEST_CASE("…" * not_sanitized("why")), also for a
+// suite, and left_out in a test.
 namespace tapestry {
 
-// The builds under a sanitizer leave the test out; --no-skip runs it all the same.
+// Builds with a sanitizer skip the test unless --no-skip is given.
 class not_sanitized {
  public:
   explicit not_sanitized(const char* why) : why_(why) {}
@@ -25,8 +25,8 @@ class not_sanitized {
   const char* why_;
 };
 
-// Reports that the rest of a test does not run here because something is not installed. Where
-// TAPESTRY_TEST_ALL is set, as .ci/run does, that is a failure.
+// Reports that the rest of a test is skipped because something is not installed. With
+// TAPESTRY_TEST_ALL set, as in .ci/run, that is a failure.
 inline void left_out(const std::string& why) {
   if (std::getenv("TAPESTRY_TEST_ALL"))
     FAIL_CHECK("left out, but TAPESTRY_TEST_ALL is set: ", why);

@@ -7,10 +7,10 @@
 
 #include "tests/support/modules.hpp"
 
-// The table of layers: rows that the tests of each kind of layer give, and test_layers.cpp checks.
+// The table of layers: tests of each kind of layer add rows, and test_layers.cpp checks them.
 namespace tapestry {
 
-// "Layer" or "Layer: variant". f is checked by its inputs and by the layer's parameters.
+// "Layer" or "Layer: variant". Gradients of f by its inputs and the layer's parameters are checked.
 struct LayerRow {
   std::string name;
   std::shared_ptr<Module> module;

@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-// Every kind of memory, as model.memory calls it.
+// All values of model.memory.
 inline constexpr std::pair<MemoryKind, const char*> memory_kinds[] = {
     {MemoryKind::sum, "sum"},
     {MemoryKind::forgetting, "forgetting"},

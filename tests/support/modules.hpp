@@ -3,7 +3,7 @@
 #include "layers/models/transformer.hpp"
 #include "tests/support/arrays.hpp"
 
-// Layers and models to test with.
+// Layers and models for tests.
 namespace tapestry {
 
 inline Random init(std::uint64_t seed = 0) { return Random(seed, Stream::init); }
@@ -13,7 +13,8 @@ inline void set(Parameter& parameter, const std::vector<double>& values) {
   parameter.value().copy_from(Array::of(values, shape).to(parameter.tensor.dtype()));
 }
 
-// Every parameter N(0, 0.4²), but a norm's weight N(1, 0.4²): no zeros that could hide a mistake.
+// Sets every parameter to N(0, 0.4²), and weights of norms to N(1, 0.4²), so that no zero hides an
+// error.
 template <class M>
 M& randomised(M& module, DType dtype) {
   module.convert(f32);
@@ -33,7 +34,7 @@ inline const TransformerOptions tiny{
     .layers = 2,
     .block = {.width = 4, .attention = {.heads = 2}, .feed_forward = {.hidden = 6}}};
 
-// A block of today's architecture: 2 heads that share one.
+// A block of a current architecture: 2 heads of queries share keys and values.
 inline const TransformerBlockOptions llama_block{
     .width = 4,
     .attention = {.heads = 2,

@@ -6,7 +6,7 @@
 #include "autograd/check.hpp"
 #include "tests/support/onnx_file.hpp"
 
-// The operators as the standard words them (onnx/docs/Operators.md), one number at a time.
+// The operators of the standard (onnx/docs/Operators.md), computed one number at a time.
 namespace tapestry {
 namespace {
 
@@ -21,7 +21,7 @@ std::int64_t axis_of(std::int64_t axis, std::size_t rank) {
   return axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis;
 }
 
-// The shape as outer x length x inner about an axis.
+// A shape divided at an axis into outer x length x inner.
 struct Around {
   std::int64_t outer, length, inner;
 };
@@ -74,7 +74,7 @@ OnnxTensor pairs(const OnnxTensor& a, const OnnxTensor& b,
   return y;
 }
 
-// The numbers along an axis, as a span to change in place.
+// Calls `change` with the numbers along an axis.
 OnnxTensor lines(OnnxTensor x, std::int64_t axis,
                  const std::function<void(std::vector<double>&)>& change) {
   const auto [outer, length, inner] = around(x.shape, axis);
@@ -123,7 +123,7 @@ void softmax(std::vector<double>& line) {
   for (double& value : line) value /= sum;
 }
 
-// Parts of x along an axis, by their indices.
+// Returns parts of x along an axis by their indices.
 OnnxTensor taken(const OnnxTensor& x, std::int64_t axis, const Extents& indices) {
   const auto [outer, length, inner] = around(x.shape, axis);
   OnnxTensor y{.shape = x.shape, .values = {}};
@@ -270,7 +270,7 @@ OnnxTensor rnn(const Inputs& in) {
 }
 
 // Calls visit(b, from channel, to channel, input row, input column, output row, output column,
-// place in the kernel) for whatever a convolution of square kernels multiplies.
+// index in the kernel) for each product of a convolution with square kernels.
 struct Convolution {
   std::int64_t B, from, to, kernel, stride, padding;
   Extents large, small;  // height and width

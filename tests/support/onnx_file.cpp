@@ -100,7 +100,7 @@ std::string dimension_of(Reader message) {
   return text;
 }
 
-// Of the one field of a message, which is a message.
+// Reads the only field of a message, which is a message.
 Reader only(Reader message, int field) {
   require(message.next() && static_cast<int>(message.tag()) == field, "no field {}", field);
   return message.get_message();

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-// Models in ONNX as their files say them, and what they compute.
+// Models in ONNX: reads and evaluates their files.
 namespace tapestry {
 
 // Elements of any type, as numbers.
@@ -51,7 +51,7 @@ struct OnnxModel {
 
 OnnxModel parse_onnx(const std::string& bytes);
 
-// The outputs by their names, node by node, in double precision.
+// Returns the outputs by name, computed node by node in double precision.
 using OnnxTensors = std::map<std::string, OnnxTensor>;
 OnnxTensors evaluate(const OnnxModel& model, const OnnxTensors& inputs);
 

@@ -61,7 +61,7 @@ Array forecast(Forecast& task, const Array& past) {
                   xt::adapt(of_targets.means));
 }
 
-// One of a batch of dense graphs, of its first n nodes.
+// Returns one of a batch of dense graphs with its first n nodes.
 Array classes_of(const GraphNetwork& model, const NamedArrays& inputs, std::int64_t b,
                  std::int64_t n) {
   const Array &features = inputs.at("features"), &adjacency = inputs.at("adjacency");
@@ -108,7 +108,7 @@ Array tokens_below(std::int64_t rows, const Shape& shape, Random& noise) {
   return tokens;
 }
 
-// The last places of the rows after the first, of each row one more.
+// Hides one more of the last positions in each row after the first.
 void hide_ends(Array& rows, std::int32_t hidden) {
   const std::int64_t T = rows.dim(1);
   for (std::int64_t b = 1; b < rows.dim(0); ++b)
@@ -122,7 +122,7 @@ std::int64_t rows_of_embedding(const OnnxModel& model) {
   return 0;
 }
 
-// Drawn inputs, their axes of no fixed length B and T.
+// Returns random inputs; axes without a fixed length are B and T.
 NamedArrays draw_inputs(const OnnxModel& model, std::int64_t B, std::int64_t T, Random& noise) {
   NamedArrays drawn;
   for (const OnnxInput& input : model.inputs) {
@@ -137,7 +137,7 @@ NamedArrays draw_inputs(const OnnxModel& model, std::int64_t B, std::int64_t T, 
     if (input.name == "source") hide_ends(array, 0);
     if (const auto padding = model.metadata.find("padding_token"); padding != model.metadata.end())
       hide_ends(array, std::stoi(padding->second));
-    if (input.name == "adjacency")  // of the b-th graph, the last b nodes are alone
+    if (input.name == "adjacency")  // the last b nodes of the b-th graph have no edges
       for (std::int64_t i = 0; i < array.size(); ++i) {
         float& edge = array.mutable_values<float>()[i];
         const std::int64_t alone = i / (T * T), from = i % T, to = i / T % T;
@@ -229,7 +229,7 @@ std::map<std::string, double> onnx_differences(const std::vector<OnnxModel>& mod
   std::map<std::string, double> largest = differences_of_shape(models, task, 1, longest);
   for (const auto& [name, difference] :
        differences_of_shape(models, task, 3, std::min<std::int64_t>(longest, 3)))
-    if (!(difference <= largest.at(name))) largest[name] = difference;  // NaN too
+    if (!(difference <= largest.at(name))) largest[name] = difference;  // also for NaN
   return largest;
 }
 

@@ -24,7 +24,7 @@ NamedArrays reference_outputs(Task& task, NamedArrays inputs);
 std::map<std::string, double> onnx_differences(const std::vector<OnnxModel>& models, Task& task,
                                                std::int64_t longest);
 
-// Moves vectors and adapters away from the ones and zeros that they begin with, as a training does.
+// Changes vectors and adapters from their initial ones and zeros, as a training does.
 void move_parameters(Module& model);
 
 }  // namespace tapestry

@@ -2,10 +2,10 @@
 
 #include "tests/support/arrays.hpp"
 
-// What ops are given.
+// Inputs of ops.
 namespace tapestry {
 
-// An additive mask that hides the keys for which hide(row, column) holds.
+// Returns an additive mask that hides the keys for which hide(row, column) is true.
 inline Array infinite_where(const Shape& shape,
                             const std::function<bool(std::int64_t, std::int64_t)>& hide) {
   Array mask = Array::zeros(shape, f64);
@@ -15,7 +15,7 @@ inline Array infinite_where(const Shape& shape,
   return mask;
 }
 
-// Away from 0, where float32 could not tell one quotient's gradient from another's.
+// Returns numbers away from 0, where quotients lose precision in float32.
 inline Array positive(const Shape& shape) {
   Array array = normal(shape);
   for (double& x : array.mutable_values<double>()) x = std::abs(x) + 0.1;

@@ -7,10 +7,10 @@
 #include "autograd/gradcheck.hpp"
 #include "tests/support/arrays.hpp"
 
-// The table of ops: rows that test_gradcheck*.cpp give, and test_gradcheck.cpp checks.
+// The table of ops: op_rows_*.cpp add rows, and test_gradcheck.cpp checks them.
 namespace tapestry {
 
-// "op" or "op: variant"; f is checked by each of its inputs.
+// "op" or "op: variant". The gradient of f by each of its inputs is checked.
 struct OpRow {
   std::string name;
   Function f;
@@ -33,7 +33,8 @@ inline std::set<std::string> declared_ops() {
   return ops;
 }
 
-// Away from 0, where relu and 1/x bend, and from any tie: |x| = 0.5 + 0.1 × a shuffled index.
+// Returns numbers away from ties and from 0, where relu has a kink: |x| = 0.5 + 0.1 × a shuffled
+// index.
 static inline Array apart(const Shape& shape) {
   Array array = normal(shape);
   const auto x = array.mutable_values<double>();

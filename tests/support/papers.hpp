@@ -5,7 +5,7 @@
 
 namespace tapestry {
 
-// Two fields of papers, each citing its own: 8 papers, 3 words.
+// Writes 8 papers of two fields, with 3 words, each of which cites its field.
 inline constexpr const char* content =
     "p1\t1\t0\t0\tmaths\n"
     "p2\t0\t2\t2\tart\n"
@@ -18,8 +18,8 @@ inline constexpr const char* content =
     "p8\t0\t1\t1\tart\n";
 inline constexpr const char* cites = "p1 p3\np5 p3\np7 p1\np2 p4\np4\tp6\np8 p2\np2 p8\n";
 
-// Writes a citation data set of 400 papers: three fields with ten words of their own each; three of
-// four citations are of the same field.
+// Writes a citation data set of 400 papers: three fields with ten words each; three of four
+// citations are within a field.
 inline void write_papers(const TemporaryFolder& folder) {
   Random random(3, Stream::data);
   std::vector<std::int64_t> fields(400);

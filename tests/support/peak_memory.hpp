@@ -8,7 +8,7 @@
 
 namespace tapestry {
 
-// A line of /proc/self/status, such as VmRSS, what is in memory now, and VmHWM, its peak; in bytes.
+// Returns a line of /proc/self/status in bytes, such as VmRSS (now) and VmHWM (peak).
 inline std::int64_t memory_status(const std::string& field) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -16,8 +16,8 @@ inline std::int64_t memory_status(const std::string& field) {
   return 0;
 }
 
-// By how many bytes the process's memory rises while this runs; 0 where Linux does not say, and
-// under the address sanitizer, which keeps what is freed.
+// Returns the rise of the process's memory in bytes during the call; 0 if unknown, and under the
+// address sanitizer, which delays freeing.
 template <class Call>
 std::int64_t peak_memory(Call call) {
   const bool reset = !TAPESTRY_ADDRESS_SANITIZER &&

@@ -10,7 +10,7 @@
 // Small models and data for whole runs.
 namespace tapestry {
 
-// What the arrays of a run's first process held at most.
+// Returns the maximum of bytes that arrays of a run's first process held.
 inline double tensor_bytes(const std::string& run) {
   return static_cast<double>(read_sessions(Run(run)).at(0).end.value().tensor_bytes);
 }

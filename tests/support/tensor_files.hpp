@@ -2,7 +2,7 @@
 
 #include "train/run/checkpoint.hpp"
 
-// Whole files of tensors, which the program reads one tensor at a time.
+// Reads and writes whole files of tensors.
 namespace tapestry {
 
 inline Safetensors read_safetensors(const std::string& path) {

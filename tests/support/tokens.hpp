@@ -11,7 +11,7 @@
 
 namespace tapestry {
 
-// A small tokenizer that ends documents with <|endoftext|>.
+// Returns a small tokenizer that ends documents with <|endoftext|>.
 inline BytePairTokenizer small_tokenizer(const std::string& text, std::int64_t vocabulary = 300) {
   const Strings texts = {text};
   return BytePairTokenizer::train(

@@ -11,7 +11,7 @@ namespace {
 TEST_SUITE_BEGIN("earlier versions");
 
 struct EarlierRun {
-  std::string name;  // of the shipped config that it is a smaller one of
+  std::string name;  // of the shipped config of which it is a smaller version
   double loss_after_6, loss_after_12;
 };
 
@@ -34,7 +34,7 @@ std::string bottles() {
   return text;
 }
 
-TEST_CASE_FIXTURE(RunFixture, "earlier versions: their checkpoints load, and their runs go on") {
+TEST_CASE_FIXTURE(RunFixture, "earlier versions: their checkpoints load, and their runs resume") {
   write("bottles.txt", bottles());
   for (const auto& [name, loss_after_6, loss_after_12] : runs) {
     CAPTURE(name);
@@ -57,8 +57,8 @@ TEST_CASE_FIXTURE(RunFixture, "earlier versions: their checkpoints load, and the
   }
 }
 
-// tests/golden/rules1/ has data and checkpoints of commit 2860413, which divided and read them by
-// what data.rules = 1 is today. See make_rules1.py.
+// tests/golden/rules1/ has data and checkpoints of commit 2860413, whose rules are data.rules = 1
+// today. See make_rules1.py.
 TEST_CASE_FIXTURE(RunFixture,
                   "earlier versions: runs without data.rules keep their data and bits") {
   const std::string golden = TAPESTRY_SOURCE_DIR "/tests/golden/rules1/";
@@ -76,7 +76,7 @@ TEST_CASE_FIXTURE(RunFixture,
     CHECK(eval(name, data)["loss"].get<double>() ==
           doctest::Approx(measured["loss"].get<double>()).epsilon(1e-5));
 
-    // Resumed only if the checksum of the data is that in the checkpoint.
+    // It resumes only if the checksum of the data equals that of the checkpoint.
     must_train(name + "/config", name, "--resume train.steps=12" + data);
     CHECK(contains(load_checkpoint(checkpoint).config, "rules = 1"));
     Json last;
@@ -94,7 +94,8 @@ TEST_CASE_FIXTURE(RunFixture,
 }
 
 TEST_CASE_FIXTURE(
-    RunFixture, "earlier versions: a run keeps its rules without config.toml, and is comparable") {
+    RunFixture,
+    "earlier versions: a run without config.toml keeps its rules, and can be compared") {
   for (const std::string config : {"toy", "text"}) {
     must_train(config, config + "-1", "data.rules=1 train.steps=20");
     must_train(config, config + "-2", "train.steps=20");

@@ -16,7 +16,7 @@
 #include "train/distributed/packed.hpp"
 #include "train/distributed/sharding.hpp"
 
-// What several processes are made of, each piece in one process. test_mpi.cpp starts several.
+// Tests the parts of trainings by several processes in one process. test_mpi.cpp starts several.
 namespace tapestry {
 namespace {
 
@@ -33,7 +33,7 @@ void merge(Strings& stack, int merges) {
   }
 }
 
-// On one rank, and the most sums that it holds at a time, that of the part included.
+// Returns the sum of one rank, and raises `most` to the number of sums that it stores at a time.
 std::string alone(std::int64_t micro_batches, std::size_t& most) {
   const std::vector<int> merges = merges_of(micro_batches);
   Strings stack;
@@ -46,7 +46,7 @@ std::string alone(std::int64_t micro_batches, std::size_t& most) {
   return stack.front();
 }
 
-// What a rank sends, in the order in which it does.
+// Returns the sums that a rank sends, in this order.
 Strings sent_by(const MicroBatchPlan& plan) {
   Strings stack, sent;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
@@ -60,7 +60,7 @@ Strings sent_by(const MicroBatchPlan& plan) {
   return sent;
 }
 
-TEST_CASE("ranks: a sum's order depends on the parts alone, whoever has them") {
+TEST_CASE("ranks: the order of a sum depends on the micro-batches alone") {
   for (std::int64_t micro_batches = 1; micro_batches <= 70; ++micro_batches) {
     std::size_t most = 0;
     const std::string whole = alone(micro_batches, most);
@@ -92,7 +92,8 @@ TEST_CASE("ranks: a sum's order depends on the parts alone, whoever has them") {
   CHECK(alone(8, most) == "(((0+1)+(2+3))+((4+5)+(6+7)))");
 }
 
-TEST_CASE("ranks: of powers of two, up to eight ranks, or as many as parts, send one sum each") {
+TEST_CASE(
+    "ranks: powers of two of up to eight ranks, or of one micro-batch each, send one sum each") {
   for (std::int64_t micro_batches = 1; micro_batches <= 64; micro_batches *= 2)
     for (int ranks = 1; ranks <= micro_batches; ranks *= 2) {
       if (ranks > 8 && ranks < micro_batches) continue;
@@ -104,9 +105,9 @@ TEST_CASE("ranks: of powers of two, up to eight ranks, or as many as parts, send
     }
 }
 
-// --- gradients that leave during the backward pass ---
+// --- gradients that are passed on during the backward pass ---
 
-TEST_CASE("tape: a gradient is handed out once, when nothing more is added to it") {
+TEST_CASE("tape: each gradient is passed on once, when it is complete") {
   Random r(1, Stream::init);
   const auto drawn = [&](const Shape& shape) {
     Array array(shape, DType::float64);
@@ -129,7 +130,7 @@ TEST_CASE("tape: a gradient is handed out once, when nothing more is added to it
     Tape tape;
     tape.backward(loss(), 0.5, [&](std::uint64_t variable, Array gradient) {
       order.push_back(variable);
-      // Only the entries before its last use are left; a recomputed one may still add to any.
+      // Only entries before its last use remain; a recomputed one may still add to any gradient.
       if (variable == late.id()) CHECK(tape.size() == (recomputed ? 1 : 3));
       for (const Tensor* one : {&a, &b, &late})
         if (one->id() == variable) CHECK(same_bits(gradient, whole[*one]));
@@ -165,7 +166,7 @@ struct Regression {
   }
 };
 
-TEST_CASE("ranks: one alone sums its parts in their order, and clips what comes of it") {
+TEST_CASE("ranks: one rank sums its micro-batches in their order, and clips the sum") {
   Regression task;
   Ranks ranks;
   for (const std::int64_t micro_batches : {1, 2, 4, 12}) {
@@ -197,7 +198,7 @@ TEST_CASE("ranks: one alone sums its parts in their order, and clips what comes 
   }
 }
 
-TEST_CASE("ranks: what a sum of gradients is not made for is refused") {
+TEST_CASE("ranks: wrong uses of a sum of gradients are refused") {
   Regression task;
   Ranks ranks;
   CHECK_THROWS_WITH_AS(GradientSum(ranks, task.parameters, {.micro_batches = 0}),
@@ -219,7 +220,7 @@ TEST_CASE("ranks: what a sum of gradients is not made for is refused") {
   sum.finish();
 }
 
-TEST_CASE("ranks: a parameter that some parts reach has a gradient, one that none do has not") {
+TEST_CASE("ranks: a parameter has a gradient if any micro-batch reaches it") {
   Parameter reached(Array::full({2}, 1), Role::weight), never(Array::full({2}, 1), Role::weight);
   Ranks ranks;
   GradientSum sum(ranks, {&reached, &never}, {.micro_batches = 2});
@@ -234,7 +235,7 @@ TEST_CASE("ranks: a parameter that some parts reach has a gradient, one that non
   CHECK(gradients.find(never) == nullptr);
 }
 
-TEST_CASE("optim: shares of an optimizer move and keep what one that has all does") {
+TEST_CASE("optim: shards of an optimizer update and store the same as a whole one") {
   Regression whole_task, shared_task;
   AdamW whole(whole_task.parameters, {.weight_decay = 0.1});
   std::vector<ArrayPart> low, high;
@@ -278,7 +279,7 @@ TEST_CASE("optim: shares of an optimizer move and keep what one that has all doe
 
 // --- the rest ---
 
-TEST_CASE("ranks: what is packed is found again, and no byte behind it") {
+TEST_CASE("ranks: packed values are unpacked, and no byte after them") {
   Packer packer;
   packer.put(0.1);
   packer.put(std::string("naïve\0text", 11));
@@ -303,12 +304,12 @@ struct Packed {
   bool operator==(const Packed&) const = default;
 };
 
-TEST_CASE("ranks: of a struct its fields are packed; ranks that are imagined all give the same") {
+TEST_CASE("ranks: the fields of a struct are packed, and imagined ranks gather equal values") {
   const Packed own{{{"loss", 0.5}, {"kl", -0.0}}, {{"a", ""}, {}}, true};
   CHECK(Ranks::imagined(1, 3).gather(own, "a test") == std::vector<Packed>{own, own, own});
 }
 
-TEST_CASE("ranks: one alone gathers from itself, and lets exceptions pass") {
+TEST_CASE("ranks: a single rank gathers its own value, and passes exceptions on") {
   Ranks ranks;
   CHECK(ranks.alone());
   CHECK(ranks.gather(std::string("mine"), "a test") == Strings{"mine"});
@@ -320,7 +321,7 @@ TEST_CASE("ranks: one alone gathers from itself, and lets exceptions pass") {
   CHECK(!ranks.is_agreed());
 }
 
-TEST_CASE("ranks: a launcher's variables say rank, size and whose MPI it is") {
+TEST_CASE("ranks: a launcher's variables give rank, size and MPI") {
   const Words names =
       "OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMIX_RANK SLURM_NTASKS PMI_RANK PMI_SIZE";
   const auto launched = [&](const std::map<std::string, std::string>& variables) {

@@ -8,13 +8,13 @@
 #include "tests/support/run_fixture.hpp"
 #include "train/tools/report/comparison.hpp"
 
-// Which data a run was trained on, and whether a command reads these.
+// Tests that commands tell whether data are those of a training.
 namespace tapestry {
 namespace {
 
 TEST_SUITE_BEGIN("data of a run");
 
-// Texts whose labels say nothing, so that a model can only memorize them.
+// Texts with random labels, which a model can only memorize.
 std::string labeled(int begin, int end) {
   const char* things[] = {"soup", "bread", "cheese", "beer", "fish"};
   std::string lines;
@@ -78,7 +78,7 @@ checkpoint_every = 10
   }
   Json json(const Words& words) const { return Json::parse(must(run(words + "--json")).out); }
   std::string said(const Words& words) const { return must(run(words)).out; }
-  // Removes what earlier versions did not record.
+  // Removes fields that earlier versions did not record.
   void forget(const std::string& name) const {
     for (const char* file : {"best.safetensors", "checkpoint.safetensors"}) {
       const std::string checkpoint = path(name + "/" + file);
@@ -200,12 +200,12 @@ TEST_CASE_FIXTURE(RunData, "bug: resume, verify and replay accepted another test
   forget("run");
   folder(100);
   must(run("verify run"));
-  must(run(resume));  // records what it has read
+  must(run(resume));  // records the data that it read
   folder();
   refuses("verify run --steps 2", "test");
 }
 
-TEST_CASE_FIXTURE(RunData, "bug: a search went on with another test split") {
+TEST_CASE_FIXTURE(RunData, "bug: a search resumed with another test split") {
   folder();
   const Words search =
       "search texts.toml --quiet --out found data.path=texts "
@@ -243,7 +243,7 @@ TEST_CASE_FIXTURE(RunData, "bug: report, sample and attention did not say that t
   must(run("sample run --prompt soup"));
 }
 
-TEST_CASE_FIXTURE(RunData, "data of a run: each kind of data records each of its splits") {
+TEST_CASE_FIXTURE(RunData, "data of a run: each kind of data records all splits") {
   // Returns the checksums of a training of 2 steps.
   const auto train = [&](const Words& words) {
     static int number = 0;

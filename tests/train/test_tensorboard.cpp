@@ -75,7 +75,7 @@ Event event_of(const std::string& bytes) {
   return event;
 }
 
-// Each record stands as tf_record makes it.
+// Each record has the bytes of tf_record.
 std::vector<Event> events_of(const std::string& path) {
   const std::string bytes = read_bytes(path);
   std::vector<Event> events;
@@ -109,7 +109,7 @@ TEST_CASE("tensorboard: records as the package tensorboard 2.21 writes them") {
   CHECK(hex(tf_record("123456789")) == "090000000000000037f97139313233343536373839e5b08ac7");
 }
 
-TEST_CASE_FIXTURE(RunFixture, "tensorboard: a training's events, and those of one that goes on") {
+TEST_CASE_FIXTURE(RunFixture, "tensorboard: trainings and resumed trainings write events") {
   const Words shown = "train.tensorboard=true optim.schedule=constant";
   must_train("text", "plain", "optim.schedule=constant");
   must_train("text", "run", {shown[0], shown[1], "train.steps=17"});
@@ -143,7 +143,8 @@ TEST_CASE_FIXTURE(RunFixture, "tensorboard: a training's events, and those of on
               value.get<float>());
 }
 
-TEST_CASE_FIXTURE(RunFixture, "tensorboard: models without samples or attention, and pictures") {
+TEST_CASE_FIXTURE(
+    RunFixture, "tensorboard: models without samples or attention have scalars, others pictures") {
   must_train("vae", "run", "train.tensorboard=true train.steps=5");
   const Strings paths = event_files(path("run"));
   REQUIRE(paths.size() == 1);
@@ -152,7 +153,7 @@ TEST_CASE_FIXTURE(RunFixture, "tensorboard: models without samples or attention,
   CHECK(pictures == 1);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "event file: histograms of no, one, or infinite numbers") {
+TEST_CASE_FIXTURE(TemporaryFolder, "event file: histograms may have no, one or infinite numbers") {
   RunLock lock(Run(path()), RunLock::Folder::find);
   EventFile file(lock, 1);
   const double infinity = std::numeric_limits<double>::infinity();

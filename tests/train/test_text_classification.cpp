@@ -51,7 +51,7 @@ TEST_CASE("text classification: padding does not change the logits of a text") {
   }
 }
 
-TEST_CASE("text classification: a decoder is read at the last token that is no padding") {
+TEST_CASE("text classification: a decoder's output is read at the last token before padding") {
   Random init(1, Stream::init);
   DecoderClassifier model({.vocabulary = 8,
                            .context = 6,
@@ -87,7 +87,7 @@ TEST_CASE("text classification: macro F1 is the mean over the classes that occur
   CHECK(metrics["macro_f1"] == doctest::Approx((2 / 3.0 + 2 / 4.0 + 0) / 3));
 }
 
-TEST_CASE_FIXTURE(CommandFolder, "text classification: 600 lines from init to the report") {
+TEST_CASE_FIXTURE(CommandFolder, "text classification: 600 lines pass from init to the report") {
   write("opinions.tsv", opinions(600));
   const Json found = Json::parse(must(run("init opinions.tsv --minutes 1 --json")).out);
   CHECK(found["task"] == "text-classification");
@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(CommandFolder, "text classification: 600 lines from init to th
   CHECK_THROWS_AS(model.classify_texts(Strings{""}), std::runtime_error);
   check_says(must(run({"sample", "runs/mine", "--prompt", "geht so"})).out, {"geht so: "});
   check_says(run({"sample", "runs/mine", "--prompt", ""}).err, {"--prompt: the text is empty"});
-  std::string prompt;  // bug: attention read the beginning of such a text in silence
+  std::string prompt;  // bug: attention read the beginning of such a text without a message
   for (int i = 0; i < 400; ++i) prompt += "geht so ";
   for (const char* command : {"sample", "attention"})
     check_says(must(run({command, "runs/mine", "--prompt", prompt})).err,

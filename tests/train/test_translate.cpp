@@ -8,7 +8,7 @@
 #include "autograd/tape.hpp"
 #include "train/generate/beam_search.hpp"
 
-// Decoding with an encoder-decoder, against decoders that do without caches, beams or batches.
+// Compares decoding of an encoder-decoder with decoders without caches, beams or batches.
 namespace tapestry {
 namespace {
 
@@ -16,7 +16,7 @@ using Tokens = std::vector<std::int32_t>;
 
 constexpr std::int32_t bos = 1, eos = 2;
 
-// Small, random and loud, so that its choices differ from sentence to sentence.
+// A small model with large random weights, whose choices differ from sentence to sentence.
 EncoderDecoder make_model(const TransformerBlockOptions& kind = {}) {
   Random init(5, Stream::init);
   EncoderDecoder model({.source_vocabulary = 6,
@@ -47,7 +47,7 @@ const TransformerBlockOptions kinds[] = {
 
 Array row(const Tokens& tokens) { return Array::of(tokens, {1, std::ssize(tokens)}); }
 
-// log P(token) of what follows `target`, without a cache.
+// Returns log P(token) after `target`, computed without a cache.
 std::vector<double> log_probabilities(const EncoderDecoder& model, const Tokens& source,
                                       const Tokens& target) {
   Tokens inputs = target;
@@ -69,8 +69,8 @@ Tokens greedy(const EncoderDecoder& model, const Tokens& source, std::size_t lim
   return target;
 }
 
-// The best by log P / ((5 + length) / 6)^α of all targets that end within `limit` tokens, the end
-// counted in the length.
+// Returns the best of all targets that end within `limit` tokens by log P / ((5 + length) / 6)^α;
+// the length includes the end.
 void search_all(const EncoderDecoder& model, const Tokens& source, const Tokens& target,
                 double score, std::size_t limit, double alpha, std::pair<double, Tokens>& best) {
   const auto next = log_probabilities(model, source, target);
@@ -96,7 +96,7 @@ Array all_sources() {
   return Array::of(flat, {std::ssize(sources), 4});
 }
 
-TEST_CASE("translate: one beam takes the likeliest token each time, a batch at once") {
+TEST_CASE("translate: one beam takes the most likely token of each row of a batch") {
   for (const TransformerBlockOptions& kind : kinds) {
     const EncoderDecoder model = make_model(kind);
     const auto targets = translate(model, all_sources(), {}, {.max_tokens = 7});
@@ -105,7 +105,7 @@ TEST_CASE("translate: one beam takes the likeliest token each time, a batch at o
   }
 }
 
-TEST_CASE("translate: enough beams find the best of all targets") {
+TEST_CASE("translate: many beams find the best of all targets") {
   for (const TransformerBlockOptions& kind : kinds)
     for (const double alpha : {0.0, 0.6, 2.0}) {
       CAPTURE(alpha);
@@ -121,7 +121,7 @@ TEST_CASE("translate: enough beams find the best of all targets") {
     }
 }
 
-TEST_CASE("translate: padding of a source changes nothing") {
+TEST_CASE("translate: padding of a source does not change the result") {
   const Array padded = Array::of<std::int32_t>({3, 4, 5, 0, 0, 0, 5, 3, 1, 1, 4, 4}, {2, 6});
   const Array padding = Array::of<std::int32_t>({0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1}, {2, 6});
   for (const TransformerBlockOptions& kind : kinds)
@@ -134,7 +134,7 @@ TEST_CASE("translate: padding of a source changes nothing") {
     }
 }
 
-TEST_CASE("translate: no more tokens than asked for, nor than the context") {
+TEST_CASE("translate: returns at most the requested tokens and the context") {
   EncoderDecoder model = make_model();
   for (const std::int64_t limit : {1, 3, 100}) {
     const auto targets = translate(model, all_sources(), {}, {.beams = 2, .max_tokens = limit});
