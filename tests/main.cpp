@@ -14,8 +14,8 @@
 
 namespace {
 
-// What tests need of the caller's environment: where programs, libraries and temporary files are,
-// what the sanitizers and OpenBLAS are to do, and parameters of the tests themselves.
+// Environment variables that tests keep: paths of programs, libraries and temporary files, settings
+// of sanitizers and OpenBLAS, and parameters of tests.
 bool is_kept(std::string_view name) {
   for (const char* kept : {"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"})
     if (name == kept) return true;
@@ -49,7 +49,7 @@ void load_engine_tests() {
 
 }  // namespace
 
-// What train/main.cpp calls once it has loaded this library.
+// The entry point that train/main.cpp calls.
 extern "C" int tapestry_main(int argc, char** argv) {
   define_environment();
   load_engine_tests();

@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-// Validation losses that shipped configs reach, by the configs' names.
+// Validation losses that shipped configs reach, by config name.
 const std::map<std::string, double>& goals();
 
 struct TimeToLoss {

@@ -15,8 +15,8 @@
 #include "tests/support/process.hpp"
 #include "train/commands/command_line.hpp"
 
-// Runs the commands of tests/cli/*.txt and the examples of the user guide, and compares what they
-// print with the lines that stand below them. README.md beside this file describes the format.
+// Runs the commands of tests/cli/*.txt and the examples of the user guide, and compares their
+// output with the lines below them. README.md in this folder describes the format.
 namespace tapestry {
 namespace {
 
@@ -30,7 +30,7 @@ struct Step {
   int status = 0;
 };
 
-// "[2]": the exit status; 0 where no such line stands.
+// "[2]": the exit status; 0 without such a line.
 bool is_status(const std::string& line) {
   return line.size() >= 3 && line.front() == '[' && line.back() == ']' &&
          line.find_first_not_of("0123456789", 1) == line.size() - 1;
@@ -74,7 +74,7 @@ std::size_t number_length(std::string_view text) {
   return length;
 }
 
-// Whether a line of output is the expected one. `loosely`: any number stands for any other.
+// Returns whether a line of output is the expected one. `loosely`: any number matches any other.
 bool matches(std::string_view expected, std::string_view line, bool loosely) {
   if (expected.empty()) return line.empty();
   if (expected.starts_with(any_text)) {
@@ -93,7 +93,7 @@ bool matches(std::string_view expected, std::string_view line, bool loosely) {
          matches(expected.substr(1), line.substr(1), loosely);
 }
 
-// The same of all lines, where a line "…" stands for any number of lines.
+// Returns the same for all lines; a line "…" matches any number of lines.
 bool matches(std::span<const std::string> expected, std::span<const std::string> lines,
              bool loosely) {
   if (expected.empty()) return lines.empty();
@@ -130,10 +130,10 @@ bool is_timed(const std::string& line) {
 
 struct Output {
   int status = 0;
-  Strings lines{};  // without empty ones and those that a slow machine adds
+  Strings lines{};  // without empty lines and those that a slow machine adds
 };
 
-// Runs a command as a shell does, in `folder`, where `tapestry` is the program under test.
+// Runs a command as a shell in `folder`, where `tapestry` is the program under test.
 Output output_of(const std::string& command, const std::string& folder) {
   const std::string path = fs::path(TAPESTRY_BINARY).parent_path().string();
   const Finished finished = run_program(
@@ -282,7 +282,7 @@ TEST_CASE("transcripts: the parser accepts every command that a page shows") {
         }
         Strings words = shell_words(line);
         if (words.size() < 2 || (words[0] != "tapestry" && words[0] != "./tapestry")) continue;
-        if (words[1] == "test") continue;  // the launcher's own
+        if (words[1] == "test") continue;  // of the launcher
         ++commands;
         std::vector<char*> arguments;
         for (std::string& word : words) arguments.push_back(word.data());

@@ -25,7 +25,7 @@ void write_three(const Model& model, const std::string& prompt) {
     threads.emplace_back([&, i] {
       texts[i] = model.generate(prompt, {.tokens = 60, .temperature = 0.8, .seed = i + 2});
     });
-  threads.clear();  // waits for them
+  threads.clear();  // joins the threads
   for (const std::string& text : texts) std::printf("---\n%s%s\n", prompt.c_str(), text.c_str());
 }
 

@@ -9,7 +9,7 @@
 
 using namespace tapestry;
 
-// mpirun -n 4 example_ranks: the same figures on 1 to 8 processes.
+// mpirun -n 4 example_ranks: prints the same losses on 1 to 8 processes.
 int main() {
   Random random(1, Stream::init);
   Array x({256, 1}), y({256, 1});

@@ -8,7 +8,7 @@
 namespace tapestry {
 namespace {
 
-// What was read can be written by ChatML, which takes every order of messages.
+// Checks that conversations that were read can be written as ChatML, which accepts every order.
 const RegisterFuzzTarget conversations("conversations", [](std::string_view bytes) {
   const ConversationList list = load_conversations(written_file("conversations.jsonl", bytes));
   const ChatTemplate chatml = read_chat_template("chatml");
@@ -20,7 +20,7 @@ const RegisterFuzzTarget conversations("conversations", [](std::string_view byte
   }
 });
 
-// A text of ours, and behind the first zero byte a template in Jinja.
+// A template of Tapestry and, after the first zero byte, one in Jinja.
 const RegisterFuzzTarget chat_template("chat-template", [](std::string_view bytes) {
   const std::vector<std::string_view> parts = cut_at_zeros(bytes);
   if (parts.size() > 1) {

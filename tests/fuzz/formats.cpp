@@ -12,7 +12,7 @@
 #include "data/text/text.hpp"
 #include "tests/fuzz/target.hpp"
 
-// The file formats of data/. What is two files lies on both sides of the first zero byte.
+// Fuzzes the file formats of data/. The first zero byte separates two files.
 namespace tapestry {
 namespace {
 
@@ -80,7 +80,7 @@ const RegisterFuzzTarget labeled("labeled", [](std::string_view bytes) {
         throw std::logic_error("labeled: a label without a class");
 });
 
-// Its four files are of two kinds.
+// The data set has four files of two kinds.
 const RegisterFuzzTarget idx("idx", [](std::string_view bytes) {
   const std::string path = written_file("idx", bytes);
   if (bytes.size() % 2 == 0)

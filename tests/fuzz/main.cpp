@@ -4,10 +4,10 @@
 
 #include "tests/fuzz/target.hpp"
 
-// libFuzzer's side: tapestry-fuzz TARGET [libFuzzer's options and folders of inputs].
+// The program of libFuzzer: tapestry-fuzz TARGET [libFuzzer's options and folders of inputs].
 namespace {
 
-constexpr const char* variable = "TAPESTRY_FUZZ_TARGET";  // libFuzzer's own children find it there
+constexpr const char* variable = "TAPESTRY_FUZZ_TARGET";  // child processes of libFuzzer read it
 const tapestry::FuzzTarget* chosen = nullptr;
 
 void choose(const char* name) {
@@ -24,7 +24,7 @@ void choose(const char* name) {
 
 }  // namespace
 
-// What was freed is kept to be noticed, but not so much of it that it hides what is used.
+// Limits the freed memory that the sanitizer keeps, which counts as used.
 extern "C" const char* __asan_default_options() { return "quarantine_size_mb=16"; }
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   }
   choose(*argc > 1 ? (*argv)[1] : "");
   setenv(variable, (*argv)[1], 1);
-  (*argv)[1] = (*argv)[0];  // the name goes
+  (*argv)[1] = (*argv)[0];  // the name is removed
   ++*argv;
   --*argc;
   return 0;

@@ -16,7 +16,7 @@ void put_checksum(std::string& shard, std::size_t place, const Bytes& bytes) {
   std::memcpy(shard.data() + place, &value, sizeof value);
 }
 
-// The first byte says whether the checksums are made right, so that drawn bytes come behind them.
+// The first byte says whether checksums are corrected, so that random bytes pass them.
 const RegisterFuzzTarget registered("shards", [](std::string_view bytes) {
   if (bytes.empty()) return;
   const std::string json = "{}";

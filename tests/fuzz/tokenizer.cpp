@@ -8,8 +8,8 @@
 namespace tapestry {
 namespace {
 
-// Whether every text comes back as it was prepared: each byte is a token, and no name in the text
-// parts what would be composed.
+// Returns whether every text is decoded to its prepared form: each byte is a token, and no name in
+// the text separates characters that are composed.
 bool gives_back(const BytePairTokenizer& tokenizer) {
   const BytePairModel& model = tokenizer.model();
   for (int byte = 0; byte < 256; ++byte) {
@@ -21,8 +21,8 @@ bool gives_back(const BytePairTokenizer& tokenizer) {
                              [&](const AddedToken& added) { return model.special[added.token]; });
 }
 
-// A tokenizer that was read is written as what it is. A text, which stands after the first zero
-// byte, comes back, and where it may be cut its parts have its tokens.
+// A tokenizer is written as it was read. The text after the first zero byte is decoded unchanged,
+// and its parts have its tokens where it may be cut.
 const RegisterFuzzTarget byte_pairs("tokenizer", [](std::string_view bytes) {
   const std::vector<std::string_view> parts = cut_at_zeros(bytes);
   const auto tokenizer = BytePairTokenizer::from_json(parts.front(), "tokenizer.json");

@@ -5,11 +5,12 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 
-// What the program does where a limit leaves it little address space (ulimit -v).
+// Tests the program with little address space (ulimit -v).
 namespace tapestry {
 namespace {
 
-// With so many KiB of address space. A program that waits without end is killed, with status 124.
+// Runs with a limit of address space in KiB. A program that waits forever is killed, with status
+// 124.
 Finished run_within(std::int64_t limit, const TemporaryFolder& folder, const std::string& words) {
   return run_program(
       {"sh", "-c",
@@ -21,7 +22,7 @@ TEST_SUITE_BEGIN("address space");
 
 TEST_CASE_FIXTURE(TemporaryFolder,
                   "bug: every command waited forever if OpenBLAS found too little address space" *
-                      doctest::skip(*TAPESTRY_EMULATOR != '\0') *  // which reserves more as well
+                      doctest::skip(*TAPESTRY_EMULATOR != '\0') *  // it reserves more, too
                       not_sanitized("the sanitizers reserve more than such a limit leaves")) {
   for (const std::int64_t limit : {50'000, 100'000, 150'000, 200'000, 250'000, 300'000, 400'000}) {
     CAPTURE(limit);
@@ -55,7 +56,8 @@ TEST_CASE("address space: commands that need OpenBLAS say how much it takes, and
 }
 
 TEST_CASE("address space: no command loads OpenBLAS with the program" *
-          doctest::skip(*TAPESTRY_EMULATOR != '\0')) {  // ldd knows this machine's libraries alone
+          doctest::skip(*TAPESTRY_EMULATOR !=
+                        '\0')) {  // ldd works for this machine's libraries only
   // libtapestry.so.0 needs the engine, so both are listed with what they need.
   const std::string library = fs::path(TAPESTRY_PLUGINS).parent_path() / "libtapestry.so.0";
   const std::string needed = run_program({"ldd", library}).out;

@@ -43,7 +43,7 @@ Symbols symbols_of(const fs::path& library) {
   return symbols;
 }
 
-// A copy of the built program and its libraries, in a folder of its own.
+// A copy of the built program and its libraries in a separate folder.
 struct CopiedProgram : TemporaryFolder {
   CopiedProgram() : TemporaryFolder(fs::temp_directory_path().string()) {
     fs::create_directories(path("bin"));

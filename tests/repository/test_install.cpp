@@ -33,8 +33,8 @@ bool is_elf(const fs::directory_entry& entry) {
          "ELF";
 }
 
-// Returns whether the loader looks in one folder for it, wherever it is called: an absolute one, or
-// one of the same tree.
+// Returns whether the loader's folder does not depend on the current folder: it is absolute or
+// relative to the file.
 bool is_rpath_safe(const std::string& element, const fs::path& file, const std::string& tree) {
   constexpr std::string_view origin = "$ORIGIN";
   if (!element.starts_with(origin)) return element.starts_with('/');
@@ -43,7 +43,7 @@ bool is_rpath_safe(const std::string& element, const fs::path& file, const std::
   return (rest.empty() || rest.starts_with('/')) && folder.string().starts_with(tree + "/");
 }
 
-// The levels, and the variable by which glibc takes the processor for one that has no higher level.
+// The levels, and values of GLIBC_TUNABLES that hide higher levels from glibc.
 const std::vector<std::pair<std::string, std::string>> levels_by_glibc = {
     {"x86-64-v4", ""},
     {"x86-64-v3", "glibc.cpu.hwcaps=-AVX512F"},
@@ -87,7 +87,7 @@ TEST_CASE("install: another program finds the library with CMake, and trains" *
   CHECK(std::stod(lines.front().substr(16)) > 0.1);
   CHECK(std::stod(lines.back().substr(16)) < 0.001);
 
-  // The installed binary runs from where it is.
+  // The installed program runs in any folder.
   check_says(must_run({prefix + "/bin/tapestry", "--version"}), {"tapestry 0."});
 }
 

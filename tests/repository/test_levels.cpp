@@ -11,7 +11,7 @@ Finished run_at(const std::string& level, const Words& arguments) {
                      with_sets(arguments));
 }
 
-// Those that are built, and that this processor has.
+// Returns the levels that are built and that this processor supports.
 Strings levels_here() {
   Strings levels;
   for (const std::string level : {"v2", "v3", "v4"})
@@ -28,7 +28,7 @@ TEST_CASE("levels: --version prints version, commit, level, backends and threads
     check_says(run_at(level, {"--version"}).out, {"x86-64-" + level + ", "});
     if (level == "v2") check_says(run_at(level, {"--version"}).out, {", 6x8 tiles, "});
     if (level == "v3") check_says(run_at(level, {"--version"}).out, {", 6x16 tiles, "});
-    // Without AVX-512, bfloat16 products are those of rounded float32.
+    // Without AVX-512, bfloat16 products are computed with rounded float32.
     if (level != "v4")
       CHECK(run_at(level, {"--version"}).out.find("bfloat16") == std::string::npos);
     CHECK(run_at("x86-64-" + level, {"--version"}).out == run_at(level, {"--version"}).out);
@@ -41,14 +41,15 @@ TEST_CASE("levels: a level that is not built is refused in one line") {
   }
   for (const std::string level : {"v2", "v3", "v4"}) {
     const Finished finished = run_at(level, {"list"});
-    if (finished.status == 0) continue;  // it is there
+    if (finished.status == 0) continue;  // it exists
     check_fails(finished, {"TAPESTRY_LEVEL=" + level + ": "});
   }
   check_says(run_at("v\n3\033[2J", {"list"}).err, {"TAPESTRY_LEVEL=v?3?[2J: unknown level"});
   CHECK(run_at("", {"list"}).status == 0);
 }
 
-// qemu's processors have the instructions of their time; an unknown one ends a program with SIGILL.
+// qemu's processors have the instructions of the real ones; an unknown instruction ends a program
+// with SIGILL.
 TEST_CASE("levels: older processors load their level, or print one line" *
           not_sanitized("an emulated processor is too slow for it")) {
   const auto run_on = [](const std::string& processor, const std::string& level,
@@ -56,7 +57,7 @@ TEST_CASE("levels: older processors load their level, or print one line" *
     Finished finished = run_program(Words("env TAPESTRY_LEVEL={} qemu-x86_64-static -cpu {} {}",
                                           level, processor, TAPESTRY_BINARY) +
                                     with_sets(arguments));
-    std::string own;  // without qemu's own warnings
+    std::string own;  // without qemu's warnings
     for (const std::string& line : lines_of(finished.err))
       if (!line.starts_with("qemu-x86_64")) own += line + "\n";
     finished.err = own;

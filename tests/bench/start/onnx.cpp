@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-// The same as ours.cpp, of an ONNX model.
+// Does the same as ours.cpp with an ONNX model.
 template <class T>
 std::vector<Ort::Value> run(Ort::Session& session, std::vector<T>& input,
                             const std::vector<const char*>& names) {

@@ -2,7 +2,7 @@
 #include <numeric>
 #include <tapestry/model.hpp>
 
-// Loads a run, computes once, and ends: the logits of 8 tokens, or where an image lies.
+// Loads a run, computes the logits of 8 tokens or the latent code of an image, and ends.
 int main(int, char** argv) {
   const tapestry::Model model(argv[1]);
   if (model.task() == "vae") {
