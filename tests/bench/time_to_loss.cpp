@@ -5,6 +5,7 @@
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/new_folder.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/trainer.hpp"
 #include "train/trainer/training.hpp"
 

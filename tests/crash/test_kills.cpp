@@ -8,7 +8,7 @@
 #include "tests/support/run_fixture.hpp"
 #include "tests/support/small_data.hpp"
 #include "train/config/config_document.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 // Trainings that are killed at random instants. They take minutes: ./tapestry test --no-skip
 // -ts=crash

@@ -20,7 +20,7 @@
 #include "tests/support/tensor_files.hpp"
 #include "train/run/lines.hpp"
 #include "train/run/safetensors.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 
 // Small files that crash, hang or fill the memory: each reader has a limit, and says so.

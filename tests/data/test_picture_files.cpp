@@ -15,7 +15,8 @@
 #include "tests/support/peak_memory.hpp"
 #include "tests/support/pictures.hpp"
 #include "tests/support/process.hpp"
-#include "train/task.hpp"
+#include "train/inspect/recognized.hpp"
+#include "train/task_spec.hpp"
 
 // PNG and JPEG files: their pixels, and the memory that reading them takes.
 namespace tapestry {

@@ -11,8 +11,9 @@
 #include "tests/support/idx.hpp"
 #include "tests/support/pictures.hpp"
 #include "tests/support/process.hpp"
+#include "train/inspect/recognized.hpp"
 #include "train/model.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 // Folders of PNG and JPEG files, and models of them.
 namespace tapestry {

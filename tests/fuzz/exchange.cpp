@@ -2,6 +2,7 @@
 #include "tests/fuzz/target.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/run/checkpoint.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/convert/architectures.hpp"
 #include "train/tools/convert/import.hpp"
 

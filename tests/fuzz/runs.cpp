@@ -7,6 +7,7 @@
 #include "train/run/checkpoint.hpp"
 #include "train/run/lines.hpp"
 #include "train/run/safetensors.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/report/comparison.hpp"
 #include "train/tools/report/page.hpp"
 #include "train/tools/search/ledger.hpp"

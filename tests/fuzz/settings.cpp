@@ -2,7 +2,7 @@
 
 #include "tests/fuzz/target.hpp"
 #include "train/commands/command_line.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 // What is typed: a config, and the command line.
 namespace tapestry {

@@ -5,6 +5,7 @@
 #include "optim/optimizer.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/trainer.hpp"
 
 // All that adding an optimizer takes: it stands in this file alone, with settings of its own.

@@ -10,6 +10,7 @@
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 

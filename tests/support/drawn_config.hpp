@@ -7,6 +7,7 @@
 
 #include "autograd/random.hpp"
 #include "tests/support/folder.hpp"
+#include "train/config/config.hpp"
 #include "train/task.hpp"
 
 // Configs drawn at random from the declared keys: shipped configs made small, on data of each kind,

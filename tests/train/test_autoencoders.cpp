@@ -2,6 +2,7 @@
 
 #include "data/images/images.hpp"
 #include "tests/support/process.hpp"
+#include "train/inspect/values.hpp"
 
 // Autoencoders from the command line.
 namespace tapestry {

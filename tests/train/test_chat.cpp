@@ -4,8 +4,9 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "train/generate/generate.hpp"
+#include "train/inspect/values.hpp"
 #include "train/run/run.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tasks/language/kept_chat_template.hpp"
 #include "train/tasks/language/language_model.hpp"
 

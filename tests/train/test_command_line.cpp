@@ -12,7 +12,7 @@
 #include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tests/support/run_fixture.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/report/comparison.hpp"
 
 namespace tapestry {

@@ -4,7 +4,7 @@
 #include "tests/support/process.hpp"
 #include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 namespace {

@@ -11,6 +11,7 @@
 #include "layers/linear.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/doctor/check.hpp"
 
 // Two small sound trainings, each of which can be given one fault. The check that is to find it has

@@ -7,6 +7,7 @@
 #include "tests/support/drawn_config.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
+#include "train/task_spec.hpp"
 
 // The doctor on sound configs drawn at random from the declared keys, none of which may be refused
 // or called faulty. It is skipped unless it is asked for, and TAPESTRY_DOCTOR_CONFIGS sets the

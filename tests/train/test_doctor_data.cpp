@@ -5,6 +5,7 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/doctor/check.hpp"
 
 // What the doctor's first checks say of data, where a sample, an order or a copy could deceive

@@ -8,6 +8,7 @@
 #include "train/config/keys.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/run/checkpoint.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/doctor/check.hpp"
 #include "train/trainer/begin_task.hpp"
 

@@ -7,6 +7,7 @@
 #include "tests/support/published.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "train/config/keys.hpp"
+#include "train/task_spec.hpp"
 #include "train/tasks/transformer_keys.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/step.hpp"

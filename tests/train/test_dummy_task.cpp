@@ -5,7 +5,9 @@
 #include "layers/linear.hpp"
 #include "tests/support/run_here.hpp"
 #include "train/config/keys.hpp"
-#include "train/task.hpp"
+#include "train/inspect/report_panels.hpp"
+#include "train/inspect/values.hpp"
+#include "train/task_spec.hpp"
 
 // What it takes to add a task: this file. Each command has to know the task without an edit
 // elsewhere.

@@ -8,6 +8,7 @@
 #include "tests/support/tensor_files.hpp"
 #include "train/generate/generate.hpp"
 #include "train/run/run.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/convert/export.hpp"
 #include "train/tools/convert/gguf_file.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "tests/support/process.hpp"
 #include "train/config/config_document.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/report/comparison.hpp"
 
 // What a config's [expected] is compared with.

@@ -7,6 +7,7 @@
 #include "tests/support/disk.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "train/commands/output.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/training.hpp"
 
 // A disk that fails under a training, at each of its calls in turn.

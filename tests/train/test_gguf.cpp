@@ -8,6 +8,7 @@
 #include "tests/support/small.hpp"
 #include "train/run/run.hpp"
 #include "train/run/safetensors.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/convert/export.hpp"
 #include "train/tools/convert/gguf_file.hpp"
 

@@ -8,7 +8,7 @@
 #include "tests/support/tensor_files.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 // Graph networks from the command line, and trainings of several seeds.
 namespace tapestry {

@@ -3,7 +3,8 @@
 #include "tests/support/idx.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
-#include "train/task.hpp"
+#include "train/inspect/recognized.hpp"
+#include "train/task_spec.hpp"
 #include "train/tasks/language/text_classification_data.hpp"
 
 // What tests/cli/init.txt cannot show: data that no shell writes, and the memory of a machine.

@@ -6,6 +6,7 @@
 #include "tests/support/graphs.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/run_fixture.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/plan/plan.hpp"
 
 // Trainings by several processes, which mpirun starts.

@@ -3,7 +3,7 @@
 #include "autograd/random.hpp"
 #include "data/csv.hpp"
 #include "tests/support/process.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 // A graph in nodes.csv and edges.csv: training, evaluation, and the predictions of all nodes.
 namespace tapestry {

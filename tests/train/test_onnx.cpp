@@ -15,7 +15,7 @@
 #include "train/config/keys.hpp"
 #include "train/inspect/onnx/onnx_file.hpp"
 #include "train/inspect/onnx/ops.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/convert/export.hpp"
 
 // What is exported as ONNX: how its files are made, and that what they say is what the model

@@ -3,7 +3,7 @@
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 namespace {

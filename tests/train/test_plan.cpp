@@ -7,6 +7,7 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/peak_memory.hpp"
 #include "tests/support/run_fixture.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/plan/plan.hpp"
 
 // test_smoke.cpp compares the plan of every shipped config with its training, test_mpi.cpp those of

@@ -11,6 +11,7 @@
 #include "train/plot/figure.hpp"
 #include "train/run/lines.hpp"
 #include "train/run/session.hpp"
+#include "train/task_spec.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tools/report/comparison.hpp"
 #include "train/tools/report/html.hpp"

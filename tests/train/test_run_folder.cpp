@@ -10,6 +10,7 @@
 #include "tests/support/run_fixture.hpp"
 #include "tests/support/run_here.hpp"
 #include "train/run/new_folder.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/training.hpp"
 
 // The folder of a run: what is written goes into the folder that was locked, and nothing of others

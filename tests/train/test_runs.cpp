@@ -6,6 +6,7 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "train/run/run_lock.hpp"
+#include "train/task_spec.hpp"
 
 // What a run leaves in its folder, and what is made of it.
 namespace tapestry {

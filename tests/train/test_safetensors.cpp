@@ -11,6 +11,7 @@
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/run.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {

@@ -10,8 +10,9 @@
 #include "tests/support/tokens.hpp"
 #include "train/generate/generate.hpp"
 #include "train/generate/token_text.hpp"
+#include "train/inspect/values.hpp"
 #include "train/run/run.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 // How texts are chosen token by token, and shown while they come.
 namespace tapestry {

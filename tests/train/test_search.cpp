@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "tests/support/run_fixture.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/search/ledger.hpp"
 #include "train/tools/search/search.hpp"
 

@@ -8,6 +8,7 @@
 #include "tests/support/arrays.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "train/config/keys.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 #include "train/trainer/explanation.hpp"

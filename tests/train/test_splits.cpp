@@ -8,7 +8,7 @@
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/safetensors.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tasks/language/corpus.hpp"
 
 // What chooses a model does not judge it: validation chooses, and the test split is measured once.

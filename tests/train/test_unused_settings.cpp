@@ -4,7 +4,7 @@
 #include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/options.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 // Keys and options that the choice of another makes idle.
 namespace tapestry {

@@ -8,6 +8,7 @@
 #include "train/commands/command.hpp"
 #include "train/commands/inspector_arguments.hpp"
 #include "train/commands/output.hpp"
+#include "train/inspect/report_panels.hpp"
 #include "train/measure/machine.hpp"
 #include "train/plot/render.hpp"
 #include "train/run/run.hpp"

@@ -14,6 +14,7 @@
 #include "train/measure/step_speed.hpp"
 #include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/trainer.hpp"
 

@@ -1,6 +1,6 @@
 #include "train/commands/command.hpp"
 #include "train/run/terminal.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 namespace {

@@ -1,3 +1,4 @@
+#include "train/task_spec.hpp"
 #include "train/tools/convert/export.hpp"
 
 #include <fmt/ranges.h>

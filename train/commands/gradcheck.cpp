@@ -7,6 +7,7 @@
 #include "train/commands/command.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/doctor/training_under_test.hpp"
 #include "train/trainer/trainer.hpp"
 

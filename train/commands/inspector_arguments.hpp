@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "train/commands/command.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 

@@ -4,6 +4,7 @@
 #include "train/measure/machine.hpp"
 #include "train/run/run.hpp"
 #include "train/run/terminal.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/compared_data.hpp"
 #include "train/trainer/trainer.hpp"
 

@@ -3,7 +3,7 @@
 #include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/terminal.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 namespace {

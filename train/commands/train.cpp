@@ -17,6 +17,7 @@
 #include "train/measure/machine.hpp"
 #include "train/run/run_lock.hpp"
 #include "train/run/terminal.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/report/comparison.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/evaluation.hpp"

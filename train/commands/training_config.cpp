@@ -2,7 +2,7 @@
 
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tasks/language/corpus.hpp"
 
 namespace tapestry {

@@ -3,245 +3,45 @@
 #include <memory>
 
 #include "autograd/kernels/matmul.hpp"
-#include "data/option_error.hpp"
 #include "optim/schedule.hpp"
 #include "train/config/config.hpp"
 
 // The config keys that every task shares.
 namespace tapestry::key {
 
-inline const Key<std::string> task{"task", "", "task, which determines the other keys"};
-inline const Key<std::string> name{"name",
-                                   "",
-                                   "name of the run folder; empty: the name of the config",
-                                   {.does_not_affect_result = true}};
-inline const Key<std::int64_t> seed{"seed", 1, "seed of all random numbers", {.low = 0}};
-
-inline const Key<std::string> data_path{
-    "data.path", "", "file or folder with the data", {.may_change_on_resume = true}};
-
+// Their defaults and help stand in common_keys.cpp: in a header, every source that includes it
+// compiles them.
+extern const Key<std::string> task, name, data_path;
+extern const Key<std::int64_t> seed;
 // The rules by which data are read and split. Stored configs that lack the key have the rules of 1
 // (resolved_config()), and a resumed run keeps its own.
-inline const Key<std::int64_t> data_rules{
-    "data.rules",
-    2,
-    "rules by which data are read and split: 1, those of November 2026; 2, today's",
-    {.low = 1, .high = 2}};
+extern const Key<std::int64_t> data_rules;
+extern const Key<std::string> data_source;  // for tasks that need a file
 
-// The source of the data, for tasks that need a file.
-inline const Key<std::string> data_source{
-    "data.source",
-    "",
-    "where to get the data; shown in the message for missing data",
-    {.does_not_affect_result = true}};
+extern const Key<std::string> optimizer;  // a registered one
+extern const Key<double> learning_rate, final_learning_rate, clip_norm;
+extern const Choice<Decay> schedule;
+extern const Key<std::int64_t> warmup_steps, decay_steps, cooldown_steps;
+extern const Key<std::vector<std::string>> groups;
 
-// A registered optimizer.
-inline const Key<std::string> optimizer{"optim.name", "adamw", "optimizer"};
-inline const Key<double> learning_rate{"optim.learning_rate",
-                                       1e-3,
-                                       "peak learning rate, reached after the warm-up",
-                                       {.low = 0, .high = 1e3, .also_called = {"lr"}}};
-inline const Choice<Decay> schedule{"optim.schedule",
-                                    Decay::constant,
-                                    "schedule of the learning rate",
-                                    {{"constant", Decay::constant},
-                                     {"linear", Decay::linear},
-                                     {"cosine", Decay::cosine},
-                                     {"wsd", Decay::stable_linear},
-                                     {"inverse_sqrt", Decay::inverse_sqrt}}};
-inline const Key<double> final_learning_rate{
-    "optim.final_learning_rate",
-    0,
-    "learning rate at the last step of a linear, cosine or wsd schedule",
-    {.low = 0,
-     .high = 1e3,
-     .used_if = {schedule.is(Decay::linear, Decay::cosine, Decay::stable_linear)}}};
-inline const Key<std::int64_t> warmup_steps{
-    "optim.warmup_steps",
-    0,
-    "steps in which the learning rate rises linearly to its peak",
-    {.low = 0}};
-inline const Key<std::vector<std::string>> groups{
-    "optim.groups",
-    {},
-    "learning rate and weight decay of parameters by name, such as \"blocks.*.bias lr=2 decay=0\": "
-    "a pattern, the factor of the learning rate, the decay; the last match counts"};
-inline const Key<double> clip_norm{"optim.clip_norm",
-                                   0,
-                                   "largest global norm of the gradient; 0: no clipping",
-                                   {.low = 0, .also_called = {"max_grad_norm", "grad_clip"}}};
+extern const Key<std::int64_t> adapter_rank;
+extern const Key<double> adapter_alpha, adapter_dropout;
+extern const Key<std::vector<std::string>> adapter_targets;
 
-inline const Key<std::int64_t> decay_steps{
-    "optim.decay_steps",
-    0,
-    "step at which a linear or cosine schedule ends; 0: train.steps",
-    {.low = 0,
-     .high = 1e12,
-     .may_change_on_resume = true,
-     .used_if = {schedule.is(Decay::linear, Decay::cosine)}}};
+extern const Key<std::string> from;
+extern const Key<std::vector<std::string>> trainable;
+extern const Key<std::int64_t> steps, batch_size, micro_batches, eval_every, eval_batch_size,
+    checkpoint_every, log_every, threads, early_stopping, max_bad_steps;
+extern const Key<bool> shard_optimizer, tensorboard, samples, check_finite;
+extern const Choice<MatmulPrecision> precision;
+extern const Key<double> average_decay, min_delta, time_limit, bad_step_factor;
 
-inline const Key<std::int64_t> cooldown_steps{
-    "optim.cooldown_steps",
-    0,
-    "steps of the decay at the end of a wsd schedule; 0: a tenth of train.steps, at least 1",
-    {.low = 0,
-     .high = 1e12,
-     .may_change_on_resume = true,
-     .used_if = {schedule.is(Decay::stable_linear)}}};
-
-inline const Key<std::int64_t> adapter_rank{
-    "model.lora.rank",
-    0,
-    "rank of low-rank adapters (LoRA), which are trained in place of the weights; 0: none",
-    {.low = 0, .high = 4096}};
-inline const Condition adapted = adapter_rank.is_not(0);
-inline const Key<double> adapter_alpha{"model.lora.alpha",
-                                       16,
-                                       "scale of the adapters: they are multiplied by alpha / rank",
-                                       {.low = 1e-6, .high = 1e6, .used_if = {adapted}}};
-inline const Key<double> adapter_dropout{"model.lora.dropout",
-                                         0,
-                                         "dropout of the adapters' inputs",
-                                         {.low = 0, .high = 0.99, .used_if = {adapted}}};
-inline const Key<std::vector<std::string>> adapter_targets{
-    "model.lora.targets",
-    {"query", "value"},
-    "projections of each block that have adapters",
-    {.choices = {"query", "key", "value", "query_key_value", "output", "gate", "up", "expand",
-                 "contract"},
-     .used_if = {adapted}}};
-
-inline const Key<std::string> from{
-    "train.from",
-    "",
-    "run or checkpoint whose weights the training begins with; empty: random weights",
-    {.may_change_on_resume = true}};
-inline const Key<std::vector<std::string>> trainable{
-    "train.trainable",
-    {},
-    "parameters or modules to train, such as \"blocks.5.*\"; empty: all, or with model.lora.rank "
-    "only the adapters; the new head of a language model that classifies is always trained"};
-inline const Key<std::int64_t> steps{
-    "train.steps",
-    1000,
-    "number of optimizer steps; there are no epochs",
-    {.low = 1,
-     .high = 1e12,
-     .may_change_on_resume = true,
-     .also_called = {"epochs", "num_train_epochs", "max_steps", "max_iters"}}};
-inline const Key<std::int64_t> batch_size{
-    "train.batch_size", 32, "examples per step", {.low = 1, .high = 1e6}};
-inline const Key<std::int64_t> micro_batches{
-    "train.micro_batches",
-    1,
-    "micro-batches into which a batch is divided to save memory",
-    {.low = 1, .high = 1e6, .also_called = {"gradient_accumulation_steps"}}};
-inline const Key<bool> shard_optimizer{
-    "train.shard_optimizer",
-    false,
-    "divide the optimizer state among the ranks; the result is the same",
-    {.does_not_affect_result = true}};
-inline const Key<std::int64_t> eval_every{"train.eval_every",
-                                          250,
-                                          "steps between evaluations; 0: only at the end",
-                                          {.low = 0, .may_change_on_resume = true}};
-inline const Key<std::int64_t> eval_batch_size{
-    "train.eval_batch_size", 64, "examples per batch of an evaluation", {.low = 1, .high = 1e6}};
-inline const Key<std::int64_t> checkpoint_every{"train.checkpoint_every",
-                                                250,
-                                                "steps between checkpoints; 0: only at the end",
-                                                {.low = 0, .does_not_affect_result = true}};
-inline const Key<std::int64_t> log_every{"train.log_every",
-                                         10,
-                                         "steps between lines of metrics",
-                                         {.low = 1, .does_not_affect_result = true}};
-inline const Key<bool> tensorboard{"train.tensorboard",
-                                   false,
-                                   "write events for TensorBoard to the run folder",
-                                   {.does_not_affect_result = true}};
-inline const Key<bool> samples{"train.samples",
-                               false,
-                               "record generated texts at evaluations, for the report",
-                               {.does_not_affect_result = true}};
-inline const Key<std::int64_t> threads{
-    "train.threads",
-    0,
-    "number of threads; 0: OMP_NUM_THREADS, or else one per physical core",
-    {.low = 0, .high = 1024, .does_not_affect_result = true}};
-inline const Choice<MatmulPrecision> precision{
-    "train.precision",
-    MatmulPrecision::float32,
-    "precision of the operands of matrix products",
-    {{"f32", MatmulPrecision::float32}, {"bf16", MatmulPrecision::bfloat16}}};
-inline const Key<double> average_decay{"train.average_decay",
-                                       0,
-                                       "decay of the exponential moving average (EMA) of the "
-                                       "weights, which is evaluated and saved; 0: none",
-                                       {.low = 0, .high = 1}};
-inline const Key<std::int64_t> early_stopping{
-    "train.early_stopping",
-    0,
-    "evaluations without improvement after which the training stops; 0: never",
-    {.low = 0, .may_change_on_resume = true, .also_called = {"patience"}}};
-inline const Key<double> min_delta{
-    "train.min_delta",
-    0,
-    "smallest decrease of the validation loss that counts as an improvement",
-    {.low = 0,
-     .may_change_on_resume = true,
-     .used_if = {early_stopping.is_not(0)},
-     .old_names = {"train.least_gain"}}};
-inline const Key<double> time_limit{
-    "train.time_limit",
-    0,
-    "minutes after which the process stops with a checkpoint for --resume; 0: no limit",
-    {.low = 0, .high = 1e6, .does_not_affect_result = true}};
-inline const Key<bool> check_finite{
-    "train.check_finite",
-    false,
-    "stop at the first op whose output is NaN or infinite, and name it",
-    {.does_not_affect_result = true}};
-
-inline const Key<std::int64_t> max_bad_steps{
-    "train.max_bad_steps",
-    0,
-    "number of steps with a NaN or infinite loss or gradient to skip before the run fails; 0: none",
-    {.low = 0, .high = 1e12, .may_change_on_resume = true}};
-inline const Key<double> bad_step_factor{
-    "train.bad_step_factor",
-    0,
-    "also skip a step whose gradient norm is more than this factor times the median of recent "
-    "norms; 0: never",
-    {.low = 0, .high = 1e12, .used_if = {max_bad_steps.is_not(0)}}};
-
-inline const Key<std::string> expected_metric{
-    "expected.metric",
-    "",
-    "metric of the last evaluation, or test_ metric, that is compared with expected.value",
-    {.does_not_affect_result = true}};
-inline const Key<double> expected_value{
-    "expected.value", 0, "expected value of the metric", {.does_not_affect_result = true}};
-inline const Key<std::string> expected_data{"expected.data",
-                                            "",
-                                            "last component of the data.path that the value "
-                                            "belongs to; built-in: synthetic data; empty: any",
-                                            {.does_not_affect_result = true}};
-inline const Key<std::string> expected_source{
-    "expected.source",
-    "",
-    "where the expected value comes from: a publication, or a reason",
-    {.does_not_affect_result = true}};
+extern const Key<std::string> expected_metric, expected_data, expected_source;
+extern const Key<double> expected_value;
 
 // Returns the keys above, with the settings of every optimizer, and the task's own keys in their
 // sections.
 std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys);
-
-// Returns data.path. Throws InputError if it names no existing file or folder; `missing` and
-// `wanted` complete "there is …; give …".
-const std::string& required_path(const Config& config, const std::string& missing,
-                                 const std::string& wanted);
-// Throws InputError if data.path is set, although the data are synthetic.
-void expect_no_path(const Config& config);
 
 // Returns the key of an optimizer's setting: optim.<name>.
 std::string of_optimizer(const std::string& setting);
@@ -261,27 +61,5 @@ bool averages_weights(const Config& config);
 // InputError for an invalid group of optim.groups, and one that matches none of the parameters.
 std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
 Schedule make_schedule(const Config& config);
-
-// The key that holds an option of data/, and the advice for a value that does not fit the data.
-struct OptionKey {
-  std::string option;  // the field's name: "gaps"
-  const KeyInfo& key;
-  std::string advice{};
-};
-
-// Throws InputError with the key, its value and origin before the error's message, and the advice
-// after it. If `keys` lacks the error's option, throws the current exception again.
-[[noreturn]] void rethrow_with_key(const Config& config, const std::vector<OptionKey>& keys,
-                                   const OptionError& error);
-
-// Returns what `read` returns. An OptionError of data/ is thrown as rethrow_with_key() does.
-template <class Read>
-auto with_keys(const Config& config, const std::vector<OptionKey>& keys, Read read) {
-  try {
-    return read();
-  } catch (const OptionError& error) {
-    rethrow_with_key(config, keys, error);
-  }
-}
 
 }  // namespace tapestry

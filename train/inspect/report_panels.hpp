@@ -7,6 +7,7 @@
 
 #include "autograd/adjacency.hpp"
 #include "autograd/array.hpp"
+#include "train/inspect/inspected.hpp"
 
 // The contents of a report on a trained model, as values that do not depend on the page.
 namespace tapestry {
@@ -20,7 +21,6 @@ struct AttentionMap {
   std::vector<std::string> queries{}, keys{};
   Array image{};  // (height, width), 0 white and 1 black, or empty
 };
-using AttentionMaps = std::vector<AttentionMap>;
 
 // An example that a transformer read, with its attention and its next-token probabilities.
 struct ReadExample {
@@ -130,9 +130,5 @@ struct LabeledPictures {
   Array images{};
   std::vector<std::string> labels{};  // N
 };
-
-using ReportPanel = std::variant<ReadExamples, LatentSpace, Translations, ForecastWindows,
-                                 PlacedGraphs, RecallByAge, TablePanel, LabeledPictures>;
-using ReportPanels = std::vector<ReportPanel>;
 
 }  // namespace tapestry

@@ -4,21 +4,17 @@
 #include <cmath>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "autograd/array.hpp"
 #include "autograd/check.hpp"
 #include "data/json.hpp"
+#include "train/inspect/inspected.hpp"
 #include "train/plot/figure.hpp"
 
 // Values that tasks return to show a trained model. report_panels.hpp has others.
 namespace tapestry {
-
-// A function that receives a text in pieces of whole characters.
-using TextSink = std::function<void(std::string_view piece)>;
 
 // Output of a model: a text, or a figure with its values as CSV in `text`.
 struct Sample {
@@ -32,21 +28,11 @@ struct Sample {
   JsonValue json{};              // the sample for programs; null: an object with `text`
 };
 
-// A function that returns the text of any number of token ids. The task must outlive the function.
-using TokenDecoder = std::function<std::string(std::span<const std::int32_t> tokens)>;
-
-// The result of a message of a chat.
+// The result of a message of a chat session.
 struct Answer {
   std::int64_t forgotten = 0;  // number of oldest exchanges removed from the context
   bool is_cut = false;         // the answer ends because the context is full
 };
-
-// A function that appends a message to a chat and passes the generated answer to `sink`, for as
-// long as `continues` returns true. It stores the earlier messages. Throws InputError if the
-// message is not UTF-8 or exceeds the model's context; the chat is then unchanged. The task must
-// outlive the function.
-using ChatSession = std::function<Answer(const std::string& message, const TextSink& sink,
-                                         const std::function<bool()>& continues)>;
 
 // The latent codes of the images of one split: z (N, Z) float32, and the classes of the images.
 struct LatentSplit {

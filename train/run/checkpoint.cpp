@@ -15,6 +15,7 @@
 #include "layers/linear.hpp"
 #include "layers/module.hpp"
 #include "train/run/version.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 namespace {

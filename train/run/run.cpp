@@ -13,6 +13,7 @@
 #include "data/text/printable.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/run/lines.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 namespace fs = std::filesystem;

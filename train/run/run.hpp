@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "train/config/config.hpp"
 #include "train/run/checkpoint.hpp"
 
 namespace tapestry {

@@ -16,6 +16,8 @@
 #include "autograd/ops/softmax.hpp"
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
+#include "train/inspect/report_panels.hpp"
+#include "train/inspect/values.hpp"
 
 namespace tapestry {
 

@@ -8,6 +8,7 @@
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/run.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 namespace {

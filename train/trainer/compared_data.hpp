@@ -6,6 +6,7 @@
 
 #include "data/json.hpp"
 #include "train/run/run.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 

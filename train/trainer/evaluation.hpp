@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "train/config/config.hpp"
 #include "train/distributed/ranks.hpp"
 #include "train/measure/statistics.hpp"
 #include "train/task.hpp"

@@ -12,6 +12,7 @@
 #include "train/config/keys.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/run/session.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 namespace {

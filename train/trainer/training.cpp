@@ -12,6 +12,7 @@
 #include "train/run/session.hpp"
 #include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/callbacks/progress.hpp"
 #include "train/trainer/evaluation.hpp"

@@ -11,6 +11,7 @@
 #include "autograd/restore.hpp"
 #include "autograd/tensor.hpp"
 #include "autograd/variant.hpp"
+#include "train/inspect/inspected.hpp"
 
 // A model as a graph of ONNX operators (github.com/onnx/onnx, docs/IR.md) of opset 17. Functions
 // that mirror the layers add the nodes; they compute nothing.
@@ -119,9 +120,6 @@ class Graph final {
   std::vector<Initializer> initializers_{};
   std::set<std::string> names_{};
 };
-
-// The models of a run. Each becomes a file with its graph's name.
-using Models = std::vector<std::shared_ptr<Graph>>;
 
 // A guard under which new nodes are named after a module.
 class Within final : Restore<std::string> {

@@ -8,6 +8,7 @@
 #include "data/graphs/node_graph.hpp"
 #include "data/graphs/synthetic_graphs.hpp"
 #include "train/config/keys.hpp"
+#include "train/inspect/recognized.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {

@@ -8,6 +8,7 @@
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "train/inspect/onnx/models.hpp"
+#include "train/inspect/values.hpp"
 #include "train/plot/figure.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/graphs/graph_task.hpp"

@@ -9,6 +9,7 @@
 #include "autograd/ops/reduce.hpp"
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
+#include "train/inspect/report_panels.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "layers/models/graph_network.hpp"
+#include "train/task_spec.hpp"
 #include "train/tasks/graphs/graph_data.hpp"
 
 namespace tapestry {

@@ -4,6 +4,7 @@
 
 #include "autograd/counted.hpp"
 #include "train/config/keys.hpp"
+#include "train/inspect/report_panels.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/transformer_keys.hpp"

@@ -4,6 +4,7 @@
 
 #include "layers/models/convolutional_classifier.hpp"
 #include "layers/models/vision_transformer.hpp"
+#include "train/task_spec.hpp"
 #include "train/tasks/images/image_data.hpp"
 
 namespace tapestry {

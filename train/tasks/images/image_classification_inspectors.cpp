@@ -6,6 +6,7 @@
 #include "autograd/ops/shaping.hpp"
 #include "data/json.hpp"
 #include "train/inspect/onnx/models.hpp"
+#include "train/inspect/values.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/images/image_classification.hpp"
 #include "train/tasks/inspectors.hpp"

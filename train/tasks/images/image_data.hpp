@@ -6,6 +6,8 @@
 #include "data/images/images.hpp"
 #include "data/images/picture_folder.hpp"
 #include "train/config/keys.hpp"
+#include "train/inspect/onnx/onnx_graph.hpp"
+#include "train/inspect/recognized.hpp"
 #include "train/task.hpp"
 #include "train/tasks/classification.hpp"
 

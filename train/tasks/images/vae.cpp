@@ -5,6 +5,8 @@
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "train/config/keys.hpp"
+#include "train/inspect/report_panels.hpp"
+#include "train/inspect/values.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/transformer_keys.hpp"
 

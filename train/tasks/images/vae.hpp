@@ -1,6 +1,7 @@
 #pragma once
 
 #include "layers/models/vae.hpp"
+#include "train/task_spec.hpp"
 #include "train/tasks/images/image_data.hpp"
 
 namespace tapestry {

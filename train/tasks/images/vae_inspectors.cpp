@@ -9,6 +9,7 @@
 #include "autograd/ops/shaping.hpp"
 #include "data/text/printable.hpp"
 #include "train/inspect/onnx/models.hpp"
+#include "train/inspect/values.hpp"
 #include "train/plot/principal_components.hpp"
 #include "train/tasks/images/vae.hpp"
 #include "train/tasks/inspectors.hpp"

@@ -9,6 +9,7 @@
 #include "data/input_file.hpp"
 #include "data/text/chat_encoder.hpp"
 #include "train/generate/token_text.hpp"
+#include "train/inspect/values.hpp"
 #include "train/tasks/language/kept_chat_template.hpp"
 #include "train/tasks/language/text_generator.hpp"
 

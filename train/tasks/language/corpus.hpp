@@ -11,6 +11,7 @@
 #include "data/text/chat_template.hpp"
 #include "data/text/text.hpp"
 #include "train/config/keys.hpp"
+#include "train/inspect/recognized.hpp"
 #include "train/task.hpp"
 
 // The data of a language model, by data.kind: texts or shards of tokens, a file of names, or files

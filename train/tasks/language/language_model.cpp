@@ -8,6 +8,7 @@
 #include "data/json.hpp"
 #include "data/text/conversation_dataset.hpp"
 #include "train/config/keys.hpp"
+#include "train/inspect/report_panels.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/transformer_keys.hpp"
 

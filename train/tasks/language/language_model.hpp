@@ -7,6 +7,7 @@
 
 #include "layers/models/recurrent_network.hpp"
 #include "layers/models/transformer.hpp"
+#include "train/task_spec.hpp"
 #include "train/tasks/language/corpus.hpp"
 
 namespace tapestry {

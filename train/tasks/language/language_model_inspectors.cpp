@@ -7,6 +7,7 @@
 #include "data/text/conversation_dataset.hpp"
 #include "data/text/printable.hpp"
 #include "data/text/text.hpp"
+#include "train/inspect/values.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tasks/language/decoder_inspectors.hpp"
 #include "train/tasks/language/language_model.hpp"

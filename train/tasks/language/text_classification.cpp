@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/counted.hpp"
+#include "train/inspect/report_panels.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/language/corpus.hpp"

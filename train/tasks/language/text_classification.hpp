@@ -4,6 +4,7 @@
 
 #include "layers/models/decoder_classifier.hpp"
 #include "layers/models/text_classifier.hpp"
+#include "train/task_spec.hpp"
 #include "train/tasks/language/text_classification_data.hpp"
 
 namespace tapestry {

@@ -9,7 +9,7 @@
 #include "data/text/labeled_texts.hpp"
 #include "data/text/tokenizer.hpp"
 #include "train/config/keys.hpp"
-#include "train/task.hpp"
+#include "train/inspect/recognized.hpp"
 
 namespace tapestry {
 

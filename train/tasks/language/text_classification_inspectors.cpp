@@ -8,6 +8,7 @@
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "train/inspect/onnx/models.hpp"
+#include "train/inspect/values.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/inspectors.hpp"

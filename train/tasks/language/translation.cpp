@@ -12,6 +12,7 @@
 #include "data/text/unicode.hpp"
 #include "data/toys/dates.hpp"
 #include "train/config/keys.hpp"
+#include "train/inspect/report_panels.hpp"
 #include "train/run/version.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/transformer_keys.hpp"

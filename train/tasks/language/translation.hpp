@@ -5,7 +5,7 @@
 #include "data/text/bleu.hpp"
 #include "layers/models/encoder_decoder.hpp"
 #include "train/generate/beam_search.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 

@@ -11,6 +11,7 @@
 #include "data/text/tokenizer.hpp"
 #include "train/generate/generate.hpp"
 #include "train/inspect/onnx/models.hpp"
+#include "train/inspect/values.hpp"
 #include "train/tasks/inspectors.hpp"
 #include "train/tasks/language/translation.hpp"
 

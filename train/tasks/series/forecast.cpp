@@ -7,6 +7,7 @@
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/xtensor.hpp"
+#include "train/inspect/report_panels.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/series/baselines.hpp"
 #include "train/tasks/transformer_keys.hpp"

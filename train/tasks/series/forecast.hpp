@@ -1,6 +1,7 @@
 #pragma once
 
 #include "layers/models/forecaster.hpp"
+#include "train/task_spec.hpp"
 #include "train/tasks/series/series_data.hpp"
 
 namespace tapestry {

@@ -6,6 +6,7 @@
 #include "autograd/counted.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "train/inspect/onnx/models.hpp"
+#include "train/inspect/values.hpp"
 #include "train/tasks/inspectors.hpp"
 #include "train/tasks/series/forecast.hpp"
 

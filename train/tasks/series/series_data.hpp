@@ -5,6 +5,7 @@
 
 #include "data/series/series.hpp"
 #include "train/config/keys.hpp"
+#include "train/inspect/recognized.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {

@@ -12,6 +12,7 @@
 #include "train/config/keys.hpp"
 #include "train/fine_tuning.hpp"
 #include "train/run/new_folder.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/convert/export.hpp"
 #include "train/tools/convert/fields.hpp"
 #include "train/tools/convert/import.hpp"

@@ -9,6 +9,7 @@
 #include "layers/module.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/safetensors.hpp"
+#include "train/task_spec.hpp"
 #include "train/tasks/language/language_model.hpp"
 
 namespace tapestry {

@@ -6,7 +6,7 @@
 #include "train/run/atomic_file.hpp"
 #include "train/run/new_folder.hpp"
 #include "train/run/version.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/convert/export.hpp"
 
 namespace tapestry {

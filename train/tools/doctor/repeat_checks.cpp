@@ -8,6 +8,7 @@
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/run/new_folder.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/doctor/check.hpp"
 #include "train/trainer/trainer.hpp"
 #include "train/trainer/training.hpp"

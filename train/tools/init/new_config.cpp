@@ -9,7 +9,7 @@
 #include "train/measure/machine.hpp"
 #include "train/measure/quantities.hpp"
 #include "train/run/new_folder.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/init/init.hpp"
 
 namespace tapestry {

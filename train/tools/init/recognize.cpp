@@ -7,7 +7,7 @@
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "data/text/text.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/init/init.hpp"
 
 namespace tapestry {

@@ -7,7 +7,7 @@
 
 #include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/report/comparison.hpp"
 
 // Decides which results can be compared. Metrics of two groups: those of the same task and data,

@@ -9,7 +9,7 @@
 #include "train/config/keys.hpp"
 #include "train/measure/quantities.hpp"
 #include "train/measure/statistics.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/report/comparison.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"

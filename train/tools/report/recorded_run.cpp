@@ -11,7 +11,7 @@
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
 #include "train/measure/quantities.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 
 namespace tapestry {

@@ -9,7 +9,7 @@
 #include "autograd/tape.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/session.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/reproduce/retraining.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 #include "train/trainer/evaluation.hpp"

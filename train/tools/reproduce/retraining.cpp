@@ -11,6 +11,7 @@
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/open_run.hpp"
 

@@ -15,7 +15,7 @@
 #include "optim/optimizer.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/search_keys.hpp"
-#include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/report/comparison.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/open_run.hpp"

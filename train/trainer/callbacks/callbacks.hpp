@@ -8,6 +8,7 @@
 #include "autograd/clock.hpp"
 #include "optim/optimizer.hpp"
 #include "train/distributed/gradient_sum.hpp"
+#include "train/inspect/inspected.hpp"
 #include "train/trainer/callback.hpp"
 
 // The callbacks of a training, in the order in which they are called, each with its own source.

@@ -1,6 +1,9 @@
 #include "train/config/keys.hpp"
+#include "train/inspect/report_panels.hpp"
+#include "train/inspect/values.hpp"
 #include "train/plot/render.hpp"
 #include "train/run/event_file.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 
 namespace tapestry {

@@ -1,6 +1,8 @@
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
+#include "train/inspect/values.hpp"
 #include "train/run/lines.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 
 namespace tapestry {

@@ -1,0 +1,207 @@
+#include "train/task_spec.hpp"
+
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <ranges>
+
+#include "data/input_file.hpp"
+#include "data/text/printable.hpp"
+#include "train/config/keys.hpp"
+#include "train/fine_tuning.hpp"
+
+namespace tapestry {
+namespace {
+
+// Makes a path absolute and removes trailing slashes, so that its last part is a name.
+void make_path_absolute(Config& config, const Key<std::string>& key) {
+  if (config[key].empty()) return;
+  require_utf8(config[key], key.name);  // otherwise it cannot be written as TOML
+  const std::filesystem::path path = std::filesystem::absolute(config[key]);
+  config.set(key, (path.has_filename() ? path : path.parent_path()).string());
+}
+
+std::vector<TaskSpec (*)()>& registered_specs() {
+  static std::vector<TaskSpec (*)()> specs;
+  return specs;
+}
+
+}  // namespace
+
+std::map<std::string, TaskSpec> tasks_by_name(const std::vector<TaskSpec (*)()>& specs) {
+  std::map<std::string, TaskSpec> tasks;
+  for (TaskSpec (*const make_spec)() : specs) {
+    TaskSpec spec = make_spec();
+    const std::string name = spec.name;
+    require(tasks.emplace(name, std::move(spec)).second,
+            "task {}: registered twice; expected another TaskSpec::name for each task: rename one",
+            name);
+  }
+  return tasks;
+}
+
+std::map<std::string, TaskSpec>& task_registry() {
+  static std::map<std::string, TaskSpec> registry = tasks_by_name(registered_specs());
+  return registry;
+}
+
+RegisterTask::RegisterTask(TaskSpec (*spec)()) { registered_specs().push_back(spec); }
+
+const TaskSpec& spec_of(const Config& config) { return task_registry().at(config[key::task]); }
+
+const std::vector<MetricInfo>& common_metrics() {
+  using enum MetricInfo::Better;
+  static const std::vector<MetricInfo> metrics{
+      {"loss", "", lower, "the objective that training minimizes"},
+      {"lr", "", neither, "the learning rate"},
+      {"grad_norm", "", neither, "the norm of the gradient before clipping"},
+      {"elapsed_s", "seconds", neither, "the time of training"},
+      {"tokens_per_s", "tokens per second", higher, "the throughput of the training"},
+      {"examples_per_s", "examples per second", higher, "the throughput of the training"},
+      {"bad_steps", "", lower, "the number of steps that were skipped"},
+  };
+  return metrics;
+}
+
+MetricInfo metric_info(const std::string& task, const std::string& name) {
+  const std::string wanted = name.starts_with("test_") ? name.substr(5) : name;
+  const auto spec = task_registry().find(task);
+  if (spec != task_registry().end())
+    for (const MetricInfo& metric : spec->second.metrics)
+      if (metric.name == wanted) return metric;
+  for (const MetricInfo& metric : common_metrics())
+    if (metric.name == wanted) return metric;
+  return {.name = wanted};
+}
+
+namespace {
+
+// Returns the task of a config before its other keys are known: the last setting of `task`; its
+// text is empty if there is none. Throws InputError if it is not a string.
+TomlSetting chosen_task(const std::vector<ConfigDocument>& documents,
+                        const std::vector<std::string>& overrides) {
+  TomlSetting chosen{
+      .name = key::task.name, .origin = documents.front().source, .value = Value(std::string())};
+  for (const ConfigDocument& document : documents | std::views::reverse)
+    if (const TomlSetting* setting = document.find(key::task.name)) chosen = *setting;
+  for (const std::string& given : overrides)
+    if (given.substr(0, given.find('=')) == key::task.name) chosen = parse_override(given, true);
+  expect_input(chosen.as_type_of(Value(std::string())).has_value(),
+               "{}: {} = {}: expected a string in quotes", chosen.origin, chosen.name,
+               chosen.shown());
+  return chosen;
+}
+
+// Throws InputError if --set replaces the task of a document that sets keys which the new task does
+// not have.
+void expect_keys_of(const TaskSpec& spec, const std::vector<ConfigDocument>& documents,
+                    const TomlSetting& chosen) {
+  const TomlSetting own = chosen_task(documents, {});
+  if (own.value == chosen.value) return;
+  const std::vector<KeyInfo> keys = key::with_common_keys(spec.keys);
+  const auto is_known = [&](const std::string& name) {
+    return name == base_key || std::ranges::any_of(keys, [&](const KeyInfo& key) {
+             return key.name == name || std::ranges::count(key.limits.old_names, name) > 0;
+           });
+  };
+  for (const ConfigDocument& document : documents)
+    for (const TomlSetting& given : document.settings)
+      expect_input(is_known(given.name),
+                   "{}: task = {}: {} is a config of the task {}, and {} is not a key of {}; give "
+                   "a config of the task {} (tapestry list)",
+                   chosen.origin, chosen.shown(), documents.front().source, own.shown(),
+                   printable(given.name), chosen.shown(), chosen.shown());
+}
+
+// Returns the settings of a run of another task that a task which begins with its weights has.
+// Throws InputError if the task cannot begin with them.
+ConfigDocument adopted(ConfigDocument run, const TaskSpec& spec, const std::string& config) {
+  const Pretraining& pretraining = spec.pretraining();
+  const auto& task = std::get<std::string>(*run.find(key::task.name)->value);
+  expect_input(pretraining.task == task, "{}: its task is {}; expected {}, the task of {}",
+               run.source, task, spec.name, config);
+  const std::vector<KeyInfo> keys = key::with_common_keys(spec.keys);
+  std::erase_if(run.settings, [&](const TomlSetting& setting) {
+    return setting.name == key::task.name ||
+           std::ranges::find(keys, setting.name, &KeyInfo::name) == keys.end();
+  });
+  for (TomlSetting& setting : run.settings) {
+    if (setting.name != pretraining.kind.name) continue;
+    expect_input(setting.value == Value(pretraining.their_kind),
+                 "{}: {} = {}: expected \"{}\"; give a run of such a {}", run.source, setting.name,
+                 setting.shown(), pretraining.their_kind, task);
+    setting.value = Value(pretraining.own_kind);
+  }
+  return run;
+}
+
+// Returns the settings of stored configs that lack them, because they are of earlier versions.
+ConfigDocument earlier_version() {
+  return {"earlier version", fmt::format("{} = 1", key::data_rules.name)};
+}
+
+Config resolve(const std::vector<ConfigDocument>& documents,
+               const std::vector<std::string>& overrides) {
+  const TomlSetting chosen = chosen_task(documents, overrides);
+  const auto& name = std::get<std::string>(*chosen.value);
+  const auto spec = task_registry().find(name);
+  std::vector<std::string> tasks;
+  for (const auto& [known, any] : task_registry()) tasks.push_back(known);
+  expect_input(!name.empty(), "{}: has no task; add task = \"…\" as its first line, one of {}",
+               documents.front().source, fmt::join(tasks, ", "));
+  expect_input(spec != task_registry().end(), "{}: task = {}: expected one of {}{}", chosen.origin,
+               to_toml(Value(name)), fmt::join(tasks, ", "), did_you_mean(name, tasks, "\""));
+  expect_keys_of(spec->second, documents, chosen);
+  Config config(documents, overrides, key::with_common_keys(spec->second.keys));
+  make_path_absolute(config, key::data_path);
+  make_path_absolute(config, key::from);
+  return config;
+}
+
+}  // namespace
+
+Config parse_config(const std::string& text, const std::string& source,
+                    const std::vector<std::string>& overrides) {
+  return resolve(with_bases({source, text}), overrides);
+}
+
+Config resolved_config(const ConfigDocument& document, const std::vector<std::string>& overrides) {
+  return resolve({document, earlier_version()}, overrides);
+}
+
+Config resolved_config(const std::string& text, const std::string& source,
+                       const std::vector<std::string>& overrides) {
+  return resolved_config(ConfigDocument(source, text), overrides);
+}
+
+Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
+                   const std::vector<ConfigDocument>& beneath) {
+  std::vector<ConfigDocument> documents = with_bases(read_config(path_or_name));
+  const TomlSetting own = chosen_task(documents, overrides);
+  const auto spec = task_registry().find(std::get<std::string>(*own.value));
+  for (const ConfigDocument& other : beneath) {
+    const TomlSetting* task = other.find(key::task.name);
+    documents.push_back(!task || spec == task_registry().end() || own.value == task->value
+                            ? other
+                            : adopted(other, spec->second, path_or_name));
+  }
+  Config config = resolve(documents, overrides);
+  if (config[key::name].empty())
+    config.set(key::name, std::filesystem::path(path_or_name).stem().string());
+  const std::string& name = config[key::name];
+  config.expect(name.find('/') == std::string::npos && !name.starts_with("."), key::name,
+                "expected the name of a folder in runs/, without '/' and a '.' at its beginning");
+  if (const auto detect = spec_of(config).detect) detect(config);
+  return config;
+}
+
+std::unique_ptr<Task> make_task(const TaskSetup& setup) {
+  const TaskSpec& spec = spec_of(setup.config);
+  setup.config.expect(!setup.whole_data || spec.reads_whole_data, key::task,
+                      "reads no file or folder as a whole; leave out --data");
+  std::unique_ptr<Task> task = spec.make(setup);
+  prepare_fine_tuning(task->model(), setup.config, spec.pretraining().new_head);
+  return task;
+}
+
+}  // namespace tapestry
