@@ -12,10 +12,8 @@
 #include <vector>
 
 #include "autograd/check.hpp"
-#include "autograd/clock.hpp"
 #include "autograd/cores.hpp"
 #include "autograd/dry_run.hpp"
-#include "autograd/profile.hpp"
 #include "autograd/restore.hpp"
 #include "autograd/sanitizer.hpp"
 
@@ -173,20 +171,6 @@ Threads& threads() {
   return instance;
 }
 
-// Runs the pieces on this thread, and passes the time of each to the profile.
-void run_timed(std::int64_t pieces, const std::function<void(std::int64_t piece)>& body) {
-  const Restore<bool> inside(inside_loop, true);
-  std::vector<double> seconds(pieces);
-  double start = now_s();
-  for (std::int64_t piece = 0; piece < pieces; ++piece) {
-    body(piece);
-    const double end = now_s();
-    seconds[piece] = end - start;
-    start = end;
-  }
-  profile::add_loop(std::move(seconds));
-}
-
 }  // namespace
 
 int num_threads() { return threads().count; }
@@ -206,7 +190,6 @@ void parallel_for(std::int64_t n, std::int64_t grain,
   const auto run_piece = [&](std::int64_t piece) {
     body(piece * grain, std::min(n, (piece + 1) * grain));
   };
-  if (pieces >= 2 && !inside_loop && profile::keeps_loops()) return run_timed(pieces, run_piece);
   std::unique_lock lock(threads().mutex, std::defer_lock);
   if (pieces < 2 || inside_loop || threads().count == 1 || !lock.try_lock()) {
     for (std::int64_t piece = 0; piece < pieces; ++piece) run_piece(piece);

@@ -8,10 +8,9 @@
 namespace tapestry::profile {
 namespace {
 
-std::atomic<bool> on = false, on_loops = false;
+std::atomic<bool> on = false;
 std::vector<Event> events;
 double last_mark_s = 0;
-std::vector<std::vector<double>> loops_since_mark;
 std::atomic<double> flops_since_mark = 0;  // atomic: several threads add to it
 
 double first_start_s() {
@@ -33,22 +32,19 @@ const char* to_string(Phase phase) {
   return "";
 }
 
-void start(Keep keep) {
+void start() {
   first_start_s();
   flops_since_mark = 0;
-  loops_since_mark.clear();
   last_mark_s = now_s();
-  on_loops = keep == Keep::loops;
   on = true;
 }
 
 std::vector<Event> stop() {
-  on = on_loops = false;
+  on = false;
   return std::exchange(events, {});
 }
 
 bool is_on() { return on; }
-bool keeps_loops() { return on_loops; }
 
 void mark(Phase phase, const char* name, const std::string* scope, double bytes) {
   if (!on) return;
@@ -59,8 +55,7 @@ void mark(Phase phase, const char* name, const std::string* scope, double bytes)
                     .start_s = last_mark_s - first_start_s(),
                     .duration_s = now - last_mark_s,
                     .flops = flops_since_mark,
-                    .bytes = bytes,
-                    .loops = std::exchange(loops_since_mark, {})});
+                    .bytes = bytes});
   flops_since_mark = 0;
   last_mark_s = now;
 }
@@ -68,7 +63,5 @@ void mark(Phase phase, const char* name, const std::string* scope, double bytes)
 void add_flops(double flops) {
   if (on) flops_since_mark += flops;
 }
-
-void add_loop(std::vector<double> pieces) { loops_since_mark.push_back(std::move(pieces)); }
 
 }  // namespace tapestry::profile

@@ -15,21 +15,16 @@ struct Event {
   std::string name;   // name of the op: "linear"
   std::string scope;  // path of the module: "blocks.0.attention.output"; may be empty
   Phase phase = Phase::step;
-  double start_s = 0, duration_s = 0;        // seconds; the start counts from the first start()
-  double flops = 0;                          // floating-point operations of products and attention
-  double bytes = 0;                          // size of operands and results, each counted once
-  std::vector<std::vector<double>> loops{};  // seconds of each piece of each parallel_for, if kept
+  double start_s = 0, duration_s = 0;  // seconds; the start counts from the first start()
+  double flops = 0;                    // floating-point operations of products and attention
+  double bytes = 0;                    // size of operands and results, each counted once
 };
 
-enum class Keep { events, loops };
-
-// Starts to record events. With Keep::loops every loop of several pieces runs on one thread, and
-// the time of each piece is recorded.
-void start(Keep keep = Keep::events);
+// Starts to record events.
+void start();
 // Stops recording and returns the events.
 std::vector<Event> stop();
 bool is_on();
-bool keeps_loops();
 
 // Ends an event, which began at the last mark or at start(). Does nothing unless recording. `scope`
 // may be null.
@@ -37,9 +32,5 @@ void mark(Phase phase, const char* name, const std::string* scope, double bytes)
 
 // Adds floating-point operations to the event that the next mark ends. For kernels.
 void add_flops(double flops);
-
-// Adds a loop, as the seconds of its pieces, to the event that the next mark ends. For
-// parallel_for.
-void add_loop(std::vector<double> pieces);
 
 }  // namespace tapestry::profile

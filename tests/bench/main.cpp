@@ -5,7 +5,6 @@
 
 #include "autograd/parallel.hpp"
 #include "data/json.hpp"
-#include "tests/bench/scaling.hpp"
 #include "tests/bench/time_to_loss.hpp"
 #include "tests/bench/workloads.hpp"
 #include "train/commands/command.hpp"
@@ -61,7 +60,6 @@ class Workloads final : public Command {
                      false);
     arguments.threads(threads_);
     arguments.flag("--json", json_, "print one JSON object per benchmark");
-    arguments.flag("--scaling", scaling_, "print how much 2 to 64 threads can gain at most");
     arguments.flag("--list", list_, "print the names, and measure nothing");
     arguments.flag("--time-to-loss", time_to_loss_,
                    "train shipped configs to a validation loss, start-up and evaluations included");
@@ -79,14 +77,7 @@ class Workloads final : public Command {
   int measure_workloads() const {
     const std::vector<std::string> names = chosen(names_, workloads());
     if (!json_) say("{}\n", machine());
-    for (const std::string& name : names) {
-      const Workload& workload = workloads().at(name);
-      if (scaling_)
-        say("{}: {}\n{}\n", name, workload.help,
-            scaling_table([&](int threads) { return parts_of_step(threads, workload.measure); }));
-      else
-        print(name, workload.measure());
-    }
+    for (const std::string& name : names) print(name, workloads().at(name).measure());
     return 0;
   }
 
@@ -111,7 +102,7 @@ class Workloads final : public Command {
   std::vector<std::string> names_;
   std::string data_;
   std::int64_t threads_ = 0;
-  bool json_ = false, scaling_ = false, list_ = false, time_to_loss_ = false;
+  bool json_ = false, list_ = false, time_to_loss_ = false;
 };
 
 const RegisterCommand<Workloads> workloads_command("workloads", "measure workloads of developers");

@@ -16,8 +16,8 @@
 #include "layers/models/vae.hpp"
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
-#include "tests/bench/scaling.hpp"
 #include "train/generate/generate.hpp"
+#include "train/measure/step_speed.hpp"
 
 // Training steps (forward, backward, optimizer; transformers with clipping) on random batches of
 // the true shapes, attention layers of several lengths, and generation.
@@ -54,7 +54,7 @@ StepSpeed transformer_step(const TransformerOptions& options, std::int64_t B) {
   const std::int64_t T = options.context;
   const Array tokens = random_tokens(B, T, options.vocabulary);
   const Array targets = random_tokens(B, T, options.vocabulary);
-  StepSpeed result = measure_steps([&] {
+  StepSpeed result = step_speed([&] {
     Random noise(1, Stream::dropout);
     Tape tape;
     const Tensor loss = cross_entropy(model.forward(tokens, &noise), targets);
@@ -67,7 +67,7 @@ StepSpeed transformer_step(const TransformerOptions& options, std::int64_t B) {
   return result;
 }
 
-// Products of operands rounded to bfloat16.
+// Matrix products of operands rounded to bfloat16.
 StepSpeed transformer_step_bfloat16(const TransformerOptions& options, std::int64_t B) {
   const UseMatmulPrecision rounded(MatmulPrecision::bfloat16);
   return transformer_step(options, B);
@@ -94,7 +94,7 @@ StepSpeed dates_step() {
   Array padding = Array::zeros({B, S}, DType::int32);
   for (std::int64_t i = 0; i < B * S; ++i)
     padding.mutable_values<std::int32_t>()[i] = i % S >= S - 8;
-  StepSpeed result = measure_steps([&] {
+  StepSpeed result = step_speed([&] {
     Random noise(1, Stream::dropout);
     Tape tape;
     const Tensor logits = model.decode(target, model.encode(source, padding, &noise), &noise);
@@ -119,7 +119,7 @@ StepSpeed forecast_step() {
   Array x({B, T, M}), y({B, T, M});
   data.fill_normal(x, 0, 1);
   data.fill_normal(y, 0, 1);
-  StepSpeed result = measure_steps([&] {
+  StepSpeed result = step_speed([&] {
     Random noise(1, Stream::dropout);
     Tape tape;
     optimizer.step(tape.backward(mean(squared_error(model.forward(x, &noise), y))), 1e-3);
@@ -141,7 +141,7 @@ StepSpeed table_step() {
   Array x({B, 4}), y({B, 4});
   init.fill_normal(x, 0, 1);
   init.fill_normal(y, 0, 1);
-  StepSpeed result = measure_steps([&] {
+  StepSpeed result = step_speed([&] {
     Tape tape;
     const Tensor hidden = tanh(second.forward(tanh(first.forward(x))));
     optimizer.step(tape.backward(mean(squared_error(last.forward(hidden), y))), 1e-3);
@@ -152,7 +152,7 @@ StepSpeed table_step() {
   return result;
 }
 
-// So little work that threads can only be in the way.
+// So little work that threads can only slow it down.
 StepSpeed mlp_step() {
   constexpr std::int64_t B = 32;
   Random init(1, Stream::init);
@@ -162,7 +162,7 @@ StepSpeed mlp_step() {
   Array x({B, 16}), y({B, 1});
   init.fill_normal(x, 0, 1);
   init.fill_normal(y, 0, 1);
-  StepSpeed result = measure_steps([&] {
+  StepSpeed result = step_speed([&] {
     Tape tape;
     const Gradients gradients = tape.backward(mean(squared_error(model.forward(x), y)));
     optimizer.step(gradients, 1e-3, clip(gradients, parameters, 1).scale);
@@ -203,7 +203,7 @@ StepSpeed vae_step(const VaeOptions& options, std::int64_t B) {
   Adam optimizer(parameters, {});
   Array images({B, model.options.values()});
   Random(1, Stream::data).fill_uniform(images, 0, 1);
-  StepSpeed result = measure_steps([&] {
+  StepSpeed result = step_speed([&] {
     Random noise(1, Stream::dropout);
     Tape tape;
     const Vae::Elbo elbo = model.elbo(images, noise);
@@ -228,7 +228,7 @@ StepSpeed lenet_step() {
   Array images({B, 28 * 28});
   Random(1, Stream::data).fill_uniform(images, 0, 1);
   const Array targets = random_tokens(B, 1, 10).reshaped({B});
-  StepSpeed result = measure_steps([&] {
+  StepSpeed result = step_speed([&] {
     Tape tape;
     const Tensor loss = cross_entropy(model.forward(images), targets);
     optimizer.step(tape.backward(loss), 1e-3);
@@ -274,7 +274,7 @@ StepSpeed graph_step() {
   Array targets = Array::full({N}, ignored_target, DType::int32);
   for (std::int64_t i = 0; i < labeled; ++i)
     targets.mutable_values<std::int32_t>()[i] = static_cast<std::int32_t>(i % classes);
-  StepSpeed result = measure_steps([&] {
+  StepSpeed result = step_speed([&] {
     Random noise(1, Stream::dropout);
     Tape tape;
     const Tensor logits =
@@ -297,7 +297,7 @@ StepSpeed attention_step(std::int64_t T,
   Array values({1, T, C});
   init.fill_normal(values, 0, 1);
   const Tensor x = Tensor::variable(values);
-  StepSpeed result = measure_steps([&] {
+  StepSpeed result = step_speed([&] {
     Tape tape;
     tape.backward(sum(layer.forward(x, {.causal = true})));
   });
@@ -318,8 +318,8 @@ StepSpeed random_feature_step(std::int64_t T) {
   return result;
 }
 
-// 256 new tokens after a prompt of one, one at a time with cached keys and values; of several texts
-// at once, or with the weights in q8_0.
+// Generates 256 tokens after a prompt of one, with cached keys and values, for several texts, or
+// with weights in q8_0.
 StepSpeed generation(const TransformerOptions& options, std::int64_t texts = 1,
                      DType weights = DType::float32) {
   constexpr std::int64_t tokens = 256;
@@ -339,7 +339,7 @@ StepSpeed generation(const TransformerOptions& options, std::int64_t texts = 1,
     generate(model, requests, {.temperature = 0});
   };
   const TimingOptions few{.warm_up = 1, .least_steps = 3};
-  StepSpeed result = texts == 1 ? measure_steps(alone, few) : measure_steps(together, few);
+  StepSpeed result = texts == 1 ? step_speed(alone, few) : step_speed(together, few);
   result.units = static_cast<double>(texts * tokens);
   result.unit = "tokens";
   return result;
@@ -372,7 +372,8 @@ constexpr TransformerOptions v8192{.vocabulary = 8192,
                                    .block = {.width = 256, .attention = {.heads = 2}},
                                    .tied_embeddings = false};
 
-// gpt-char in today's architecture: of its 6 heads 3 share one, and the weights are about as many.
+// gpt-char in a current architecture: 3 of its 6 heads share keys and values, with about as many
+// weights.
 TransformerOptions llama_char() {
   const LinearOptions plain{.bias = false};
   TransformerOptions options = character;

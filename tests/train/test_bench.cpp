@@ -1,13 +1,12 @@
 #include <doctest/doctest.h>
 
-#include "autograd/parallel.hpp"
-#include "tests/bench/scaling.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 #include "train/measure/machine.hpp"
 #include "train/measure/quantities.hpp"
+#include "train/measure/step_speed.hpp"
 
-// The benchmarks of tests/bench/, and what times steps for them.
+// Tests the benchmarks of tests/bench/ and the timing of steps.
 namespace tapestry {
 namespace {
 
@@ -34,7 +33,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: the age of a process whose /proc cannot
   }
 }
 
-TEST_CASE("bench: steps are timed as often, and as long, as was asked for") {
+TEST_CASE("bench: times as many steps, and as long, as requested") {
   int steps = 0;
   const auto step = [&] { ++steps; };
   const StepTimes times = time_steps(step, {.warm_up = 2, .least_steps = 3, .least_s = 0});
@@ -54,56 +53,6 @@ TEST_CASE("bench: steps are timed as often, and as long, as was asked for") {
   }
 }
 
-TEST_CASE("scaling: the longest thread of schedules by hand") {
-  CHECK(longest_thread({}, 4) == 0);
-  CHECK(longest_thread({3, 1, 2}, 1) == 6);
-  CHECK(longest_thread({3, 1, 2}, 8) == 3);
-  CHECK(longest_thread({1, 1, 1, 1, 1, 1, 1}, 2) == 4);
-  // Shares of two pieces: 5 5 | 1 1. The second thread takes the first one's second piece at 2.
-  CHECK(longest_thread({5, 5, 1, 1}, 2) == 7);
-  // Shares 1 1 | 1 9 | 1 1. The first and third are done at 2, when the piece of 9 has begun at 1.
-  CHECK(longest_thread({1, 1, 1, 9, 1, 1}, 3) == 10);
-}
-
-TEST_CASE("scaling: a part's serial time is the same on any number of threads") {
-  const Part part{.name = "op", .serial_s = 2, .loops = {{1, 1, 1, 1}, {4, 4}}};
-  CHECK(seconds_of(part, 1) == 14);
-  CHECK(seconds_of(part, 2) == 8);
-  CHECK(seconds_of(part, 4) == 7);
-  const std::string table = scaling_table([&](int) { return std::vector{part, part}; });
-  CHECK(contains(table, "op step"));
-}
-
-TEST_CASE("scaling: the loops of a step are those between two marks, at their least") {
-  const int before = num_threads();
-  set_num_threads(3);
-  const std::vector<Part> step = parts_of_step(5, [] {
-    CHECK(num_threads() == 5);
-    measure_steps(
-        [] {
-          parallel_for(10, 2, [](auto, auto) { parallel_for(4, 1, [](auto, auto) {}); });
-          parallel_for(1, 2, [](auto, auto) {});
-          profile::mark(profile::Phase::forward, "loops", nullptr, 0);
-          profile::mark(profile::Phase::step, "none", nullptr, 0);
-        },
-        {.warm_up = 1, .least_steps = 3, .least_s = 0});
-  });
-  CHECK(num_threads() == 3);
-  set_num_threads(before);
-  REQUIRE(step.size() == 2);
-  CHECK(step[0].name == "loops");
-  REQUIRE(step[0].loops.size() ==
-          1);  // a loop of one piece is none, and an inner one is its piece's
-  CHECK(step[0].loops[0].size() == 5);
-  CHECK(step[1].loops.empty());
-}
-
-TEST_CASE("scaling: tapestry-bench prints it") {
-  const Finished finished = must(bench_run({"mlp-16", "--scaling"}));
-  for (const char* text : {"\n64 ", "outside loops", "linear forward"})
-    CHECK_MESSAGE(contains(finished.out, text), text);
-}
-
 TEST_CASE("bench: tapestry-bench measures a step" *
           not_sanitized("the peaks that it measures take minutes there")) {
   const Finished finished = must(bench_run({"vae", "--json"}));
@@ -116,7 +65,7 @@ TEST_CASE("bench: tapestry-bench measures a step" *
     CHECK_MESSAGE(result[field].get<double>() > 0, field);
 }
 
-TEST_CASE("bench: tapestry-bench measures the time to a result, and lists what there is") {
+TEST_CASE("bench: tapestry-bench measures the time to a loss, and lists its workloads") {
   const Finished finished = must(bench_run({"--time-to-loss", "karate", "--json"}));
   REQUIRE(lines_of(finished.out).size() == 1);
   const Json result = Json::parse(finished.out);
@@ -130,7 +79,7 @@ TEST_CASE("bench: tapestry-bench measures the time to a result, and lists what t
                                        "gcn-cora ", "shakespeare-char ", "--time-to-loss: to 1.9"});
 }
 
-TEST_CASE("bench: what is wrong is one line on stderr, and the exit status is 2") {
+TEST_CASE("bench: errors are one line on stderr, with status 2") {
   const Refusal rows[] = {
       {"vaee", {"vaee: no such benchmark; did you mean vae?"}},
       {"vae --data .", {"--data: ", "--time-to-loss"}},

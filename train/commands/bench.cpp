@@ -75,7 +75,7 @@ class Bench final : public Command {
     arguments.overrides(overrides_);
     arguments.threads(threads_);
     arguments.flag("--json", json_, "print one JSON object per config");
-    for (const char* option : {"--scaling", "--time-to-loss", "--list", "--data"})
+    for (const char* option : {"--time-to-loss", "--list", "--data"})
       arguments.moved(option, developers_program);
   }
 
