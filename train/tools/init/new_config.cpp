@@ -16,7 +16,7 @@ namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
-using Settings = std::vector<ChosenSetting>;
+using ChosenSettings = std::vector<ChosenSetting>;
 
 // A config of fewer than few_steps steps gets a warning. Any config may have harmless_steps steps,
 // even if these are more epochs than Recognized::most_epochs.
@@ -28,7 +28,7 @@ std::string config_line(const std::string& setting, const std::string& comment) 
 }
 
 // Returns the config, with the settings by section.
-std::string config_text(const FoundData& found, const Settings& settings) {
+std::string config_text(const FoundData& found, const ChosenSettings& settings) {
   std::string text =
       config_line(fmt::format("# Written by `tapestry init` for {}.", printable(found.path)), "") +
       config_line("base = " + to_toml(Value(found.data.base)),
@@ -43,7 +43,7 @@ std::string config_text(const FoundData& found, const Settings& settings) {
   return text;
 }
 
-void set_key(Settings& settings, ChosenSetting setting) {
+void set_key(ChosenSettings& settings, ChosenSetting setting) {
   std::erase_if(settings, [&](const ChosenSetting& other) { return other.key == setting.key; });
   settings.push_back(std::move(setting));
 }
@@ -78,7 +78,7 @@ RunLength longest_run(const Throughput& throughput, double seconds, std::int64_t
 
 // Adds the change with which the training fits into the memory, and a note. Throws InputError if
 // there is no such change.
-void make_it_fit(Settings& settings, NewConfig& made, const std::string& path) {
+void make_it_fit(ChosenSettings& settings, NewConfig& made, const std::string& path) {
   expect_input(made.plan.smallest.has_value(),
                "{}: a training on these data needs {} of memory, but the machine has {}; give less "
                "data",
@@ -89,6 +89,21 @@ void make_it_fit(Settings& settings, NewConfig& made, const std::string& path) {
   }
   made.problems.push_back("the training fits into the memory only as follows: " +
                           made.plan.smallest->cost);
+}
+
+// Sets the keys that depend on the length of the run.
+void set_length(ChosenSettings& settings, const NewConfig& made, const Config& config,
+                bool is_capped) {
+  const std::int64_t every =
+      (made.length.steps + made.length.evaluations - 1) / made.length.evaluations;
+  set_key(settings, {key::steps.name, made.length.steps,
+                     fmt::format("{} at {} per step; {:.3g} epochs{}", duration_text(made.seconds),
+                                 duration_text(made.plan.throughput->step_s), made.epochs,
+                                 is_capped ? ", the most that init chooses" : "")});
+  set_key(settings, {key::eval_every.name, every, "steps between evaluations"});
+  set_key(settings, {key::checkpoint_every.name, every, "steps between checkpoints"});
+  if (config[key::warmup_steps] > made.length.steps / 10)
+    set_key(settings, {key::warmup_steps.name, made.length.steps / 10, "a tenth of the steps"});
 }
 
 }  // namespace
@@ -113,7 +128,7 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
       "--out {}: a config in this folder cannot be based on the shipped config {}, because "
       "a file there has this name; give another folder",
       options.out, found.data.base);
-  Settings settings = {
+  ChosenSettings settings = {
       {key::data_path.name, fs::absolute(found.path).string(), "your data"},
       {key::data_rules.name, key::data_rules.fallback, "how data are read and split"}};
   settings.insert(settings.end(), found.data.settings.begin(), found.data.settings.end());
@@ -125,7 +140,7 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
     set_key(settings, {key::data_source.name, std::string(), "not the data of the base"});
   use_machine_as(config_with({}));
   const double seconds = 60 * options.minutes;
-  const PlanOptions measuring{.seconds = std::clamp(seconds / 60, 1.0, 5.0),
+  const PlanOptions measuring{.seconds = std::clamp(seconds / 300, 0.2, 5.0),
                               .machine = options.machine};
   NewConfig made{.plan = plan_training(config_with, measuring)};
   // The changed training is measured, which can take more memory than the plan computed.
@@ -158,16 +173,7 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
   if (made.length.steps < few_steps && !is_capped)
     made.problems.push_back(
         fmt::format("only {} steps fit the time; give more with --minutes", made.length.steps));
-  const std::int64_t every =
-      (made.length.steps + made.length.evaluations - 1) / made.length.evaluations;
-  set_key(settings, {key::steps.name, made.length.steps,
-                     fmt::format("{} at {} per step; {:.3g} epochs{}", duration_text(made.seconds),
-                                 duration_text(made.plan.throughput->step_s), made.epochs,
-                                 is_capped ? ", the most that init chooses" : "")});
-  set_key(settings, {key::eval_every.name, every, "steps between evaluations"});
-  set_key(settings, {key::checkpoint_every.name, every, "steps between checkpoints"});
-  if (config[key::warmup_steps] > made.length.steps / 10)
-    set_key(settings, {key::warmup_steps.name, made.length.steps / 10, "a tenth of the steps"});
+  set_length(settings, made, config, is_capped);
   made.toml = config_text(found, settings);
   parse_config(made.toml, options.out, {});  // throws if the settings do not agree
   return made;
