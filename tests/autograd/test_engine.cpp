@@ -1,12 +1,20 @@
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include <cmath>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
 #include "autograd/kernels/broadcast.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/sanitizer.hpp"
+#include "autograd/tape.hpp"
+#include "autograd/variant.hpp"
 #include "tests/support/arrays.hpp"
 
 namespace tapestry {
@@ -16,7 +24,7 @@ TEST_SUITE_BEGIN("engine");
 
 // --- arrays and shapes ---
 
-TEST_CASE("array: a handle shares, a clone copies, a conversion keeps values") {
+TEST_CASE("array: a copy shares memory, clone() copies it, and a conversion keeps values") {
   Array a = row({1, 2.5, -3, 4});
   Array handle = a;
   const Array copy = a.clone();
@@ -73,7 +81,7 @@ TEST_CASE("tape: gradients of several uses add up") {
   CHECK(tape.size() == 0);
 }
 
-TEST_CASE("tape: `grads +=` adds, and leaves what was added alone") {
+TEST_CASE("tape: `grads +=` adds, and does not change its right operand") {
   const Tensor x = Tensor::variable(row({1, 2})), y = Tensor::variable(row({3, 4}));
   Gradients total;
   std::vector<Gradients> parts;
@@ -93,13 +101,13 @@ TEST_CASE("tape: `grads +=` adds, and leaves what was added alone") {
 TEST_CASE("tape: one gradient array given to two inputs is not summed into") {
   const Tensor x = Tensor::variable(row({1})), y = Tensor::variable(row({2}));
   Tape tape;
-  const Tensor z = x + y;  // hands one array to both
+  const Tensor z = x + y;  // passes one array to both
   const Gradients grads = tape.backward(sum(z + x));
   CHECK(doubles(grads[x]) == std::vector<double>{2});
   CHECK(doubles(grads[y]) == std::vector<double>{1});
 }
 
-TEST_CASE("tape: nothing is recorded without a tape, or of constants") {
+TEST_CASE("tape: without a tape, and from constants, nothing is recorded") {
   const Tensor x = Tensor::variable(row({1, 2}));
   CHECK((x * x).id() == 0);
   Tape tape;
@@ -108,11 +116,11 @@ TEST_CASE("tape: nothing is recorded without a tape, or of constants") {
   const Tensor y = x * x;
   CHECK(y.id() != 0);
   CHECK(tape.size() == 1);
-  const Gradients grads = tape.backward(sum(Tensor(y.value())));  // cut off
+  const Gradients grads = tape.backward(sum(Tensor(y.value())));  // detached
   CHECK(grads.find(x) == nullptr);
 }
 
-TEST_CASE("tape: what pullbacks compute is not recorded") {
+TEST_CASE("tape: ops in pullbacks are not recorded") {
   const Tensor x = Tensor::variable(row({0.5, 2}));
   Tape tape;
   tape.backward(sum(gelu(x) / x));
@@ -134,7 +142,7 @@ TEST_CASE("tape: the innermost of nested tapes records") {
   CHECK(outer.size() == 0);
 }
 
-TEST_CASE("tape: a tape is used again, on values that are made anew or cut off") {
+TEST_CASE("tape: a tape can be used again, with new values or detached ones") {
   const Tensor x = Tensor::variable(row({3}));
   Tape tape;
   const Tensor y = x * x;
@@ -146,7 +154,7 @@ TEST_CASE("tape: a tape is used again, on values that are made anew or cut off")
   CHECK(doubles(tape.backward(sum(cut * x))[x]) == std::vector<double>{9});
 }
 
-TEST_CASE("tape: backward from a variable, a constant, an output with a gradient of its own") {
+TEST_CASE("tape: backward() starts at a variable, a constant or an output with a given gradient") {
   const Tensor x = Tensor::variable(row({3}));
   Tape tape;
   CHECK(doubles(tape.backward(x, 2)[x]) == std::vector<double>{2});
@@ -164,7 +172,7 @@ TEST_CASE("bug: backward took a gradient of another dtype") {
   CHECK_THROWS_AS(tape.backward(x + x, Array::full({2}, 1, f32)), std::invalid_argument);
 }
 
-TEST_CASE("tape: entries are freed as they are walked, and with the tape") {
+TEST_CASE("tape: backward() frees each entry, and the tape frees the rest") {
   const Tensor x = Tensor::variable(normal({64, 64}, f32));
   const auto loss = [&] {
     Tensor y = x;
@@ -173,7 +181,7 @@ TEST_CASE("tape: entries are freed as they are walked, and with the tape") {
   };
   {
     Tape tape;
-    tape.backward(loss());  // a thread keeps the panels of its products
+    tape.backward(loss());  // a thread keeps packed panels of its products
   }
   const std::int64_t before = memory_use().bytes_in_use;
   {
@@ -195,8 +203,8 @@ TEST_CASE("tape: entries are freed as they are walked, and with the tape") {
   CHECK(memory_use().bytes_in_use == before);
 }
 
-#if !TAPESTRY_ADDRESS_SANITIZER  // under which blocks are not recycled
-TEST_CASE("memory: after the first steps, a step asks the system for nothing") {
+#if !TAPESTRY_ADDRESS_SANITIZER  // below this size blocks are not reused
+TEST_CASE("memory: after the first steps, a step allocates nothing from the system") {
   const Tensor weight = Tensor::variable(normal({48, 48}, f32)),
                table = Tensor::variable(normal({50, 48}, f32));
   const Tensor gain = Tensor::variable(normal({48}, f32)),
@@ -221,7 +229,7 @@ TEST_CASE("memory: after the first steps, a step asks the system for nothing") {
 
 // --- the check for values that are not finite ---
 
-// Turns the check on for a scope; says what the error of `run` was.
+// Turns the check on for a scope, and returns the error of `run`.
 std::string non_finite(const std::function<void()>& run) {
   set_check_finite(true);
   std::string message = "finite";
@@ -234,7 +242,8 @@ std::string non_finite(const std::function<void()>& run) {
   return message;
 }
 
-TEST_CASE("check_finite: names the first bad op, its scope and its inputs' ranges") {
+TEST_CASE(
+    "check_finite: names the first op that is not finite, its scope and the ranges of its inputs") {
   const std::string path = "blocks.0.attention";
   const Tensor x = Tensor::variable(row({-1, 0.5, 4}));
   const auto scoped = [&](const std::function<void()>& run) {
@@ -268,7 +277,7 @@ TEST_CASE("check_finite: an inner scope ends with its block") {
   CHECK(message.starts_with("the output of log in outer is not finite"));
 }
 
-TEST_CASE("check_finite: the -inf of a mask passes, forward and backward") {
+TEST_CASE("check_finite: accepts the -inf of a mask, forward and backward") {
   const Tensor x = Tensor::variable(row({1, 2, 3}));
   const Tensor mask = row({0, -infinity, -infinity});
   CHECK(non_finite([&] {
@@ -304,13 +313,13 @@ TEST_CASE("check_finite: names the op whose gradient is not finite") {
       "the gradient of sqrt in encoder.1 is not finite: (2,) in [0.75, inf]; from (2,) in [3, 3]");
 }
 
-TEST_CASE("check_finite: off, nothing is checked") {
+TEST_CASE("check_finite: checks nothing while it is off") {
   CHECK(std::isnan(log(Tensor(row({-1}))).item()));
 }
 
 // --- gradients in place ---
 
-TEST_CASE("tape: pullbacks write over gradients that nobody else holds, and no others") {
+TEST_CASE("tape: pullbacks overwrite only gradients that nothing else holds") {
   const Tensor x = Tensor::variable(normal({40}, f64));
   const auto backward = [&](const std::function<Tensor()>& f, const Array& gradient) {
     Tape tape;
@@ -319,8 +328,8 @@ TEST_CASE("tape: pullbacks write over gradients that nobody else holds, and no o
   const Array given = normal({40}, f64);
   const std::vector<double> before = doubles(given);
   const std::vector<double> once = backward([&] { return tanh(x); }, given);
-  CHECK(doubles(given) == before);  // the caller's
-  // Both terms of a sum receive one array: each is what it is alone.
+  CHECK(doubles(given) == before);  // owned by the caller
+  // Both terms of a sum receive one array, and each has the gradient that it has alone.
   const std::vector<double> twice = backward([&] { return tanh(x) + tanh(x); }, given);
   for (std::size_t i = 0; i < once.size(); ++i) CHECK(twice[i] == once[i] + once[i]);
 
@@ -329,10 +338,10 @@ TEST_CASE("tape: pullbacks write over gradients that nobody else holds, and no o
   const Tensor logits = matmul(normal({6, 7}, f32), weight);
   const std::vector<double> held = doubles(logits.value());
   tape.backward(cross_entropy(logits, Array::of<std::int32_t>({0, 1, 2, 3, 4, 0}, {6})));
-  CHECK(doubles(logits.value()) == held);  // the loss's gradient has its own place
+  CHECK(doubles(logits.value()) == held);  // the gradient of the loss has its own memory
 }
 
-TEST_CASE("linear: a gradient adds in place to what a weight has received") {
+TEST_CASE("linear: a weight's gradient is added in place to the earlier ones") {
   for (const DType dtype : {f32, f64}) {
     const Tensor weight = Tensor::variable(normal({4, 4}, dtype));
     const Tensor x = normal({3, 4}, dtype), y = normal({5, 4}, dtype);
@@ -348,7 +357,92 @@ TEST_CASE("linear: a gradient adds in place to what a weight has received") {
   }
 }
 
+// Records lines such as "forward exp in layer: 1".
+class Notes final : public Observer {
+ public:
+  void forward(const ObservedOp& op, const std::vector<Tensor>& inputs) override {
+    note("forward", op);
+    read.push_back(inputs.at(0).value().values<float>()[0]);
+    outputs.push_back(op.output);
+  }
+  void backward(const ObservedOp& op) override {
+    note("backward", op);
+    reached.push_back(op.output);
+  }
+
+  std::vector<std::string> lines;
+  std::vector<float> read;
+  std::vector<std::uint64_t> outputs, reached;
+
+ private:
+  void note(const char* pass, const ObservedOp& op) {
+    lines.push_back(
+        fmt::format("{} {} in {:?}: {}", pass, op.op, op.scope, op.array.values<float>()[0]));
+  }
+};
+
+TEST_CASE("observer: receives outputs, then their gradients, with their modules") {
+  const Tensor x = Tensor::variable(Array::of<float>({2}, {1}));
+  Tape tape;
+  const std::string layer = "layer";
+  const Notes notes;
+  const auto squared = [&] {
+    const Scope scope(layer);
+    return x * x;
+  }();
+  tape.backward(sum(relu(squared)), 3);
+  CHECK(notes.lines ==
+        std::vector<std::string>{"forward multiply in \"layer\": 4", "forward relu in \"\": 4",
+                                 "forward sum in \"\": 4", "backward sum in \"\": 3",
+                                 "backward relu in \"\": 3", "backward multiply in \"layer\": 3"});
+  CHECK(notes.read == std::vector<float>{2, 4, 4});
+  CHECK(std::vector(notes.outputs.rbegin(), notes.outputs.rend()) == notes.reached);
+}
+
+TEST_CASE(
+    "observer: without a tape entries have no number; outside its scope it receives nothing") {
+  const Tensor x = Array::of<float>({2}, {1});
+  CHECK(Observer::current() == nullptr);
+  const Notes outer;
+  exp(x);
+  {
+    const Notes inner;
+    exp(x);
+    CHECK(inner.outputs == std::vector<std::uint64_t>{0});
+  }
+  CHECK(Observer::current() == &outer);
+  CHECK(outer.outputs.size() == 1);
+}
+
 TEST_SUITE_END();
+
+// Fails as std::allocator does when memory runs out.
+template <class T>
+struct NoMemory : std::allocator<T> {
+  template <class Other>
+  struct rebind {
+    using other = NoMemory<Other>;
+  };
+  static inline bool fails = false;
+  T* allocate(std::size_t count) {
+    if (fails) throw std::bad_alloc();
+    return std::allocator<T>::allocate(count);
+  }
+};
+
+TEST_CASE("bug: a copy of a config value ended the process when memory ran out") {
+  using List = std::vector<std::int64_t, NoMemory<std::int64_t>>;
+  using Value = Variant<bool, std::int64_t, double, std::string, std::vector<std::string>, List>;
+  const Value list = List{1, 2};
+  Value other = "text";
+  NoMemory<std::int64_t>::fails = true;
+  CHECK_THROWS_AS(Value{list}, std::bad_alloc);
+  CHECK_THROWS_AS(other = list, std::bad_alloc);
+  NoMemory<std::int64_t>::fails = false;
+  CHECK(other == Value("text"));
+  other = list;
+  CHECK(other == list);
+}
 
 }  // namespace
 }  // namespace tapestry

@@ -1,17 +1,66 @@
 #include <doctest/doctest.h>
 
 #include <map>
+#include <numeric>
 #include <set>
+#include <xtensor/xbuilder.hpp>
+#include <xtensor/xmanipulation.hpp>
+#include <xtensor/xmath.hpp>
+#include <xtensor/xstrided_view.hpp>
+#include <xtensor/xview.hpp>
 
 #include "autograd/ops.hpp"
+#include "autograd/xtensor.hpp"
 #include "tests/support/graphs.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/op_table.hpp"
-#include "tests/support/reference.hpp"
 
-// The values of ops, in float64 and for random shapes, compared with expressions of xtensor.
+// Compares the values of ops, in float64 and for random shapes, with expressions of xtensor.
 namespace tapestry {
 namespace {
+
+using Values = xt::xarray<double>;
+
+Values values_of(const Array& array) { return xtensor_view<double>(array); }
+
+// Returns A · B over the last two axes; the others are broadcast.
+Values product(const Values& a, const Values& b) {
+  return xt::sum(xt::expand_dims(a, a.dimension()) * xt::expand_dims(b, b.dimension() - 2),
+                 {std::max(a.dimension(), b.dimension()) - 1});
+}
+
+// Transposes the last two axes.
+Values transposed(const Values& x) {
+  std::vector<std::size_t> axes(x.dimension());
+  std::iota(axes.begin(), axes.end(), 0);
+  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+  return xt::transpose(x, axes);
+}
+
+Values rows_of(const Values& x, std::int64_t begin, std::int64_t end) {
+  return xt::view(x, xt::range(begin, end));
+}
+Values columns_of(const Values& x, std::int64_t begin, std::int64_t end) {
+  return xt::strided_view(x, {xt::ellipsis(), xt::range(begin, end)});
+}
+
+// Returns the sum over the last axis, which is kept with extent 1.
+Values column_sum(const Values& x) { return xt::sum(x, {x.dimension() - 1}, xt::keep_dims); }
+
+Values softmax_of(const Values& x) {
+  const Values highest = xt::amax(x, {x.dimension() - 1}, xt::keep_dims), e = xt::exp(x - highest);
+  return e / column_sum(e);
+}
+Values sigmoid_of(const Values& x) { return 1 / (1 + xt::exp(-x)); }
+Values gelu_of(const Values& x) { return x / 2 * (1 + xt::erf(x / std::sqrt(2.0))); }
+Values layer_norm_of(const Values& x, double epsilon) {
+  const double C = static_cast<double>(x.shape().back());
+  const Values centered = x - column_sum(x) / C;
+  return centered / xt::sqrt(column_sum(xt::square(centered)) / C + epsilon);
+}
+Values rms_norm_of(const Values& x, double epsilon) {
+  return x / xt::sqrt(column_sum(xt::square(x)) / double(x.shape().back()) + epsilon);
+}
 
 using X = const std::vector<Values>&;
 using V = const Values&;
@@ -23,7 +72,7 @@ struct ReferenceCase {
   std::function<Values(X)> expected;
 };
 
-// Draws shapes and numbers.
+// A generator of random shapes and numbers.
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : random_(seed, Stream::data) {}
@@ -48,14 +97,15 @@ class Draw {
     random_.fill_uniform(array, 0.1, 3);
     return array.to(f64);
   }
-  // A shape that broadcasts to the other: some axes are 1, and some of the first are left out.
+  // Returns a shape that broadcasts to the other: some axes are 1, and some of the first are
+  // missing.
   Shape stretched(const Shape& shape) {
     Shape own;
     for (int axis = static_cast<int>(below(shape.rank() + 1)); axis < shape.rank(); ++axis)
       own.push_back(below(2) == 0 ? 1 : shape[axis]);
     return own;
   }
-  // Some axes, at least one.
+  // Returns some axes, at least one.
   std::vector<int> axes(int rank) {
     std::vector<int> axes(rank);
     std::iota(axes.begin(), axes.end(), 0);
@@ -108,7 +158,7 @@ ReferenceRow binary_row(const char* op, Tensor (*f)(const Tensor&, const Tensor&
           }};
 }
 
-// A reduction by rows of each segment; 0 for an empty one.
+// Reduces the rows of each segment; 0 for an empty one.
 ReferenceRow segment_row(const char* op, Tensor (*f)(const Tensor&, const Array&),
                          Values (*of_rows)(const Values&)) {
   return {op, [=](Draw& draw) {
@@ -189,7 +239,7 @@ std::vector<ReferenceRow> reference_rows() {
                  }),
       reduce_row("max", max,
                  [](V x, Axes axes) -> Values {
-                   const Values y = xt::amax(x, axes);  // of nothing, the lowest number
+                   const Values y = xt::amax(x, axes);  // the lowest number if empty
                    return xt::where(y < -1e300, -infinity, y);
                  }),
       segment_row("segment_sum", segment_sum, [](V x) -> Values { return xt::sum(x, {0}); }),
@@ -466,7 +516,7 @@ std::vector<ReferenceRow> reference_rows() {
   return table;
 }
 
-// Ops whose values no line of xtensor gives, and the test that holds them.
+// Ops without an xtensor expression, and the tests of their values.
 const std::map<std::string, std::string> held_elsewhere = {
     {"dropout", "random numbers: test_ops.cpp counts and scales them"},
     {"recompute", "calls a function: test_transformer.cpp compares with its bits"},
@@ -481,7 +531,7 @@ const std::map<std::string, std::string> held_elsewhere = {
 
 TEST_SUITE_BEGIN("reference");
 
-TEST_CASE("reference: ops have the values of xtensor's expressions" *
+TEST_CASE("reference: ops have the values of xtensor expressions" *
           not_sanitized("xtensor moves the null pointer of an empty array")) {
   for (const ReferenceRow& row : reference_rows())
     for (std::uint64_t seed = 0; seed < 25; ++seed) {
@@ -498,7 +548,7 @@ TEST_CASE("reference: ops have the values of xtensor's expressions" *
     }
 }
 
-TEST_CASE("reference: every op has a row, or a test that is named instead") {
+TEST_CASE("reference: every op has a row, or the name of another test") {
   std::set<std::string> rows;
   for (const ReferenceRow& row : reference_rows()) rows.insert(row.op);
   for (const std::string& op : declared_ops())

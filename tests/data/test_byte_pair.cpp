@@ -1,10 +1,14 @@
 #include <doctest/doctest.h>
 
+#include <ctime>
 #include <map>
 
+#include "autograd/random.hpp"
 #include "data/input_file.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/unicode.hpp"
+#include "data/text/word_counts.hpp"
+#include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 
 namespace tapestry {
@@ -16,7 +20,7 @@ TEST_SUITE_BEGIN("byte_pair");
 
 // --- unicode ---
 
-TEST_CASE("kind_of: letters, numbers, spaces and the rest") {
+TEST_CASE("kind_of: tells letters, numbers, spaces and others apart") {
   using enum CharacterKind;
   const std::pair<char32_t, CharacterKind> expected[] = {
       {U'a', letter},     {U'Z', letter},     {U'ß', letter},     {U'É', letter},
@@ -33,7 +37,7 @@ TEST_CASE("kind_of: letters, numbers, spaces and the rest") {
   }
 }
 
-TEST_CASE("lower_case: character by character") {
+TEST_CASE("lower_case: converts each character alone") {
   CHECK(lower_case("Straße ÄÖÜ ÀÉÎÕÝÞ ×÷ ŁŐŽ Ÿ ẞ") == "straße äöü àéîõýþ ×÷ łőž ÿ ß");
   CHECK(lower_case("ΑΣ ΆΏ ЖЁ ՃԱ Ế Ǆ ǅ") == "ασ άώ жё ճա ế ǆ ǆ");
   CHECK(lower_case("İ") == "i\u0307");
@@ -43,7 +47,7 @@ TEST_CASE("lower_case: character by character") {
   CHECK_THROWS_AS(lower_case("a\xFF"), std::invalid_argument);
 }
 
-TEST_CASE("append_utf8: the inverse of code_point_at") {
+TEST_CASE("append_utf8: is the inverse of code_point_at") {
   for (const char32_t character :
        {U'a', U'\x7F', U'\u0080', U'\u07FF', U'\u0800', U'\uFFFD', U'\U00010000', U'\U0010FFFF'}) {
     std::string text;
@@ -55,7 +59,7 @@ TEST_CASE("append_utf8: the inverse of code_point_at") {
 
 // --- pieces ---
 
-TEST_CASE("byte_level_pieces: GPT-2's pattern") {
+TEST_CASE("byte_level_pieces: splits by GPT-2's pattern") {
   CHECK(byte_level_pieces("").empty());
   CHECK(byte_level_pieces("Hello world!") == Pieces{"Hello", " world", "!"});
   CHECK(byte_level_pieces("I'll we've he'S don't") ==
@@ -70,7 +74,7 @@ TEST_CASE("byte_level_pieces: GPT-2's pattern") {
   CHECK_THROWS_AS(byte_level_pieces("a\xC3"), std::invalid_argument);
 }
 
-TEST_CASE("visible_character: 256 different ones") {
+TEST_CASE("visible_character: returns 256 different characters") {
   CHECK(visible_character('a') == U'a');
   CHECK(visible_character(' ') == U'Ġ');
   CHECK(visible_character('\n') == U'Ċ');
@@ -99,7 +103,7 @@ const Strings& sentences() {
   return all;
 }
 
-TEST_CASE("BytePairTokenizer: learns the most frequent pairs, ties by their tokens") {
+TEST_CASE("BytePairTokenizer: learns the most frequent pairs first, and ties by their tokens") {
   const Strings texts = {"low low low low low lower lower newest newest newest",
                          "newest newest newest widest widest widest"};
   const auto tokenizer = BytePairTokenizer::train(texts, {.vocabulary = 270});
@@ -115,19 +119,19 @@ TEST_CASE("BytePairTokenizer: learns the most frequent pairs, ties by their toke
         Strings{"es", "est", "lo", "low", "ew", "new", " low", "newest", " newest", "dest"});
 }
 
-TEST_CASE("BytePairTokenizer: what a merge does to its own neighbors is counted right") {
+TEST_CASE("BytePairTokenizer: counts pairs correctly that overlap with a merge") {
   const Strings texts = {"aaaa aaaaa aaa", "abababab ababab"};
   const auto tokenizer = BytePairTokenizer::train(texts, {.vocabulary = 300, .least_count = 1});
   for (const std::string& text : texts) CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
   CHECK(tokenizer.encode("aaaa").size() == 1);
   CHECK(tokenizer.encode(" ababab").size() == 1);
-  CHECK(tokenizer.size() < 300);  // nothing was left to merge
+  CHECK(tokenizer.size() < 300);  // no pair to merge
 }
 
-TEST_CASE("BytePairTokenizer: the vocabulary ends with the options, and the text") {
+TEST_CASE("BytePairTokenizer: the options and the text limit the vocabulary") {
   CHECK(BytePairTokenizer::train(sentences(), {.vocabulary = 300}).size() == 300);
   const auto all = BytePairTokenizer::train(sentences(), {.vocabulary = 8000});
-  CHECK(all.size() == 345);  // every pair that is left occurs once
+  CHECK(all.size() == 345);  // every remaining pair occurs once
   const auto none = BytePairTokenizer::train({}, {.special_tokens = {"<sep>", "<2de>"}});
   CHECK(none.size() == 258);
   CHECK(none.find("<sep>") == 0);
@@ -137,8 +141,8 @@ TEST_CASE("BytePairTokenizer: the vocabulary ends with the options, and the text
   CHECK(none.encode("ab") == Tokens{none.find("a"), none.find("b")});
 }
 
-// Made with Hugging Face's tokenizers 0.23.3: Tokenizer.from_file(what we save).encode(text).ids.
-TEST_CASE("BytePairTokenizer: the ids of Hugging Face's tokenizers for the file we save") {
+// Made with Hugging Face's tokenizers 0.23.3: Tokenizer.from_file(saved file).encode(text).ids.
+TEST_CASE("BytePairTokenizer: Hugging Face's tokenizers has the same ids for the saved file") {
   const std::string english = "Two children lie by the old harbour.";
   const std::string german = "Zwei Kinder laufen über den Park – das heißt: 1.250 m!";
   const std::string odd = "She'll  READ\u00A0the 'Zeitung'.";
@@ -160,7 +164,7 @@ TEST_CASE("BytePairTokenizer: the ids of Hugging Face's tokenizers for the file 
                                     258, 268, 224, 10, 93,  264, 87,  290, 10, 17});
 }
 
-TEST_CASE("BytePairTokenizer: any text comes back, but for its capitals where they are not kept") {
+TEST_CASE("BytePairTokenizer: decodes any text unchanged, except capitals with lower_case") {
   const std::string text = "Zoë's  café\u00A0– 3½ „Ü“\n\t日本 😀 <eos>\r\n ";
   const auto cased = BytePairTokenizer::train(sentences());
   CHECK(cased.decode(cased.encode(text)) == text);
@@ -170,10 +174,10 @@ TEST_CASE("BytePairTokenizer: any text comes back, but for its capitals where th
   CHECK(cased.encode("").empty());
 }
 
-TEST_CASE("BytePairTokenizer: long pieces, of which none is cut") {
+TEST_CASE("BytePairTokenizer: long pieces are not cut") {
   const auto tokenizer =
       BytePairTokenizer::train(Strings{"aaaaaaaa aaaaaaaa"}, {.vocabulary = 300, .least_count = 1});
-  const std::string text(200'000, 'a');  // in a time that does not grow with its square
+  const std::string text(200'000, 'a');  // in linear time
   CHECK(tokenizer.encode(text).size() == 25'000);
   CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
 }
@@ -204,7 +208,7 @@ TEST_CASE("BytePairTokenizer: decode replaces what is not UTF-8") {
   CHECK_THROWS_AS(tokenizer.decode(Tokens{-1}), std::invalid_argument);
 }
 
-TEST_CASE("BytePairTokenizer: options and texts that do not do") {
+TEST_CASE("BytePairTokenizer: refuses wrong options and texts") {
   const auto train = [](const Strings& texts, const BytePairOptions& options) {
     return message_of([&] { BytePairTokenizer::train(texts, options); });
   };
@@ -215,12 +219,12 @@ TEST_CASE("BytePairTokenizer: options and texts that do not do") {
   check_says(train({}, {.special_tokens = {"<eos>", "<eos>"}}), {"'<eos>'", "twice"});
   check_says(train({"fine", "caf\xE9"}, {}), {"text 1", "byte 3", "UTF-8"});
   const auto tokenizer = BytePairTokenizer::train({});
-  check_says(message_of([&] { tokenizer.encode("ab\x80"); }), {"byte 2", "UTF-8"});
+  CHECK_ERROR(tokenizer.encode("ab\x80"), "byte 2", "UTF-8");
 }
 
 // --- tokenizer.json ---
 
-TEST_CASE_FIXTURE(TemporaryFolder, "BytePairTokenizer: saved, loaded and saved again") {
+TEST_CASE_FIXTURE(TemporaryFolder, "BytePairTokenizer: is the same after saving and loading") {
   for (const bool lower : {false, true}) {
     const auto tokenizer = BytePairTokenizer::train(
         sentences(),
@@ -236,7 +240,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "BytePairTokenizer: saved, loaded and saved a
   }
 }
 
-TEST_CASE("BytePairTokenizer: merges as pairs, as newer versions of Hugging Face write them") {
+TEST_CASE("BytePairTokenizer: reads merges as pairs, as newer versions of tokenizers write them") {
   const auto tokenizer = BytePairTokenizer::train(sentences(), {.vocabulary = 300});
   auto json = Json::parse(tokenizer.to_json());
   for (Json& merge : json["model"]["merges"]) {
@@ -248,7 +252,7 @@ TEST_CASE("BytePairTokenizer: merges as pairs, as newer versions of Hugging Face
   CHECK(loaded.to_json() == tokenizer.to_json());
 }
 
-TEST_CASE("BytePairTokenizer: a tokenizer.json that is not ours to read names the field") {
+TEST_CASE("BytePairTokenizer: the error for an unsupported tokenizer.json names the field") {
   const std::string json = BytePairTokenizer::train(sentences(), {.vocabulary = 300}).to_json();
   const auto read = [](const std::string& text) {
     return message_of([&] { BytePairTokenizer::from_json(text, "some/tokenizer.json"); });
@@ -307,6 +311,190 @@ TEST_CASE("BytePairTokenizer: a tokenizer.json that is not ours to read names th
   check_says(with("\"merges\": [", "\"merges\": [\"q q\","), {"model.merges[0]", "model.vocab"});
   check_says(with("\"merges\": [", "\"merges\": [\"< pad>\","), {"model.merges[0]"});
   CHECK(with("\"merges\": [", "\"merges\": [[\"e\", \"n\"],").empty());
+}
+
+// Tests how byte pairs are learned from large texts and long words.
+
+using Pair = BytePairModel::Pair;
+
+std::string drawn(std::int64_t bytes, std::string_view alphabet, Random& random) {
+  std::string text;
+  while (std::ssize(text) < bytes) text += alphabet[random.below(std::ssize(alphabet))];
+  return text;
+}
+
+// --- the definition, which counts all pairs again for each merge ---
+
+Tokens merged(const Tokens& tokens, const Pair& pair, std::int32_t result) {
+  Tokens kept;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const bool here = i + 1 < tokens.size() && Pair{tokens[i], tokens[i + 1]} == pair;
+    kept.push_back(here ? result : tokens[i]);
+    if (here) ++i;
+  }
+  return kept;
+}
+
+BytePairModel learned_slowly(const std::string& text, std::int64_t vocabulary) {
+  const BytePairTokenizer bytes = BytePairTokenizer::train({});
+  BytePairModel model = bytes.model();
+  std::vector<Tokens> words;
+  for (const std::string_view piece : byte_level_pieces(text)) words.push_back(bytes.encode(piece));
+  while (std::ssize(model.tokens) < vocabulary) {
+    std::map<Pair, std::int64_t> counts;
+    for (const Tokens& tokens : words)
+      for (std::size_t i = 1; i < tokens.size(); ++i) ++counts[{tokens[i - 1], tokens[i]}];
+    std::pair<std::int64_t, Pair> best{1, {}};
+    for (const auto& [pair, count] : counts)
+      if (count > best.first) best = {count, pair};
+    if (best.first < 2) break;
+    const Pair pair = best.second;
+    const std::string token = model.tokens[pair[0]] + model.tokens[pair[1]];
+    const auto known = std::ranges::find(model.tokens, token) - model.tokens.begin();
+    if (known == std::ssize(model.tokens)) model.tokens.push_back(token);
+    if (std::ranges::find(model.merges, pair) == model.merges.end()) model.merges.push_back(pair);
+    for (Tokens& tokens : words) tokens = merged(tokens, pair, static_cast<std::int32_t>(known));
+  }
+  return model;
+}
+
+TEST_CASE("BytePairTokenizer: the merges equal those of counting all pairs each time") {
+  Random random(1, Stream::data);
+  for (const std::string_view alphabet : {"a", "ab", "ab ", "abc  ", "aaaab ", "ä中' t"})
+    for (const std::int64_t bytes : {1, 30, 400}) {
+      std::string text;
+      while (std::ssize(text) < bytes) {  // whole characters
+        auto at = static_cast<std::size_t>(random.below(std::ssize(alphabet)));
+        while ((static_cast<unsigned char>(alphabet[at]) & 0xC0) == 0x80) --at;
+        text += alphabet.substr(at, code_point_at(alphabet, at).bytes);
+      }
+      CAPTURE(text);
+      for (const std::int64_t vocabulary : {270, 400}) {
+        const BytePairModel wanted = learned_slowly(text, vocabulary);
+        const auto learned =
+            BytePairTokenizer::train(std::span(&text, 1), {.vocabulary = vocabulary});
+        CHECK(learned.model().tokens == wanted.tokens);
+        CHECK(learned.model().merges == wanted.merges);
+      }
+    }
+}
+
+// --- size ---
+
+TEST_CASE("bug: learning from and encoding a text without spaces took quadratic time") {
+  Random random(2, Stream::data);
+  const std::string text = drawn(800'000, "abcdefghijklmnopqrstuvwxyz", random);
+  const std::clock_t begin = std::clock();  // CPU seconds, independent of the machine's load
+  const auto tokenizer = BytePairTokenizer::train(std::span(&text, 1), {.vocabulary = 8000});
+  const Tokens tokens = tokenizer.encode(text);
+  CHECK(std::clock() - begin < 60 * CLOCKS_PER_SEC);  // earlier: four minutes
+  CHECK(tokenizer.size() == 8000);
+  CHECK(tokens.size() < 400'000);
+  CHECK(tokenizer.decode(tokens) == text);
+}
+
+std::map<std::string, std::int64_t> counted(const WordCounts& words) {
+  return {words.counts().begin(), words.counts().end()};
+}
+
+TEST_CASE("WordCounts: the pieces do not depend on how a text is divided into parts") {
+  const std::string text =
+      "I'll we've 're' don't  stop\n\n\n  42 km, ''re \u00A0 中文。ß't   end 'll' \u3000x'v ";
+  std::map<std::string, std::int64_t> pieces;
+  for (const std::string_view piece : byte_level_pieces(text)) ++pieces[std::string(piece)];
+  for (std::size_t first = 0; first < text.size(); ++first)
+    for (const std::size_t step : {1, 2, 7}) {
+      WordCounts words({});
+      for (std::size_t begin = 0, end = first; begin < text.size(); begin = end, end += step) {
+        while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;
+        words.add(std::string_view(text).substr(begin, end - begin));
+      }
+      words.end_text();
+      REQUIRE(counted(words) == pieces);
+    }
+  WordCounts two({.lower_case = true});
+  for (int i = 0; i < 2; ++i) {
+    two.add("ab");
+    two.add("CD");
+    two.end_text();
+  }
+  CHECK(counted(two) == std::map<std::string, std::int64_t>{{"abcd", 2}});
+}
+
+TEST_CASE("bug: a long piece, or all distinct pieces, took more memory than the limit") {
+  constexpr std::size_t most = WordCounts::max_piece_bytes;
+  for (const std::string character : {"中", " "}) {
+    CAPTURE(character);
+    std::string text;
+    while (text.size() < 5 * most / 2) text += character;
+    std::map<std::string, std::int64_t> once;
+    for (const std::size_t part : {most / 4 * 3, text.size()}) {
+      const std::size_t whole = part / character.size() * character.size();
+      WordCounts words({});
+      for (std::size_t begin = 0; begin < text.size(); begin += whole)
+        words.add(std::string_view(text).substr(begin, whole));
+      words.end_text();
+      std::int64_t bytes = 0;
+      for (const auto& [piece, count] : words.counts()) {
+        CHECK(piece.size() <= most);
+        bytes += count * std::ssize(piece);
+      }
+      CHECK(bytes == std::ssize(text));
+      if (once.empty()) once = counted(words);
+      CHECK(counted(words) == once);
+    }
+  }
+  WordCounts words({}, 11);
+  words.add("one two one two one two");  // "one", " two" and " one"
+  words.end_text();
+  CHECK(words.bytes() == 11);
+  words.add("six");
+  CHECK_ERROR(words.end_text(), "more than 11 bytes of distinct words");
+}
+
+// --- files ---
+
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "read_text_parts: bytes and errors do not depend on where a text is cut") {
+  const auto parts_of = [&](const std::string& path) {
+    std::string all;
+    read_text_parts(path, [&](std::string_view part) { all += part; });
+    return all;
+  };
+  constexpr std::size_t chunk = 1 << 20;
+  for (const std::size_t lead : {chunk - 4, chunk - 3, chunk - 2, chunk - 1, chunk}) {
+    CAPTURE(lead);
+    const std::string text = std::string(lead, '\n') + "中😀ß end";
+    CHECK(parts_of(write("good.txt", text)) == text);
+    CHECK(parts_of(write("marked.txt", "\xEF\xBB\xBF" + text)) == text);
+    for (const std::string bad : {"\xE4\xB8", "\xE4\xB8 and more", "\xFF", "ab\x80 and more"}) {
+      const std::string path = write("bad.txt", std::string(lead, '\n') + bad);
+      const std::string message = message_of([&] { parts_of(path); });
+      CHECK(message == message_of([&] { read_text(path); }));
+      check_says(message, {"bad.txt: byte", "is not UTF-8"});
+    }
+  }
+  CHECK(parts_of(write("empty.txt", "")).empty());
+}
+
+TEST_CASE("BytePairTokenizer: learns the same from files and from their texts" *
+          not_sanitized("a third of a minute there")) {
+  const TemporaryFolder folder;
+  Random random(3, Stream::data);
+  Strings texts, paths;
+  for (int i = 0; i < 3; ++i) {
+    const std::string text = drawn(700'000, "aabcdeeeE  '\n", random);
+    paths.push_back(folder.write(fmt::format("{}.txt", i), text));
+    texts.push_back(text);
+  }
+  for (const bool lower_case : {false, true}) {
+    const BytePairOptions options{.vocabulary = 600, .lower_case = lower_case};
+    CHECK(BytePairTokenizer::train_on_files(paths, options).to_json() ==
+          BytePairTokenizer::train(texts, options).to_json());
+  }
+  const std::string empty = folder.write("empty.txt", "");
+  CHECK_ERROR(BytePairTokenizer::train_on_files(std::span(&empty, 1)), "empty.txt",
+              "the file is empty");
 }
 
 TEST_SUITE_END();

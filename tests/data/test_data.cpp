@@ -67,32 +67,31 @@ TEST_CASE_FIXTURE(TemporaryFolder, "read_file: failures name the file, the place
   std::string wrong_crc = packed;
   wrong_crc[packed.size() - 6] ^= 1;
   check_says(read(write("crc.gz", wrong_crc)), {"crc.gz", "byte ", "damaged"});
-  check_says(message_of([&] { read_file(write("big", "12345"), 4); }),
-             {"big", "byte 4", "4 bytes"});
+  CHECK_ERROR(read_file(write("big", "12345"), 4), "big", "byte 4", "4 bytes");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "read_file: a gzip bomb is given up at the cap") {
+TEST_CASE_FIXTURE(TemporaryFolder, "read_file: stops inflating a gzip bomb at the limit") {
   const std::string path = write("bomb.gz", gzip(std::string(50'000'000, '\0')));
-  check_says(message_of([&] { read_file(path, 1000); }), {"bomb.gz", "1000"});
+  CHECK_ERROR(read_file(path, 1000), "bomb.gz", "1000");
 }
 
-TEST_CASE("require_utf8: takes what is well-formed and places what is not") {
+TEST_CASE("require_utf8: accepts UTF-8, and says where a text is not") {
   CHECK_NOTHROW(
       require_utf8("plain, \xC3\xA9, \xE2\x82\xAC, \xF0\x9F\x98\x80, \xF4\x8F\xBF\xBF", "x"));
   for (const char* bad :
        {"\x80", "\xFF", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF",
         "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80", "\xC3", "\xE2\x82", "\xC3\x28"})
-    check_says(message_of([&] { require_utf8(std::string("one\ntwo") + bad, "book.txt"); }),
-               {"book.txt", "byte 7", "line 2", "UTF-8"});
+    CHECK_ERROR(require_utf8(std::string("one\ntwo") + bad, "book.txt"), "book.txt", "byte 7",
+                "line 2", "UTF-8");
 }
 
 // --- text ---
 
-TEST_CASE("CharVocabulary: sorted, and a round trip of any text") {
+TEST_CASE("CharVocabulary: is sorted, and decodes each encoded text") {
   const std::string text = "zebra \xC3\xA9t\xC3\xA9 \xF0\x9F\x98\x80\n";
   const auto vocabulary = CharVocabulary::of_text(text);
   CHECK(vocabulary.size() == 10);
-  CHECK(std::ranges::is_sorted(vocabulary.symbols()));  // UTF-8 sorts as its code points do
+  CHECK(std::ranges::is_sorted(vocabulary.symbols()));  // UTF-8 is sorted like its code points
   CHECK(vocabulary.decode(vocabulary.encode(text)) == text);
   CHECK(vocabulary.encode("\n a") == Tokens{0, 1, 2});
   const CharVocabulary restored(vocabulary.symbols());
@@ -100,43 +99,40 @@ TEST_CASE("CharVocabulary: sorted, and a round trip of any text") {
   CHECK_THROWS_AS(vocabulary.decode(Tokens{10}), std::invalid_argument);
 }
 
-TEST_CASE("CharVocabulary: names what it does not know") {
+TEST_CASE("CharVocabulary: names unknown characters") {
   const auto vocabulary = CharVocabulary::of_text("abc\n");
-  check_says(message_of([&] { vocabulary.encode("ab\xC3\xA9"); }),
-             {"byte 2", "'\xC3\xA9'", "U+00E9", "abc"});
-  check_says(message_of([&] { vocabulary.encode("a\tb"); }), {"byte 1", "U+0009"});
-  check_says(message_of([&] { vocabulary.encode("a\xFF"); }), {"byte 1", "UTF-8"});
-  check_says(message_of([] { CharVocabulary({"a", "bc"}); }), {"symbol 1"});
-  check_says(message_of([] { CharVocabulary({"a", ""}); }), {"symbol 1"});
-  check_says(message_of([] { CharVocabulary({"a", "b", "a"}); }), {"symbols 2 and 0"});
+  CHECK_ERROR(vocabulary.encode("ab\xC3\xA9"), "byte 2", "'\xC3\xA9'", "U+00E9", "abc");
+  CHECK_ERROR(vocabulary.encode("a\tb"), "byte 1", "U+0009");
+  CHECK_ERROR(vocabulary.encode("a\xFF"), "byte 1", "UTF-8");
+  CHECK_ERROR(CharVocabulary({"a", "bc"}), "symbol 1");
+  CHECK_ERROR(CharVocabulary({"a", ""}), "symbol 1");
+  CHECK_ERROR(CharVocabulary({"a", "b", "a"}), "symbols 2 and 0");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "load_text: a file, or a folder with one .txt file") {
-  check_says(message_of([&] { load_text(this->path()); }), {this->path(), "found nothing"});
+TEST_CASE_FIXTURE(TemporaryFolder, "load_text: reads a file, or a folder with one .txt file") {
+  CHECK_ERROR(load_text(this->path()), this->path(), "found nothing");
   write("notes.md", "no");
-  check_says(message_of([&] { load_text(this->path()); }), {"found notes.md"});
+  CHECK_ERROR(load_text(this->path()), "found notes.md");
   const std::string path = write("book.txt", "to be");
   CHECK(load_text(path).content == "to be");
   CHECK(load_text(this->path()).content == "to be");
   CHECK(load_text(this->path()).path == path);
   CHECK(load_text(write("book.gz", gzip("to be"))).content == "to be");
   write("other.txt", "or not");
-  check_says(message_of([&] { load_text(this->path()); }),
-             {"found 2: ", "book.txt, ", "other.txt"});
-  check_says(message_of([&] { load_text(write("empty.txt", "")); }),
-             {"empty.txt", "byte 0", "empty"});
-  check_says(message_of([&] { load_text(write("latin.txt", "caf\xE9")); }),
-             {"latin.txt", "byte 3", "line 1"});
+  CHECK_ERROR(load_text(this->path()), "found 2: ", "book.txt, ", "other.txt");
+  CHECK_ERROR(load_text(write("empty.txt", "")), "empty.txt", "byte 0", "empty");
+  CHECK_ERROR(load_text(write("latin.txt", "caf\xE9")), "latin.txt", "byte 3", "line 1");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "text_files: a file, a folder's texts, a pattern's matches") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "text_files: lists a file, the texts of a folder, or the matches of a pattern") {
   const std::string iliad = write("iliad.txt", "of wrath"),
                     odyssey = write("odyssey.txt", "of a man"),
                     notes = write("notes.md", "no text"),
                     odd = write("[od]d.txt", "a name that looks like a pattern");
   using Files = Strings;
   CHECK(text_files(iliad) == Files{iliad});
-  CHECK(text_files(path("none.txt")) == Files{path("none.txt")});  // named when read
+  CHECK(text_files(path("none.txt")) == Files{path("none.txt")});  // named by the reader
   CHECK(text_files(path()) == Files{odd, iliad, odyssey});
   CHECK(text_files(path("*y*.txt")) == Files{odyssey});
   CHECK(text_files(path("[in]*")) == Files{iliad, notes});
@@ -144,11 +140,10 @@ TEST_CASE_FIXTURE(TemporaryFolder, "text_files: a file, a folder's texts, a patt
   CHECK(text_files(odd) == Files{odd});
   CHECK(is_pattern(path("*.txt")));
   CHECK(!is_pattern(odd));
-  check_says(message_of([&] { text_files(path("*.text")); }),
-             {path("*.text") + ": no file matches"});
+  CHECK_ERROR(text_files(path("*.text")), path("*.text") + ": no file matches");
 }
 
-TEST_CASE("cut_texts: at a byte of them all, between characters") {
+TEST_CASE("cut_texts: cuts at a byte of all texts, between characters") {
   const auto cut = [](std::int64_t byte) {
     return cut_texts({{"a", "one"}, {"b", "twö"}, {"c", "three"}}, byte);
   };
@@ -171,7 +166,7 @@ std::shared_ptr<const TokenStream> counting_tokens(std::int32_t count) {
   return std::make_shared<const TokensInMemory>(std::move(tokens));
 }
 
-TEST_CASE("TextDataset: overlapping windows start at every token that has T after it") {
+TEST_CASE("TextDataset: overlapping windows start at every token with T tokens after it") {
   const TextDataset dataset(counting_tokens(20), {.begin = 5, .end = 12, .context = 3});
   CHECK(dataset.size() == 4);
   const Batch batch = dataset.batch(std::vector<std::int64_t>{0, 3});
@@ -201,7 +196,7 @@ TEST_CASE("TextDataset: consecutive windows count every predictable token once")
   }
 }
 
-TEST_CASE("TextDataset: a split that is too short says what it has and what it needs") {
+TEST_CASE("TextDataset: the error for a short split names its length and the needed one") {
   const auto make = [](std::int64_t length, Windows windows, const char* split) {
     return message_of([&] {
       TextDataset(
@@ -219,7 +214,7 @@ TEST_CASE("TextDataset: a split that is too short says what it has and what it n
 
 // --- toy sequences ---
 
-TEST_CASE("ToySequences: answers") {
+TEST_CASE("ToySequences: the answers are correct") {
   CHECK(ToySequences({.task = ToyTask::sort}).answer("31415926>") == "11234569");
   CHECK(ToySequences({.task = ToyTask::reverse}).answer("31415926>") == "62951413");
   CHECK(ToySequences({.task = ToyTask::copy, .length = 4, .alphabet = 36}).answer("z0ab>") ==
@@ -231,23 +226,22 @@ TEST_CASE("ToySequences: answers") {
   CHECK(addition.vocabulary().size() == 12);
 }
 
-TEST_CASE("ToySequences: a malformed prompt is told what is expected") {
-  // The message shows prompts without the ">" at their end, which the program adds.
+TEST_CASE("ToySequences: the error for a malformed prompt says what is expected") {
+  // Messages show prompts without the ">" that the program adds.
   const auto typed = [](const std::string& prompt) {
     return prompt.ends_with('>') ? prompt.substr(0, prompt.size() - 1) : prompt;
   };
   const ToySequences sort({.task = ToyTask::sort, .length = 4, .alphabet = 5});
   for (const char* prompt : {"", "0123", "012>", "01234>", "0129>", "012 >", "0123>0", ">0123"})
-    check_says(message_of([&] { sort.answer(prompt); }),
-               {"'" + typed(prompt) + "'", "expected 4", typed(sort.prompt(0))});
-  check_says(message_of([&] { sort.answer("01\n3>"); }), {"'01\\x0a3'"});
+    CHECK_ERROR(sort.answer(prompt), "'" + typed(prompt) + "'", "expected 4",
+                typed(sort.prompt(0)));
+  CHECK_ERROR(sort.answer("01\n3>"), "'01\\x0a3'");
   const ToySequences addition({.task = ToyTask::addition, .length = 2});
   for (const char* prompt : {"1234>", "1+234>", "12+34", "12-34>"})
-    check_says(message_of([&] { addition.answer(prompt); }),
-               {"'" + typed(prompt) + "'", typed(addition.prompt(0))});
+    CHECK_ERROR(addition.answer(prompt), "'" + typed(prompt) + "'", typed(addition.prompt(0)));
 }
 
-TEST_CASE("ToySequences: batches hold prompt and answer, and count the answer alone") {
+TEST_CASE("ToySequences: batches have prompt and answer, and count the answer alone") {
   for (const ToyTask task : {ToyTask::sort, ToyTask::reverse, ToyTask::copy, ToyTask::addition}) {
     const ToySequences dataset({.task = task, .length = 5, .examples = 40, .seed = 7});
     const std::int64_t T = dataset.context();
@@ -278,14 +272,14 @@ TEST_CASE("ToySequences: an example depends on the seed and its index alone") {
   CHECK(few.prompt(9) != other.prompt(9));
 }
 
-TEST_CASE("ToySequences: training and held-back inputs are disjoint, in every small space") {
+TEST_CASE("ToySequences: training and validation inputs are disjoint, in every small space") {
   for (const std::int64_t alphabet : {2, 3, 4, 5, 6, 7, 8, 10, 36})
     for (std::int64_t length = 1; length <= 9; ++length) {
       const ToyOptions options{.length = length, .alphabet = alphabet, .examples = 2000};
       double inputs = 1;
       for (std::int64_t i = 0; i < length; ++i) inputs *= static_cast<double>(alphabet);
       if (inputs < 64) {
-        check_says(message_of([&] { ToySequences{options}; }), {"of length", "64"});
+        CHECK_ERROR(ToySequences{options}, "of length", "64");
         continue;
       }
       if (inputs > 2000) break;
@@ -339,7 +333,7 @@ std::string labels_error(const std::string& bytes) {
   return message_of([&] { read_idx_labels(folder.write("answers", bytes), 10); });
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "IDX: values, plain and gzip alike") {
+TEST_CASE_FIXTURE(TemporaryFolder, "IDX: values are the same from plain and gzip files") {
   const Array images = read_idx_images(write("a", idx_images(4, 3, 5)));
   CHECK(images.shape() == Shape{4, 3, 5});
   CHECK(images.values<float>()[1] == 5.0f / 255);
@@ -351,7 +345,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "IDX: values, plain and gzip alike") {
   CHECK(read_idx_labels(write("d", gzip(idx_labels(3))), 10) == labels);
 }
 
-TEST_CASE("IDX: the wrong kind of file") {
+TEST_CASE("IDX: another kind of file is refused") {
   check_says(images_error(idx_labels(3)),
              {"photos", "byte 0", "0x00000803", "0x00000801 (IDX labels)"});
   check_says(labels_error(idx_images(1, 2, 2)), {"answers", "byte 0", "0x00000803 (IDX images)"});
@@ -360,7 +354,7 @@ TEST_CASE("IDX: the wrong kind of file") {
   check_says(labels_error("\0\0"), {"answers", "ends"});
 }
 
-TEST_CASE("IDX: sizes that do not match the header") {
+TEST_CASE("IDX: a size that does not match the header is refused") {
   const std::string images = idx_images(4, 3, 5);
   check_says(images_error(images.substr(0, 10)), {"photos", "byte 10", "header"});
   check_says(images_error(images.substr(0, 75)), {"photos", "byte 75", "76 bytes", "4 x 3 x 5"});
@@ -375,7 +369,7 @@ TEST_CASE("IDX: sizes that do not match the header") {
   check_says(labels_error(idx_labels(0)), {"byte 4", "is 0"});
 }
 
-TEST_CASE("IDX: a header that lies does not allocate what it says") {
+TEST_CASE("IDX: a wrong header does not allocate memory") {
   const std::string most = big_endian(0xFFFFFFFF);
   check_says(images_error(big_endian(0x803) + most + most + most + "x"), {"byte 4", "4294967295"});
   const std::string below_cap =
@@ -383,13 +377,13 @@ TEST_CASE("IDX: a header that lies does not allocate what it says") {
   check_says(images_error(below_cap + "x"), {"byte 17", "1048576 x 32 x 32"});
 }
 
-TEST_CASE("IDX: a label out of range") {
+TEST_CASE("IDX: a label out of range is refused") {
   std::string labels = idx_labels(5);
   labels[10] = 10;
   check_says(labels_error(labels), {"answers", "byte 10", "0 to 9", "found 10"});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "IDX: damaged files are refused or read, and never worse") {
+TEST_CASE_FIXTURE(TemporaryFolder, "IDX: damaged files are refused or read, without a crash") {
   Random random(5, Stream::data);
   int refused = 0, used = 0;
   const auto count = [&](const std::string& message) { ++(message.empty() ? used : refused); };
@@ -410,7 +404,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "IDX: damaged files are refused or read, and 
           CHECK((label >= 0 && label < 10));
       }));
     }
-  CHECK(refused > used);  // each is also read as the other kind
+  CHECK(refused > used);  // each is also read as the other kind of file
   CHECK(used > 0);
 }
 
@@ -426,7 +420,7 @@ struct ImageFiles : TemporaryFolder {
   }
 };
 
-TEST_CASE("load_images: a folder or one of its files, plain or gzip") {
+TEST_CASE("load_images: reads a folder or one of its files, plain or gzip") {
   const ImageFiles plain, packed(".gz");
   for (const std::string& path :
        {plain.path(), plain.path("train-images-idx3-ubyte"), plain.path("t10k-images-idx3-ubyte"),
@@ -451,7 +445,7 @@ TEST_CASE_FIXTURE(ImageFiles, "load_images: plain files are preferred to gzip fi
   CHECK(load_images(path()).train.size() == 6);
 }
 
-TEST_CASE_FIXTURE(ImageFiles, "bug: a missing image file was answered with 700 characters") {
+TEST_CASE_FIXTURE(ImageFiles, "bug: the error for a missing image file had 700 characters") {
   const auto refused = [](const std::string& folder) {
     const std::string message = message_of([&] { load_images(folder); });
     check_says(message, {folder + ": the training images are missing", "train-images-idx3-ubyte",
@@ -468,13 +462,14 @@ TEST_CASE_FIXTURE(ImageFiles, "bug: a missing image file was answered with 700 c
   check_says(refused(folder.path()), {"found cat-0.png, 8 more"});
 }
 
-TEST_CASE_FIXTURE(ImageFiles, "load_images: files may be missing, all but one split's images") {
+TEST_CASE_FIXTURE(ImageFiles,
+                  "load_images: all files may be missing except the images of one split") {
   const std::string folder = path();
   const auto remove = [&](const char* name) { fs::remove(path(name)); };
-  remove("t10k-labels-idx1-ubyte");  // a test split without its labels is of no use
+  remove("t10k-labels-idx1-ubyte");  // a test split without labels is of no use
   CHECK(!load_images(folder).test);
   CHECK(count_classes(folder) == 6);
-  remove("train-labels-idx1-ubyte");  // but is, if no image has one
+  remove("train-labels-idx1-ubyte");  // but it is used if no image has one
   CHECK(load_images(folder, {.classes = 1}).test);
   CHECK(load_images(folder).train.labels() == std::vector<std::int32_t>(6, 0));
   CHECK(count_classes(folder) == 1);
@@ -483,43 +478,42 @@ TEST_CASE_FIXTURE(ImageFiles, "load_images: files may be missing, all but one sp
   CHECK(!load_images(folder).test);
 }
 
-TEST_CASE_FIXTURE(ImageFiles, "bug: images without labels were refused for the test's labels") {
+TEST_CASE_FIXTURE(ImageFiles,
+                  "bug: images without labels were refused because of the test split's labels") {
   fs::remove(path("train-labels-idx1-ubyte"));
   const ImageSplits splits = load_images(path(), {.classes = 1});
   REQUIRE(splits.test);
   CHECK(splits.test->labels() == std::vector<std::int32_t>{0, 0});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "load_images: a missing path names the folder to fill") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "load_images: the error for a missing path names the folder to fill") {
   for (const char* name : {"none", "none/train-images-idx3-ubyte.gz"}) {
     const std::string message = message_of([&] { load_images(path(name)); });
     CHECK(message.starts_with(path("none") + ": "));
   }
 }
 
-TEST_CASE_FIXTURE(ImageFiles, "load_images: files that do not belong together") {
+TEST_CASE_FIXTURE(ImageFiles, "load_images: files that do not belong together are refused") {
   write("other-name", idx_images(1, 4, 3));
-  check_says(message_of([&] { load_images(path("other-name")); }),
-             {"other-name", "train-images-idx3-ubyte"});
+  CHECK_ERROR(load_images(path("other-name")), "other-name", "train-images-idx3-ubyte");
   write("t10k-images-idx3-ubyte", idx_images(2, 3, 4));
-  check_says(message_of([&] { load_images(path()); }),
-             {"t10k-images-idx3-ubyte", "bytes 8 to 15", "4 x 3", "3 x 4"});
+  CHECK_ERROR(load_images(path()), "t10k-images-idx3-ubyte", "bytes 8 to 15", "4 x 3", "3 x 4");
   write("train-labels-idx1-ubyte", idx_labels(7));
-  check_says(message_of([&] { load_images(path()); }),
-             {"train-labels-idx1-ubyte", "byte 4", "6 labels", "found 7"});
+  CHECK_ERROR(load_images(path()), "train-labels-idx1-ubyte", "byte 4", "6 labels", "found 7");
 }
 
-TEST_CASE_FIXTURE(ImageFiles, "load_images: other sizes than a model's, and more classes") {
+TEST_CASE_FIXTURE(ImageFiles,
+                  "load_images: other sizes and more classes than the model's are refused") {
   const std::string folder = path();
   CHECK(load_images(folder, {.classes = 6, .height = 4, .width = 3}).train.size() == 6);
-  check_says(
-      message_of([&] { load_images(folder, {.height = 3, .width = 4}); }),
-      {"train-images-idx3-ubyte", "bytes 8 to 15", "expected images of 3 x 4", "found 4 x 3"});
-  check_says(message_of([&] { load_images(folder, {.classes = 5}); }),
-             {"train-labels-idx1-ubyte", "byte 13", "from 0 to 4", "found 5"});
+  CHECK_ERROR(load_images(folder, {.height = 3, .width = 4}), "train-images-idx3-ubyte",
+              "bytes 8 to 15", "expected images of 3 x 4", "found 4 x 3");
+  CHECK_ERROR(load_images(folder, {.classes = 5}), "train-labels-idx1-ubyte", "byte 13",
+              "from 0 to 4", "found 5");
 }
 
-TEST_CASE("make_clothes: the same bits at any thread count, and no image in two splits") {
+TEST_CASE("make_clothes: has the same bits for any number of threads, and no image in two splits") {
   const int threads = num_threads();
   std::set<std::vector<float>> distinct;
   for (const SyntheticSplit split :
@@ -539,7 +533,8 @@ TEST_CASE("make_clothes: the same bits at any thread count, and no image in two 
   CHECK(distinct.size() == 120);
 }
 
-TEST_CASE("split_validation: a share of the images, each in one split; a larger has the smaller") {
+TEST_CASE(
+    "split_validation: each image is in one split, and a larger share includes a smaller one") {
   std::vector<float> numbers(50);
   std::iota(numbers.begin(), numbers.end(), 0.0F);
   const ImageDataset images(Array::of(numbers, {50, 1, 1}),
@@ -558,8 +553,7 @@ TEST_CASE("split_validation: a share of the images, each in one split; a larger 
     std::ranges::sort(all);
     CHECK(all == images.labels());
   }
-  check_says(message_of([&] { split_validation(images, 1); }),
-             {"50 of 50 images are used for validation"});
+  CHECK_ERROR(split_validation(images, 1), "50 of 50 images are used for validation");
 }
 
 TEST_SUITE_END();

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Returns the date in every format, each as it is, in upper case and in lower case.
+// Returns the date in every format, unchanged, in upper case and in lower case.
 Strings ways_to_write(const Date& date) {
   Strings ways;
   for (std::int64_t format = 0; format < num_date_formats; ++format) {
@@ -29,7 +29,7 @@ Strings ways_to_write(const Date& date) {
 
 TEST_SUITE_BEGIN("dates");
 
-TEST_CASE("ways_to_write: every format") {
+TEST_CASE("ways_to_write: has every format") {
   const Strings ways = ways_to_write(1998y / 3 / 3);
   for (const std::string& way :
        lines_of("3 March 1998\nMarch 3, 1998\nMarch 3rd, 1998\n3rd of March 1998\n3rd Mar 1998\n"
@@ -43,7 +43,7 @@ TEST_CASE("ways_to_write: every format") {
   CHECK(iso_date(1998y / 3 / 3) == "1998-03-03");
 }
 
-TEST_CASE("ways_to_write: days, leap years, weekdays and two digits of a year") {
+TEST_CASE("ways_to_write: handles days, leap years, weekdays and years of two digits") {
   const auto writes = [](const Date& date, const char* way) {
     return std::ranges::count(ways_to_write(date), way) > 0;
   };
@@ -63,7 +63,7 @@ TEST_CASE("ways_to_write: days, leap years, weekdays and two digits of a year") 
   CHECK(!writes(2069y / 1 / 2, "2 Jan '69"));
 }
 
-TEST_CASE("ways_to_write: no text means two dates, and none is too long") {
+TEST_CASE("ways_to_write: no text stands for two dates, and none is too long") {
   std::unordered_map<std::string, std::string> meanings;
   std::size_t longest = 0;
   for (auto day = std::chrono::sys_days(2000y / 1 / 1);
@@ -79,7 +79,7 @@ TEST_CASE("ways_to_write: no text means two dates, and none is too long") {
   CHECK(longest <= DateDataset::context());
 }
 
-TEST_CASE("DateDataset: batches hold source and target, and every character is known") {
+TEST_CASE("DateDataset: batches have source and target, and every character is known") {
   const DateDataset dataset({.examples = 400, .seed = 5});
   std::vector<std::int64_t> examples(400);
   std::iota(examples.begin(), examples.end(), 0);
@@ -109,7 +109,7 @@ TEST_CASE("DateDataset: batches hold source and target, and every character is k
   CHECK(sources.size() > 390);
 }
 
-TEST_CASE("DateDataset: a source says what its target is") {
+TEST_CASE("DateDataset: a source determines its target") {
   const DateDataset dataset({.examples = 2000, .seed = 6});
   int upper = 0, lower = 0;
   for (std::int64_t example = 0; example < dataset.size(); ++example) {
@@ -137,7 +137,7 @@ TEST_CASE("DateDataset: an example depends on the seed and its index alone") {
   CHECK_THROWS_AS(few.source(10), std::invalid_argument);
 }
 
-TEST_CASE("DateDataset: training and held-back dates are disjoint, and held back is one in eight") {
+TEST_CASE("DateDataset: training and validation dates are disjoint; validation has one in eight") {
   const auto dates = [](Split split, std::uint64_t seed) {
     const DateDataset dataset({.examples = 20'000, .seed = seed, .split = split});
     std::set<std::string> all;
@@ -153,11 +153,11 @@ TEST_CASE("DateDataset: training and held-back dates are disjoint, and held back
   CHECK(held.rbegin()->substr(0, 3) == "209");
 }
 
-TEST_CASE("DateDataset: what it cannot read") {
+TEST_CASE("DateDataset: texts that it cannot read are refused") {
   const DateDataset dataset({});
   CHECK(dataset.decode(dataset.encode("Tue 3 Mar '98")) == "Tue 3 Mar '98");
-  check_says(message_of([&] { dataset.encode("3 März 1998"); }), {"byte 3", "U+00E4"});
-  check_says(message_of([] { DateDataset({.examples = 0}); }), {"0 examples; expected at least 1"});
+  CHECK_ERROR(dataset.encode("3 März 1998"), "byte 3", "U+00E4");
+  CHECK_ERROR(DateDataset({.examples = 0}), "0 examples; expected at least 1");
 }
 
 TEST_SUITE_END();

@@ -17,7 +17,7 @@ namespace {
 
 TEST_SUITE_BEGIN("graphs");
 
-TEST_CASE("karate: 34 members, 78 pairs, and the two clubs they joined") {
+TEST_CASE("karate: has 34 members, 78 edges and two classes") {
   const NodeGraph club = karate_club({1, 34});
   CHECK(club.graph.nodes() == 34);
   CHECK(club.graph.edges() == 2 * 78);
@@ -38,25 +38,23 @@ TEST_CASE("karate: 34 members, 78 pairs, and the two clubs they joined") {
   CHECK(club.training == std::vector<std::int64_t>{0, 33});
   CHECK(club.validation.size() == 32);
   CHECK(club.names[33] == "34");
-  check_says(message_of([] { karate_club({}); }), {"0 of 34 members are labeled"});
-  check_says(message_of([] {
-               karate_club({1, 2});
-             }),
-             {"2 of 34 members are labeled", "at least one of each class"});
-  check_says(message_of([] { karate_club({35}); }), {"member 35", "1 to 34"});
+  CHECK_ERROR(karate_club({}), "0 of 34 members are labeled");
+  CHECK_ERROR(karate_club({1, 2}), "2 of 34 members are labeled", "at least one of each class");
+  CHECK_ERROR(karate_club({35}), "member 35", "1 to 34");
 
   const NodeDataset data(std::make_shared<const NodeGraph>(club), club.training);
   const std::int64_t examples[] = {1, 1};
   const Batch batch = data.batch(examples);
-  CHECK(batch.count == 1);                      // one node, asked for twice
-  CHECK(batch.inputs.shape() == Shape{34, 1});  // of 34 × 34 features, each member's own is not 0
+  CHECK(batch.count == 1);  // one node, asked for twice
+  CHECK(batch.inputs.shape() ==
+        Shape{34, 1});  // of 34 × 34 features, only each member's own is not 0
   CHECK(batch.part<GraphPart>().features->sources() == 34);
   const Ints targets = ints_of(batch.targets);
   CHECK(targets[33] == 1);
   CHECK(std::ranges::count(targets, ignored_target) == 33);
 }
 
-// How many edges each node of an undirected graph has, sorted.
+// Returns the sorted degrees of an undirected graph.
 std::vector<int> degrees_of(const Adjacency& graph) {
   std::vector<int> degrees(graph.nodes());
   for (const auto& [from, to] : graph.list()) ++degrees[from];
@@ -72,7 +70,7 @@ bool connected(const Adjacency& graph) {
   return std::ranges::all_of(part, [](std::int32_t p) { return p == 0; });
 }
 
-TEST_CASE("drawn graphs: are of the structure that they are said to be") {
+TEST_CASE("synthetic graphs: have the structure of their class") {
   const SyntheticGraphs data({.examples = 400, .seed = 3});
   std::map<std::string, int> counts;
   for (std::int64_t i = 0; i < data.size(); ++i) {
@@ -95,7 +93,7 @@ TEST_CASE("drawn graphs: are of the structure that they are said to be") {
   for (const auto& [kind, count] : counts) CHECK_MESSAGE(count > 40, kind);
 }
 
-TEST_CASE("drawn graphs: an example depends on the seed and its index alone") {
+TEST_CASE("synthetic graphs: an example depends on the seed and its index alone") {
   const SyntheticGraphs few({.examples = 10, .seed = 3}), many({.examples = 1000, .seed = 3}),
       other({.examples = 10, .seed = 4});
   CHECK(few.draw(9).graph.list() == many.draw(9).graph.list());
@@ -112,9 +110,9 @@ TEST_CASE("drawn graphs: an example depends on the seed and its index alone") {
   CHECK(batch.inputs.shape() == Shape{batch.part<GraphPart>().adjacency.nodes(), 1});
 }
 
-// The colors of the nodes after three rounds of refinement: the same for isomorphic graphs.
+// Returns the colors of the nodes after three rounds of refinement, which isomorphic graphs share.
 std::multiset<std::size_t> fingerprint(const Adjacency& graph) {
-  static std::map<std::vector<std::size_t>, std::size_t> numbers;  // of all that was met
+  static std::map<std::vector<std::size_t>, std::size_t> numbers;  // of all graphs
   std::vector<std::size_t> colors(graph.nodes());
   for (int round = 0; round < 3; ++round) {
     std::vector<std::vector<std::size_t>> seen(colors.size());
@@ -129,7 +127,7 @@ std::multiset<std::size_t> fingerprint(const Adjacency& graph) {
   return {colors.begin(), colors.end()};
 }
 
-TEST_CASE("drawn graphs: none of the held-back ones is isomorphic to one of the others") {
+TEST_CASE("synthetic graphs: no validation graph is isomorphic to a training graph") {
   SyntheticGraphOptions options{.least_nodes = 12, .most_nodes = 14, .examples = 3000, .seed = 1};
   const SyntheticGraphs train(options);
   options.seed = 2;
@@ -148,13 +146,14 @@ TEST_CASE("drawn graphs: none of the held-back ones is isomorphic to one of the 
   CHECK(kinds.size() == 5);
 }
 
-TEST_CASE("drawn graphs: edges as text and back, and options out of range") {
+TEST_CASE(
+    "synthetic graphs: edges are read from text again, and options out of range are refused") {
   const Adjacency graph = parse_edges("  0-1 2-1\n3-3 ");
   CHECK(graph.nodes() == 4);
   CHECK(edges_text(graph) == "0-1 1-2 3-3");
   for (const std::string word : {"1", "1-", "-1", "a-b", "1-2-3", "1--2", "0-100000", "1,2"})
-    check_says(message_of([&] { parse_edges("0-1 " + word); }), {"edge '" + word + "'", "0-1"});
-  check_says(message_of([] { parse_edges(" "); }), {"graph ' ': no edges"});
+    CHECK_ERROR(parse_edges("0-1 " + word), "edge '" + word + "'", "0-1");
+  CHECK_ERROR(parse_edges(" "), "graph ' ': no edges");
   const SyntheticGraphOptions wrong[] = {{.least_nodes = 11},
                                          {.least_nodes = 20, .most_nodes = 19},
                                          {.most_nodes = 1001},
@@ -165,7 +164,8 @@ TEST_CASE("drawn graphs: edges as text and back, and options out of range") {
 
 constexpr NodeSplit few{.training = 2, .validation = 2, .test = 3};
 
-TEST_CASE_FIXTURE(TemporaryFolder, "citations: papers, features by row sums, splits by lines") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "citations: reads papers, features divided by row sums, and splits by lines") {
   write("small.content", content);
   write("small.cites", cites);
   write("README", "");
@@ -184,7 +184,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "citations: papers, features by row sums, spl
   CHECK(whole.test == std::vector<std::int64_t>{5, 6, 7});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: features below 0 were refused") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: negative features were refused") {
   write("small.content", "p1 1 -1 0 art\np2 -3 0 -1 maths\np3 0 0 0 art\np4 2 2 4 art\n");
   write("small.cites", "p1 p2\n");
   const NodeGraph whole = load_node_graph(path(), {.training = 2, .validation = 1, .test = 1});
@@ -193,7 +193,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: features below 0 were refused") {
       Array::of(std::vector<double>{.5, -.5, 0, -.75, 0, -.25, 0, 0, 0, .25, .25, .5}, {4, 3}));
 }
 
-TEST_CASE("citations: what is wrong, in which file and line, and why") {
+TEST_CASE("citations: errors name file, line and cause") {
   const auto load = [](const std::string& papers, const std::string& links,
                        const NodeSplit& split = few) {
     const TemporaryFolder folder;
@@ -232,15 +232,14 @@ TEST_CASE("citations: what is wrong, in which file and line, and why") {
   CHECK(load("\xEF\xBB\xBF" + good, "\xEF\xBB\xBF" + std::string(cites)).empty());
   CHECK(load(good.substr(0, good.size() - 1), "p1 p3").empty());  // no newline at the end
   const TemporaryFolder folder;
-  check_says(message_of([&] { load_node_graph(folder.path("none"), few); }),
-             {"none: cannot be listed"});
+  CHECK_ERROR(load_node_graph(folder.path("none"), few), "none: cannot be listed");
   folder.write("a.content", content);
-  check_says(message_of([&] { load_node_graph(folder.path(), few); }),
-             {"expected one file *.cites or *.cites.gz, found a.content", "linqs.org"});
+  CHECK_ERROR(load_node_graph(folder.path(), few),
+              "expected one file *.cites or *.cites.gz, found a.content", "linqs.org");
   folder.write("a.cites", cites);
   folder.write("b.content", content);
-  check_says(message_of([&] { load_node_graph(folder.path(), few); }),
-             {"expected one file *.content", "found a.content, b.content"});
+  CHECK_ERROR(load_node_graph(folder.path(), few), "expected one file *.content",
+              "found a.content, b.content");
 }
 
 TEST_SUITE_END();

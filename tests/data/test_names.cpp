@@ -16,7 +16,7 @@ std::multiset<std::string> names_of(const NameDataset& dataset, const CharVocabu
   return names;
 }
 
-// "n0" to "n<count - 1>", one a line.
+// Returns "n0" to "n<count - 1>", one per line.
 std::string numbered(int count) {
   std::string lines;
   for (int i = 0; i < count; ++i) lines += fmt::format("n{}\n", i);
@@ -44,7 +44,9 @@ TEST_CASE("NameDataset: each name begins and ends with 0") {
   CHECK_THROWS_AS(NameDataset({}), std::invalid_argument);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "load_names: trimmed, no empty lines, repeats unless unwanted") {
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "load_names: trims, skips empty lines, and keeps repeated names unless told otherwise") {
   const std::string path =
       write("names.txt",
             "emma\r\n  olivia\t\n\n   \nava\nemma\nzoë\numa\nida\nada\nlea\nmia\nemma\nnoor");
@@ -58,7 +60,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "load_names: trimmed, no empty lines, repeats
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder,
-                  "split_names: by rules 1, the seed chooses the names of the test split") {
+                  "split_names: with data.rules = 1 the seed chooses the test split") {
   const NameList list = load_names(write("names.txt", numbered(300)));
   const CharVocabulary vocabulary = name_vocabulary(list);
   const auto held_back = [&](const NameOptions& options) {
@@ -73,13 +75,11 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   CHECK(held_back({.held_back = 25, .seed = 1, .rules = 1}) == names_of(splits.test, vocabulary));
   CHECK(held_back({.held_back = 25, .seed = 2, .rules = 1}) != names_of(splits.test, vocabulary));
   CHECK(held_back({.rules = 1}).size() == 30);  // a tenth, not 1000
-  check_says(message_of([&] { held_back({.held_back = 0}); }),
-             {"0 names for testing; expected at least 1"});
-  check_says(message_of([&] { split_names(list, CharVocabulary::of_text("n012345678"), {}); }),
-             {"names.txt: 'n", "'9'"});
+  CHECK_ERROR(held_back({.held_back = 0}), "0 names for testing; expected at least 1");
+  CHECK_ERROR(split_names(list, CharVocabulary::of_text("n012345678"), {}), "names.txt: 'n", "'9'");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "load_names: what is wrong, in which file and line") {
+TEST_CASE_FIXTURE(TemporaryFolder, "load_names: errors name file and line") {
   const auto load = [&](const std::string& content, bool distinct = false) {
     write("names.txt", content);
     return message_of([&] { load_names(path("names.txt"), distinct); });
@@ -90,10 +90,11 @@ TEST_CASE_FIXTURE(TemporaryFolder, "load_names: what is wrong, in which file and
   check_says(load(numbered(9) + "n0\n", true), {"10 distinct names", "found 9"});
   check_says(load("eva\n\n" + std::string(257, 'x')), {"names.txt: line 3", "257", "256"});
   check_says(load("eva\nZo\xEB\n"), {"names.txt", "line 2", "UTF-8"});
-  check_says(message_of([&] { load_names(path("none.txt")); }), {"none.txt", "No such file"});
+  CHECK_ERROR(load_names(path("none.txt")), "none.txt", "No such file");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "names: a model writes names by lines, and forgets each") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "names: a model writes one name per line, independent of the earlier ones") {
   write("names.txt", numbered(300));
   const auto run = [&](const Strings& words) {
     return tapestry_run(with_sets(words), {.folder = path()});
@@ -120,8 +121,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "names: a model writes names by lines, and fo
   const Finished longer = run({"train", "names", "data.path=names.txt", "model.context=4"});
   check_fails(longer,
               {"model.context = 4", "a name of 4 characters; expected a context of at least 5"});
-  const Finished missing = run({"train", "names"});
-  check_fails(missing, {"there is no text", "karpathy/makemore"});
+  check_fails(run_here("train names", RunOptions{.folder = path()}),
+              {"there is no text", "karpathy/makemore"});
 }
 
 TEST_SUITE_END();

@@ -25,7 +25,7 @@ constexpr const char* people =
     "fay,40,0,Oslo,a,\n";
 constexpr const char* knows = "source,target\nann,bob\nbob,cem\ndea,eva\nfay,ann\n";
 
-// Two tables in a folder.
+// Writes two tables into a folder.
 struct Tables {
   TemporaryFolder folder;
   Tables(const std::string& nodes, const std::string& edges) {
@@ -64,7 +64,7 @@ TEST_CASE("node tables: numbers are standardized, texts become categories, and 0
   CHECK(graph.graph.edges() == 8);
 }
 
-TEST_CASE("node tables: what is detected, and what options choose instead") {
+TEST_CASE("node tables: detect roles of columns, which options replace") {
   const std::string other =
       "\xEF\xBB\xBF\"Name\";Klasse;\"gr\xC3\xB6\xC3\x9F"
       "e\";Region\r\n"
@@ -89,7 +89,7 @@ TEST_CASE("node tables: what is detected, and what options choose instead") {
         Strings{"9", "10"});
 }
 
-TEST_CASE("node tables: edges lead both ways or one way, and are read once") {
+TEST_CASE("node tables: edges are directed or not, and are read once") {
   const Tables tables(people, std::string(knows) + "bob,ann\nann,bob\ncem,cem\n");
   const NodeTables both = tables.load(), directed = tables.load({.directed = true});
   CHECK(both.graph.graph.edges() == 8);
@@ -99,7 +99,7 @@ TEST_CASE("node tables: edges lead both ways or one way, and are read once") {
   CHECK(directed.repeated_edges == 1);
 }
 
-TEST_CASE("node tables: without features each id is a category, which a trained model knows") {
+TEST_CASE("node tables: without features each id is a category that a trained model knows") {
   std::string nodes = "id,label\n", edges = "source,target\n";
   for (int i = 0; i < 20; ++i) {
     nodes += fmt::format("n{},{}\n", i, i % 2);
@@ -144,7 +144,7 @@ TEST_CASE("node tables: a trained model's means and categories encode other node
       {"nodes.csv: line 1: no column is named smokes, which this model was trained on"});
 }
 
-TEST_CASE("node tables: gzip, and columns that cannot be features") {
+TEST_CASE("node tables: read gzip, and name columns that cannot be features") {
   std::string nodes = "id,note,empty,label\n", edges = "source,target\n";
   for (int i = 0; i < 66; ++i) {
     nodes += fmt::format("{0},text {0},,{1}\n", i, i % 3);
@@ -164,7 +164,7 @@ TEST_CASE("node tables: gzip, and columns that cannot be features") {
   CHECK(detect_node_tables(zipped.path()).class_names.size() == 3);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "node tables: what is wrong, in which file and line") {
+TEST_CASE_FIXTURE(TemporaryFolder, "node tables: errors name file and line") {
   const std::string good = people;
   CHECK(refusal(good).empty());
   check_says(refusal(""), {"nodes.csv: the file is empty"});
@@ -200,8 +200,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "node tables: what is wrong, in which file an
              {"edges.csv: line 3: node \"zoe\" is not among the 6 nodes of", "nodes.csv"});
   check_says(refusal(good, "source,target\nann\n"), {"edges.csv: line 2: expected 2 columns"});
   write("nodes.csv", good);
-  check_says(message_of([&] { load_node_tables(path(), detect_node_tables(path())); }),
-             {"expected a file edges.csv, found nodes.csv"});
+  CHECK_ERROR(load_node_tables(path(), detect_node_tables(path())),
+              "expected a file edges.csv, found nodes.csv");
 }
 
 TEST_SUITE_END();

@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 #include <zlib.h>
 
+#include <cmath>
 #include <set>
 
 #include "data/sampler.hpp"
+#include "data/text/bleu.hpp"
 #include "data/text/pairs.hpp"
 #include "tests/support/arrays.hpp"
 #include "tests/support/process.hpp"
@@ -23,7 +25,8 @@ TEST_SUITE_BEGIN("parallel_text");
 
 // --- reading ---
 
-TEST_CASE_FIXTURE(TemporaryFolder, "load_parallel_text: lines, however they end, plain or gzip") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "load_parallel_text: reads lines with any line ends, plain or gzip") {
   write_gzip(path("b.en.gz"), "A dog.\r\n  Two caf\u00E9s \r\nThree");
   const std::string source = write("a.de",
                                    "\xEF\xBB\xBF"
@@ -35,7 +38,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "load_parallel_text: lines, however they end,
   CHECK(text.target_path == path("b.en.gz"));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "load_parallel_text: what is wrong, in which file and line") {
+TEST_CASE_FIXTURE(TemporaryFolder, "load_parallel_text: errors name file and line") {
   const auto load = [&](const std::string& source, const std::string& target) {
     write("a.de", source);
     write("a.en", target);
@@ -52,8 +55,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "load_parallel_text: what is wrong, in which 
   check_says(load("", "one"), {"a.de: line 1", "empty"});
   check_says(load("eins", "\n"), {"a.en: line 1"});
   check_says(load("eins\nzw\xE4lf", "one\ntwelve"), {"a.de", "line 2", "UTF-8"});
-  check_says(message_of([&] { load_parallel_text(path("no.de"), path("a.en")); }),
-             {"no.de", "No such file"});
+  CHECK_ERROR(load_parallel_text(path("no.de"), path("a.en")), "no.de", "No such file");
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "load_parallel_text: finds files by prefix and language") {
@@ -83,13 +85,12 @@ TEST_CASE_FIXTURE(TemporaryFolder, "load_parallel_text: finds files by prefix an
   write("test.de", "Pferd");
   write("test.en", "horse");
   CHECK(load({.split = "test"}).targets == Lines{"horse"});
-  check_says(message_of([&] { load_parallel_text(path("none"), ParallelFiles{}); }),
-             {"none", "listed"});
+  CHECK_ERROR(load_parallel_text(path("none"), ParallelFiles{}), "none", "listed");
 }
 
 // --- batches ---
 
-TEST_CASE("pair_batch: what goes where") {
+TEST_CASE("pair_batch: places sources, targets and padding") {
   const std::vector<TokenPair> pairs = {{.source = {10, 11, 12}, .target = {20}},
                                         {.source = {13}, .target = {21, 22, 23}},
                                         {.source = {14, 15}, .target = {}}};
@@ -106,7 +107,7 @@ TEST_CASE("pair_batch: what goes where") {
   CHECK_THROWS_AS(pair_batch(std::vector<TokenPair>{{.target = {1}}}), std::invalid_argument);
 }
 
-TEST_CASE("PairDataset: a batch is made of its examples alone") {
+TEST_CASE("PairDataset: a batch depends on its examples alone") {
   const PairDataset dataset({{{10, 11, 12}, {20}}, {{13}, {21, 22, 23}}, {{14}, {24}}}, {});
   CHECK(dataset.size() == 3);
   CHECK(dataset.num_cut() == 0);
@@ -120,7 +121,7 @@ TEST_CASE("PairDataset: a batch is made of its examples alone") {
   CHECK_THROWS_AS(PairDataset({{{}, {1}}}, {}), std::invalid_argument);
 }
 
-TEST_CASE("PairDataset: long sentences are refused by name, or cut") {
+TEST_CASE("PairDataset: long sentences are refused with their line, or cut") {
   const auto make = [](std::size_t source, std::size_t target, Overlong overlong) {
     const TokenPair pair{.source = Tokens(source, 7), .target = Tokens(target, 8)};
     return PairDataset(
@@ -152,7 +153,7 @@ std::vector<TokenPair> pairs_of_many_lengths() {
   return pairs;
 }
 
-// The part of a run of batches that is padding.
+// Returns the share of padding in batches.
 double padding(const std::vector<TokenPair>& pairs, const std::vector<std::int64_t>& order) {
   double places = 0, tokens = 0;
   for (std::size_t first = 0; first < order.size(); first += 16) {
@@ -166,7 +167,7 @@ double padding(const std::vector<TokenPair>& pairs, const std::vector<std::int64
   return 1 - tokens / places;
 }
 
-TEST_CASE("Sampler: batches of similar lengths hold little padding, new each epoch") {
+TEST_CASE("Sampler: batches of similar lengths have little padding, and differ in each epoch") {
   const std::vector<TokenPair> pairs = pairs_of_many_lengths();
   const std::vector<std::int64_t> lengths = PairDataset(pairs, {}).lengths();
   const auto sampler = [&](std::uint64_t seed, std::int64_t pool) {
@@ -186,7 +187,7 @@ TEST_CASE("Sampler: batches of similar lengths hold little padding, new each epo
   CHECK(padding(pairs, sampler(3, 1).next(992)) > 0.4);
 }
 
-TEST_CASE("Sampler: similar lengths in small and odd sizes, and after a resume") {
+TEST_CASE("Sampler: similar lengths work for small and odd sizes, and after a resume") {
   for (const std::int64_t size : {1, 15, 16, 17, 33, 160, 161})
     for (const std::int64_t batch : {1, 16, 500}) {
       const std::vector<std::int64_t> lengths(size, 7);
@@ -201,6 +202,85 @@ TEST_CASE("Sampler: similar lengths in small and odd sizes, and after a resume")
   CHECK_THROWS_AS(Sampler(5, Order::similar_lengths, 1, {.batch = 0, .lengths = {1, 2, 3, 4, 5}}),
                   std::invalid_argument);
   CHECK_THROWS_AS(Sampler(5, Order::similar_lengths, 1), std::invalid_argument);
+}
+
+TEST_SUITE_END();
+
+using Lines = Strings;
+
+TEST_SUITE_BEGIN("bleu");
+
+TEST_CASE("tokenize_13a: splits punctuation, numbers, hyphens and entities") {
+  CHECK(tokenize_13a("Two men, one dog.") == Lines{"Two", "men", ",", "one", "dog", "."});
+  CHECK(tokenize_13a("a well-known 5-year plan, 1,200.50 (3.5%)...") ==
+        Lines{"a", "well-known", "5", "-", "year", "plan", ",", "1,200.50", "(", "3.5", "%", ")",
+              ".", ".", "."});
+  CHECK(tokenize_13a("He said &quot;no &amp; yes&quot; &lt;3 &amp;lt;") ==
+        Lines{"He", "said", "\"", "no", "&", "yes", "\"", "<", "3", "<"});
+  CHECK(tokenize_13a("a man's T-shirt/hat") == Lines{"a", "man's", "T-shirt", "/", "hat"});
+  CHECK(tokenize_13a("ends in 5.") == Lines{"ends", "in", "5", "."});
+  CHECK(tokenize_13a(".5 ,a 1.a a.1") == Lines{".", "5", ",", "a", "1", ".", "a", "a", ".", "1"});
+  CHECK(tokenize_13a("Größe\u00A0ä.ö\x1F“x”<skipped>") == Lines{"Größe", "ä", ".", "ö", "“x”"});
+  CHECK(tokenize_13a("two-\nparts and\nlines-\n") == Lines{"twoparts", "and", "lines-"});
+  CHECK(tokenize_13a("  ").empty());
+  CHECK_THROWS_AS(tokenize_13a("a\xFF"), std::invalid_argument);
+}
+
+const Lines& references() {
+  static const Lines lines = {
+      "A man in an orange hat is looking at something.",
+      "Two dogs, one black and one white, run across the well-mown lawn.",
+      "The runner wearing number 1,204 finished in 3.5 hours.",
+      "A child shouts &quot;Look at me!&quot; from the top of a slide.",
+      "Three women (all in red) are dancing at the Café Zürich.",
+      "People are fixing the roof of a house.",
+  };
+  return lines;
+}
+
+const Lines& hypotheses() {
+  static const Lines lines = {
+      "A man in an orange hat looks at something.",
+      "Two dogs, one black and one brown, are running across the lawn.",
+      "the runner with number 1,204 finished in 3.5 hours .",
+      "A child shouts \"Look at me\" from the top of the slide.",
+      "Three women, all in Red, dance at the café Zürich.",
+      "",
+  };
+  return lines;
+}
+
+// Made with sacreBLEU 2.6.0: BLEU(lowercase=...).corpus_score(hypotheses, [references]).
+TEST_CASE("corpus_bleu: has the values of sacreBLEU") {
+  const BleuScore mixed = corpus_bleu(hypotheses(), references());
+  CHECK(std::abs(mixed.score - 43.573073) < 1e-6);
+  CHECK(std::abs(mixed.brevity_penalty - 0.826565438) < 1e-9);
+  CHECK(mixed.hypothesis_tokens == 63);
+  CHECK(mixed.reference_tokens == 75);
+  for (const auto& [n, precision] :
+       {std::pair{0, 80.952381}, {1, 62.068966}, {2, 43.396226}, {3, 35.416667}})
+    CHECK(std::abs(mixed.precisions[n] - precision) < 1e-6);
+  const BleuScore lower = corpus_bleu(hypotheses(), references(), {.lower_case = true});
+  CHECK(std::abs(lower.score - 48.567820) < 1e-6);
+  CHECK(bleu_signature() == "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp");
+  CHECK(bleu_signature({.lower_case = true}) == "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp");
+}
+
+TEST_CASE("corpus_bleu: smoothing, short and empty sentences, as in sacreBLEU") {
+  const auto score = [](const std::string& hypothesis, const std::string& reference) {
+    return corpus_bleu(Lines{hypothesis}, Lines{reference}).score;
+  };
+  CHECK(std::abs(score("The dog ran far away.", "A dog runs very far away today.") - 13.832544) <
+        1e-6);
+  CHECK(std::abs(score("a b c d e", "a c b e d") - 15.973578) < 1e-6);
+  CHECK(std::abs(score("the the the the", "the cat sat on the mat") - 11.521591) < 1e-6);
+  CHECK(score("a dog runs", "a dog runs") == 0);  // it has no 4-grams
+  CHECK(score("one two", "three four") == 0);
+  CHECK(score("", "a dog") == 0);
+  CHECK(score("a dog", "") == 0);
+  CHECK(std::abs(corpus_bleu(references(), references()).score - 100) < 1e-9);
+  CHECK(corpus_bleu({}, {}).score == 0);
+  CHECK_THROWS_AS(corpus_bleu(Lines{"a", "b"}, Lines{"a"}), std::invalid_argument);
 }
 
 TEST_SUITE_END();

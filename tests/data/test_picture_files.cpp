@@ -18,18 +18,18 @@
 #include "train/inspect/recognized.hpp"
 #include "train/task_spec.hpp"
 
-// PNG and JPEG files: their pixels, and the memory that reading them takes.
+// Tests the pixels of PNG and JPEG files, and the memory that reading takes.
 namespace tapestry {
 namespace {
 
-// A form of PNG files: its color type, bits of a sample, and whether it is interlaced.
+// A format of PNG files.
 struct PngForm {
   int color = PNG_COLOR_TYPE_GRAY, depth = 8;
   bool interlaced = false;
   double gamma = 0;  // 0: none is stored
 };
 
-// Returns a PNG of this form, with random bytes as pixels, the same ones for each form of a size.
+// Returns a PNG of this format, with random bytes as pixels that depend on the size alone.
 std::string random_png(std::uint32_t width, std::uint32_t height, const PngForm& form) {
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png_create_info_struct(png);
@@ -65,7 +65,7 @@ std::string random_png(std::uint32_t width, std::uint32_t height, const PngForm&
   return bytes;
 }
 
-// Returns the PNG with another size in its header, whose checksum is right.
+// Returns the PNG with another size in its header and a correct checksum.
 std::string with_size(std::string png, std::uint32_t width, std::uint32_t height) {
   png.replace(16, 8, big_endian(width) + big_endian(height));
   const auto crc = static_cast<std::uint32_t>(
@@ -73,8 +73,7 @@ std::string with_size(std::string png, std::uint32_t width, std::uint32_t height
   return png.replace(29, 4, big_endian(crc));
 }
 
-// Returns the pixels of a PNG as libpng's simplified interface decodes it, over white as `format`
-// says, / 255.
+// Returns the pixels / 255 of a PNG decoded by libpng's simplified interface over white.
 Array decoded_png(const std::string& bytes, std::uint32_t format) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
@@ -104,7 +103,7 @@ Array fitted(const Array& image, std::int64_t height, std::int64_t width) {
   const std::int64_t used_width = std::min(W, std::max<std::int64_t>(1, H * width / height));
   Array result({C, height, width});
   auto to = result.mutable_values<float>().begin();
-  // Calls with each element that element i of `size` covers, and its share of the covered length.
+  // Calls `visit` with each element that element i of `size` covers, and its share.
   const auto each = [](std::int64_t all, std::int64_t length, std::int64_t size, std::int64_t i,
                        const auto& call) {
     const std::int64_t begin = (all - length) / 2, low = i * length, high = low + length;
@@ -157,7 +156,7 @@ Array decoded_jpeg(const std::string& bytes, std::int64_t height, std::int64_t w
 
 TEST_SUITE_BEGIN("pictures");
 
-TEST_CASE_FIXTURE(TemporaryFolder, "pictures: the pixels of a PNG and a JPEG file") {
+TEST_CASE_FIXTURE(TemporaryFolder, "pictures: PNG and JPEG files have the expected pixels") {
   write("gray", png(2, PNG_FORMAT_GRAY, {0, 51, 102, 255}));
   CHECK(doubles(read_picture(path("gray"))) == doubles(image_of({0, 0.2f, 0.4f, 1}, {2, 2})));
   write("color", png(3, PNG_FORMAT_RGB, {255, 0, 0, 0, 255, 0, 0, 0, 255}));
@@ -184,10 +183,10 @@ TEST_CASE_FIXTURE(TemporaryFolder, "pictures: the pixels of a PNG and a JPEG fil
     CHECK(std::abs(red[i] - expected) < 0.02);
   }
   CHECK(doubles(read_picture(path("color"), {.size = {.channels = 3, .height = 1, .width = 1}})) ==
-        std::vector<double>{0, 1, 0});  // the pixel in the middle
+        std::vector<double>{0, 1, 0});  // the middle pixel
 
   CHECK(is_colored(path("color")));
-  CHECK(is_colored(path("jpeg")));  // three equal planes are colors to the header
+  CHECK(is_colored(path("jpeg")));  // three equal planes are a color image
   CHECK(!is_colored(path("gray")));
   CHECK(!is_colored(path("clear")));
   CHECK(!is_colored(path("none")));
@@ -195,7 +194,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "pictures: the pixels of a PNG and a JPEG fil
   CHECK(!is_colored(path("text")));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "pictures: damaged and foreign files are refused in one line") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "pictures: damaged files and other formats are refused in one line") {
   const std::string whole_png = png(8, PNG_FORMAT_RGB, std::vector<std::uint8_t>(8 * 8 * 3, 7)),
                     whole_jpeg = jpeg(64, 64, {200, 20, 60});
   const std::pair<std::string, std::string> cases[] = {
@@ -209,7 +209,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "pictures: damaged and foreign files are refu
        "100000 x 100000 pixels; expected at most 64000000"}};
   for (const auto& [content, expected] : cases) {
     write("picture", content);
-    check_says(message_of([&] { read_picture(path("picture")); }), {expected});
+    CHECK_ERROR(read_picture(path("picture")), expected);
   }
 }
 
@@ -226,7 +226,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   const std::vector<std::uint8_t> four{0, 40, 80, 120, 40, 80, 120, 160};
   check_fit(4, four, {1, 2, 4}, std::vector<double>(four.begin(), four.end()));
   check_fit(4, four, {1, 1, 2}, {40, 120});
-  check_fit(4, four, {1, 1, 1}, {80});  // the two columns in the middle
+  check_fit(4, four, {1, 1, 1}, {80});  // the two middle columns
   check_fit(4, four, {1, 2, 2}, {40, 80, 80, 120});
   check_fit(3, {0, 6, 12}, {1, 1, 1}, {6});
   check_fit(3, {0, 0, 0, 6, 6, 6, 12, 12, 12}, {1, 2, 2}, {2, 2, 10, 10});
@@ -236,26 +236,15 @@ TEST_CASE_FIXTURE(TemporaryFolder,
 const std::pair<std::int64_t, std::int64_t> fitted_sizes[] = {{1, 1},  {7, 5},   {5, 7},  {16, 16},
                                                               {37, 3}, {23, 37}, {40, 50}};
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "pictures: a PNG fitted row by row has the bits of the whole one") {
+TEST_CASE_FIXTURE(TemporaryFolder, "pictures: fitting a PNG row by row gives the same bits") {
   constexpr int gray = PNG_COLOR_TYPE_GRAY, gray_alpha = PNG_COLOR_TYPE_GRAY_ALPHA,
                 rgb = PNG_COLOR_TYPE_RGB, rgba = PNG_COLOR_TYPE_RGB_ALPHA,
                 palette = PNG_COLOR_TYPE_PALETTE;
-  for (PngForm form : {PngForm{gray, 1},
-                       {gray, 2},
-                       {gray, 4},
-                       {gray, 8},
-                       {gray, 16},
-                       {gray_alpha, 8},
-                       {gray_alpha, 16},
-                       {rgb, 8},
-                       {rgb, 16},
-                       {rgba, 8},
-                       {rgba, 16},
-                       {palette, 1},
-                       {palette, 2},
-                       {palette, 4},
-                       {palette, 8}})
+  const PngForm forms[] = {{gray, 1},    {gray, 2},       {gray, 4},        {gray, 8},
+                           {gray, 16},   {gray_alpha, 8}, {gray_alpha, 16}, {rgb, 8},
+                           {rgb, 16},    {rgba, 8},       {rgba, 16},       {palette, 1},
+                           {palette, 2}, {palette, 4},    {palette, 8}};
+  for (PngForm form : forms)
     for (const double gamma : {0.0, 1.0, 0.3})
       for (const bool interlaced : {false, true}) {
         form.gamma = gamma;
@@ -282,7 +271,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
       }
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: a JPEG was decoded whole, however small it was fitted") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a JPEG was decoded at full size for a small image") {
   const std::string bytes = random_jpeg(67, 45, 1);
   write("picture", bytes);
   const auto read = [&](std::int64_t height, std::int64_t width, bool reduces_jpeg) {
@@ -310,23 +299,24 @@ TEST_CASE_FIXTURE(TemporaryFolder, "pictures: data.rules decides how JPEG files 
     }
   const auto read = [&](const char* rules) {
     const std::string run = path(std::string("run") + rules);
-    must(tapestry_run({"train", "clothes-cnn", "--out", run, "--quiet", "--set",
-                       "data.path=" + path("all"), "data.image_size=8", "train.steps=1",
-                       "train.batch_size=2", std::string("data.rules=") + rules}));
-    const JsonValue said = JsonValue::parse(must(tapestry_run({"eval", run, "--json"})).out);
+    must_run({"train", "clothes-cnn", "--out", run, "--quiet", "--set", "data.path=" + path("all"),
+              "data.image_size=8", "train.steps=1", "train.batch_size=2",
+              std::string("data.rules=") + rules});
+    const JsonValue said = JsonValue::parse(must_run({"eval", run, "--json"}));
     return said["loss"].get<double>();
   };
   CHECK(read("1") != read("2"));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: a picture that takes too much memory was decoded") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a picture that needs too much memory was decoded") {
   std::string bytes = jpeg(16, 16, {1, 2, 3});
   const std::size_t frame = bytes.find("\xff\xc0");
   bytes.replace(frame + 5, 4, "\x1f\x40\x1f\x40");  // 8,000 x 8,000 pixels
   write("picture", bytes);
-  check_says(message_of([&] { read_picture(path("picture"), {.size = {.channels = 3}}); }),
-             {path("picture") + ": its 8000 x 8000 pixels take 1281 MiB of memory; expected at "
-                                "most 1024; save the picture in a smaller size"});
+  CHECK_ERROR(read_picture(path("picture"), {.size = {.channels = 3}}),
+              path("picture") +
+                  ": its 8000 x 8000 pixels take 1281 MiB of memory; expected at "
+                  "most 1024; save the picture in a smaller size");
   CHECK(picture_size(path("picture")) == ImageSize{3, 8000, 8000});
 }
 
@@ -340,21 +330,21 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init decoded pictures to learn their si
   CHECK(found.front().facts["sizes"] == 4);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "pictures: init writes a config though a file was cut short") {
+TEST_CASE_FIXTURE(TemporaryFolder, "pictures: init writes a config although a file is truncated") {
   for (const char* name : {"a", "b"}) {
     fs::create_directories(path(std::string("all/") + name));
     for (int i = 0; i < 4; ++i) write(fmt::format("all/{}/{}.png", name, i), random_png(9, 9, {}));
   }
   const std::string whole = read_bytes(path("all/a/0.png"));
   write("all/a/cut.png", whole.substr(0, whole.size() - 40));
-  must(tapestry_run({"init", path("all"), "--out", path("all.toml"), "--minutes", "1"}));
+  must_run({"init", path("all"), "--out", path("all.toml"), "--minutes", "1"});
   check_says(read_bytes(path("all.toml")), {"skip_broken = true"});
   check_prints(
       tapestry_run({"train", path("all.toml"), "--out", path("run"), "--set", "train.steps=1"}),
       {"1 broken file left out"});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: a PNG was decoded whole, however small it was fitted") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a PNG was decoded at full size for a small image") {
   write("picture", random_png(4000, 1000, {PNG_COLOR_TYPE_GRAY, 1}));
   const std::int64_t peak = peak_memory([&] {
     const Array image = read_picture(path("picture"), {.size = {3, 10, 10}});
@@ -363,7 +353,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: a PNG was decoded whole, however small 
   CHECK(peak < 6'000'000);  // the file has half a million bytes; its pixels are 4 million
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: 64 decoded pictures were held, whatever their size") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: 64 decoded pictures of any size were held at a time") {
   PictureFolder folder{.classes = {"all"}};
   folder.train = folder.validation = {{write("0.png", random_png(8, 8, {})), 0}};
   const std::string wide = write("1.png", random_png(3000, 1000, {PNG_COLOR_TYPE_GRAY, 1}));
@@ -378,8 +368,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: 64 decoded pictures were held, whatever
   CHECK(peak < 60'000'000);  // was 144 million: 12 images of 3 million pixels
 }
 
-// Returns a JPEG of three planes in several scans, of which it has one: all of its blocks are
-// empty.
+// Returns a progressive JPEG of three planes with one scan of empty blocks.
 std::string empty_jpeg(int width, int height) {
   const auto bytes = [](std::initializer_list<int> values) {
     return std::string(values.begin(), values.end());
@@ -398,7 +387,7 @@ std::string empty_jpeg(int width, int height) {
          bytes({0xff, 0xd9});
 }
 
-TEST_CASE("bug: each thread decoded a picture, whatever memory they took together" *
+TEST_CASE("bug: each thread decoded a picture without a limit on their memory" *
           not_sanitized("it fills the memory of all threads")) {
   const TemporaryFolder files;
   PictureFolder folder{.classes = {"all"}};

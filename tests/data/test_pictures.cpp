@@ -15,11 +15,11 @@
 #include "train/model.hpp"
 #include "train/task_spec.hpp"
 
-// Folders of PNG and JPEG files, and models of them.
+// Tests folders of PNG and JPEG files, and models of them.
 namespace tapestry {
 namespace {
 
-// Folders of 12 dark PNG and 8 bright JPEG pictures of several sizes.
+// Writes folders of 12 dark PNG and 8 bright JPEG pictures of several sizes.
 struct PictureFixture : TemporaryFolder {
   PictureFixture() {
     for (const char* folder : {"all/müde Katze", "all/hund"}) fs::create_directories(path(folder));
@@ -35,7 +35,7 @@ struct PictureFixture : TemporaryFolder {
 
 TEST_SUITE_BEGIN("pictures");
 
-TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folders of splits") {
+TEST_CASE_FIXTURE(PictureFixture, "pictures: folders stand for classes and splits") {
   const PictureFolder folder = list_pictures(path("all"));
   CHECK(folder.classes == Strings{"hund", "müde Katze"});
   CHECK(folder.ignored == 1);
@@ -58,10 +58,10 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folder
   CHECK(divided.train.size() == 20);
   CHECK(divided.validation.size() == 20);
   REQUIRE(divided.test.size() == 12);
-  CHECK(divided.test[0].label == 1);  // the number that the class has in the training
+  CHECK(divided.test[0].label == 1);  // the number of the class in the training
   fs::rename(path("splits/test/müde Katze"), path("splits/test/maus"));
   const auto refuses = [&](const std::string& name, const std::string& expected) {
-    check_says(message_of([&] { list_pictures(path(name)); }), {expected});
+    CHECK_ERROR(list_pictures(path(name)), expected);
   };
   refuses("splits", "maus: is not one of the classes hund, müde Katze");
   fs::rename(path("splits/test/maus"), path("splits/test/hund"));
@@ -75,7 +75,7 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folder
   fs::remove_all(path("splits/train"));
   refuses("splits", "has no folder train beside test, valid");
 
-  // Names that a checkpoint or a table cannot keep.
+  // Names that a checkpoint or a table cannot store.
   for (const char* name : {"one\ntwo", "a,b", "\"a\"", "\xff"}) {
     fs::copy(path("all/hund"), path("all/") + name);
     refuses("all", "the name of a class must not contain");
@@ -105,7 +105,8 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: a folder for each class, and folder
   CHECK(!is_picture_folder(path("nothing")));
 }
 
-TEST_CASE_FIXTURE(PictureFixture, "pictures: those not cached are read again, with the same bits") {
+TEST_CASE_FIXTURE(PictureFixture,
+                  "pictures: pictures that are not cached are read again with the same bits") {
   const PictureFolder folder = list_pictures(path("all"));
   const auto read = [&](std::int64_t bytes) {
     return read_pictures(folder,
@@ -126,7 +127,7 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: those not cached are read again, wi
   CHECK_THROWS_AS(data_of(one.train), InputError);
 }
 
-TEST_CASE("pictures: an augmented image is mirrored and shifted, with zeros where it was") {
+TEST_CASE("pictures: augmentation mirrors and shifts an image, and fills with zeros") {
   const ImageSize size{.channels = 2, .height = 2, .width = 3};
   const std::vector<double> pixels{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   const std::int64_t B = 200;
@@ -154,13 +155,13 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: train, evaluate and classify from t
   write("mine.toml", "base = \"lenet\"\n[train]\nsteps = 40\nbatch_size = 8\n");
   const std::string config = path("mine.toml"), data = "data.path=" + path("all"),
                     run = path("run");
-  check_fails(tapestry_run({"train", config, "--out", run, "--set", data}),
+  check_fails(run_here({"train", config, "--out", run, "--set", data}),
               {"data.image_size", "expected 9 x 8", "found 8 x 8"});
-  check_fails(tapestry_run({"train", config, "--out", run, "--set", "data.path=" + path("all/hund"),
-                            "data.image_size=16"}),
+  check_fails(run_here({"train", config, "--out", run, "--set", "data.path=" + path("all/hund"),
+                        "data.image_size=16"}),
               {"has 1 class; expected at least two"});
   write("all/hund/broken.png", "no picture");
-  check_fails(tapestry_run({"train", config, "--out", run, "--set", data, "data.image_size=16"}),
+  check_fails(run_here({"train", config, "--out", run, "--set", data, "data.image_size=16"}),
               {"data.skip_broken", "broken.png: expected a PNG or JPEG file"});
   const Finished trained = tapestry_run({"train", config, "--out", run, "--set", data,
                                          "data.image_size=16", "data.skip_broken=true"});
@@ -190,8 +191,8 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: train, evaluate and classify from t
   CHECK(classes.row(0)[1] > 0.5);
   CHECK(classes.row(1)[0] > 0.5);
   CHECK(classes.row(0)[1] == said["images"][0]["probabilities"]["müde Katze"].get<float>());
-  check_fails(tapestry_run({"sample", run, "--image", cat}), {cat});
-  check_fails(tapestry_run({"sample", run, "--image", moved, "--index", "1"}), {"--index"});
+  check_fails(run_here({"sample", run, "--image", cat}), {cat});
+  check_fails(run_here({"sample", run, "--image", moved, "--index", "1"}), {"--index"});
 }
 
 TEST_CASE_FIXTURE(PictureFixture, "bug: latent of pictures without classes crashed") {
@@ -199,31 +200,30 @@ TEST_CASE_FIXTURE(PictureFixture, "bug: latent of pictures without classes crash
       "mine.toml",
       "base = \"clothes-vae\"\n[data]\nimage_size = 8\n[model]\nlatent = 2\n[train]\nsteps = 4\n");
   const std::string run = path("run"), picture = path("all/hund/2.JPG");
-  must(tapestry_run({"train", path("mine.toml"), "--out", run, "--quiet", "--set",
-                     "data.path=" + path("all/hund")}));
-  must(tapestry_run({"latent", run, "--out", path("codes.csv")}));
+  must_run({"train", path("mine.toml"), "--out", run, "--quiet", "--set",
+            "data.path=" + path("all/hund")});
+  must_run({"latent", run, "--out", path("codes.csv")});
   CHECK(read_bytes(path("codes.csv")).find(",all,") != std::string::npos);
-  must(tapestry_run({"report", run}));
-  must(tapestry_run({"sample", run, "--image", picture, "--out", path("again.png")}));
+  must_run({"report", run});
+  must_run({"sample", run, "--image", picture, "--out", path("again.png")});
   CHECK(is_colored(path("again.png")));  // as JPEG files are
   CHECK(picture_size(path("again.png")).values() > 3 * 2 * 8 * 8);
-  const JsonValue codes =
-      JsonValue::parse(must(tapestry_run({"sample", run, "--image", picture, "--json"})).out);
+  const JsonValue codes = JsonValue::parse(must_run({"sample", run, "--image", picture, "--json"}));
   CHECK(codes["images"][0]["code"].size() == 2);
   CHECK(codes["images"][0]["mse"] > 0);
-  check_fails(tapestry_run({"sample", run, "--image", picture, "--kind", "interpolation"}),
+  check_fails(run_here({"sample", run, "--image", picture, "--kind", "interpolation"}),
               {"--image: found one picture", "give --image twice"});
-  check_fails(tapestry_run(
-                  {"sample", run, "--image", picture, "--index", "1", "--kind", "reconstructions"}),
-              {"--index: not used with --image"});
+  check_fails(
+      run_here({"sample", run, "--image", picture, "--index", "1", "--kind", "reconstructions"}),
+      {"--index: not used with --image"});
   for (const Words& kind :
        {Words(), Words("--kind reconstructions"), Words("--kind interpolation")})
     check_fails(
-        tapestry_run(Words{"sample", run, "--image", picture, "--image", picture, "--count", "1"} +
-                     kind),
+        run_here(Words{"sample", run, "--image", picture, "--image", picture, "--count", "1"} +
+                 kind),
         {"--count: not used with --image, whose pictures are all shown"});
-  must(tapestry_run({"sample", run, "--image", picture, "--count", "1", "--kind", "around", "--out",
-                     path("again.png")}));
+  must_run({"sample", run, "--image", picture, "--count", "1", "--kind", "around", "--out",
+            path("again.png")});
 }
 
 TEST_CASE_FIXTURE(PictureFixture, "bug: init did not mention broken pictures of an autoencoder") {
@@ -235,7 +235,8 @@ TEST_CASE_FIXTURE(PictureFixture, "bug: init did not mention broken pictures of 
   CHECK(problems[1] == "1 broken picture left out");
 }
 
-TEST_CASE_FIXTURE(PictureFixture, "pictures: transformer, convolutions and autoencoder in color") {
+TEST_CASE_FIXTURE(PictureFixture,
+                  "pictures: transformer, convolutions and autoencoder train on color images") {
   const std::string data = "data.path=" + path("all");
   for (const char* config : {"clothes-vit", "clothes-cnn", "clothes-vae"}) {
     CAPTURE(config);
@@ -250,12 +251,12 @@ TEST_CASE_FIXTURE(PictureFixture, "pictures: transformer, convolutions and autoe
       if (!is_vae) words->push_back("data.class_weights=balanced");
     }
     trained.insert(trained.end(), {"train.steps=6", "train.eval_every=3", "optim.warmup_steps=0"});
-    if (!is_vae) must(tapestry_run(checked));
-    must(tapestry_run(trained));
+    if (!is_vae) must_run(checked);
+    must_run(trained);
     check_prints(must(tapestry_run({"eval", path(config)})), {"loss"});
-    must(tapestry_run({"report", path(config)}));
-    must(tapestry_run({"export", path(config), "--format", "onnx", "--out",
-                       path(std::string("onnx-") + config + (is_vae ? "" : ".onnx"))}));
+    must_run({"report", path(config)});
+    must_run({"export", path(config), "--format", "onnx", "--out",
+              path(std::string("onnx-") + config + (is_vae ? "" : ".onnx"))});
   }
   const std::string page = read_bytes(path("clothes-cnn/report.html"));
   CHECK(page.find("Images and predictions") != std::string::npos);

@@ -9,7 +9,7 @@
 #include "tests/support/process.hpp"
 #include "train/task.hpp"
 
-// Associative recall: the sequences, the task, and the ladder of memories that it measures.
+// Tests associative recall: the sequences, the task, and the series of memory models.
 namespace tapestry {
 namespace {
 
@@ -17,7 +17,7 @@ using Symbols = Recall::Symbols;
 
 TEST_SUITE_BEGIN("recall");
 
-TEST_CASE("recall: each sequence has its pairs, no key twice, and a question that one answers") {
+TEST_CASE("recall: each sequence has pairs with distinct keys, and a query for one of them") {
   for (const RecallOptions& options :
        {RecallOptions{.examples = 200, .seed = 5},
         RecallOptions{.length = 8, .pairs = 8, .keys = 26, .values = 100, .examples = 200},
@@ -50,7 +50,7 @@ TEST_CASE("recall: each sequence has its pairs, no key twice, and a question tha
   }
 }
 
-TEST_CASE("recall: a batch holds the sequences and their answers") {
+TEST_CASE("recall: a batch has the sequences and their answers") {
   const Recall data({.length = 10, .examples = 50, .seed = 3});
   const std::int64_t examples[] = {7, 0, 49, 7};
   const Batch batch = data.batch(examples);
@@ -67,7 +67,7 @@ TEST_CASE("recall: a batch holds the sequences and their answers") {
   CHECK_THROWS_AS(data.symbols(-1), std::invalid_argument);
 }
 
-TEST_CASE("recall: where the answer stands and what it is say nothing") {
+TEST_CASE("recall: place and value of the answer are uniform") {
   const Recall data({.length = 16, .pairs = 4, .keys = 8, .values = 8, .examples = 8000});
   std::vector<double> places(16), answers(8), keys(8);
   for (std::int64_t i = 0; i < data.size(); ++i) {
@@ -93,7 +93,7 @@ TEST_CASE("recall: an example depends on the seed and its index alone") {
   CHECK(few.symbols(9) != other.symbols(9));
 }
 
-TEST_CASE("recall: training and held-back sequences are disjoint, in a small space") {
+TEST_CASE("recall: training and validation sequences are disjoint, in a small space") {
   RecallOptions options{
       .length = 8, .pairs = 1, .keys = 2, .values = 2, .distractors = 2, .examples = 6000};
   const Recall train(options);
@@ -111,7 +111,7 @@ TEST_CASE("recall: training and held-back sequences are disjoint, in a small spa
   CHECK(seen.size() > 2000);
 }
 
-TEST_CASE("recall: a sequence is read back from its text, and a wrong one is told what is right") {
+TEST_CASE("recall: a sequence is read from its text, and an error says what is expected") {
   const Recall data({.length = 12, .pairs = 3, .keys = 4, .values = 12});
   const Symbols symbols = data.encode(". c7  a11 . a?");
   CHECK(data.text(symbols) == ". c7 a11 . a?");
@@ -120,10 +120,10 @@ TEST_CASE("recall: a sequence is read back from its text, and a wrong one is tol
   for (const std::string prompt : {"", "a?", "a1", "a1 b?", "a1 e?", "a12 a?", "e1 e?", "1 a?",
                                    "a1 a", "a1 A?", "a-1 a?", "a01 a?"}) {
     CAPTURE(prompt);
-    check_says(message_of([&] { data.encode(prompt); }),
-               {"prompt '" + prompt + "'", "keys a to d", "values 0 to 11", "like '. a1 b0 . a?'"});
+    CHECK_ERROR(data.encode(prompt), "prompt '" + prompt + "'", "keys a to d", "values 0 to 11",
+                "like '. a1 b0 . a?'");
   }
-  CHECK(data.answer(data.encode(". a1 b0 . a?")) == 1);  // the message's example
+  CHECK(data.answer(data.encode(". a1 b0 . a?")) == 1);  // the example of the message
   CHECK_THROWS_AS(data.answer(Symbols{0, 1}), std::invalid_argument);
   CHECK_THROWS_AS(data.answer({}), std::invalid_argument);
 }
@@ -146,9 +146,9 @@ TEST_CASE("recall: options out of range name their key") {
   CHECK(says({}).empty());
 }
 
-// --- the ladder ---
+// --- the series of memory models ---
 
-// Trains a shipped config, made small and short, and gives its last evaluation.
+// Trains a shipped config, small and short, and returns its last evaluation.
 Json climb(const TemporaryFolder& folder, const std::string& config) {
   const Finished finished = tapestry_run(with_sets(
       {"train", config, "--quiet", "--out", folder.path(config), "data.length=16", "data.pairs=4",
@@ -159,7 +159,7 @@ Json climb(const TemporaryFolder& folder, const std::string& config) {
   return Json::parse(lines_of(read_bytes(folder.path(config + "/metrics.jsonl"))).back());
 }
 
-TEST_CASE("recall: attention that asks remembers all, a sum little, and fading the latest best" *
+TEST_CASE("recall: attention recalls all pairs, a sum few, and forgetting the latest best" *
           not_sanitized("its trainings take half a minute there")) {
   const TemporaryFolder folder;
   const Json sum = climb(folder, "memory-sum"), fading = climb(folder, "memory-forgetting"),
@@ -175,7 +175,7 @@ TEST_CASE("recall: attention that asks remembers all, a sum little, and fading t
     return tapestry_run(words);
   };
   const Finished shown = sample("memory-query-key", {"--prompt", ". b2 . . c5 a0 . c?"});
-  CHECK(lines_of(shown.out).size() == 2);  // the answer, and where it looked for it
+  CHECK(lines_of(shown.out).size() == 2);  // the answer, and the attention weights
   check_says(shown.out, {". b2 . . c5 a0 . c?  5 right\n", "right\n    c5 "});
   CHECK(lines_of(sample("memory-sum", {}).out).size() == 4);
   const std::string picture = folder.path("map.svg");

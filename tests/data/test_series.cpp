@@ -4,12 +4,13 @@
 #include <limits>
 
 #include "data/input_file.hpp"
+#include "data/outlier.hpp"
 #include "data/series/series.hpp"
 #include "layers/models/forecaster.hpp"
 #include "tests/support/hours.hpp"
 #include "tests/support/process.hpp"
 
-// Time series: files, splits and windows, forecasters, and their plots.
+// Tests time series: files, splits and windows, forecasters, and figures.
 namespace tapestry {
 namespace {
 
@@ -19,7 +20,7 @@ std::vector<float> floats(const Array& array) {
 
 TEST_SUITE_BEGIN("series");
 
-TEST_CASE_FIXTURE(TemporaryFolder, "series: a CSV's names, times and values") {
+TEST_CASE_FIXTURE(TemporaryFolder, "series: a CSV has names, times and values") {
   const SeriesTable table =
       load_series(write("a.csv",
                         "date, load ,oil\r\n2020-02-28 23:00:00,1,2.5\r\n2020-02-29 00:00:00, "
@@ -38,7 +39,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "series: a CSV's names, times and values") {
   CHECK(floats(quoted.values) == std::vector<float>{1, 2, 3});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "series: a CSV's mistakes are told with line and column") {
+TEST_CASE_FIXTURE(TemporaryFolder, "series: errors of a CSV name line and column") {
   const std::string head = "date,load,oil\n", first = "2020-01-01 00:00:00,1,2\n",
                     second = "2020-01-01 01:00:00,3,4\n";
   const std::pair<std::string, Strings> rows[] = {
@@ -90,7 +91,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "series: a CSV's mistakes are told with line 
     CHECK(message.starts_with(path("wrong.csv") + ": "));
     check_says(message, parts);
   }
-  check_says(message_of([&] { load_series(path("none.csv")); }), {"none.csv"});
+  CHECK_ERROR(load_series(path("none.csv")), "none.csv");
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "series: delimiters, decimal marks, time formats are detected") {
@@ -125,15 +126,15 @@ TEST_CASE_FIXTURE(TemporaryFolder, "series: delimiters, decimal marks, time form
         TimeFormat::unix_milliseconds, "timestamp");
   check("a\n1.5\n2\n", ',', '.', TimeFormat::detected, "none", "row 2");
   const std::string both = write("b.csv", "t;a\n2020-01-01;1,5\n2020-01-02;2.5\n");
-  check_says(message_of([&] { load_series(both); }), {"line 2: column a: \"1,5\" is not a"});
+  CHECK_ERROR(load_series(both), "line 2: column a: \"1,5\" is not a");
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "series: cells without a value are refused, or filled by time") {
   const std::string path = write("a.csv",
                                  "t,a,b\n2020-01-01,NA,5\n2020-01-02,1,\n2020-01-03,,null\n"
                                  "2020-01-05,4,8\n2020-01-06,-,9\n");
-  check_says(message_of([&] { load_series(path, {.gaps = true}); }),
-             {"line 2: column a: \"NA\" is not a float32 number"});
+  CHECK_ERROR(load_series(path, {.gaps = true}),
+              "line 2: column a: \"NA\" is not a float32 number");
   const auto filled = [&](MissingValues missing) {
     return floats(load_series(path, {.gaps = true, .missing = missing}).values);
   };
@@ -143,23 +144,23 @@ TEST_CASE_FIXTURE(TemporaryFolder, "series: cells without a value are refused, o
   const Strings problems = find_problems(path, {});
   CHECK(problems.size() == 4);
   const std::string none = write("b.csv", "t,a,b\n2020-01-01,,5\n2020-01-02,,6\n");
-  check_says(message_of([&] { load_series(none, {.missing = MissingValues::previous}); }),
-             {"series a: all cells are empty"});
+  CHECK_ERROR(load_series(none, {.missing = MissingValues::previous}),
+              "series a: all cells are empty");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "series: columns by name, and rows of several series") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "series: columns are chosen by name, and several series are told apart") {
   const std::string mixed =
       write("a.csv", "site,day,load,note\nx,2020-01-01,1,ok\nx,2020-01-02,2,\nx,2020-01-03,3,ok\n");
-  check_says(message_of([&] { load_series(mixed); }), {"line 2: column site: \"x\" is not a"});
+  CHECK_ERROR(load_series(mixed), "line 2: column site: \"x\" is not a");
   CHECK(columns_with(ColumnKind::numbers, mixed, {}) == Strings{"load"});
   CHECK(columns_with(ColumnKind::texts, mixed, {}) == Strings{"site", "note"});
   const SeriesTable load = load_series(mixed, {.columns = {"load"}});
   CHECK(load.names == Strings{"load"});
   CHECK(floats(load.values) == std::vector<float>{1, 2, 3});
-  check_says(message_of([&] { load_series(mixed, {.columns = {"lod"}}); }),
-             {"no column is named lod", "site, day, load, note"});
-  check_says(message_of([&] { load_series(mixed, {.time_column = "date"}); }),
-             {"no column is named date"});
+  CHECK_ERROR(load_series(mixed, {.columns = {"lod"}}), "no column is named lod",
+              "site, day, load, note");
+  CHECK_ERROR(load_series(mixed, {.time_column = "date"}), "no column is named date");
 
   const std::string rows =
       "day,site,load,oil\n2020-01-01,b,1,10\n2020-01-01,a,2,20\n"
@@ -168,11 +169,11 @@ TEST_CASE_FIXTURE(TemporaryFolder, "series: columns by name, and rows of several
   CHECK(wide.names == Strings{"a: load", "a: oil", "b: load", "b: oil"});
   CHECK(floats(wide.values) == std::vector<float>{2, 20, 1, 10, 4, 40, 3, 30});
   const std::string twice = write("c.csv", rows + "2020-01-02,a,4,40\n");
-  check_says(message_of([&] { load_series(twice, {.series_column = "site"}); }),
-             {"line 6: a second row of a at 2020-01-02"});
+  CHECK_ERROR(load_series(twice, {.series_column = "site"}),
+              "line 6: a second row of a at 2020-01-02");
   const std::string lacks = write("d.csv", rows + "2020-01-03,a,6,60\n");
-  check_says(message_of([&] { load_series(lacks, {.series_column = "site"}); }),
-             {"series b: load has no value at 2020-01-03"});
+  CHECK_ERROR(load_series(lacks, {.series_column = "site"}),
+              "series b: load has no value at 2020-01-03");
   CHECK(
       floats(
           load_series(lacks, {.series_column = "site", .missing = MissingValues::previous}).values)
@@ -184,18 +185,17 @@ TEST_CASE_FIXTURE(TemporaryFolder, "series: rows from last to first time are rea
       load_series(write("a.csv", "day,a\n2020-01-03,3\n2020-01-02,2\n2020-01-01,1\n"));
   CHECK(table.was_reversed);
   const std::string gap = write("gap.csv", "day,a\n2020-01-03,3\n2020-01-02,\n2020-01-01,1\n");
-  CHECK(find_problems(gap, {}).size() == 1);  // bug: each row was out of order
+  CHECK(find_problems(gap, {}).size() == 1);  // bug: each row was reported as out of order
   CHECK(floats(table.values) == std::vector<float>{1, 2, 3});
   CHECK(row_text(table, 3) == "2020-01-04 00:00:00");
-  check_says(message_of([&] {
-               load_series(write("b.csv",
-                                 "day,a\n2020-01-03,3\n2020-01-02,2\n"
-                                 "2020-01-04,1\n"));
-             }),
-             {"line 3: 2020-01-02 00:00:00 is not later than 2020-01-03"});
+  CHECK_ERROR(load_series(write("b.csv",
+                                "day,a\n2020-01-03,3\n2020-01-02,2\n"
+                                "2020-01-04,1\n")),
+              "line 3: 2020-01-02 00:00:00 is not later than 2020-01-03");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "series: a nameless first column has times, or is left out") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "series: a first column without a name has times, or is left out") {
   const SeriesTable numbered =
       load_series(write("a.csv", ",day,a\n0,2020-01-01,1\n1,2020-01-02,2\n"));
   CHECK(numbered.names == Strings{"a"});
@@ -205,7 +205,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "series: a nameless first column has times, o
   CHECK(row_text(indexed, 1) == "2020-01-02 00:00:00");
 }
 
-TEST_CASE("series: times that are none") {
+TEST_CASE("series: text that is no time is refused") {
   for (const char* text : {"", "2020-01-01 25:00", "2020-01-01 12:00:00.", "2020-01-01T12:00+25:00",
                            "2020-01-01 12.5", "20200101", "2020-13-01", "0-1-1"})
     CHECK_MESSAGE(!parse_time(text, TimeFormat::iso), text);
@@ -226,7 +226,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: a comma within quotes cut a CSV's cell 
   CHECK(floats(table.values) == std::vector<float>{1, 2, 3, 4, 5, 6});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: a number too small for a float32 was no number") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a number too small for float32 was refused") {
   CHECK(parse_float("1e-50") == 0.0f);
   CHECK(parse_float("-1e-400") == 0.0f);
   CHECK(parse_float(fmt::format("0.{}1", std::string(500, '0'))) == 0.0f);
@@ -239,7 +239,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: a number too small for a float32 was no
   CHECK(floats(load_series(write("a.csv", text)).values) == std::vector<float>{0, 0});
 }
 
-TEST_CASE("series: splits by months are those of the ETT papers, by fractions those of the rows") {
+TEST_CASE(
+    "series: splits by months are those of the ETT papers, splits by fractions those of rows") {
   SeriesTable table{"x", {"a"}, {}, Array::zeros({17420, 1})};
   for (std::int64_t row = 0; row < 17420; ++row) table.times.push_back(row * 3600);
   const SeriesRanges months = split_by_months(table, {});
@@ -249,15 +250,13 @@ TEST_CASE("series: splits by months are those of the ETT papers, by fractions th
   CHECK(months.validation.end == 11520);
   CHECK(months.test.begin == 11520);
   CHECK(months.test.end == 14400);
-  check_says(message_of([&] {
-               split_by_months(table, {12, 4, 10});
-             }),
-             {"12 + 4 + 10 months of 30 days end at 1972-02-20", "1971-12-27"});
+  CHECK_ERROR(split_by_months(table, {12, 4, 10}),
+              "12 + 4 + 10 months of 30 days end at 1972-02-20", "1971-12-27");
 
-  // Weekdays alone, from a Friday on: months are of the calendar's days, a step is one day.
+  // Rows of weekdays from a Friday on: months count calendar days, and a step is one day.
   SeriesTable weekdays{"x", {"a"}, {}, Array::zeros({261, 1})};
   for (std::int64_t day = 1; weekdays.times.size() < 261; ++day)
-    if (day % 7 != 2 && day % 7 != 3) weekdays.times.push_back(day * 86400);  // 1970-01-02 on
+    if (day % 7 != 2 && day % 7 != 3) weekdays.times.push_back(day * 86400);  // from 1970-01-02 on
   CHECK(weekdays.step_s() == 86400);
   const SeriesRanges quarters = split_by_months(weekdays, {7, 2, 2});
   CHECK(quarters.train.end == 150);
@@ -273,11 +272,11 @@ TEST_CASE("series: splits by months are those of the ETT papers, by fractions th
     return SeriesDataset(table.values, rows, {96, 96}).size();
   };
   CHECK(windows(months.train) == 8640 - 96 - 96 + 1);
-  CHECK(windows(months.validation) == 2880 - 96 + 1);  // what they see begins before the split
+  CHECK(windows(months.validation) == 2880 - 96 + 1);  // their inputs begin before the split
   CHECK(windows(months.test) == 2785);
 }
 
-TEST_CASE("series: a window is what was before, and what came then") {
+TEST_CASE("series: a window has the past as input, and the following values as target") {
   std::vector<float> counted(20);
   for (std::size_t i = 0; i < counted.size(); ++i) counted[i] = static_cast<float>(i);
   const Array values = Array::of(counted, {10, 2});
@@ -301,17 +300,17 @@ TEST_CASE("series: a window is what was before, and what came then") {
   CHECK_THROWS_AS(SeriesDataset(values, {8, 11}, {3, 2}), std::invalid_argument);
 }
 
-TEST_CASE("series: the scale is of the training rows alone, and can be undone") {
+TEST_CASE("series: the scale depends on the training rows alone, and is invertible") {
   const SeriesTable table{
       "x", {"a", "b"}, {0, 1, 2}, Array::of(std::vector<float>{1, 7, 3, 7, 100, 8}, {3, 2})};
   const SeriesScale scale = SeriesScale::of(table, {0, 2});
   CHECK(scale.means == std::vector<double>{2, 7});
-  CHECK(scale.deviations == std::vector<double>{1, 1});  // one that never moves is left as it is
+  CHECK(scale.deviations == std::vector<double>{1, 1});  // a constant series is not scaled
   CHECK(floats(scale.apply(table.values)) == std::vector<float>{-1, 0, 1, 0, 98, 1});
   CHECK(floats(scale.undo(scale.apply(table.values))) == floats(table.values));
 }
 
-TEST_CASE("series: waves are seeded, and are waves and noise") {
+TEST_CASE("series: waves depend on the seed, and are sines with noise") {
   const SeriesTable one = make_waves({.rows = 500, .seed = 3}),
                     again = make_waves({.rows = 500, .seed = 3}),
                     other = make_waves({.rows = 500, .seed = 4});
@@ -329,7 +328,7 @@ TEST_CASE("series: waves are seeded, and are waves and noise") {
   CHECK(std::sqrt(squares / 12000) == doctest::Approx(0.5).epsilon(0.03));
 }
 
-TEST_CASE("series: a forecast moves with its window's level, and no series sees another") {
+TEST_CASE("series: a forecast follows the level of its window, and no series depends on another") {
   Random init(1, Stream::init);
   for (const std::int64_t layers : {0, 2})
     for (const WindowNorm norm : {WindowNorm::instance, WindowNorm::last}) {
@@ -356,7 +355,7 @@ TEST_CASE("series: a forecast moves with its window's level, and no series sees 
     }
 }
 
-TEST_CASE("series: patches of a window, and the linear forecaster by hand") {
+TEST_CASE("series: patches and the linear forecaster have values computed by hand") {
   const Array windows = Array::of(std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}, {1, 8});
   CHECK(floats(cut_windows(windows, 4, 2).value()) ==
         std::vector<float>{0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7});
@@ -370,7 +369,7 @@ TEST_CASE("series: patches of a window, and the linear forecaster by hand") {
   CHECK(floats(y) == std::vector<float>{7, 9});  // 5 + 2, 5 + 4: the line through both
 }
 
-TEST_CASE("series: a linear forecaster of targets reads all series, by hand") {
+TEST_CASE("series: a linear forecaster of targets reads all series") {
   Random init(1, Stream::init);
   Forecaster linear({.context = 2,
                      .horizon = 2,
@@ -387,14 +386,14 @@ TEST_CASE("series: a linear forecaster of targets reads all series, by hand") {
                                                                     0, 5, 0, 5, 0, 5},
                                                  {4, 6}));
   linear.head.bias.value().copy_from(Array::of(std::vector<float>{0, 0, 0, 100}, {4}));
-  // The series 1, 3 and 20, 10 and 300, 700 without their last values: -2, 10 and -400.
+  // The series 1, 3 and 20, 10 and 300, 700, minus their last values: -2, 10 and -400.
   const Array x = Array::of(std::vector<float>{1, 20, 300, 3, 10, 700}, {1, 2, 3});
   const Array y = linear.forward(x).value();
   CHECK(y.shape() == Shape{1, 2, 2});
   CHECK(floats(y) == std::vector<float>{700 - 2, 3 - 400, 700 + 10, 3 + 100});
 }
 
-TEST_CASE("series: a forecast of targets moves with their own level alone") {
+TEST_CASE("series: a forecast of targets follows their own level alone") {
   Random init(1, Stream::init);
   for (const std::int64_t layers : {0, 1})
     for (const WindowNorm norm : {WindowNorm::instance, WindowNorm::last}) {
@@ -430,6 +429,30 @@ TEST_CASE("series: a forecast of targets moves with their own level alone") {
 }
 
 TEST_SUITE_END();
+
+TEST_CASE("outlier: a value with similar ones, or that occurs once, is no outlier") {
+  std::vector<float> column;
+  for (int i = 0; i < 500; ++i) column.push_back(static_cast<float>(i % 100));
+  CHECK(!outlier_of(column).has_value());
+  const auto with = [&](int count, float value) {
+    std::vector<float> more = column;
+    more.insert(more.end(), count, value);
+    return outlier_of(more);
+  };
+  CHECK(!with(2, 999).has_value());  // a peak
+  CHECK(!with(5, 300).has_value());
+  REQUIRE(with(3, 999).has_value());
+  CHECK(with(3, 999)->count == 3);
+  CHECK(with(3, 999)->high == 99);
+  CHECK(with(1, -1e6F).has_value());
+  std::vector<float> classes(100), shares(100);
+  for (std::size_t i = 0; i < 100; ++i) classes[i] = static_cast<float>(i % 3);
+  classes.insert(classes.end(), 5, 50);
+  CHECK(!outlier_of(classes).has_value());
+  for (std::size_t i = 0; i < 100; ++i) shares[i] = static_cast<float>(i) * 1e-4F;
+  shares.insert(shares.end(), 5, 1);  // pixels of the margin
+  CHECK(!outlier_of(shares).has_value());
+}
 
 }  // namespace
 }  // namespace tapestry

@@ -3,7 +3,10 @@
 #include <numeric>
 #include <thread>
 
+#include "autograd/parallel.hpp"
+#include "autograd/random.hpp"
 #include "data/text/text.hpp"
+#include "data/text/text_encoder.hpp"
 #include "data/text/token_shards.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
@@ -12,7 +15,7 @@
 namespace tapestry {
 namespace {
 
-// Tokens of one byte each, as many as wanted; 0 is special.
+// Returns a tokenizer of `count` tokens of one byte; 0 is special.
 class NumberedTokens final : public Tokenizer {
  public:
   explicit NumberedTokens(std::int64_t size) : size_(size) {}
@@ -25,7 +28,7 @@ class NumberedTokens final : public Tokenizer {
   std::int64_t size_;
 };
 
-// 1, 2, …, with a 0 after each tenth.
+// Returns 1, 2, …, with a 0 after each tenth.
 Tokens numbers(std::int32_t count) {
   Tokens tokens(count);
   std::iota(tokens.begin(), tokens.end(), 1);
@@ -33,7 +36,7 @@ Tokens numbers(std::int32_t count) {
   return tokens;
 }
 
-// Shards of seven tokens.
+// Writes shards of seven tokens.
 void write_numbers(const TemporaryFolder& folder, const Tokens& tokens, std::int64_t vocabulary) {
   folder.write("tokenizer.json", "{\"numbers\": true}");
   ShardMaker maker(NumberedTokens(vocabulary), "{\"numbers\": true}",
@@ -62,7 +65,7 @@ std::string checksum_of(const TokenStream& tokens) {
 
 TEST_SUITE_BEGIN("data");
 
-TEST_CASE("shards: give back what was written, of two bytes or of four a token") {
+TEST_CASE("shards: have the written tokens, of two or four bytes each") {
   for (const std::int64_t vocabulary : {100, 65536, 65537, 1000000}) {
     CAPTURE(vocabulary);
     const TemporaryFolder folder;
@@ -87,7 +90,7 @@ TEST_CASE("shards: give back what was written, of two bytes or of four a token")
   }
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "shards: the header is laid out as the comment says") {
+TEST_CASE_FIXTURE(TemporaryFolder, "shards: the header has the layout of the comment") {
   write_numbers(*this, numbers(20), 100);
   const std::string last = read_bytes(path("shard-00002.tokens"));
   const auto number = [&](std::size_t place, std::size_t bytes) {
@@ -110,7 +113,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "shards: the header is laid out as the commen
   CHECK(last.size() == 128 + 2 * 6);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "shards: windows are those over the same tokens in memory") {
+TEST_CASE_FIXTURE(TemporaryFolder, "shards: windows equal those of the same tokens in memory") {
   const Tokens tokens = numbers(60);
   write_numbers(*this, tokens, 100);
   const TextRange range{.begin = 3, .end = 55, .context = 9};
@@ -133,7 +136,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "shards: windows are those over the same toke
   for (std::thread& reader : readers) reader.join();
 }
 
-TEST_CASE("shards: other tokens, another tokenizer or another share are other data") {
+TEST_CASE("shards: tokens, tokenizer and shares determine the checksum") {
   const TemporaryFolder one, same, other, wider;
   Tokens tokens = numbers(30);
   write_numbers(one, tokens, 100);
@@ -148,7 +151,7 @@ TEST_CASE("shards: other tokens, another tokenizer or another share are other da
   CHECK(a.hex() != b.hex());
 }
 
-// The folder with a file changed; what reading it says.
+// Changes a file of the folder, and returns the error of reading it.
 std::string says(const std::function<void(const TemporaryFolder&)>& change) {
   const TemporaryFolder folder;
   write_numbers(folder, numbers(30), 100);
@@ -165,7 +168,7 @@ void change_byte(const TemporaryFolder& folder, const std::string& name, std::si
   folder.write(name, bytes);
 }
 
-TEST_CASE("shards: what is missing, cut, damaged or of another kind is named") {
+TEST_CASE("shards: missing, truncated, damaged and other files are named") {
   const auto remove = [](const std::string& name) {
     return says([=](const TemporaryFolder& folder) { fs::remove(folder.path(name)); });
   };
@@ -215,23 +218,21 @@ TEST_CASE("shards: what is missing, cut, damaged or of another kind is named") {
              {"shard-00001.tokens: the vocabulary has 101 tokens, ", "shard-00000.tokens has 100"});
   const TemporaryFolder empty;
   empty.write("tokenizer.json", "{}");
-  check_says(message_of([&] { TokenShards{empty.path()}; }), {"has no shards of tokens"});
+  CHECK_ERROR(TokenShards{empty.path()}, "has no shards of tokens");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "shards: files cut, replaced or removed while read are named") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "shards: files truncated, replaced or removed while they are read are named") {
   write_numbers(*this, numbers(30), 100);
   const std::string path = this->path("shard-00001.tokens");
   const TokenShards shards(this->path());
   CHECK(read_tokens(shards, 8, 3).size() == 3);
   fs::resize_file(path, 130);
-  check_says(message_of([&] { read_tokens(shards, 8, 3); }),
-             {path + ": byte 130: the file ends too early"});
+  CHECK_ERROR(read_tokens(shards, 8, 3), path + ": byte 130: the file ends too early");
   write_numbers(*this, numbers(60), 99);
-  check_says(message_of([&] { read_tokens(shards, 8, 3); }),
-             {path + ": the file has changed since it was opened"});
+  CHECK_ERROR(read_tokens(shards, 8, 3), path + ": the file has changed since it was opened");
   fs::remove(path);
-  check_says(message_of([&] { read_tokens(shards, 8, 3); }),
-             {path + ": cannot be opened: No such file"});
+  CHECK_ERROR(read_tokens(shards, 8, 3), path + ": cannot be opened: No such file");
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "shards: a folder of texts and shards is refused") {
@@ -240,8 +241,153 @@ TEST_CASE_FIXTURE(TemporaryFolder, "shards: a folder of texts and shards is refu
   write_shards(*this, small_tokenizer(story()), story(), 100);
   CHECK(holds_shards(path()));
   write("story.txt", story());
-  check_says(message_of([&] { holds_shards(path()); }),
-             {"contains shards of tokens and texts: ", ".tokens, story.txt"});
+  CHECK_ERROR(holds_shards(path()), "contains shards of tokens and texts: ", ".tokens, story.txt");
+}
+
+// A text of several scripts with places to cut that are not too far apart.
+std::string drawn_text(Random& random, std::int64_t words) {
+  const Strings parts = {"green",  "bottle's", "HANGING",   "on", "1842",     "don't",
+                         "naïve",  "日本語",   "。",        "，", "🙂🙂", "-- ...",
+                         "\r\n\n", "\t ",      "e\u0301té", "x",  "“quoted”"};
+  std::string text;
+  for (std::int64_t i = 0; i < words; ++i) {
+    text += parts[random.below(std::ssize(parts))];
+    if (random.below(2) == 0) text += i % 3 == 0 ? "wall\n" : "wall ";
+  }
+  return text;
+}
+
+struct Fed {
+  std::size_t part_bytes;
+  std::size_t at_a_time;
+};
+
+Tokens encoded(const BytePairTokenizer& tokenizer, const std::string& text,
+               const TextEncoderOptions& options, std::size_t at_a_time) {
+  Tokens tokens;
+  TextEncoder encoder(tokenizer, options, [&](std::span<const std::int32_t> more) {
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  });
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = std::min(text.size(), begin + at_a_time);
+    while (end < text.size() && (text[end] & 0xC0) == 0x80) ++end;
+    encoder.add(std::string_view(text).substr(begin, end - begin));
+    begin = end;
+  }
+  encoder.end_text();
+  encoder.finish();
+  return tokens;
+}
+
+TEST_CASE("TextEncoder: each document begins with the given tokens once, however it is cut") {
+  const BytePairTokenizer tokenizer = small_tokenizer(story(50), 300);
+  const Tokens begin = {1, 0};
+  const std::string one = story(3), other = story(9);
+  const auto with = [&](const Tokens& before, const std::string& text) {
+    Tokens tokens = before;
+    for (const std::int32_t token : tokenizer.encode(text)) tokens.push_back(token);
+    tokens.push_back(0);
+    return tokens;
+  };
+  for (const std::size_t part_bytes : {std::size_t{8}, std::size_t{40}, std::size_t{1} << 18}) {
+    CAPTURE(part_bytes);
+    const TextEncoderOptions options{
+        .begin_of_text = begin, .end_of_text = 0, .part_bytes = part_bytes};
+    CHECK(encoded(tokenizer, one, options, 5) == with(begin, one));
+    TextEncoderOptions rest = options;
+    rest.continues = true;
+    CHECK(encoded(tokenizer, one, rest, 5) == with({}, one));
+
+    Tokens tokens, expected = with(begin, one);
+    TextEncoder encoder(tokenizer, options, [&](std::span<const std::int32_t> more) {
+      tokens.insert(tokens.end(), more.begin(), more.end());
+    });
+    encoder.add(one);
+    encoder.end_text();
+    encoder.end_text();  // not a document
+    encoder.add(other);
+    encoder.pause_text();
+    encoder.end_text();
+    encoder.finish();
+    for (const std::int32_t token : with(begin, other)) expected.push_back(token);
+    CHECK(tokens == expected);
+  }
+}
+
+TEST_CASE("TextEncoder: a text in any parts has the tokens of the whole text") {
+  Random random(7, Stream::data);
+  const BytePairTokenizer tokenizer = small_tokenizer(story(50) + drawn_text(random, 2000), 500);
+  const std::int32_t end = *end_of_text_of(tokenizer);
+  for (int i = 0; i < 20; ++i) {
+    const std::string text = drawn_text(random, 300);
+    Tokens whole = tokenizer.encode(text);
+    whole.push_back(end);
+    for (const Fed fed : {Fed{64, 1}, Fed{100, 7}, Fed{300, 100000}, Fed{1 << 18, 50}})
+      CHECK(encoded(tokenizer, text, {.end_of_text = end, .part_bytes = fed.part_bytes},
+                    fed.at_a_time) == whole);
+  }
+}
+
+TEST_CASE("TextEncoder: a text without a place to cut is cut between characters") {
+  const BytePairTokenizer tokenizer = small_tokenizer(story());
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += "éa";
+  const Tokens parts = encoded(tokenizer, text, {.part_bytes = 8}, 50);
+  CHECK(tokenizer.decode(parts) == text);
+  CHECK(parts == encoded(tokenizer, text, {.part_bytes = 8}, 3));
+}
+
+TEST_CASE("TextEncoder: documents are texts, lines, or separated by the token's name") {
+  const BytePairTokenizer tokenizer = small_tokenizer(story());
+  const std::int32_t end = *end_of_text_of(tokenizer);
+  const auto documents = [&](const std::string& text, const TextEncoderOptions& options) {
+    const Tokens tokens = encoded(tokenizer, text, options, 1);
+    for (const std::size_t at_a_time : {4, 1000})
+      CHECK(encoded(tokenizer, text, options, at_a_time) == tokens);
+    Strings found = {""};
+    for (const std::int32_t token : tokens)
+      if (token == end)
+        found.emplace_back();
+      else
+        found.back() += tokenizer.bytes_of(token);
+    return found;
+  };
+  TextEncoderOptions options{.end_of_text = end, .part_bytes = 8};
+  CHECK(documents("one\ntwo\n", options) == Strings{"one\ntwo\n", ""});
+  options.documents = Documents::lines;
+  CHECK(documents("one\r\n\ntwo more of them\nthree", options) ==
+        Strings{"one", "two more of them", "three", ""});
+  options.documents = Documents::separated;
+  options.separator = "<|endoftext|>";
+  CHECK(documents("once upon a time<|endoftext|>\nand then <|endoftext|><|endoftext|>", options) ==
+        Strings{"once upon a time", "\nand then ", ""});
+  CHECK(documents("no end <|endoftext and so on", options) ==
+        Strings{"no end <|endoftext and so on", ""});
+}
+
+TEST_CASE("TextEncoder: gives the same tokens for any number of threads") {
+  const BytePairTokenizer tokenizer = small_tokenizer(story());
+  const std::string text = story(2000);
+  const int before = num_threads();
+  std::vector<Tokens> found;
+  for (const int threads : {1, 2, 5}) {
+    set_num_threads(threads);
+    found.push_back(encoded(tokenizer, text, {.part_bytes = 1000}, 4096));
+  }
+  set_num_threads(before);
+  CHECK(found[0] == tokenizer.encode(text));
+  CHECK(found[1] == found[0]);
+  CHECK(found[2] == found[0]);
+}
+
+TEST_CASE("end_of_text_of: returns the named token, or the first of the usual ones") {
+  const BytePairTokenizer with = small_tokenizer(story());
+  CHECK(end_of_text_of(with) == with.find("<|endoftext|>"));
+  const BytePairTokenizer usual =
+      BytePairTokenizer::train(std::vector{story()}, {.vocabulary = 300});
+  CHECK(end_of_text_of(usual) == usual.find("<eos>"));
+  CHECK(end_of_text_of(usual, "<bos>") == usual.find("<bos>"));
+  CHECK_ERROR(end_of_text_of(usual, "wall"), "the tokenizer has no special token wall");
 }
 
 TEST_SUITE_END();

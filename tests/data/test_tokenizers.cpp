@@ -7,7 +7,7 @@
 #include "data/text/unicode.hpp"
 #include "tests/support/process.hpp"
 
-// Tokenizers of other models: read, encoded with and written as Hugging Face's `tokenizers` does.
+// Compares tokenizers of other models with Hugging Face's `tokenizers`: reading, encoding, writing.
 namespace tapestry {
 namespace {
 
@@ -25,7 +25,7 @@ const Strings kinds = {"gpt2", "smollm2", "llama3", "qwen2", "roberta"};
 
 // --- Unicode ---
 
-TEST_CASE("kind_of: as many characters of each kind as Unicode 15.0 has") {
+TEST_CASE("kind_of: each kind has as many characters as in Unicode 15.0") {
   std::map<CharacterKind, int> counts;
   for (char32_t character = 0; character < 0x110000; ++character) ++counts[kind_of(character)];
   CHECK(counts[CharacterKind::letter] == 136'104);
@@ -33,13 +33,13 @@ TEST_CASE("kind_of: as many characters of each kind as Unicode 15.0 has") {
   CHECK(counts[CharacterKind::space] == 25);
 }
 
-TEST_CASE("composed: normalization form C") {
+TEST_CASE("composed: returns normalization form C") {
   CHECK(composed("") == "");
   CHECK(composed("plain text, été") == "plain text, été");
   CHECK(composed("e\u0301te\u0301") == "été");
   CHECK(composed("\u212B A\u030A") == "\u00C5 \u00C5");                   // one stands for another
   CHECK(composed("\u1E0B\u0323") == "\u1E0D\u0307");                      // marks are put in order
-  CHECK(composed("a\u0315\u0300\u05AE\u0301") == "à\u05AE\u0301\u0315");  // and keep it
+  CHECK(composed("a\u0315\u0300\u05AE\u0301") == "à\u05AE\u0301\u0315");  // their order is kept
   CHECK(composed("\u0958 \u0344") == "\u0915\u093C \u0308\u0301");        // never put together
   CHECK(composed("\u1112\u1161\u11AB \uAC00\u11A8 \u11A8") == "한 각 \u11A8");
   CHECK(composed("\u0301a") == "\u0301a");
@@ -48,7 +48,7 @@ TEST_CASE("composed: normalization form C") {
   CHECK_THROWS_AS(composed("a\xC3"), std::invalid_argument);
 }
 
-TEST_CASE("settled_composition_bytes: a text is composed in two parts there") {
+TEST_CASE("settled_composition_bytes: a text can be composed in two parts at this place") {
   CHECK(settled_composition_bytes("ab") == 1);
   CHECK(settled_composition_bytes("abe\u0301\u0323") == 2);
   CHECK(settled_composition_bytes("\u0301") == 0);
@@ -58,7 +58,7 @@ TEST_CASE("settled_composition_bytes: a text is composed in two parts there") {
 
 // --- pieces ---
 
-TEST_CASE("byte_level_pieces: SmolLM2's, digits apart") {
+TEST_CASE("byte_level_pieces: splits digits by SmolLM2's pattern") {
   const auto pieces = [](std::string_view text) {
     return byte_level_pieces(text, PiecePattern::smollm2);
   };
@@ -67,7 +67,7 @@ TEST_CASE("byte_level_pieces: SmolLM2's, digits apart") {
   CHECK(pieces("½Ⅷ's 's") == Pieces{"½", "Ⅷ", "'s", " '", "s"});
 }
 
-TEST_CASE("byte_level_pieces: Llama 3's and Qwen2's") {
+TEST_CASE("byte_level_pieces: splits by Llama 3's and Qwen2's patterns") {
   const auto pieces = [](std::string_view text) {
     return byte_level_pieces(text, PiecePattern::llama3);
   };
@@ -97,7 +97,7 @@ std::string drawn_text(Random& random) {
   return text;
 }
 
-TEST_CASE("first_piece: what is settled stays, however the text goes on") {
+TEST_CASE("first_piece: a complete piece does not depend on the text after it") {
   Random random(1, Stream::data);
   for (int i = 0; i < 20'000; ++i) {
     const std::string start = drawn_text(random), whole = start + drawn_text(random);
@@ -113,7 +113,7 @@ TEST_CASE("first_piece: what is settled stays, however the text goes on") {
 
 // --- names ---
 
-TEST_CASE("NameFinder: the first, and of several the longest") {
+TEST_CASE("NameFinder: finds the first name, and the longest of several") {
   NameFinder names;
   CHECK_FALSE(names.find("anything", 0));
   names.add("<a>", 1);
@@ -133,9 +133,9 @@ TEST_CASE("NameFinder: the first, and of several the longest") {
   CHECK_FALSE(names.joins('a', '<'));
 }
 
-// --- what `tokenizers` makes ---
+// --- results of `tokenizers` ---
 
-TEST_CASE("tokenizers: the same tokens and texts as Hugging Face's") {
+TEST_CASE("tokenizers: give the tokens and texts of Hugging Face's library") {
   const Json cases = golden("cases");
   for (const std::string& kind : kinds) {
     CAPTURE(kind);
@@ -155,7 +155,7 @@ TEST_CASE("tokenizers: the same tokens and texts as Hugging Face's") {
   }
 }
 
-// What of a tokenizer.json changes tokens.
+// Returns the fields of a tokenizer.json that determine tokens.
 Json essence(Json json) {
   const Json& processor = json["post_processor"];
   if (processor.is_object() && processor["type"] == "ByteLevel") json["post_processor"] = nullptr;
@@ -168,7 +168,7 @@ Json essence(Json json) {
   return json;
 }
 
-TEST_CASE("tokenizers: what was read is written") {
+TEST_CASE("tokenizers: are written as they were read") {
   for (const std::string& kind : kinds) {
     CAPTURE(kind);
     const Json read = golden(kind);
@@ -200,11 +200,10 @@ TEST_CASE("tokenizers: a text may be cut where last_cut says") {
     CHECK(tokenizer.last_cut("word") == 0);
   }
   const auto qwen2 = BytePairTokenizer::load(golden_path("qwen2"));
-  CHECK(qwen2.last_cut("a <think>b") ==
-        1);  // which is one token, within which "<think" ends no piece
+  CHECK(qwen2.last_cut("a <think>b") == 1);  // it is one token, in which "<think" ends no piece
 }
 
-TEST_CASE("tokenizers: trained here as the others are") {
+TEST_CASE("tokenizers: are trained as by Hugging Face's library") {
   const std::string text =
       "The weaver's 12 threads, the 365 rows.\n\nShe'LL weave e\u0301t\u00e9.\n";
   for (const auto pattern :
@@ -248,14 +247,14 @@ TEST_CASE("bug: one part in a Sequence, stored padding and truncation were refus
     const BytePairTokenizer after = BytePairTokenizer::from_json(json.dump(), kind);
     CHECK(after.to_json() == before.to_json());
     json["decoder"]["decoders"].push_back({{"type", "Fuse"}});
-    check_says(message_of([&] { BytePairTokenizer::from_json(json.dump(), "t.json"); }),
-               {"t.json: decoder: expected ByteLevel alone, found {\"decoders\""});
+    CHECK_ERROR(BytePairTokenizer::from_json(json.dump(), "t.json"),
+                "t.json: decoder: expected ByteLevel alone, found {\"decoders\"");
   }
 }
 
-// --- what is refused ---
+// --- errors ---
 
-TEST_CASE("tokenizers: another kind is named, with what there is") {
+TEST_CASE("tokenizers: the error for another kind names it and the known ones") {
   const auto refused = [](const std::string& kind, const std::string& pointer, const Json& value) {
     Json json = golden(kind);
     json[Json::json_pointer(pointer)] = value;
@@ -301,23 +300,23 @@ TEST_CASE("tokenizers: another kind is named, with what there is") {
              {"added_tokens[0].content", "1 to 256 bytes"});
 }
 
-TEST_CASE("tokenizers: NFC after Lowercase is refused, for it comes before") {
+TEST_CASE("tokenizers: NFC after Lowercase is refused, because Tapestry applies it before") {
   Json json = golden("roberta");
   std::swap(json["normalizer"]["normalizers"][0], json["normalizer"]["normalizers"][1]);
-  check_says(message_of([&] { BytePairTokenizer::from_json(json.dump(), "t.json"); }),
-             {"t.json: normalizer", "a Sequence of NFC and then Lowercase", "NFC"});
+  CHECK_ERROR(BytePairTokenizer::from_json(json.dump(), "t.json"), "t.json: normalizer",
+              "a Sequence of NFC and then Lowercase", "NFC");
 }
 
 // --- characters ---
 
-TEST_CASE("character_tokenizer_json: what `tokenizers` cuts as the vocabulary does") {
+TEST_CASE("character_tokenizer_json: `tokenizers` splits with it as the vocabulary does") {
   const Json cases = golden("cases"), wanted = golden("characters");
   Strings symbols(wanted["model"]["vocab"].size());
   for (const auto& [symbol, token] : wanted["model"]["vocab"].items())
     symbols[token.get<std::size_t>()] = symbol;
   const CharVocabulary vocabulary(symbols);
   CHECK(Json::parse(character_tokenizer_json(vocabulary)) == wanted);
-  Json used = wanted;  // bug: a file was refused with what an earlier use stored
+  Json used = wanted;  // bug: a file was refused because of settings stored by an earlier use
   used["padding"] = {{"strategy", "BatchLongest"}, {"pad_id", 0}};
   used["truncation"] = {{"max_length", 3}};
   CHECK(vocabulary_of_characters(used.dump(), "t.json").value().symbols() == symbols);

@@ -13,7 +13,7 @@
 #include "data/validation_split.hpp"
 #include "tests/support/process.hpp"
 
-// One set of examples that is divided at random, by rules 2.
+// Tests the random splits of data.rules = 2.
 namespace tapestry {
 namespace {
 
@@ -36,7 +36,7 @@ std::vector<int> splits_of(const HeldExamples& held, std::size_t examples) {
   return splits;
 }
 
-TEST_CASE("divide_by_hash: intervals of the mixed hash, with the shares on average") {
+TEST_CASE("divide_by_hash: splits are intervals of the hash, with the shares on average") {
   const Hashes hashes = numbered_hashes(20'000);
   const HeldExamples held = divide_by_hash(hashes, {}, {.validation = 0.1, .test = 0.2});
   CHECK(std::abs(std::ssize(held.validation) - 2000) < 4 * 43);  // four deviations
@@ -49,7 +49,7 @@ TEST_CASE("divide_by_hash: intervals of the mixed hash, with the shares on avera
     const double place = static_cast<double>(mix(hashes[i])) * 0x1p-64;
     CHECK(splits[i] == (place < 0.1 ? 1 : place < 0.3 ? 2 : 0));
   }
-  // A larger share contains every smaller one, and without a share there is no split.
+  // A larger share contains every smaller one, and a share of 0 gives no split.
   const HeldExamples more = divide_by_hash(hashes, {}, {.validation = 0.15});
   CHECK(std::ranges::includes(more.validation, held.validation));
   CHECK(more.test.empty());
@@ -58,7 +58,7 @@ TEST_CASE("divide_by_hash: intervals of the mixed hash, with the shares on avera
 }
 
 TEST_CASE(
-    "divide_by_hash: neither order nor another example moves one, and equal ones are joined") {
+    "divide_by_hash: order and other examples do not matter, and equal examples stay together") {
   const Hashes all = numbered_hashes(301);
   const Hashes fewer(all.begin(), all.end() - 1), reversed(all.rbegin(), all.rend());
   const SplitShares shares{.validation = 0.2, .test = 0.2};
@@ -76,8 +76,8 @@ TEST_CASE(
   CHECK(splits_of(divide_by_hash(twice, {}, shares), twice.size()) == doubled);
 }
 
-TEST_CASE("divide_by_hash: the lowest hash of a small class is in the split that lacks it") {
-  // By ascending mixed hash.
+TEST_CASE("divide_by_hash: a split that lacks a small class gets its lowest hash") {
+  // Sorted by mixed hash.
   Hashes hashes = numbered_hashes(400);
   std::ranges::sort(hashes, {}, mix);
   const auto splits = [&](const std::vector<std::size_t>& chosen, const SplitShares& shares,
@@ -91,22 +91,23 @@ TEST_CASE("divide_by_hash: the lowest hash of a small class is in the split that
   const SplitShares both{.validation = 0.1, .test = 0.1}, one{.validation = 0.1};
   using Splits = std::vector<int>;
   CHECK(splits({399}, both, 0) == Splits{0});
-  CHECK(splits({0}, both, 1) == Splits{0});  // a single one is trained on
+  CHECK(splits({0}, both, 1) == Splits{0});  // a single example is in training
   CHECK(splits({398, 399}, one, 1) == Splits{1, 0});
-  CHECK(splits({0, 1}, one, 1) == Splits{0, 1});  // the lowest is in the split that it was moved to
+  CHECK(splits({0, 1}, one, 1) == Splits{0, 1});  // the lowest one is in the split without one
   CHECK(splits({398, 399}, both, 1) == Splits{1, 0});
   CHECK(splits({0, 60}, both, 2) == Splits{0, 1});
   CHECK(splits({397, 398, 399}, both, 2) == Splits{1, 2, 0});
   CHECK(splits({0, 1, 2}, both, 2) == Splits{0, 2, 1});
   CHECK(splits({60, 398, 399}, both, 2) == Splits{1, 2, 0});
-  CHECK(splits({399, 399, 399}, both, 0) == Splits{0, 0, 0});  // equal ones are one
+  CHECK(splits({399, 399, 399}, both, 0) == Splits{0, 0, 0});  // equal examples count once
   CHECK(splits({398, 399, 398}, one, 1) == Splits{1, 0, 1});
 }
 
-TEST_CASE("divide_by_hash: each class of three or more is in each split, and none is only held") {
+TEST_CASE(
+    "divide_by_hash: each class of three or more is in all splits, and each class in training") {
   for (std::int64_t size = 1; size < 60; ++size) {
     const Hashes hashes = numbered_hashes(size * 5);
-    std::vector<std::int32_t> labels;  // of few and of many examples
+    std::vector<std::int32_t> labels;  // few and many examples
     for (std::int64_t i = 0; i < size * 5; ++i)
       labels.push_back(static_cast<std::int32_t>(i % 5 == 0 ? i : i % 5));
     const std::vector<int> splits =
@@ -120,7 +121,8 @@ TEST_CASE("divide_by_hash: each class of three or more is in each split, and non
 }
 
 TEST_CASE(
-    "divide_by_hash: equal examples of several classes stay together, and each is trained on") {
+    "divide_by_hash: equal examples of several classes stay together, and each class is in "
+    "training") {
   const Hashes hashes = {7, 7, 8, 9};
   for (const std::vector<std::int32_t>& labels :
        {std::vector<std::int32_t>{0, 1, 0, 1}, std::vector<std::int32_t>{1, 0, 0, 0}}) {
@@ -136,7 +138,7 @@ TEST_CASE(
   }
 }
 
-// --- the readers: one more example moves no other, and equal ones are joined ---
+// --- readers: an added example moves no other, and equal ones stay together ---
 
 using Place = std::map<std::string, int>;  // split by example
 
@@ -146,7 +148,7 @@ void check_one_more(const Place& before, const Place& after) {
   for (const auto& [example, split] : before) CHECK(after.at(example) == split);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: one more name moved others between the splits") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: an added name moved others between the splits") {
   std::string lines;
   for (int i = 0; i < 200; ++i) lines += fmt::format("n{}\n", i);
   const auto splits = [&](const std::string& content, std::int64_t held_back, std::uint64_t seed) {
@@ -157,7 +159,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: one more name moved others between the 
     for (const auto& [split, names] : {std::pair(0, &read.train), std::pair(1, &read.test)})
       for (std::int64_t i = 0; i < names->size(); ++i) {
         const std::string name = vocabulary.decode(names->name(i));
-        CHECK(place.emplace(name, split).first->second == split);  // a repeated name as the first
+        CHECK(place.emplace(name, split).first->second ==
+              split);  // a repeated name has the split of the first
       }
     return place;
   };
@@ -173,11 +176,11 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: one more name moved others between the 
   }
   const NameList same =
       load_names(write("same.txt", "eva\neva\neva\neva\neva\neva\neva\neva\neva\neva\n"));
-  check_says(message_of([&] { split_names(same, name_vocabulary(same)); }),
-             {"same.txt: all names are \"eva\"; expected different ones"});
+  CHECK_ERROR(split_names(same, name_vocabulary(same)),
+              "same.txt: all names are \"eva\"; expected different ones");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: one more labeled text moved others between the splits") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: an added labeled text moved others between the splits") {
   std::string lines;
   for (int i = 0; i < 200; ++i) lines += fmt::format("{}\ttext {}\n", i % 3, i);
   const auto splits = [&](const std::string& content) {
@@ -199,7 +202,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: one more labeled text moved others betw
   CHECK(small.moved == 1);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: one more node moved others between the splits") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: an added node moved others between the splits") {
   std::string lines, edges = "source,target\n";
   for (int i = 0; i < 200; ++i) {
     lines += fmt::format("n{},{},{}\n", i, i % 7, i % 3);
@@ -220,7 +223,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: one more node moved others between the 
   for (int split = 0; split < 3; ++split)
     CHECK(std::ranges::count(before, split, [](const auto& one) { return one.second; }) > 20);
 
-  // A column of splits without validation: its training nodes are divided.
+  // A column of splits without validation: the training nodes are divided.
   write("nodes.csv", "id,label,split\nn0,a,test\nn1,a,train\nn2,a,train\nn3,b,train\nn4,b,train\n");
   write("edges.csv", "source,target\nn0,n1\n");
   const NodeTables few = load_node_tables(path(), detect_node_tables(path()));
@@ -229,7 +232,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: one more node moved others between the 
   CHECK(few.graph.test == std::vector<std::int64_t>{0});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: one more picture moved others between the splits") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: an added picture moved others between the splits") {
   for (int i = 0; i < 200; ++i) write(fmt::format("a/{}/{}.png", i % 3, i), "");
   const auto splits = [&](const std::string& folder) {
     PictureFolder listed = list_pictures(path(folder));
@@ -248,8 +251,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: one more picture moved others between t
   check_one_more(before, splits("moved"));
 
   PictureFolder one{.path = "f", .classes = {"all"}, .train = {{"f/a.png", 0}}};
-  check_says(message_of([&] { divide_pictures(one, {}); }),
-             {"leaves 1 pictures for training and 0"});
+  CHECK_ERROR(divide_pictures(one, {}), "leaves 1 pictures for training and 0");
 }
 
 TEST_SUITE_END();

@@ -43,44 +43,25 @@ void check_cached(const Transformer& model, const Array& tokens, double toleranc
 
 TEST_SUITE_BEGIN("layers");
 
-TEST_CASE("layers: cached logits are the uncached ones, whatever the chunks") {
-  const Array tokens = random_tokens({3, 8}, 11);
-  for (const Positions positions :
-       {Positions::learned, Positions::sinusoidal, Positions::rotary, Positions::none})
-    for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post})
-      for (const DType dtype : {f32, f64}) {
-        Random r = init();
-        Transformer model({.vocabulary = 11,
-                           .context = 10,
-                           .layers = 2,
-                           .block = {.width = 12,
-                                     .attention = {.heads = 2,
-                                                   .positions = positions,
-                                                   .window = positions == Positions::none ? 3 : 0},
-                                     .norm = norm,
-                                     .dropout = 0.5}},
-                          r);
-        randomised(model, dtype);
-        check_cached(model, tokens, dtype == f32 ? 1e-5 : 1e-12);
-      }
-}
-
-TEST_CASE("layers: cached logits are the uncached ones for every shape of heads") {
+TEST_CASE("layers: cached logits equal the uncached ones for all positions and heads") {
   const Array tokens = random_tokens({3, 8}, 11);
   for (const std::int64_t shared : {1, 2, 4})
     for (const std::int64_t head_width : {0, 6})
-      for (const RotaryPairs pairs : {RotaryPairs::neighbors, RotaryPairs::halves})
+      for (const Positions positions :
+           {Positions::learned, Positions::sinusoidal, Positions::rotary, Positions::none})
         for (const std::int64_t window : {0, 3})
           for (const DType dtype : {f32, f64}) {
             Random r = init();
             TransformerOptions options{
                 .vocabulary = 11, .context = 10, .layers = 2, .block = llama_block};
             options.block.width = 16;
+            options.block.dropout = 0.5;
+            if (window > 0) options.block.norm = NormPlacement::post;
             MultiHeadOptions& attention = options.block.attention;
             attention.heads = 4;
             attention.key_value_heads = shared;
             attention.head_width = head_width;
-            attention.rotary.pairs = pairs;
+            attention.positions = positions;
             attention.window = window;
             if (window > 0) attention.query_key_norm = 1e-6;
             Transformer model(options, r);
@@ -97,7 +78,7 @@ TEST_CASE("layers: cached logits are the uncached ones for every shape of heads"
           }
 }
 
-TEST_CASE("layers: a model in q8_0 computes the logits of its rounded weights") {
+TEST_CASE("layers: a q8_0 model computes the logits of its rounded weights") {
   for (const bool tied : {true, false})
     for (const std::int64_t width : {32, 24}) {
       const auto make = [&] {
@@ -110,7 +91,7 @@ TEST_CASE("layers: a model in q8_0 computes the logits of its rounded weights") 
                            r);
       };
       Transformer model = make(), expected = make();
-      // Of rows of 24, only those of the second map of each feed-forward network, of 96, are
+      // Only the rows of the second layer of each feed-forward network, of 96 numbers, are
       // multiples of 32.
       const std::int64_t count = width == 32 ? 2 * 4 + 1 + !tied : 2;
       CHECK(quantize_weights(model) == count);
@@ -130,7 +111,7 @@ TEST_CASE("layers: a model in q8_0 computes the logits of its rounded weights") 
     }
 }
 
-// Every combination of norms, feed-forwards, heads, positions and biases, small.
+// Small models with every combination of norms, feed-forwards, heads, positions and biases.
 std::vector<TransformerOptions> architectures() {
   std::vector<TransformerOptions> all;
   const std::optional<RotaryScaling> scaled = RotaryScaling{.original_context = 8};
@@ -169,7 +150,8 @@ std::vector<TransformerOptions> architectures() {
   return all;
 }
 
-TEST_CASE("layers: each architecture learns, recomputes the same bits, and generates as it reads") {
+TEST_CASE(
+    "layers: each architecture learns, recomputes the same bits, and generates as it predicts") {
   const Array tokens = random_tokens({3, 8}, 11), targets = random_tokens({3, 8}, 11, 2);
   const std::vector<TransformerOptions> all = architectures();
   CHECK(all.size() == 384);
@@ -203,7 +185,7 @@ TEST_CASE("layers: each architecture learns, recomputes the same bits, and gener
   }
 }
 
-TEST_CASE("layers: caches take the memory of the text, whatever the context, and keep their bits") {
+TEST_CASE("layers: caches take memory for the text, not for the context, with the same bits") {
   Random r = init();
   TransformerOptions options{.vocabulary = 31, .context = 100000, .layers = 1};
   options.block = {.width = 16, .attention = {.heads = 2, .positions = Positions::rotary}};
@@ -215,9 +197,9 @@ TEST_CASE("layers: caches take the memory of the text, whatever the context, and
   AttentionCaches alone = model.make_caches(1);
   CHECK(bytes() <= bytes_of_tokens(1));
   model.forward(random_tokens({1, 3}, 31), alone);
-  CHECK(bytes() < bytes_of_tokens(1000));  // with what the threads keep for products
+  CHECK(bytes() < bytes_of_tokens(1000));  // with the packed panels of threads
   {
-    // A row beside a longer one has had room from the start, alone it gets it where it is needed.
+    // With a longer row memory exists from the start; alone it is allocated when needed.
     AttentionCaches longer = model.make_caches(1);
     model.forward(random_tokens({1, 200}, 31), longer);
     AttentionCaches beside = model.make_caches(0);
@@ -240,7 +222,8 @@ TEST_CASE("layers: caches take the memory of the text, whatever the context, and
   CHECK(bytes() < bytes_of_tokens(512 + 1000));
 }
 
-TEST_CASE("layers: cached logits of random features are the uncached ones, from sums of one size") {
+TEST_CASE(
+    "layers: cached logits of random features equal the uncached ones, with constant memory") {
   const Array tokens = random_tokens({3, 8}, 11);
   for (const Positions positions : {Positions::learned, Positions::rotary})
     for (const FeatureMap map : {FeatureMap::trigonometric, FeatureMap::positive})
@@ -273,7 +256,7 @@ TEST_CASE("layers: cached logits of random features are the uncached ones, from 
         }
 }
 
-TEST_CASE("layers: a recurrent network's logits are the same whatever the chunks") {
+TEST_CASE("layers: a recurrent network's logits do not depend on the chunks") {
   constexpr std::int64_t B = 3, T = 6, V = 11;
   const Array tokens = random_tokens({B, T}, V);
   for (const std::int64_t layers : {1, 2})
@@ -296,7 +279,7 @@ TEST_CASE("layers: a recurrent network's logits are the same whatever the chunks
     }
 }
 
-TEST_CASE("layers: a cache is full at the model's context") {
+TEST_CASE("layers: a cache holds at most the model's context") {
   Random r = init();
   const Transformer model(tiny, r);
   AttentionCaches caches = model.make_caches(1);
@@ -356,7 +339,7 @@ TEST_CASE("bug: an encoder-decoder without decoder blocks read the first of no c
         }).starts_with("encoder-decoder: 0 caches for 0 blocks; expected at least one block"));
 }
 
-// The likeliest continuation of a prompt by the logits of the whole text so far.
+// Returns the most likely continuation of a prompt by logits of the whole text.
 template <class Model>
 Tokens continued(const Model& model, Tokens text, std::int64_t tokens) {
   for (std::int64_t i = 0; i < tokens; ++i) {
@@ -368,7 +351,7 @@ Tokens continued(const Model& model, Tokens text, std::int64_t tokens) {
   return {text.end() - tokens, text.end()};
 }
 
-TEST_CASE("generate: reads on as if it read the whole text again") {
+TEST_CASE("generate: continues as if it read the whole text again") {
   Random r = init(), chance(0, Stream::sample);
   Transformer transformer({.vocabulary = 9,
                            .context = 20,
@@ -388,7 +371,7 @@ TEST_CASE("generate: reads on as if it read the whole text again") {
                        std::invalid_argument);
 }
 
-TEST_CASE("generate: a transformer whose context is full reads its later half again") {
+TEST_CASE("generate: a transformer with a full context reads its later half again") {
   Random r = init(), chance(0, Stream::sample);
   Transformer model({.vocabulary = 9,
                      .context = 6,
@@ -397,13 +380,129 @@ TEST_CASE("generate: a transformer whose context is full reads its later half ag
                     r);
   randomised(model, f32);
   const SamplingOptions greedy{.temperature = 0};
-  Tokens text = {8, 7, 0, 3, 1, 4, 1, 5};  // of which it sees the last six
+  Tokens text = {8, 7, 0, 3, 1, 4, 1, 5};  // the model reads the last six
   const auto given = generate(model, text, 8, greedy, chance);
   for (const std::size_t seen : {6u, 3u, 4u, 5u, 6u, 3u, 4u, 5u}) {
     const Tokens part(text.end() - static_cast<std::ptrdiff_t>(seen), text.end());
     text.push_back(continued(model, part, 1).front());
   }
   CHECK(std::equal(given.begin(), given.end(), text.end() - 8));
+}
+
+// Compares texts generated together with the same ones alone.
+
+// More prompts than are read together, of many lengths.
+std::vector<Request> requests(std::int64_t count, std::int64_t vocabulary) {
+  std::vector<Request> all;
+  Random random(5, Stream::data);
+  for (std::int64_t i = 0; i < count; ++i) {
+    Tokens prompt;
+    for (std::int64_t t = 0; t < 1 + i % 14; ++t)
+      prompt.push_back(static_cast<std::int32_t>(random.below(vocabulary)));
+    all.push_back({prompt, i * 5 % 23, Random(1, Stream::sample, i)});
+  }
+  return all;
+}
+
+template <class Model>
+void check_batch(const Model& model, std::int64_t vocabulary) {
+  for (const double temperature : {0.0, 1.0}) {
+    const SamplingOptions sampling{.temperature = temperature};
+    std::vector<Tokens> alone;
+    for (Request& request : requests(40, vocabulary))
+      alone.push_back(generate(model, request.prompt, request.tokens, sampling, request.random));
+    CHECK(generate(model, requests(40, vocabulary), sampling) == alone);
+    // A text ends with its first token 3.
+    for (Tokens& text : alone) {
+      const auto end = std::ranges::find(text, 3);
+      if (end != text.end()) text.erase(end + 1, text.end());
+    }
+    CHECK(generate(model, requests(40, vocabulary), sampling,
+                   [](std::size_t, std::int32_t token) { return token != 3; }) == alone);
+  }
+}
+
+TEST_CASE("generate: texts have the same tokens together and alone") {
+  Random r = init();
+  // The context is full after 12 tokens: rows then read their later half again.
+  std::vector<TransformerOptions> variants(
+      6, {.vocabulary = 37, .context = 12, .layers = 2, .block = llama_block});
+  for (TransformerOptions& variant : variants) variant.block.width = 24;
+  variants[1].block = {.width = 24, .attention = {.heads = 2}};
+  variants[2].block = {.width = 24,
+                       .attention = {.heads = 3, .positions = Positions::sinusoidal, .window = 5}};
+  variants[3].block.attention.query_key_norm = 1e-6;
+  variants[4].block.attention = {
+      .heads = 2,
+      .positions = Positions::rotary,
+      .random_features = RandomFeaturesOptions{.features = 8, .gate = true}};
+  variants[5].block.width = 192;  // of more than one register
+  variants[5].vocabulary = 300;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    CAPTURE(i);
+    Transformer model(variants[i], r);
+    randomised(model, f32);
+    check_batch(model, variants[i].vocabulary);
+  }
+  RecurrentNetwork recurrent({.vocabulary = 37, .layers = 2, .width = 20}, r);
+  randomised(recurrent, f32);
+  check_batch(recurrent, 37);
+}
+
+TEST_CASE("generate: rows of equal or other lengths have the same bits together and alone") {
+  Random r = init();
+  TransformerOptions options{.vocabulary = 53, .context = 90, .layers = 2, .block = llama_block};
+  options.block.width = 64;
+  options.block.attention.heads = 4;
+  options.block.attention.key_value_heads = 2;
+  Transformer model(options, r);
+  randomised(model, f32);
+  const std::vector<std::int64_t> lengths = {3, 70, 65, 1, 64, 3};
+  AttentionCaches together = model.make_caches(0);
+  std::vector<AttentionCaches> alone;
+  for (const std::int64_t length : lengths) {
+    alone.push_back(model.make_caches(1));
+    model.forward(random_tokens({1, length}, 53, static_cast<std::uint64_t>(length)), alone.back());
+  }
+  for (std::size_t layer = 0; layer < together.size(); ++layer) {
+    std::vector<const AttentionCache*> caches;
+    for (const AttentionCaches& one : alone) caches.push_back(one[layer].get());
+    together[layer]->append(caches);
+  }
+  CHECK(together.front()->lengths() == lengths);
+  for (const std::int64_t T : {1, 2}) {
+    const Array tokens = random_tokens({6, T}, 53, 9);
+    const Array logits = model.forward(tokens, together).value();
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      CAPTURE(b);
+      const std::int64_t row = static_cast<std::int64_t>(b);
+      const Array own = model.forward(tokens.select({row}), alone[b]).value();
+      CHECK(same_bits(own, logits.select({row})));
+    }
+  }
+}
+
+TEST_CASE("layers: caches of different kinds or sizes cannot be joined") {
+  Random r = init();
+  const SelfAttention by_keys(4, r, {.heads = 2}), wider(6, r, {.heads = 2}),
+      by_sums(4, r, {.heads = 2, .random_features = RandomFeaturesOptions{}});
+  const auto keys = by_keys.make_cache(1, 4), sums = by_sums.make_cache(1, 4),
+             others = wider.make_cache(1, 4), longer = by_keys.make_cache(1, 5);
+  for (const AttentionCache* other : {sums.get(), others.get(), longer.get()})
+    CHECK_THROWS_AS(keys->append({other}), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(sums->append({keys.get()}),
+                       doctest::Contains("a cache of sums cannot be joined"),
+                       std::invalid_argument);
+  CHECK(keys->lengths() == std::vector<std::int64_t>{0});
+}
+
+TEST_CASE("generate: an empty prompt is refused, and no prompts give no texts") {
+  Random r = init();
+  const Transformer model(tiny, r);
+  CHECK(generate(model, std::vector<Request>{}, {}).empty());
+  CHECK_THROWS_WITH_AS(generate(model, {{{1}, 1, init()}, {{}, 1, init()}}, {}),
+                       "generate: a prompt is empty; expected at least one token",
+                       std::invalid_argument);
 }
 
 TEST_SUITE_END();

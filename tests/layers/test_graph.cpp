@@ -14,7 +14,7 @@ namespace tapestry {
 std::vector<LayerRow> graph_layers() {
   Random r = init();
   const Adjacency graph(6,
-                        {{0, 1}, {1, 0}, {2, 2}, {0, 2}, {3, 0}, {1, 2}});  // 4 and 5 stand alone
+                        {{0, 1}, {1, 0}, {2, 2}, {0, 2}, {3, 0}, {1, 2}});  // 4 and 5 have no edges
   const Array x = normal({6, 3}), first_nodes = ints({0, 2, 2, 6}, {4});
   const auto on_graph = [graph](const auto& layer, In in) { return layer.forward(graph, in[0]); };
   std::vector<LayerRow> rows = {
@@ -61,7 +61,7 @@ namespace {
 
 TEST_SUITE_BEGIN("graphs");
 
-TEST_CASE("graphs: sparse features give what dense ones give, values and gradients") {
+TEST_CASE("graphs: sparse features have the values and gradients of dense ones") {
   const Adjacency graph = random_graph(20, 70, 5);
   Array x = normal({20, 9});
   auto elements = x.mutable_values<double>();
@@ -84,7 +84,33 @@ TEST_CASE("graphs: sparse features give what dense ones give, values and gradien
   }
 }
 
-TEST_CASE("graphs: graph attention is attention that the edges mask, and its weights sum to 1") {
+TEST_CASE("graphs: a graph convolution multiplies by the normalized adjacency matrix") {
+  Random r = init();
+  const Tensor x = normal({5, 4}), one = Array::full({5, 1}, 1, f64);
+  const auto check = [&](Normalization normalization, const Adjacency& graph, auto matrix_of) {
+    GraphConvolution layer(4, 3, r,
+                           {.normalization = normalization, .activation = Activation::none});
+    randomised(layer, f64);
+    const Tensor a = dense(graph, 1, 0);
+    Tensor wanted = matmul(matrix_of(a), layer.neighbors.forward(x)) + layer.bias;
+    if (layer.own) wanted = wanted + layer.own->forward(x);
+    check_close(layer.forward(graph, x).value(), wanted.value());
+  };
+  const Adjacency graph = random_graph(5, 9, 1);
+  check(Normalization::sum, graph, [](const Tensor& a) { return a; });
+  check(Normalization::mean, graph, [&](const Tensor& a) {
+    return a / max(concat({sum(a, {1}, Keep::yes), one}, 1), {1}, Keep::yes);
+  });
+  const Adjacency undirected = Adjacency::undirected(5, {{0, 1}, {1, 2}, {3, 1}});
+  check(Normalization::symmetric, undirected, [&](const Tensor& a) {
+    Array unit = Array::zeros({5, 5}, f64);
+    for (std::int64_t i = 0; i < 5; ++i) unit.mutable_values<double>()[6 * i] = 1;
+    const Tensor loops = a + unit, root = one / sqrt(sum(loops, {1}, Keep::yes));
+    return root * loops * permute(root, {1, 0});
+  });
+}
+
+TEST_CASE("graphs: graph attention is attention masked by edges, and its weights sum to 1") {
   Random r = init();
   const Adjacency graph = random_graph(20, 70, 5);
   GraphAttention layer(5, 6, r, {.heads = 2, .activation = Activation::none});
@@ -105,12 +131,12 @@ TEST_CASE("graphs: graph attention is attention that the edges mask, and its wei
       CHECK(sums[2 * j + h] == doctest::Approx(offsets[j] < offsets[j + 1] ? 1 : 0));
 }
 
-// The network with nodes renamed, and the features moved with them.
+// Permutes nodes and features.
 TEST_CASE("graphs: permuting nodes permutes the output, and leaves the pooled output unchanged") {
   const std::int64_t N = 30;
   const Adjacency graph = random_graph(N, 90, 6);
   const Array x = normal({N, 4}), first_nodes = Array::of(Ints{0, 30}, {2});
-  std::vector<std::int64_t> order(N);  // new node v was order[v]
+  std::vector<std::int64_t> order(N);  // node v was order[v] before
   for (std::int64_t v = 0; v < N; ++v) order[v] = (7 * v + 3) % N;
   Ints renamed(N);
   for (std::int64_t v = 0; v < N; ++v) renamed[order[v]] = static_cast<std::int32_t>(v);
@@ -140,7 +166,7 @@ TEST_CASE("graphs: permuting nodes permutes the output, and leaves the pooled ou
       }
 }
 
-TEST_CASE("graphs: a batch of graphs is read as each of them is alone") {
+TEST_CASE("graphs: a batch of graphs has the outputs of each graph alone") {
   Random r = init();
   GraphNetwork model(
       {.inputs = 1, .classes = 5, .normalization = Normalization::sum, .pooling = Pooling::sum}, r);

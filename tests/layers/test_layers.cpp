@@ -16,6 +16,7 @@
 #include "layers/models/vision_transformer.hpp"
 #include "tests/support/held.hpp"
 #include "tests/support/layer_table.hpp"
+#include "tests/support/process.hpp"
 
 namespace tapestry {
 namespace {
@@ -34,14 +35,14 @@ const std::vector<LayerRow>& table() {
 
 TEST_SUITE_BEGIN("layers");
 
-// One direction of each array is enough for a sanitizer, which looks at memory and not at numbers.
+// One direction of each array is enough for a sanitizer, which checks memory and not numbers.
 GradcheckOptions thoroughness() {
   if (TAPESTRY_ADDRESS_SANITIZER || TAPESTRY_THREAD_SANITIZER)
     return {.directions = 1, .jacobian_limit = 0};
   return {};
 }
 
-TEST_CASE("layers: every row holds as many bytes when it is rehearsed by shapes alone") {
+TEST_CASE("layers: a dry run of each row holds as many bytes as the computation") {
   for (const LayerRow& row : table()) {
     CAPTURE(row.name);
     const std::vector<Tensor> constants(row.inputs.begin(), row.inputs.end());
@@ -109,43 +110,43 @@ Strings shapes(Module& module) {
   return result;
 }
 
-const Strings block_fields = {"attention_norm.weight",
-                              "attention_norm.bias",
-                              "attention.query_key_value.weight",
-                              "attention.query_key_value.bias",
-                              "attention.output.weight",
-                              "attention.output.bias",
-                              "feed_forward_norm.weight",
-                              "feed_forward_norm.bias",
-                              "feed_forward.expand.weight",
-                              "feed_forward.expand.bias",
-                              "feed_forward.contract.weight",
-                              "feed_forward.contract.bias"};
+// "a b" -> {"a.weight", "a.bias", "b.weight", "b.bias"}
+Strings weights_and_biases(const Words& names) {
+  Strings all;
+  for (const std::string& name : names) all.insert(all.end(), {name + ".weight", name + ".bias"});
+  return all;
+}
 
-TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
+const Words block_layers =
+    "attention_norm attention.query_key_value attention.output feed_forward_norm "
+    "feed_forward.expand feed_forward.contract";
+
+// The names in `before`, those of blocks, and those in `after`.
+Strings with_blocks(const Words& before, const Words& blocks, const Words& after) {
+  Words inside;
+  for (const std::string& block : blocks)
+    for (const std::string& name : weights_and_biases(block_layers)) inside.push_back(block + name);
+  return before + inside + after;
+}
+
+TEST_CASE("layers: parameter names are the keys of checkpoints") {
   Random r = init();
-  Strings blocks;
-  for (const std::string prefix : {"blocks.0.", "blocks.1."})
-    for (const std::string& field : block_fields) blocks.push_back(prefix + field);
-  const auto wanted = [&](Strings before, const Strings& after) {
-    before.insert(before.end(), blocks.begin(), blocks.end());
-    before.insert(before.end(), after.begin(), after.end());
-    return before;
-  };
+  const Words two = "blocks.0. blocks.1.", norm = "final_norm.weight final_norm.bias",
+              token = "token_embedding.weight", embeddings = token + "position_embedding.weight";
   const auto of = [&](auto change) {
     TransformerOptions options = tiny;
     change(options);
     Transformer model(options, r);
     return names(model);
   };
-  const std::string token = "token_embedding.weight", position = "position_embedding.weight";
-  const Strings norm = {"final_norm.weight", "final_norm.bias"};
-  CHECK(of([](auto&) {}) == wanted({token, position}, norm));
+  CHECK(of([](auto&) {}) == with_blocks(embeddings, two, norm));
   CHECK(of([](auto& o) { o.tied_embeddings = false; }) ==
-        wanted({token, position}, {norm[0], norm[1], "head.weight"}));
+        with_blocks(embeddings, two, norm + "head.weight"));
   for (const Positions positions : {Positions::sinusoidal, Positions::rotary, Positions::none})
-    CHECK(of([=](auto& o) { o.block.attention.positions = positions; }) == wanted({token}, norm));
-  CHECK(of([](auto& o) { o.block.norm = NormPlacement::post; }) == wanted({token, position}, {}));
+    CHECK(of([=](auto& o) { o.block.attention.positions = positions; }) ==
+          with_blocks(token, two, norm));
+  CHECK(of([](auto& o) { o.block.norm = NormPlacement::post; }) ==
+        with_blocks(embeddings, two, {}));
 
   TransformerOptions llama = tiny;
   llama.block = llama_block;
@@ -164,32 +165,17 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
             "blocks.0.feed_forward.contract.weight (4, 6)", "final_norm.weight (4,)",
             "head.weight (5, 4)"});
 
-  const auto vae = [&](Sigma sigma) {
-    Vae model({.height = 1, .width = 6, .hidden = {5, 4}, .latent = 2, .sigma = sigma}, r);
-    return names(model);
-  };
-  Strings per_dimension = {"encoder.0.weight", "encoder.0.bias",   "encoder.1.weight",
-                           "encoder.1.bias",   "mean.weight",      "mean.bias",
-                           "log_sigma.weight", "log_sigma.bias",   "decoder.0.weight",
-                           "decoder.0.bias",   "decoder.1.weight", "decoder.1.bias",
-                           "decoder.2.weight", "decoder.2.bias"};
-  CHECK(vae(Sigma::per_dimension) == per_dimension);
-  per_dimension[6] = "log_sigma";
-  per_dimension.erase(per_dimension.begin() + 7);
-  CHECK(vae(Sigma::shared) == per_dimension);
-
-  const auto convolutional = [&](Sigma sigma) {
-    Vae model({.height = 6, .width = 6, .channels = {2}, .hidden = {4}, .sigma = sigma}, r);
-    return names(model);
-  };
-  CHECK(convolutional(Sigma::none) ==
-        Strings{"convolutions.0.weight", "convolutions.0.bias", "encoder.0.weight",
-                "encoder.0.bias", "mean.weight", "mean.bias", "decoder.0.weight", "decoder.0.bias",
-                "decoder.1.weight", "decoder.1.bias", "transposed_convolutions.0.weight",
-                "transposed_convolutions.0.bias"});
-
-  Vae mirrored({.height = 1, .width = 6, .hidden = {5, 4}, .latent = 2}, r);
-  CHECK(shapes(mirrored) ==
+  Vae shared_sigma({.height = 1, .width = 6, .hidden = {5, 4}, .latent = 2, .sigma = Sigma::shared},
+                   r);
+  CHECK(names(shared_sigma) == weights_and_biases("encoder.0 encoder.1 mean") + Words("log_sigma") +
+                                   weights_and_biases("decoder.0 decoder.1 decoder.2"));
+  Vae convolutional({.height = 6, .width = 6, .channels = {2}, .hidden = {4}, .sigma = Sigma::none},
+                    r);
+  CHECK(names(convolutional) ==
+        weights_and_biases(
+            "convolutions.0 encoder.0 mean decoder.0 decoder.1 transposed_convolutions.0"));
+  Vae per_dimension({.height = 1, .width = 6, .hidden = {5, 4}, .latent = 2}, r);
+  CHECK(shapes(per_dimension) ==
         Strings{"encoder.0.weight (5, 6)", "encoder.0.bias (5,)", "encoder.1.weight (4, 5)",
                 "encoder.1.bias (4,)", "mean.weight (2, 4)", "mean.bias (2,)",
                 "log_sigma.weight (2, 4)", "log_sigma.bias (2,)", "decoder.0.weight (4, 2)",
@@ -197,43 +183,30 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
                 "decoder.2.weight (6, 5)", "decoder.2.bias (6,)"});
 
   const TransformerBlockOptions block{.width = 4, .attention = {.heads = 2}};
-  const auto encoded = [&](const Strings& before, const Strings& after) {
-    Strings all = before;
-    for (const std::string& field : block_fields) all.push_back("patches.encoder.0." + field);
-    all.insert(all.end(), {"patches.final_norm.weight", "patches.final_norm.bias"});
-    all.insert(all.end(), after.begin(), after.end());
-    return all;
-  };
+  const Words last = "patches.final_norm.weight patches.final_norm.bias head.weight head.bias",
+              projection = "patches.projection.weight patches.projection.bias";
   VisionTransformer vision({.layers = 1, .block = block}, r);
-  CHECK(names(vision) == encoded({"patches.projection.weight", "patches.projection.bias",
-                                  "patches.class_token", "patches.position_embedding.weight"},
-                                 {"head.weight", "head.bias"}));
+  CHECK(names(vision) ==
+        with_blocks(projection + "patches.class_token patches.position_embedding.weight",
+                    "patches.encoder.0.", last));
   const auto classifier = [&](const ConvolutionalClassifierOptions& options) {
     ConvolutionalClassifier model(options, r);
     return names(model);
   };
-  CHECK(classifier({.hidden = {3}}) == Strings{"convolutions.0.weight", "convolutions.0.bias",
-                                               "convolutions.1.weight", "convolutions.1.bias",
-                                               "head.0.weight", "head.0.bias", "head.1.weight",
-                                               "head.1.bias"});
+  CHECK(classifier({.hidden = {3}}) ==
+        weights_and_biases("convolutions.0 convolutions.1 head.0 head.1"));
   CHECK(classifier({.channels = {2}, .blocks = 1, .groups = 1}) ==
-        Strings{"convolutions.0.weight", "convolutions.0.bias", "norms.0.weight", "norms.0.bias",
-                "blocks.0.first.weight", "blocks.0.first.bias", "blocks.0.first_norm.weight",
-                "blocks.0.first_norm.bias", "blocks.0.second.weight", "blocks.0.second.bias",
-                "blocks.0.second_norm.weight", "blocks.0.second_norm.bias", "head.0.weight",
-                "head.0.bias"});
+        weights_and_biases("convolutions.0 norms.0 blocks.0.first blocks.0.first_norm "
+                           "blocks.0.second blocks.0.second_norm head.0"));
   ResidualConvolution strided(2, 2, r, {.stride = 2});
-  CHECK(names(strided) == Strings{"first.weight", "first.bias", "second.weight", "second.bias",
-                                  "shortcut.weight", "shortcut.bias"});
+  CHECK(names(strided) == weights_and_biases("first second shortcut"));
   Forecaster forecaster({.layers = 1, .block = block}, r), line({.layers = 0}, r);
-  CHECK(names(forecaster) == encoded({"patches.projection.weight", "patches.projection.bias",
-                                      "patches.position_embedding.weight"},
-                                     {"head.weight", "head.bias"}));
+  CHECK(names(forecaster) ==
+        with_blocks(projection + "patches.position_embedding.weight", "patches.encoder.0.", last));
   CHECK(shapes(line) == Strings{"head.weight (96, 96)", "head.bias (96,)"});
 
   CrossAttention cross_attention(4, 3, r, {.heads = 2});
-  CHECK(names(cross_attention) == Strings{"query.weight", "query.bias", "key_value.weight",
-                                          "key_value.bias", "output.weight", "output.bias"});
+  CHECK(names(cross_attention) == weights_and_biases("query key_value output"));
   RecurrentNetwork recurrent({.vocabulary = 5, .layers = 2, .width = 3}, r);
   CHECK(shapes(recurrent) ==
         Strings{"token_embedding.weight (5, 3)", "layers.0.input.weight (3, 3)",
@@ -243,16 +216,14 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
   const auto memory = [&](MemoryKind kind, bool learn = false) {
     return names(*make_memory({.kind = kind, .width = 4, .decay = {.learn = learn}}, r));
   };
-  CHECK(memory(MemoryKind::sum) == Strings{"value.weight", "value.bias"});
-  CHECK(memory(MemoryKind::forgetting) == Strings{"value.weight"});
-  CHECK(memory(MemoryKind::forgetting, true) == Strings{"value.weight", "decay"});
+  CHECK(memory(MemoryKind::sum) == weights_and_biases("value"));
+  CHECK(memory(MemoryKind::forgetting) == Words("value.weight"));
+  CHECK(memory(MemoryKind::forgetting, true) == Words("value.weight decay"));
   CHECK(memory(MemoryKind::recurrent) ==
-        Strings{"network.input.weight", "network.input.bias", "network.hidden.weight"});
-  CHECK(memory(MemoryKind::gated) ==
-        Strings{"gate.weight", "gate.bias", "value.weight", "value.bias"});
-  CHECK(memory(MemoryKind::sigmoid_attention) ==
-        Strings{"score.weight", "score.bias", "value.weight"});
-  CHECK(memory(MemoryKind::softmax_attention) == Strings{"score.weight", "value.weight"});
+        Words("network.input.weight network.input.bias network.hidden.weight"));
+  CHECK(memory(MemoryKind::gated) == weights_and_biases("gate value"));
+  CHECK(memory(MemoryKind::sigmoid_attention) == Words("score.weight score.bias value.weight"));
+  CHECK(memory(MemoryKind::softmax_attention) == Words("score.weight value.weight"));
   CHECK(memory(MemoryKind::query_key).size() == 6);
   CHECK(memory(MemoryKind::multi_head).front() == "attention.query.weight");
   SelfAttention features(4, r,
@@ -269,21 +240,20 @@ TEST_CASE("layers: parameter names are a checkpoint's keys, and stay") {
   CHECK(graph_network({.inputs = 5, .classes = 3, .width = 4}) ==
         Strings{"layers.0.bias (4,)", "layers.0.neighbours.weight (4, 5)", "layers.1.bias (3,)",
                 "layers.1.neighbours.weight (3, 4)"});
-  CHECK(graph_network({.inputs = 5,
-                       .classes = 3,
-                       .layers = 1,
-                       .width = 4,
-                       .normalization = Normalization::sum,
-                       .pooling = Pooling::sum}) ==
-        Strings{"layers.0.own.weight (4, 5)", "layers.0.bias (4,)",
-                "layers.0.neighbours.weight (4, 5)", "head.weight (3, 4)", "head.bias (3,)"});
-  CHECK(
-      graph_network({.inputs = 5, .classes = 3, .layers = 1, .layer = GraphLayerKind::attention}) ==
-      Strings{"layers.0.own.weight (3, 5)", "layers.0.bias (3,)", "layers.0.query.weight (3, 5)",
-              "layers.0.key.weight (3, 5)", "layers.0.value.weight (3, 5)"});
+  GraphNetworkOptions one{.inputs = 5, .classes = 3, .layers = 1, .width = 4};
+  one.layer = GraphLayerKind::attention;
+  CHECK(graph_network(one) == Strings{"layers.0.own.weight (3, 5)", "layers.0.bias (3,)",
+                                      "layers.0.query.weight (3, 5)", "layers.0.key.weight (3, 5)",
+                                      "layers.0.value.weight (3, 5)"});
+  one = {.inputs = 5, .classes = 3, .layers = 1, .width = 4};
+  one.normalization = Normalization::sum;
+  one.pooling = Pooling::sum;
+  CHECK(graph_network(one) == Strings{"layers.0.own.weight (4, 5)", "layers.0.bias (4,)",
+                                      "layers.0.neighbours.weight (4, 5)", "head.weight (3, 4)",
+                                      "head.bias (3,)"});
 
   Attention attention(4, 4, 2, r, {.bias = false});
-  CHECK(names(attention) == Strings{"query.weight", "key.weight", "value.weight"});
+  CHECK(names(attention) == Words("query.weight key.weight value.weight"));
 }
 
 // --- misuse ---
@@ -298,11 +268,11 @@ static_assert(!Attends<SelfAttention, Tensor, Tensor>);
 static_assert(Attends<CrossAttention, Tensor, Tensor> && !Attends<CrossAttention, Tensor>);
 static_assert(!Attends<CrossAttention, Tensor, AttentionCache>);
 
-TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
+#define REFUSES(message, ...) \
+  CHECK_THROWS_WITH_AS((void)(__VA_ARGS__), doctest::Contains(message), std::invalid_argument)
+
+TEST_CASE("layers: wrong arguments throw std::invalid_argument with the cause") {
   Random r = init();
-  const auto refuses = [](const char* message, const std::function<void()>& misuse) {
-    CHECK_THROWS_WITH_AS(misuse(), doctest::Contains(message), std::invalid_argument);
-  };
   const auto tokens = [](auto... of) { return ints({of...}, {1, sizeof...(of)}); };
   const auto zeros = [](auto... dims) { return Array::zeros(Shape{dims...}); };
   const Transformer model(tiny, r);
@@ -313,94 +283,82 @@ TEST_CASE("layers: a misuse is std::invalid_argument that says what is wrong") {
   const RandomFeaturesOptions gated{.gate = true};
   const SelfAttention by_features(4, r, {.heads = 2, .random_features = gated});
   const auto sums = by_features.make_cache(1, 4);
-  refuses("embedding: token 5 with table (5, 4)", [&] { model.forward(tokens(0, 5)); });
-  refuses("embedding: token -1 with table (5, 4)", [&] { model.forward(tokens(-1)); });
-  refuses("transformer: tokens (1, 5) after 0 in the caches",
-          [&] { model.forward(tokens(0, 0, 0, 0, 0)); });
-  refuses("transformer: tokens (2,) after 0 in the caches", [&] {
-    model.forward(ints({0, 1}, {2}));
-  });
-  refuses("multi-head attention: 3 heads do not divide width 4",
-          [&] { SelfAttention(4, r, {.heads = 3}); });
-  refuses("multi-head attention: 3 heads do not divide width 4",
-          [&] { CrossAttention(4, 3, r, {.heads = 3}); });
-  refuses("multi-head attention: 0 heads do not divide width 4",
-          [&] { SelfAttention(4, r, {.heads = 0}); });
-  refuses("multi-head attention: 3 key-value heads do not divide 4 heads",
-          [&] { SelfAttention(4, r, {.heads = 4, .key_value_heads = 3}); });
-  refuses("multi-head attention: head width 5; expected an even width for rotary positions", [&] {
-    SelfAttention(6, r, {.heads = 2, .head_width = 5, .positions = Positions::rotary});
-  });
-  refuses(
-      "multi-head attention: 1 key-value heads for 2 heads; random features need equally many",
-      [&] { SelfAttention(4, r, {.heads = 2, .key_value_heads = 1, .random_features = gated}); });
-  refuses("multi-head attention: cross-attention does not support key_value_heads",
-          [&] { CrossAttention(4, 3, r, {.heads = 2, .key_value_heads = 1}); });
-  refuses("norm: x (2, 8); expected (..., 4)",
-          [&] { Norm(4, {.kind = NormKind::rms}).forward(zeros(2, 8)); });
-  refuses("multi-head attention: head width 3; expected an even width for rotary positions",
-          [&] { SelfAttention(6, r, {.heads = 2, .positions = Positions::rotary}); });
-  refuses("multi-head attention: cross-attention does not support the gate",
-          [&] { CrossAttention(4, 3, r, {.heads = 2, .random_features = gated}); });
-  refuses("multi-head attention: random features support no mask, window",
-          [&] { by_features.forward(x, {.window = 2}); });
-  refuses("multi-head attention: random features support no mask, window", [&] {
-    SelfAttention(4, r, {.heads = 2, .window = 2, .random_features = gated}).forward(x);
-  });
-  refuses(
+  REFUSES("embedding: token 5 with table (5, 4)", model.forward(tokens(0, 5)));
+  REFUSES("embedding: token -1 with table (5, 4)", model.forward(tokens(-1)));
+  REFUSES("transformer: tokens (1, 5) after 0 in the caches", model.forward(tokens(0, 0, 0, 0, 0)));
+  REFUSES("transformer: tokens (2,) after 0 in the caches", model.forward(ints({0, 1}, {2})));
+  REFUSES("multi-head attention: 3 heads do not divide width 4", SelfAttention(4, r, {.heads = 3}));
+  REFUSES("multi-head attention: 3 heads do not divide width 4",
+          CrossAttention(4, 3, r, {.heads = 3}));
+  REFUSES("multi-head attention: 0 heads do not divide width 4", SelfAttention(4, r, {.heads = 0}));
+  REFUSES("multi-head attention: 3 key-value heads do not divide 4 heads",
+          SelfAttention(4, r, {.heads = 4, .key_value_heads = 3}));
+  REFUSES("multi-head attention: head width 5; expected an even width for rotary positions",
+          SelfAttention(6, r, {.heads = 2, .head_width = 5, .positions = Positions::rotary}));
+  REFUSES("multi-head attention: 1 key-value heads for 2 heads; random features need equally many",
+          SelfAttention(4, r, {.heads = 2, .key_value_heads = 1, .random_features = gated}));
+  REFUSES("multi-head attention: cross-attention does not support key_value_heads",
+          CrossAttention(4, 3, r, {.heads = 2, .key_value_heads = 1}));
+  REFUSES("norm: x (2, 8); expected (..., 4)",
+          Norm(4, {.kind = NormKind::rms}).forward(zeros(2, 8)));
+  REFUSES("multi-head attention: head width 3; expected an even width for rotary positions",
+          SelfAttention(6, r, {.heads = 2, .positions = Positions::rotary}));
+  REFUSES("multi-head attention: cross-attention does not support the gate",
+          CrossAttention(4, 3, r, {.heads = 2, .random_features = gated}));
+  REFUSES("multi-head attention: random features support no mask, window",
+          by_features.forward(x, {.window = 2}));
+  REFUSES("multi-head attention: random features support no mask, window",
+          SelfAttention(4, r, {.heads = 2, .window = 2, .random_features = gated}).forward(x));
+  REFUSES(
       "multi-head attention: random features support no mask, window, document_starts, keys or "
       "key_counts; leave them unset",
-      [&] { by_features.forward(x, {.causal = true, .key_counts = ints({1}, {1})}); });
-  refuses("multi-head attention: the cache contains keys and values; expected sums",
-          [&] { by_features.forward(x, *keys, {.causal = true}); });
-  refuses("multi-head attention: the cache contains sums; expected keys and values",
-          [&] { self.forward(x, *sums, {.causal = true}); });
-  refuses("linear_attention: a gate needs causal attention", [&] { by_features.forward(x); });
-  refuses("linear: x (1, 5, 3) with weight (12, 4)", [&] { self.forward(source); });
-  refuses("linear: x (1, 2, 4) with weight (8, 3)", [&] { other.forward(x, x); });
-  refuses("mlp: 1 widths", [&] { Mlp({3}, r); });
-  refuses("memory: x (2, 4)", [&] { CompositeSum(4, r).forward(zeros(2, 4)); });
-  refuses("memory: x (2, 0, 4)", [&] { CompositeSum(4, r).forward(zeros(2, 0, 4)); });
-  refuses("memory: gamma = 1; expected a number above 0 and below 1",
-          [&] { ExponentialForgetting(4, r, {.gamma = 1}); });
-  refuses("multi-head attention: 3 heads do not divide width 4", [&] { MultiHeadMemory(4, 3, r); });
-  refuses("vision transformer: patches of 5 × 5 do not tile images of 28 × 28",
-          [&] { VisionTransformer({.patch = 5}, r); });
-  refuses("vision transformer: images (2, 783); expected (B, 1 · 28 · 28)",
-          [&] { VisionTransformer({.layers = 1}, r).forward(zeros(2, 783)); });
-  refuses("convolutional classifier: channels is empty",
-          [&] { ConvolutionalClassifier({.channels = {}}, r); });
-  refuses("convolutional classifier: 1 paddings; expected one for each of 2 stages",
-          [&] { ConvolutionalClassifier({.padding = {1}}, r); });
-  refuses("convolutional classifier: images of 28 × 28 are too small for 5 stages", [&] {
-    ConvolutionalClassifier({.channels = {1, 1, 1, 1, 1}}, r);
-  });
-  refuses("convolutional classifier: images (2, 783); expected (B, 1 · 28 · 28)",
-          [&] { ConvolutionalClassifier({}, r).forward(zeros(2, 783)); });
-  refuses("residual convolution: kernel 2; expected an odd number",
-          [&] { ResidualConvolution(3, 3, r, {.kernel = 2}); });
-  refuses("group_norm: 3 groups do not divide 4 channels",
-          [&] { GroupNorm(4, {.groups = 3}).forward(zeros(2, 4, 1, 1)); });
-  refuses("forecaster: patches of 10 with stride 4 do not cover a context of 96 exactly",
-          [&] { Forecaster({.patch = 10, .stride = 4}, r); });
-  refuses("forecaster: x (1, 2, 4); expected (B, 96, M)",
-          [&] { Forecaster({.layers = 0}, r).forward(x); });
-  refuses("forecaster: x (1, 2, 4); expected (B, 2, 3)", [&] {
-    Forecaster({.context = 2, .layers = 0, .series = 3, .targets = {1}}, r).forward(x);
-  });
-  refuses("patch encoder: x (1, 2, 4); expected (B, 49, 16)",
-          [&] { PatchEncoder({.layers = 1}, r).forward(x); });
-  refuses("recurrent network: 0 states for 1 layers", [&] {
-    std::vector<Tensor> none;
-    RecurrentNetwork({.vocabulary = 5, .width = 4}, r).forward(tokens(1), none);
-  });
-  refuses("recurrent network: tokens (1, 0)",
-          [&] { RecurrentNetwork({.vocabulary = 5, .width = 4}, r).forward(tokens()); });
-  refuses("tanh_recurrence: initial is float32 (3, 4); expected float32 (1, 4)",
-          [&] { Recurrent(4, 4, r).forward(x, zeros(3, 4)); });
+      by_features.forward(x, {.causal = true, .key_counts = ints({1}, {1})}));
+  REFUSES("multi-head attention: the cache contains keys and values; expected sums",
+          by_features.forward(x, *keys, {.causal = true}));
+  REFUSES("multi-head attention: the cache contains sums; expected keys and values",
+          self.forward(x, *sums, {.causal = true}));
+  REFUSES("linear_attention: a gate needs causal attention", by_features.forward(x));
+  REFUSES("linear: x (1, 5, 3) with weight (12, 4)", self.forward(source));
+  REFUSES("linear: x (1, 2, 4) with weight (8, 3)", other.forward(x, x));
+  REFUSES("mlp: 1 widths", Mlp({3}, r));
+  REFUSES("memory: x (2, 4)", CompositeSum(4, r).forward(zeros(2, 4)));
+  REFUSES("memory: x (2, 0, 4)", CompositeSum(4, r).forward(zeros(2, 0, 4)));
+  REFUSES("memory: gamma = 1; expected a number above 0 and below 1",
+          ExponentialForgetting(4, r, {.gamma = 1}));
+  REFUSES("multi-head attention: 3 heads do not divide width 4", MultiHeadMemory(4, 3, r));
+  REFUSES("vision transformer: patches of 5 × 5 do not tile images of 28 × 28",
+          VisionTransformer({.patch = 5}, r));
+  REFUSES("vision transformer: images (2, 783); expected (B, 1 · 28 · 28)",
+          VisionTransformer({.layers = 1}, r).forward(zeros(2, 783)));
+  REFUSES("convolutional classifier: channels is empty",
+          ConvolutionalClassifier({.channels = {}}, r));
+  REFUSES("convolutional classifier: 1 paddings; expected one for each of 2 stages",
+          ConvolutionalClassifier({.padding = {1}}, r));
+  REFUSES("convolutional classifier: images of 28 × 28 are too small for 5 stages",
+          ConvolutionalClassifier({.channels = {1, 1, 1, 1, 1}}, r));
+  REFUSES("convolutional classifier: images (2, 783); expected (B, 1 · 28 · 28)",
+          ConvolutionalClassifier({}, r).forward(zeros(2, 783)));
+  REFUSES("residual convolution: kernel 2; expected an odd number",
+          ResidualConvolution(3, 3, r, {.kernel = 2}));
+  REFUSES("group_norm: 3 groups do not divide 4 channels",
+          GroupNorm(4, {.groups = 3}).forward(zeros(2, 4, 1, 1)));
+  REFUSES("forecaster: patches of 10 with stride 4 do not cover a context of 96 exactly",
+          Forecaster({.patch = 10, .stride = 4}, r));
+  REFUSES("forecaster: x (1, 2, 4); expected (B, 96, M)", Forecaster({.layers = 0}, r).forward(x));
+  REFUSES("forecaster: x (1, 2, 4); expected (B, 2, 3)",
+          Forecaster({.context = 2, .layers = 0, .series = 3, .targets = {1}}, r).forward(x));
+  REFUSES("patch encoder: x (1, 2, 4); expected (B, 49, 16)",
+          PatchEncoder({.layers = 1}, r).forward(x));
+  std::vector<Tensor> none;
+  REFUSES("recurrent network: 0 states for 1 layers",
+          RecurrentNetwork({.vocabulary = 5, .width = 4}, r).forward(tokens(1), none));
+  REFUSES("recurrent network: tokens (1, 0)",
+          RecurrentNetwork({.vocabulary = 5, .width = 4}, r).forward(tokens()));
+  REFUSES("tanh_recurrence: initial is float32 (3, 4); expected float32 (1, 4)",
+          Recurrent(4, 4, r).forward(x, zeros(3, 4)));
 }
 
-TEST_CASE("layers: a value that is not finite names the module it arose in") {
+TEST_CASE("layers: the error for a value that is not finite names its module") {
   const RestoreSetting checking(set_check_finite, true, false);
   const auto message = [](Module& module, const std::string& poisoned,
                           const std::function<void()>& forward_pass) -> std::string {

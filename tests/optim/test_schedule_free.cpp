@@ -11,8 +11,8 @@
 namespace tapestry {
 namespace {
 
-// x of the paper is the average of the weights that are trained.
-TEST_CASE("golden: schedule-free AdamW and its average are the paper's three sequences") {
+// The paper's x is the average of the trained weights.
+TEST_CASE("golden: schedule-free AdamW computes the paper's three sequences") {
   const Golden golden("schedule_free");
   const auto number = [&](const std::string& key) { return golden[key].values<double>()[0]; };
   for (const DType dtype : {f32, f64}) {
@@ -40,7 +40,8 @@ TEST_CASE("golden: schedule-free AdamW and its average are the paper's three seq
 
 const Words free_of_schedules = "optim.name=schedule_free_adamw train.steps=24 train.eval_every=6";
 
-TEST_CASE_FIXTURE(RunFixture, "schedule-free: a resumed run has the same bits, and is verified") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "schedule-free: a resumed run has the same bits, and can be verified") {
   must_train("toy", "whole", free_of_schedules);
   must_train("toy", "run", free_of_schedules + "train.steps=12");
   must_train("toy", "run", free_of_schedules + "--resume");
@@ -49,13 +50,40 @@ TEST_CASE_FIXTURE(RunFixture, "schedule-free: a resumed run has the same bits, a
   CHECK(find_tensor(read_safetensors(checkpoint("run")), "optimizer.learning_rates"));
 }
 
-TEST_CASE_FIXTURE(RunFixture, "schedule-free: decaying schedules and other averages are refused") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "schedule-free: a decaying schedule and averaged weights are refused") {
   for (const std::string setting :
        {"optim.schedule=cosine", "optim.schedule=wsd", "train.average_decay=0.9"}) {
     CAPTURE(setting);
-    const Finished refused = train("toy", "run", free_of_schedules + Words(setting));
-    check_fails(refused, {"is not used with optim.name = \"schedule_free_adamw\""});
+    check_fails(train_here("toy", "run", free_of_schedules + Words(setting)),
+                {"is not used with optim.name = \"schedule_free_adamw\""});
   }
+}
+
+TEST_CASE("averaged weights: have values computed by hand, and are exchanged") {
+  Parameter parameter(Array::of(std::vector<double>{1, -2}, {2}), Role::weight);
+  parameter.name = "w";
+  AveragedWeights average({&parameter}, 0.5);
+  const auto set = [&](double x, double y) {
+    Array value = parameter.value();
+    value.copy_from(Array::of(std::vector<double>{x, y}, {2}));
+  };
+  set(2, 0);
+  average.follow(1);  // keeps (1 + 1) / (10 + 1)
+  const double kept = 2.0 / 11;
+  const std::vector<double> first = {kept * 1 + (1 - kept) * 2, kept * -2};
+  check_close(average.arrays()[0].second, Array::of(first, {2}), 1e-15);
+  set(4, 4);
+  average.follow(1000);  // keeps 0.5
+  const std::vector<double> second = {0.5 * first[0] + 2, 0.5 * first[1] + 2};
+  check_close(average.arrays()[0].second, Array::of(second, {2}), 1e-15);
+
+  average.exchange();
+  check_close(parameter.value(), Array::of(second, {2}), 1e-15);
+  CHECK(doubles(average.arrays()[0].second) == std::vector<double>{4, 4});
+  average.exchange();
+  CHECK(doubles(parameter.value()) == std::vector<double>{4, 4});
+  CHECK(average.arrays()[0].first == "weights.w");
 }
 
 }  // namespace

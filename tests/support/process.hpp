@@ -26,10 +26,10 @@
 #include "autograd/sanitizer.hpp"
 #include "tests/support/folder.hpp"
 
-// What the tests of files and of the command line need: folders, files and processes.
+// Folders, files and processes for tests of the command line.
 namespace tapestry {
 
-// A number that a campaign takes from an environment variable.
+// Returns a number from an environment variable.
 inline std::int64_t from_environment(const char* name, std::int64_t otherwise) {
   const char* text = std::getenv(name);
   return text ? std::atoll(text) : otherwise;
@@ -44,18 +44,18 @@ struct Finished {
 struct RunOptions {
   std::string folder = ".";         // to run in
   std::string input = "/dev/null";  // a file, for its standard input
-  std::function<bool()> when = {};  // sends the signal as soon as this holds
+  std::function<bool()> when = {};  // sends the signal as soon as this returns true
   int signal = SIGKILL;
 };
 
-// Runs a program to its end, without a terminal, and returns what it wrote.
+// Runs a program to its end without a terminal, and returns its output.
 inline Finished run_program(const Strings& command, const RunOptions& options = {}) {
-  // Its tracer now and then falls over the threads of a program that ends; this process's own leaks
-  // are looked for all the same.
+  // Its tracer sometimes fails on threads of a program that ends; this process is still checked for
+  // leaks.
   if (TAPESTRY_ADDRESS_SANITIZER) setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
   const TemporaryFolder captured;
   const std::string out = captured.path("out"), err = captured.path("err");
-  posix_spawnattr_t attributes;  // tests that nohup runs ignore SIGHUP, which is tested
+  posix_spawnattr_t attributes;  // tests run by nohup ignore SIGHUP, which is tested
   posix_spawnattr_init(&attributes);
   sigset_t hang_up;
   sigemptyset(&hang_up);
@@ -94,7 +94,7 @@ inline Finished run_program(const Strings& command, const RunOptions& options = 
 }
 
 // The words of a command line: a list, or a text that is split at spaces before its {} are
-// replaced; + joins.
+// replaced. Lists are joined by +.
 class Words : public Strings {
  public:
   Words() = default;
@@ -136,8 +136,8 @@ inline Words with_sets(const Words& words) {
   return arguments;
 }
 
-// tapestry WORDS, with "key=value" for --set key=value. TAPESTRY_SEED sets the seed of trainings,
-// to see how far what they reach is from a test's bound.
+// Runs tapestry WORDS, with "key=value" for --set key=value. TAPESTRY_SEED sets the seed of
+// trainings, to see their distance from a test's bound.
 inline Finished tapestry_run(const Words& words, const RunOptions& options = {}) {
   const Words emulator = TAPESTRY_EMULATOR;
   Words all = emulator + Words{TAPESTRY_BINARY} + with_sets(words);
@@ -154,7 +154,38 @@ Finished tapestry_run(const char* text, const Values&... values) {
   return tapestry_run(Words(text, values...));
 }
 
-// A folder to run commands in.
+// Redirects a standard stream to a file during its lifetime.
+class StreamToFile {
+ public:
+  StreamToFile(FILE* stream, const std::string& path) : stream_(stream) {
+    std::fflush(stream_);
+    before_ = dup(fileno(stream_));
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(file, fileno(stream_));
+    close(file);
+  }
+  ~StreamToFile() {
+    std::fflush(stream_);
+    dup2(before_, fileno(stream_));
+    close(before_);
+  }
+  StreamToFile(const StreamToFile&) = delete;
+  StreamToFile& operator=(const StreamToFile&) = delete;
+
+ private:
+  FILE* stream_;
+  int before_ = -1;
+};
+
+// Does the same in this process, which has the commands and tasks of tests, and is faster for short
+// commands. It obeys only the folder of the options.
+Finished run_here(const Words& words, const RunOptions& options = {});
+template <Argument... Values>
+Finished run_here(const char* text, const Values&... values) {
+  return run_here(Words(text, values...));
+}
+
+// A folder in which commands are run.
 class CommandFolder : public TemporaryFolder {
  public:
   using TemporaryFolder::TemporaryFolder;
@@ -165,6 +196,11 @@ class CommandFolder : public TemporaryFolder {
   template <Argument... Values>
   Finished run(const char* text, const Values&... values) const {
     return run(Words(text, values...));
+  }
+  Finished here(const Words& words) const { return run_here(words, {.folder = path()}); }
+  template <Argument... Values>
+  Finished here(const char* text, const Values&... values) const {
+    return here(Words(text, values...));
   }
 };
 
@@ -184,7 +220,8 @@ inline Strings lines_of(const std::string& text) {
   return lines;
 }
 
-// The message of the InputError that `call` throws, checked to be one line; "" if it returns.
+// Returns the message of the InputError that `call` throws, which must be one line; "" if it
+// returns.
 template <class Call>
 std::string message_of(Call call) {
   try {
@@ -207,11 +244,23 @@ inline void check_says(const std::string& message, const Strings& parts) {
                   "\"");
 }
 
-// Returns a program that has to have ended with status 0.
+// Checks that `call` throws an InputError whose message is one line with all the parts that follow.
+#define CHECK_ERROR(call, ...) check_says(message_of([&] { (void)(call); }), {__VA_ARGS__})
+
+// Checks that a program ended with status 0, and returns it.
 inline Finished must(Finished finished) {
   INFO(finished.command, "\n", finished.out, finished.err);
   REQUIRE(finished.status == 0);
   return finished;
+}
+
+// Runs tapestry, checks that it ends with status 0, and returns its output.
+inline std::string must_run(const Words& words, const RunOptions& options = {}) {
+  return must(tapestry_run(words, options)).out;
+}
+template <Argument... Values>
+std::string must_run(const char* text, const Values&... values) {
+  return must_run(Words(text, values...));
 }
 
 // Checks that a program ended with status 0 and printed all `parts`.
@@ -229,6 +278,12 @@ inline void check_fails(const Finished& finished, const Strings& parts, int stat
   check_says(finished.err, parts);
 }
 
+// Checks that a program was refused, and returns its line.
+inline std::string refused(const Finished& finished) {
+  check_fails(finished, {});
+  return finished.err;
+}
+
 // Checks also that it is a message of tapestry, and that nothing was printed.
 inline void check_refused(const Finished& finished, const Strings& parts) {
   check_fails(finished, parts);
@@ -237,13 +292,13 @@ inline void check_refused(const Finished& finished, const Strings& parts) {
   CHECK(finished.err.starts_with("tapestry: "));
 }
 
-// A command that is wrong, and what the message says.
+// A wrong command and the parts of its message.
 struct Refusal {
   Words words = {};
   Strings parts = {};
 };
 
-// Returns `text` with the first `from` replaced, which it has to have.
+// Returns `text` with the first `from` replaced; requires that there is one.
 inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   require(at != std::string::npos, "test: no {}", from);

@@ -9,7 +9,7 @@
 #include "train/tasks/language/language_model.hpp"
 #include "train/tools/convert/import.hpp"
 
-// Models that other programs saved (tests/golden), and what models compute.
+// Models saved by other programs (tests/golden), and outputs of models.
 namespace tapestry {
 
 inline std::string golden_path(const std::string& name) {
@@ -27,7 +27,7 @@ inline Array logits_of(const Task& task, const Array& tokens) {
                     language_model(task).network());
 }
 
-// Of one row of tokens.
+// Returns the logits of one row of tokens.
 inline Array logits_of(const Task& task, const std::vector<std::int32_t>& tokens) {
   return logits_of(task, Array::of(tokens, {1, std::ssize(tokens)}));
 }
@@ -43,7 +43,36 @@ inline double largest_difference(const Array& a, const Array& b) {
   return largest;
 }
 
-// Changes fields of a JSON file; null takes one away.
+// The largest difference of the logits of two models, for a row of tokens that both know.
+inline double logits_difference(const Task& a, const Task& b,
+                                const std::vector<std::int32_t>& tokens = {5, 1, 2, 7, 9, 3}) {
+  return largest_difference(logits_of(a, tokens), logits_of(b, tokens));
+}
+
+// The largest difference of the parameters of two models, whose numbers of parameters are the same.
+inline double parameters_difference(Task& a, Task& b) {
+  const std::vector<Parameter*> parameters = a.model().parameters(),
+                                others = b.model().parameters();
+  REQUIRE(parameters.size() == others.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    largest = std::max(largest, largest_difference(parameters[i]->value(), others[i]->value()));
+  return largest;
+}
+
+inline TrainedModel model_of(const std::string& run) { return load_trained(run, {}, false); }
+
+// Trains a small language model for two steps, and returns its folder "run".
+inline std::string trained_run(const TemporaryFolder& folder, const Words& settings) {
+  const std::string run = folder.path("run");
+  must_run(Words("train {} --out {} --quiet model.layers=1 model.heads=2 model.width=32 "
+                 "model.context=8 train.steps=2 train.batch_size=2 model.activation=gelu_tanh",
+                 folder.write("text.toml", "task = \"language-model\"\n"), run) +
+           settings);
+  return run;
+}
+
+// Changes fields of a JSON file; null removes one.
 inline void change_json(const std::string& path, const Json& fields) {
   auto json = Json::parse(read_bytes(path));
   for (const auto& [name, value] : fields.items())

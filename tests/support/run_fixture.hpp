@@ -5,7 +5,7 @@
 #include "tests/support/small.hpp"
 #include "tests/support/tensor_files.hpp"
 
-// Whole trainings of tiny models by the command line.
+// Trainings of tiny models by the command line.
 namespace tapestry {
 
 // --- tiny configs: a step takes about a millisecond ---
@@ -80,7 +80,7 @@ inline std::vector<Json> metrics_of(const std::string& run) {
   return lines;
 }
 
-// The three tasks' configs as files, and runs of them.
+// The configs of three tasks as files, and their runs.
 class RunFixture : public CommandFolder {
  public:
   RunFixture() {
@@ -92,8 +92,11 @@ class RunFixture : public CommandFolder {
   // tapestry train CONFIG --out RUN --quiet MORE
   Finished train(const std::string& config, const std::string& run, const Words& more = {},
                  const RunOptions& options = {}) const {
-    return tapestry_run(
-        Words{"train", path(config + ".toml"), "--quiet", "--out", path(run)} + more, options);
+    return tapestry_run(training(config, run) + more, options);
+  }
+  Finished train_here(const std::string& config, const std::string& run,
+                      const Words& more = {}) const {
+    return run_here(training(config, run) + more);
   }
   void must_train(const std::string& config, const std::string& run, const Words& more = {}) const {
     must(train(config, run, more));
@@ -112,9 +115,14 @@ class RunFixture : public CommandFolder {
   Json eval(const std::string& run, const Words& more = {}) const {
     return Json::parse(must(tapestry_run(Words{"eval", path(run), "--json"} + more)).out);
   }
+
+ private:
+  Words training(const std::string& config, const std::string& run) const {
+    return Words{"train", path(config + ".toml"), "--quiet", "--out", path(run)};
+  }
 };
 
-// --- what two runs must share ---
+// --- comparison of runs ---
 
 inline Strings untimed(const std::vector<Json>& lines) {
   Strings texts;
@@ -125,7 +133,8 @@ inline Strings untimed(const std::vector<Json>& lines) {
   return texts;
 }
 
-// How two checkpoints differ, in state, metadata or the bits of a tensor; "" if they are the same.
+// Returns how two checkpoints differ in state, metadata or the bits of a tensor; "" if they are
+// equal.
 inline std::string checkpoint_difference(const std::string& path, const std::string& other_path) {
   const auto a = load_checkpoint(path), b = load_checkpoint(other_path);
   if (a.state.step != b.state.step || a.state.position != b.state.position ||
@@ -140,7 +149,7 @@ inline std::string checkpoint_difference(const std::string& path, const std::str
   return "";
 }
 
-// How two runs differ in checkpoints or metrics, except for times; "" if they are the same.
+// Returns how two runs differ in checkpoints or metrics, except for times; "" if they are equal.
 inline std::string run_difference(const std::string& run, const std::string& other) {
   for (const std::string name : {"/checkpoint.safetensors", "/best.safetensors"}) {
     if (!fs::exists(run + name)) return run + name + " is missing";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace tapestry {
 
-// What is trained on in tests, of a kind of data: files, and few of what is drawn.
+// Small data of one kind: files, or few synthetic examples.
 struct SmallData {
   std::map<std::string, std::string> files = {};  // text by name
   Strings data = {};                              // keys to find and split it by
@@ -25,9 +26,16 @@ inline std::string text_setting(const Config& config, const std::string& key) {
   return config.has(key) ? std::get<std::string>(config.value(key)) : "";
 }
 
-// A shipped config without a result to compare with is a preset, to build on.
+// Returns whether the shipped config is a preset: it has no expected result.
 bool is_preset(const Config& config);
-// Keys that make a preset's model small, with as many heads; of other configs none.
+// Returns keys that make a preset's model small with the same heads; none for other configs.
 Strings small_preset(const Config& config);
+
+// Trains every shipped config of the given tasks, and uses the runs. Several test cases share the
+// tasks, because they run at the same time.
+void smoke_test(const std::function<bool(const std::string& task)>& is_wanted);
+inline bool is_of_language(const std::string& task) {
+  return task == "language-model" || task == "translation" || task == "text-classification";
+}
 
 }  // namespace tapestry

@@ -7,7 +7,7 @@
 
 namespace tapestry {
 
-// tapestry verify RUN WORDS --json, and its exit status.
+// Runs tapestry verify RUN WORDS --json, and returns the object and the status.
 inline std::pair<Json, int> verified(const RunFixture& fixture, const std::string& run,
                                      const Words& words = {}) {
   const Finished finished = tapestry_run(Words{"verify", fixture.path(run), "--json"} + words);
@@ -28,9 +28,7 @@ inline Json must_verify(const RunFixture& fixture, const std::string& run,
 
 inline std::string refused_verify(const RunFixture& fixture, const std::string& run,
                                   const Words& words = {}) {
-  const Finished finished = tapestry_run(Words{"verify", fixture.path(run)} + words);
-  check_fails(finished, {});
-  return finished.err;
+  return refused(run_here(Words{"verify", fixture.path(run)} + words));
 }
 
 // Changes the lines of metrics.jsonl.

@@ -6,11 +6,11 @@
 #include "tests/support/process.hpp"
 #include "train/config/config.hpp"
 
-// What is answered to odd input, and how text from outside is shown on a terminal.
+// Tests messages for odd input, and how texts of users are printed on a terminal.
 namespace tapestry {
 namespace {
 
-// A folder with a tiny run of digits to sort, and one of an autoencoder.
+// A folder with a tiny run of sort and one of an autoencoder.
 class AnswerDesk : public CommandFolder {
  public:
   AnswerDesk() {
@@ -22,7 +22,7 @@ class AnswerDesk : public CommandFolder {
 // Emulators and the address sanitizer reserve more memory than such a limit leaves.
 constexpr bool can_limit_memory = *TAPESTRY_EMULATOR == '\0' && !TAPESTRY_ADDRESS_SANITIZER;
 
-// Under a limit of the process's memory, in KiB.
+// Runs with a limit of the process's memory in KiB.
 Finished run_within(std::int64_t memory, const TemporaryFolder& folder, const std::string& words) {
   return run_program(
       {"sh", "-c", fmt::format("ulimit -v {}; exec {} {}", memory, TAPESTRY_BINARY, words)},
@@ -31,12 +31,13 @@ Finished run_within(std::int64_t memory, const TemporaryFolder& folder, const st
 
 TEST_SUITE_BEGIN("answers");
 
-TEST_CASE_FIXTURE(CommandFolder, "answers: a run that is named without its folder is suggested") {
+TEST_CASE_FIXTURE(CommandFolder, "answers: a run named without its folder is suggested") {
   fs::create_directories(path("runs/known"));
-  check_fails(run("eval known"), {"known: no such run; did you mean runs/known?"});
+  check_fails(here("eval known"), {"known: no such run; did you mean runs/known?"});
 }
 
-TEST_CASE_FIXTURE(AnswerDesk, "bug: odd values were taken, half read, or refused without help") {
+TEST_CASE_FIXTURE(AnswerDesk,
+                  "bug: odd values were accepted, read in part, or refused without advice") {
   REQUIRE(mkfifo(path("pipe").c_str(), 0600) == 0);
   REQUIRE(mkfifo(path("pipe.toml").c_str(), 0600) == 0);
   write("number.toml", "\ntask = 5\n");
@@ -93,7 +94,7 @@ TEST_CASE_FIXTURE(AnswerDesk, "bug: odd values were taken, half read, or refused
       {"train sort model.layers=1000 model.width=65536",
        {"the configured model is too large", "float32 (", "GB requested in addition to",
         "the machine has", "lower model.width"}}};
-  for (const Refusal& row : rows) check_refused(run(row.words), row.parts);
+  for (const Refusal& row : rows) check_refused(here(row.words), row.parts);
   CHECK(!has("runs"));
   const std::string program = std::string(TAPESTRY_EMULATOR) + " " + TAPESTRY_BINARY;
   CHECK(run_program({"sh", "-c", program + " config none 2>&-"}).status == 2);
@@ -103,8 +104,9 @@ TEST_CASE_FIXTURE(AnswerDesk, "bug: odd values were taken, half read, or refused
       "name = \"two\\nlines\""));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: what did not fit into memory ended with std::bad_alloc" *
-                                       doctest::skip(!can_limit_memory)) {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: a model too large for the memory ended with std::bad_alloc" *
+                      doctest::skip(!can_limit_memory)) {
   const std::string recall =
       "train memory-sum --out run --set data.length=512 --set data.pairs=8 --set model.width=1024 "
       "--set train.steps=1 --set data.held_back=10 ";
@@ -116,7 +118,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: what did not fit into memory ended with
               {"the configured model is too large: float32 ("});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: a candidate without memory ended the whole search" *
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a candidate too large for the memory ended the search" *
                                        doctest::skip(!can_limit_memory)) {
   const std::string command =
       "search memory-sum --out found --vary=train.batch_size=4000 --seeds 2 --quiet --set "
@@ -132,14 +134,14 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: a candidate without memory ended the wh
   check_says(none.out, {"no candidate is left: the base and every candidate failed"});
 }
 
-TEST_CASE("bug: two names that differ by a character without a look were shown alike") {
+TEST_CASE("bug: names that differ by an invisible character were shown alike") {
   CHECK(printable("cat\u200b") == "cat\\u200b");
   CHECK(printable("c\u00ada\u2060t\u200d") == "c\\u00ada\\u2060t\\u200d");
   CHECK(printable("\ufeffcat\ufe0f") == "\\ufeffcat\\ufe0f");
   for (const std::string shown : {"می\u200cخواهم", "क्\u200dष", "👩\u200d🔬", "❤\ufe0f"})
-    CHECK(printable(shown) == shown);  // joiners and variants that do something
+    CHECK(printable(shown) == shown);  // joiners and variants with an effect
   CHECK(printable_lines("cat\u200b\n") == "cat\\u200b\n");
-  // Both are names of classes, as before.
+  // Both are valid names of classes.
   for (const char* name : {"cat", "cat\u200b", "می\u200cخواهم"}) CHECK(is_printable(name));
   for (const char* name : {"c\nt", "c\u202et", "caf\xe9"}) CHECK_FALSE(is_printable(name));
 }

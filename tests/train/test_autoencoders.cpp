@@ -1,16 +1,21 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+
+#include "autograd/random.hpp"
 #include "data/images/images.hpp"
 #include "tests/support/process.hpp"
 #include "train/inspect/values.hpp"
+#include "train/plot/principal_components.hpp"
+#include "train/plot/render.hpp"
 
-// Autoencoders from the command line.
+// Tests autoencoders by the command line.
 namespace tapestry {
 namespace {
 
 TEST_SUITE_BEGIN("autoencoders");
 
-// A folder with tiny runs of both autoencoders.
+// A folder with tiny runs of both kinds of autoencoders.
 class Wardrobe : public CommandFolder {
  public:
   Wardrobe() {
@@ -21,7 +26,7 @@ class Wardrobe : public CommandFolder {
               name, name));
     }
   }
-  // Width and height of a PNG.
+  // Returns width and height of a PNG.
   std::pair<int, int> extent(const std::string& name) const {
     const std::string png = read_bytes(path(name));
     CHECK(png.starts_with("\x89PNG\r\n\x1a\n"));
@@ -35,10 +40,10 @@ class Wardrobe : public CommandFolder {
   }
 };
 
-// Of a grid of 28 × 28 pictures.
+// Returns the size of a grid of 28 × 28 pictures.
 std::pair<int, int> grid(int columns, int rows) { return {columns * 57 + 1, rows * 57 + 1}; }
 
-TEST_CASE_FIXTURE(Wardrobe, "sample: every kind of picture, of both autoencoders") {
+TEST_CASE_FIXTURE(Wardrobe, "sample: both autoencoders draw every kind of picture") {
   for (const std::string run : {"clothes-vae", "clothes-autoencoder"}) {
     CAPTURE(run);
     const auto sample = [&](const Words& words) {
@@ -55,7 +60,7 @@ TEST_CASE_FIXTURE(Wardrobe, "sample: every kind of picture, of both autoencoders
     CHECK(sample("--kind interpolation --index 5 --out path.png") ==
           std::pair{std::string("path.png"), grid(10, 2)});
 
-    // Without spread, all that is around an image is its reconstruction.
+    // Without spread, all pictures around an image are its reconstruction.
     const auto around = [&](const std::string& spread, const std::string& seed) {
       sample({"--kind", "around", "--spread", spread, "--seed", seed, "--out", "a.png"});
       return read("a.png");
@@ -66,7 +71,7 @@ TEST_CASE_FIXTURE(Wardrobe, "sample: every kind of picture, of both autoencoders
   }
 }
 
-TEST_CASE_FIXTURE(Wardrobe, "latent: every image's code as CSV, and the cloud as PNG and SVG") {
+TEST_CASE_FIXTURE(Wardrobe, "latent: writes codes as CSV, and the cloud as PNG and SVG") {
   for (const std::string run : {"clothes-vae", "clothes-autoencoder"}) {
     CHECK(must(this->run("latent {} --out cloud", run)).out == "cloud.csv\ncloud.png\ncloud.svg\n");
     const auto lines = lines_of(read("cloud.csv"));
@@ -93,11 +98,12 @@ TEST_CASE_FIXTURE(Wardrobe, "bug: an autoencoder's figures depended on train.eva
       CAPTURE(size);
       CAPTURE(figure);
       const double part = eval({fmt::format("train.eval_batch_size={}", size)})[figure];
-      CHECK(part == doctest::Approx(whole[figure].get<double>()).epsilon(2e-6));  // sums' rounding
+      CHECK(part ==
+            doctest::Approx(whole[figure].get<double>()).epsilon(2e-6));  // rounding of sums
     }
 }
 
-TEST_CASE_FIXTURE(Wardrobe, "clothes: what is wrong is one line, and nothing of the run is lost") {
+TEST_CASE_FIXTURE(Wardrobe, "clothes: errors are one line, and the run keeps its files") {
   const auto big_endian = [](int value) {
     return std::string{'\0', '\0', static_cast<char>(value >> 8), static_cast<char>(value)};
   };
@@ -132,7 +138,7 @@ TEST_CASE_FIXTURE(Wardrobe, "clothes: what is wrong is one line, and nothing of 
        {"train-labels-idx1-ubyte", "byte 8", "from 0 to 1, found 3"}},
       {"train clothes-autoencoder model.beta=2", {"model.beta", "not used with model.sigma"}}};
   const std::string before = read("clothes-vae/checkpoint.safetensors");
-  for (const Refusal& row : rows) check_refused(run(row.words), row.parts);
+  for (const Refusal& row : rows) check_refused(here(row.words), row.parts);
   CHECK(read("clothes-vae/checkpoint.safetensors") == before);
   CHECK(!has("runs"));
 
@@ -141,6 +147,104 @@ TEST_CASE_FIXTURE(Wardrobe, "clothes: what is wrong is one line, and nothing of 
                "data.held_back=8 train.steps=1"));
   check_says(run("latent toy").err, {"no latent space"});
   check_says(run("sample toy --kind prior").err, {"--kind", "expected one of --count, --prompt"});
+}
+
+TEST_SUITE_END();
+
+// --- principal components ---
+
+TEST_SUITE_BEGIN("latent");
+
+TEST_CASE("principal components: the first one of points on a line is the line") {
+  // (1, 2) + t (3, 4), t in {-2, -1, 0, 1, 2}, of variance 2: 25 · 2 along (3, 4) / 5.
+  std::vector<double> points;
+  for (const double t : {-2, -1, 0, 1, 2}) points.insert(points.end(), {1 + 3 * t, 2 + 4 * t});
+  const Array x = Array::of(points, {5, 2});
+  const PrincipalComponents components = principal_components(x);
+  const auto near = [](double value) { return doctest::Approx(value).epsilon(1e-9); };
+  CHECK(components.mean.values<double>()[0] == near(1));
+  CHECK(components.mean.values<double>()[1] == near(2));
+  CHECK(components.variances[0] == near(50));
+  CHECK(std::abs(components.variances[1]) <= 1e-9);
+  CHECK(components.axes.values<double>()[0] == near(0.6));
+  CHECK(components.axes.values<double>()[1] == near(0.8));
+  CHECK(components.factor.values<double>()[0] == near(0.6 * std::sqrt(50)));
+  const Array along = project(components, x, 1);
+  CHECK(along.shape() == Shape{5, 1});
+  for (int i = 0; i < 5; ++i) CHECK(along.values<float>()[i] == doctest::Approx(5 * (i - 2)));
+}
+
+TEST_CASE("principal components: axes are orthonormal, and give the covariance") {
+  constexpr std::int64_t N = 200, Z = 6;
+  Array x({N, Z}, DType::float64);
+  Random(1, Stream::data).fill_normal(x, 0, 1);
+  for (std::int64_t i = 0; i < N * Z; ++i)  // of different variances, and correlated
+    x.mutable_values<double>()[i] *= static_cast<double>(1 + i % Z) + (i % Z > 0 ? 0.5 : 0.0);
+  const PrincipalComponents components = principal_components(x);
+  const auto at = [](const Array& a, std::int64_t i, std::int64_t j) {
+    return a.values<double>()[i * a.dim(1) + j];
+  };
+  for (std::int64_t i = 0; i < Z; ++i)
+    for (std::int64_t j = 0; j < Z; ++j) {
+      double product = 0, made = 0, wanted = 0;
+      for (std::int64_t k = 0; k < Z; ++k) {
+        product += at(components.axes, i, k) * at(components.axes, j, k);
+        made += at(components.factor, k, i) * at(components.factor, k, j);
+      }
+      for (std::int64_t row = 0; row < N; ++row)
+        wanted += (at(x, row, i) - components.mean.values<double>()[i]) *
+                  (at(x, row, j) - components.mean.values<double>()[j]);
+      CHECK(std::abs(product - (i == j)) <= 1e-10);
+      CHECK(std::abs(made - wanted / N) <= 1e-10);
+    }
+  CHECK(std::ranges::is_sorted(components.variances, std::greater<>()));
+}
+
+// --- tables and pictures ---
+
+LatentCodes latent_of(std::int64_t Z) {
+  Array train({4, Z}), validation({2, Z});
+  Random random(2, Stream::data);
+  random.fill_normal(train, 0, 1);
+  random.fill_normal(validation, 0, 1);
+  return {{{"train", train, {0, 2, 0, 2}}, {"validation", validation, {2, 0}}},
+          {"coat", "no one", "it's a bag"}};
+}
+
+TEST_CASE("latent: the table has a line for every image, with all digits") {
+  const LatentCodes latent = latent_of(2);
+  const auto lines = lines_of(latent_csv(latent));
+  REQUIRE(lines.size() == 7);
+  CHECK(lines[0] == "image,split,class,z1,z2");
+  CHECK(lines[1].starts_with("0,train,coat,"));
+  CHECK(lines[2].starts_with("1,train,it's a bag,"));
+  CHECK(lines[5].starts_with("0,validation,it's a bag,"));
+  const std::string last = lines[6].substr(lines[6].rfind(',') + 1);
+  CHECK(std::stof(last) == latent.splits[1].z.values<float>()[3]);
+}
+
+TEST_CASE("latent: clouds have classes, and principal components above three dimensions") {
+  for (const std::int64_t Z : {1, 2, 3, 4, 9}) {
+    CAPTURE(Z);
+    const LatentCodes latent = latent_of(Z);
+    const Scatter scatter = latent_scatter(latent);
+    REQUIRE(scatter.clouds.size() == 3);
+    CHECK(scatter.axes.size() == (Z < 3 ? 2 : 3));
+    const std::int64_t dimensions = std::ssize(scatter.axes);
+    CHECK(scatter.clouds[0].points.shape() == Shape{3, dimensions});
+    CHECK(scatter.clouds[1].points.shape() == Shape{0, dimensions});
+    CHECK(scatter.clouds[2].points.shape() == Shape{3, dimensions});
+    CHECK(scatter.axes[0].starts_with(Z > 3 ? "component 1 (" : "z1"));
+    if (Z <= 3)
+      CHECK(scatter.clouds[0].points.values<float>()[0] == latent.splits[0].z.values<float>()[0]);
+    const Scatter fewer = latent_scatter(latent, 2);
+    CHECK(fewer.title.find("2 of 6 images") != std::string::npos);
+    CHECK(fewer.clouds[0].points.dim(0) + fewer.clouds[2].points.dim(0) == 2);
+
+    check_says(render(scatter, Format::svg),
+               {"<svg", "coat", "no one", "it&#39;s a bag", scatter.axes[0]});
+    CHECK(render(scatter, Format::png).starts_with("\x89PNG\r\n\x1a\n"));
+  }
 }
 
 TEST_SUITE_END();

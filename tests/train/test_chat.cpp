@@ -10,7 +10,7 @@
 #include "train/tasks/language/kept_chat_template.hpp"
 #include "train/tasks/language/language_model.hpp"
 
-// Trainings on conversations, and talks with what was trained.
+// Tests trainings on conversations, and chats with trained models.
 namespace tapestry {
 namespace {
 
@@ -38,7 +38,7 @@ checkpoint_every = 5
 log_every = 3
 )";
 
-// Each word many times: by data.rules = 1, what is held back has been learned too.
+// Each word occurs many times, so that with data.rules = 1 the validation split was learned, too.
 std::string words() {
   std::string lines;
   for (int i = 0; i < 15; ++i)
@@ -57,16 +57,15 @@ class ChatFixture : public RunFixture {
     return tapestry_run(Words{"chat", path(run)} + more, {.input = write("said", input)});
   }
   std::string refused(const Words& keys) const {
-    const Finished finished = train("talk", "refused", keys);
-    check_fails(finished, {});
+    const std::string message = tapestry::refused(train_here("talk", "refused", keys));
     CHECK(!fs::exists(path("refused")));
-    return finished.err;
+    return message;
   }
 };
 
 TEST_SUITE_BEGIN("chat");
 
-TEST_CASE_FIXTURE(ChatFixture, "chat: a model learns to answer, and ends its answers") {
+TEST_CASE_FIXTURE(ChatFixture, "chat: a model learns to answer and to end its answers") {
   must_train("talk", "run", "train.steps=250");
   for (const auto& [asked, answer] : {std::pair("1\n", "one\n"), std::pair("3", "three\n")}) {
     const Finished finished = chat("run", asked, "--temperature 0");
@@ -74,15 +73,16 @@ TEST_CASE_FIXTURE(ChatFixture, "chat: a model learns to answer, and ends its ans
     CHECK(finished.status == 0);
     CHECK(finished.out == answer);
   }
-  // An empty line is no message.
+  // Empty lines are ignored.
   CHECK(lines_of(must(chat("run", "1\n\n3\r\n2", "--temperature 0")).out).size() == 3);
-  // Packed or not, what is held back is as likely.
+  // The validation loss is the same with and without packing.
   const Json packed = eval("run"), alone = eval("run", "data.packing=false");
   CHECK(packed["loss"].get<double>() == doctest::Approx(alone["loss"].get<double>()).epsilon(1e-5));
   CHECK(packed["loss"] < 0.1);
 }
 
-TEST_CASE_FIXTURE(ChatFixture, "chat: the memory is what reading from the beginning gives") {
+TEST_CASE_FIXTURE(ChatFixture,
+                  "chat: the decoding state equals that of reading from the beginning") {
   must_train("talk", "run");
   const TrainedModel trained = load_trained(path("run"), {}, false);
   auto& task = dynamic_cast<LanguageModel&>(*trained.task);
@@ -112,7 +112,7 @@ TEST_CASE_FIXTURE(ChatFixture, "chat: the memory is what reading from the beginn
   }
 }
 
-TEST_CASE_FIXTURE(ChatFixture, "chat: a full context forgets the oldest exchange, and says so") {
+TEST_CASE_FIXTURE(ChatFixture, "chat: a full context drops the oldest exchange with a message") {
   must_train("talk", "run");
   const Words greedy = "--temperature 0 --tokens 3";
   std::string messages;
@@ -125,7 +125,8 @@ TEST_CASE_FIXTURE(ChatFixture, "chat: a full context forgets the oldest exchange
   must(chat("run", "1\n", "--temperature 100 --seed 3"));
 }
 
-TEST_CASE_FIXTURE(ChatFixture, "chat: trainings resume to the same bits on any number of threads") {
+TEST_CASE_FIXTURE(ChatFixture,
+                  "chat: trainings resume with the same bits on any number of threads") {
   must_train("talk", "whole", "train.threads=1");
   must_train("talk", "run", "train.threads=2 train.steps=20");
   must_train("talk", "run", "train.threads=2 --resume");
@@ -134,7 +135,7 @@ TEST_CASE_FIXTURE(ChatFixture, "chat: trainings resume to the same bits on any n
   CHECK(train("talk", "run", "--resume train.steps=50").status == 2);
 }
 
-TEST_CASE_FIXTURE(ChatFixture, "chat: kinds of models, rows and templates") {
+TEST_CASE_FIXTURE(ChatFixture, "chat: works for all kinds of models, rows and templates") {
   const std::vector<Words> all = {
       "data.packing=false model.attention=random-features",
       "data.packing=false model.kind=recurrent model.width=16",
@@ -163,8 +164,9 @@ TEST_CASE_FIXTURE(ChatFixture, "bug: chat: a recurrent network without --tokens 
   check_says(tapestry_run("chat --help").out, {"1000 with a recurrent network"});
 }
 
-TEST_CASE_FIXTURE(ChatFixture, "chat: what exceeds the context is cut or left out, and said once") {
-  std::string much;  // of letters that no tokenizer makes short
+TEST_CASE_FIXTURE(ChatFixture,
+                  "chat: text beyond the context is cut or left out with one message") {
+  std::string much;  // of random letters
   for (std::uint32_t i = 0, state = 1; i < 600; ++i) {
     state = state * 1103515245 + 12345;
     much += static_cast<char>('a' + (state >> 16) % 26);
@@ -177,7 +179,7 @@ TEST_CASE_FIXTURE(ChatFixture, "chat: what exceeds the context is cut or left ou
        "remaining answer are left out\n"});
 }
 
-TEST_CASE_FIXTURE(ChatFixture, "chat: unfit data are refused in a line, and leave nothing") {
+TEST_CASE_FIXTURE(ChatFixture, "chat: wrong data are refused in one line without a run folder") {
   check_says(
       refused("data.template="),
       {"data.template", "the tokenizer has no chat template; set data.template to \"chatml\""});
@@ -198,7 +200,7 @@ TEST_CASE_FIXTURE(ChatFixture, "chat: unfit data are refused in a line, and leav
   check_says(refused({}), {"talks.jsonl: line 61: found the fields \"text\""});
 }
 
-TEST_CASE_FIXTURE(ChatFixture, "tokenizer encode: conversations, and their learned tokens") {
+TEST_CASE_FIXTURE(ChatFixture, "tokenizer encode: prints conversations and their learned tokens") {
   const std::string folder = path();
   const Strings texts = {words()};
   const auto tokenizer = BytePairTokenizer::train(
@@ -219,7 +221,7 @@ TEST_CASE_FIXTURE(ChatFixture, "tokenizer encode: conversations, and their learn
   CHECK(tokenizer.decode(tokens) == "user\n1\nassistant\none\n");
   CHECK(tokenizer.decode(learned) == "one");
   CHECK(learned.back() == 2);
-  // The same by the template that lies beside the tokenizer.
+  // The same with the template in the tokenizer's folder.
   const std::string jinja =
       R"({% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + )"
       R"(message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{{ '<|im_start|>assistant\n' }})";
@@ -236,7 +238,7 @@ TEST_CASE_FIXTURE(ChatFixture, "tokenizer encode: conversations, and their learn
   check_says(encode(by_chatml).err, {"one.jsonl: line 1: found the fields none"});
 }
 
-// What other programs are told of a model: its template, and where its answers end.
+// Returns the template of an exported model and its end tokens.
 struct Told {
   Json settings, config, generation;
   explicit Told(const std::string& folder)
@@ -255,8 +257,8 @@ TEST_CASE_FIXTURE(ChatFixture, "bug: a chat model was exported without template 
         Words("data.template={} model.activation=gelu_tanh model.positions=learned train.steps=30",
               text));
     const std::string run = path("run"), out = path("out"), file = path("run.gguf");
-    REQUIRE(tapestry_run("export {} --out {}", run, out).err == "");
-    REQUIRE(tapestry_run("export {} --format gguf --out {}", run, file).err == "");
+    must_run("export {} --out {}", run, out);
+    must_run("export {} --format gguf --out {}", run, file);
     const Told told(out);
     const TrainedModel trained = load_trained(run, {}, false);
     const auto& task = dynamic_cast<const LanguageModel&>(*trained.task);
@@ -273,11 +275,11 @@ TEST_CASE_FIXTURE(ChatFixture, "bug: a chat model was exported without template 
     const std::string jinja = told.settings["chat_template"];
     CHECK(chat_template_from_jinja(jinja)->turns == read_chat_template(text).turns);
     CHECK(read_bytes(file).find(jinja) != std::string::npos);
-    // Both come back as a model that is talked with alike.
+    // Both are imported as models with the same chat.
     const std::string said = chat("run", "1\n3\n", "--temperature 0").out;
     for (const std::string& place : {out, file}) {
       fs::remove_all(path("again"));
-      REQUIRE(tapestry_run("import {} --out {}", place, path("again")).err == "");
+      must_run("import {} --out {}", place, path("again"));
       const Finished again = chat("again", "1\n3\n", "--temperature 0");
       CHECK(again.err == "");
       CHECK(again.out == said);
@@ -290,8 +292,8 @@ TEST_CASE_FIXTURE(ChatFixture, "bug: a chat model was exported without template 
 TEST_CASE_FIXTURE(ChatFixture, "bug: a tuned chat model was exported with its base's template") {
   must_train("talk", "first", "model.activation=gelu_tanh model.positions=learned train.steps=2");
   const std::string base = path("base"), out = path("out");
-  REQUIRE(tapestry_run("export {} --out {}", path("first"), base).err == "");
-  // As a base has it: another template, in both files, and a text that ends otherwise.
+  must_run("export {} --out {}", path("first"), base);
+  // As in a base model: another template in both files, and another end token.
   Json settings = Told(base).settings;
   const std::int32_t end_of_text = 0;
   settings["eos_token"] = {{"content", "<|endoftext|>"}};
@@ -306,7 +308,7 @@ TEST_CASE_FIXTURE(ChatFixture, "bug: a tuned chat model was exported with its ba
     if (json["own"].is_null()) json.erase("own");
     write(name, json.dump());
   }
-  REQUIRE(tapestry_run("import {} --out {}", base, path("run")).err == "");
+  must_run("import {} --out {}", base, path("run"));
   const auto tune = [&](const std::string& run) {
     const Finished tuned =
         tapestry_run({"train", path("talk.toml"), "--from", path("run"), "--quiet", "--out",
@@ -315,7 +317,7 @@ TEST_CASE_FIXTURE(ChatFixture, "bug: a tuned chat model was exported with its ba
     REQUIRE_MESSAGE(tuned.status == 0, tuned.err);
   };
   tune("tuned");
-  REQUIRE(tapestry_run("export {} --out {}", path("tuned"), out).err == "");
+  must_run("export {} --out {}", path("tuned"), out);
   CHECK(!fs::exists(out + "/chat_template.jinja"));
   const Told told(out);
   CHECK(told.settings["eos_token"] == "<|im_end|>");
@@ -326,11 +328,11 @@ TEST_CASE_FIXTURE(ChatFixture, "bug: a tuned chat model was exported with its ba
   CHECK(told.generation["eos_token_id"][1] == end_of_text);
   CHECK(told.generation["eos_token_id"] == told.config["eos_token_id"]);
   const std::string file = path("tuned.gguf");
-  REQUIRE(tapestry_run("export {} --format gguf --out {}", path("tuned"), file).err == "");
+  must_run("export {} --format gguf --out {}", path("tuned"), file);
   CHECK(read_bytes(file).find("{{ messages }}") == std::string::npos);
 }
 
-TEST_CASE_FIXTURE(ChatFixture, "chat: what cannot be talked with is refused in a line") {
+TEST_CASE_FIXTURE(ChatFixture, "chat: runs without chat are refused in one line") {
   must_train("toy", "toy", "train.steps=1");
   CHECK(chat("toy", "1\n").status == 2);
   check_says(chat("toy", "1\n").err, {"generates no text; chat needs a language model"});

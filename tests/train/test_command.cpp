@@ -1,10 +1,12 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "data/text/printable.hpp"
-#include "tests/support/run_here.hpp"
+#include "tests/support/process.hpp"
 #include "train/commands/command_line.hpp"
 
-// What it takes to add a command: this class, and the line that registers it.
+// A command is added by this class and the line that registers it.
 namespace tapestry {
 namespace {
 
@@ -34,10 +36,10 @@ const RegisterCommand<Greet> registered("greet", "say a name");
 
 TEST_SUITE_BEGIN("command");
 
-TEST_CASE("command: one that a source file registers is parsed, run and refused like the others") {
+TEST_CASE("command: a command is registered by one source") {
   CHECK(run_here("greet Ada --times 2 --loudly").status == 7);
   CHECK(greeted == "Ada!Ada!");
-  CHECK(run_here("greet Ada").status == 7);  // nothing is left of the time before
+  CHECK(run_here("greet Ada").status == 7);  // nothing is left of the earlier line
   CHECK(greeted == "Ada");
   CHECK(run_here("greet").status == 2);
   CHECK(run_here("greet Ada --times 4").status == 2);
@@ -47,7 +49,7 @@ TEST_CASE("command: one that a source file registers is parsed, run and refused 
   CHECK(greeted == "Ada");
 }
 
-TEST_CASE("command: the help of every option with a value says what its default is") {
+TEST_CASE("command: the help of every option with a value has its default") {
   for (const auto& [name, type] : command_registry()) {
     if (name == "greet") continue;
     for (const OptionDescription& option : describe_command(name).options) {
@@ -59,7 +61,7 @@ TEST_CASE("command: the help of every option with a value says what its default 
   }
 }
 
-TEST_CASE("bug: commands that were shown to be typed had paths that a shell takes apart") {
+TEST_CASE("bug: advised commands had paths that a shell splits") {
   for (const std::string path : {"runs/sort", "my run", "y$(touch pwned)", "it's", "a\nb\x1b[1m",
                                  "`id`", "l\xc3\xa4ufe", "b\\c\n", "'\n'", "*", ""}) {
     CAPTURE(path);
@@ -69,6 +71,67 @@ TEST_CASE("bug: commands that were shown to be typed had paths that a shell take
   }
   CHECK(shell_word("runs/sort-2") == "runs/sort-2");
   CHECK(shell_word("-x") == "./-x");
+}
+
+TEST_SUITE_END();
+
+// Compares the manual page and the completion by bash with --help.
+
+TEST_SUITE_BEGIN("command line");
+
+// Returns the first words of the lines after `heading` in `tapestry [COMMAND] --help`.
+Strings listed(const Words& command, const std::string& heading) {
+  Strings names;
+  bool on = false;
+  for (const std::string& line : lines_of(tapestry_run(command + "--help").out)) {
+    if (on && line.starts_with("  ") && line[2] != ' ')
+      names.push_back(line.substr(2, line.find(' ', 2) - 2));
+    if (!line.starts_with(" ")) on = line == heading;
+  }
+  return names;
+}
+
+Strings options_of(const Words& command) {
+  Strings options = listed(command, "Options:");
+  for (std::string& option : options) option = option.substr(option.find("--"));
+  return options;
+}
+
+TEST_CASE("manual: the page has every command, argument and option, and is valid roff") {
+  const std::string source = tapestry_run("manual").out;
+  std::string page = source;
+  std::erase(page, '\\');
+  const Strings commands = listed({}, "Subcommands:");
+  REQUIRE(commands.size() > 10);
+  for (const std::string& command : commands) {
+    const std::size_t entry = page.find("\n.TP\nfB" + command);
+    CHECK_MESSAGE(entry != std::string::npos, command);
+    const std::string text = page.substr(entry + 4, page.find("\n.TP", entry + 4) - entry - 4);
+    for (const std::string& option : options_of({command}))
+      if (option != "--help") CHECK_MESSAGE(contains(text, option), command, " ", option);
+  }
+  CHECK(contains(page, "fBtrainfR fICONFIGfR\n"));
+  CHECK(contains(page, "fBcomparefR fIRUN...fR\n"));
+  for (const char* section : {".TH TAPESTRY 1", ".SH NAME", ".SH EXIT STATUS", ".SH ENVIRONMENT"})
+    CHECK(contains(source, section));
+}
+
+TEST_CASE("manual: bash completes commands, options and shipped configs") {
+  const std::string script =
+      "PATH=\"${1%/*}:$PATH\"; . \"" TAPESTRY_SOURCE_DIR
+      "/train/commands/completion.bash\"; COMP_WORDS=(tapestry \"${@:2}\"); "
+      "COMP_CWORD=$(($# - 1)); _tapestry; printf '%s\\n' \"${COMPREPLY[@]}\"";
+  const auto completed = [&](const Words& words) {
+    return lines_of(run_program(Words("bash -c {} bash {}", script, TAPESTRY_BINARY) + words).out);
+  };
+  CHECK(completed({"gra"}) == Strings{"gradcheck"});
+  CHECK(completed({"train", "clothes-v"}) == Strings{"clothes-vae", "clothes-vit"});
+  CHECK(completed({"sample", "--top"}) == Strings{"--top-k", "--top-p"});
+  CHECK(completed({"", ""}).front().empty());
+  Strings options = completed({"train", "x", "--"}), known = options_of({"train"});
+  std::ranges::sort(options);
+  std::ranges::sort(known);
+  CHECK(options == known);
 }
 
 TEST_SUITE_END();

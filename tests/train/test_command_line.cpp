@@ -11,13 +11,14 @@
 #include "tests/support/tensor_files.hpp"
 #include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
+#include "train/measure/step_speed.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/task_spec.hpp"
 
 namespace tapestry {
 namespace {
 
-// A tiny run to sample, evaluate and damage, in a folder to run commands in.
+// A folder with a tiny run.
 class SmallFixture : public CommandFolder {
  public:
   SmallFixture() {
@@ -30,9 +31,7 @@ class SmallFixture : public CommandFolder {
 
 TEST_SUITE_BEGIN("command line");
 
-TEST_CASE_FIXTURE(SmallFixture, "command line: mistakes are one line on stderr, with status 2") {
-  write("broken.toml", "task = \"vae\"\n[model\n");
-  write("typo.toml", "task = \"vae\"\n[model]\nlatnet = 3\n");
+TEST_CASE_FIXTURE(SmallFixture, "command line: errors are one line on stderr, with status 2") {
   write("notes.txt", "no checkpoint");
   fs::create_directories(path("empty"));
   write("unfinished/metrics.jsonl", "");
@@ -52,36 +51,21 @@ TEST_CASE_FIXTURE(SmallFixture, "command line: mistakes are one line on stderr, 
   const std::string good = read("run/checkpoint.safetensors");
   write("damaged/checkpoint.safetensors", good.substr(0, good.size() / 2));
   const Refusal rows[] = {
-      {{},
-       {"COMMAND is required",
-        "attention, bench, chat, compare, config, doctor, eval, export, gradcheck, import, init, "
-        "latent, "
-        "list, manual, plan, replay, report, sample, search, tokenizer, tokens, train, verify"}},
+      {{}, {"COMMAND is required", "attention, bench, chat, compare, config, doctor, eval"}},
       {{""}, {"COMMAND is required"}},
       {"smaple run", {"did you mean sample?"}},
       {"--versoin", {"--versoin", "did you mean --version?"}},
       {"eval", {"RUN is required"}},
-      {"sample", {"RUN is required"}},
-      {"gradcheck", {"CONFIG is required"}},
-      {"doctor", {"CONFIG is required"}},
       {"config", {"CONFIG is required"}},
       {"train sort --resum", {"did you mean --resume?"}},
-      {"eval run --jsn", {"did you mean --json?"}},
-      {"sample run --temprature 1", {"did you mean --temperature?"}},
       {"train sort reverse", {"unexpected reverse"}},
-      {"gradcheck shakespeare-ch", {"did you mean shakespeare-char?"}},
       {"config none.toml", {"none.toml: no such file"}},
       {"train sort --set", {"--set"}},
       {"train sort --set train.steps", {"--set train.steps: expected key=value"}},
       {"train sort train.stesp=3", {"--set: unknown key train.stesp", "train.steps?"}},
-      {"train sort train.steps=many", {"train.steps = \"many\": expected an integer"}},
-      {"train sort train.steps=0", {"train.steps = 0: expected between 1 and"}},
       {"train sort task=vea", {"\"vea\"", "did you mean \"vae\"?"}},
       {"train sort train.micro_batches=3", {"must divide train.batch_size = 64"}},
       {"train sort optim.name=adma", {"did you mean \"adam\"?"}},
-      {"config broken.toml", {"broken.toml:2:"}},
-      {"config typo.toml", {"typo.toml:3:1: unknown key model.latnet", "model.latent?"}},
-      {"train sort --threads two", {"--threads"}},
       {"train sort --out", {"--out"}},
       {{"train", "sort", "--out", ""}, {"--out", "expected a name"}},
       {"train sort --out notes.txt", {"notes.txt is a file, not a folder"}},
@@ -89,7 +73,6 @@ TEST_CASE_FIXTURE(SmallFixture, "command line: mistakes are one line on stderr, 
       {"train sort --resume", {"runs/sort: there is no run to resume; leave out --resume"}},
       {"train runs/none --resume", {"runs/none: no such run"}},
       {"train sort task=vae", {"is a config of the task \"toy-sequence\"", "tapestry list"}},
-      {"train sort --seeds 0", {"--seeds"}},
       {"train text.toml --out run", {"run: already holds a run; give another --out"}},
       {"train text.toml --out unfinished", {"unfinished: already holds an unfinished run"}},
       {"train text.toml --out new data.path=none.txt", {"none.txt", "no such file"}},
@@ -106,9 +89,7 @@ TEST_CASE_FIXTURE(SmallFixture, "command line: mistakes are one line on stderr, 
       {{"sample", "run", "--prompt", "\xff"}, {"not UTF-8"}},
       {"sample run --top-p 2", {"--top-p"}},
       {"sample run --count 0", {"--count"}},
-      {"sample run --temperature -1", {"--temperature"}},
       {"sample run --temperature nan", {"--temperature"}},
-      {"attention", {"RUN is required"}},
       {{"attention", "run", "--prompt", "green bottles"}, {"13 tokens", "1 to 8"}},
       {"attention run --prompt wall --layer 3", {"--layer 3", "blocks.0.attention"}},
       {"attention run --prompt wall --head 1", {"--head 1", "heads 0 to 0"}},
@@ -140,9 +121,8 @@ TEST_CASE_FIXTURE(SmallFixture, "command line: mistakes are one line on stderr, 
       {"bench cora", {"data.path", "there is no"}},
       {"bench --time-to-loss cora --data .",
        {"--time-to-loss: ", "tapestry-bench", "tests/bench/README.md"}},
-      {"bench --scaling", {"--scaling: ", "tapestry-bench"}},
       {"bench --list", {"--list: ", "tapestry-bench"}}};
-  for (const Refusal& row : rows) check_refused(run(row.words), row.parts);
+  for (const Refusal& row : rows) check_refused(here(row.words), row.parts);
   CHECK(!has("new"));
   CHECK(!has("runs"));
 }
@@ -167,7 +147,7 @@ TEST_CASE_FIXTURE(SmallFixture, "command line: an unwritable disk or folder fail
   check_fails(run("train sort --out /proc/run train.steps=1"), {"tapestry: "}, 1);
   check_fails(run("sample run --out no/such/folder/text"),
               {"tapestry: no/such/folder/text: cannot open: there is no folder no/such/folder"}, 1);
-  // A checkpoint that cannot be written: the one before stays.
+  // If a checkpoint cannot be written, the earlier one stays.
   const std::string path = this->path("run/checkpoint.safetensors");
   const std::string before = read_bytes(path);
   fs::create_directory(path + ".tmp");
@@ -186,7 +166,8 @@ TEST_CASE("bug: without /proc the message was that of the C++ library" *
               1);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: messages went into a run's file if streams were closed") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: messages were written into a run's file if streams were closed") {
   for (const std::string closed : {"<&- >&-", "<&- >&- 2>&-", ">&- 2>&-"}) {
     CAPTURE(closed);
     const std::string run = path("run" + std::to_string(closed.size()));
@@ -199,7 +180,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: messages went into a run's file if stre
   }
 }
 
-TEST_CASE("command line: --help and --version exit 0 and name what there is") {
+TEST_CASE("command line: --help and --version print all commands, with status 0") {
   const std::pair<Words, Words> rows[] = {
       {"", "train eval sample gradcheck config bench --version"},
       {"train", "CONFIG --set KEY=VALUE --out --resume --threads --quiet --seeds"},
@@ -217,10 +198,10 @@ TEST_CASE("command line: --help and --version exit 0 and name what there is") {
     check_prints(finished, parts);
     CHECK(finished.err.empty());
   }
-  CHECK(must(tapestry_run("--version")).out.starts_with("tapestry 0."));
+  CHECK(must_run("--version").starts_with("tapestry 0."));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "command line: config prints what it resolves to, a config") {
+TEST_CASE_FIXTURE(TemporaryFolder, "command line: config prints the resolved config") {
   const Finished printed = must(tapestry_run("config sort model.layers=3"));
   check_says(printed.out, {"layers = 3 ", "# --set: ", "# sort:", "# default: "});
   const Finished again = must(tapestry_run({"config", write("again.toml", printed.out)}));
@@ -233,7 +214,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "command line: config prints what it resolves
   CHECK(values(again.out) == values(printed.out));
 }
 
-TEST_CASE_FIXTURE(SmallFixture, "command line: runs lie side by side, and the last is resumed") {
+TEST_CASE_FIXTURE(SmallFixture,
+                  "command line: new runs get new folders, and --resume takes the last") {
   const auto train = [&](const Words& more) {
     Words words = "train copy train.steps=2" + small("toy-sequence") + more;
     return this->run(words).status;
@@ -253,7 +235,7 @@ TEST_CASE_FIXTURE(SmallFixture, "command line: runs lie side by side, and the la
   CHECK(kept[key::name] == "mine");
 }
 
-TEST_CASE_FIXTURE(SmallFixture, "sample: what its options say") {
+TEST_CASE_FIXTURE(SmallFixture, "sample: obeys its options") {
   const auto sample = [&](const Words& more) {
     return must(run("sample run --tokens 30" + more)).out;
   };
@@ -272,7 +254,7 @@ TEST_CASE_FIXTURE(SmallFixture, "sample: what its options say") {
   CHECK(read("text") == sample({}));
 }
 
-TEST_CASE_FIXTURE(SmallFixture, "attention: a run's maps as PNG and SVG, all or those asked for") {
+TEST_CASE_FIXTURE(SmallFixture, "attention: draws all or chosen maps of a run as PNG and SVG") {
   run("train sort --out toy model.layers=2 model.heads=2 model.width=8 data.held_back=8 "
       "train.steps=2");
   Finished finished = run("attention toy --prompt 31415926");
@@ -292,7 +274,7 @@ TEST_CASE_FIXTURE(SmallFixture, "attention: a run's maps as PNG and SVG, all or 
   CHECK(!contains(one, "head 1"));
 }
 
-TEST_CASE_FIXTURE(SmallFixture, "tokenizer: is trained on files, and used for a translation") {
+TEST_CASE_FIXTURE(SmallFixture, "tokenizer: is trained on files and used for translation") {
   CHECK(must(run("tokenizer train story.txt --vocabulary 280 --out bottles.json")).out ==
         "bottles.json: 280 tokens\n");
   const auto tokenizer = BytePairTokenizer::load(path("bottles.json"));
@@ -312,7 +294,7 @@ TEST_CASE_FIXTURE(SmallFixture, "tokenizer: is trained on files, and used for a 
               "validation dates)"});
 }
 
-TEST_CASE("list: every shipped config, what it teaches, and what is expected of it") {
+TEST_CASE("list: prints every shipped config and its expected result") {
   const std::string listed = tapestry_run("list").out;
   for (const auto& [name, text] : shipped_configs()) {
     CAPTURE(name);
@@ -325,7 +307,7 @@ TEST_CASE("list: every shipped config, what it teaches, and what is expected of 
   }
 }
 
-TEST_CASE_FIXTURE(SmallFixture, "compare: the last evaluations of runs, side by side") {
+TEST_CASE_FIXTURE(SmallFixture, "compare: prints the last evaluations of runs side by side") {
   Words words =
       "train memory-query-key --out recall train.steps=4 train.eval_every=2" + small("recall");
   REQUIRE(this->run(words).status == 0);
@@ -355,9 +337,9 @@ TEST_CASE_FIXTURE(SmallFixture, "compare: the last evaluations of runs, side by 
   CHECK(recall["parameters"] == parameters);
 }
 
-TEST_CASE("command line: gradcheck says which parameters it checked") {
-  const Json result = Json::parse(
-      must(tapestry_run("gradcheck sort --json model.layers=1 model.heads=2 model.width=4")).out);
+TEST_CASE("command line: gradcheck prints the parameters that it checked") {
+  const Json result =
+      Json::parse(must_run("gradcheck sort --json model.layers=1 model.heads=2 model.width=4"));
   CHECK(result["passed"] == true);
   CHECK(result["parameters"].size() > 10);
   for (const Json& parameter : result["parameters"]) {
@@ -367,7 +349,7 @@ TEST_CASE("command line: gradcheck says which parameters it checked") {
   }
 }
 
-TEST_CASE("bug: gradcheck silently called right gradients wrong where a step crosses a kink") {
+TEST_CASE("bug: gradcheck refused correct gradients where a step crosses a kink") {
   const Strings command =
       with_sets({"gradcheck", "addition", "model.layers=1", "model.activation=relu"});
   const Finished finished = must(tapestry_run(command));
@@ -376,7 +358,7 @@ TEST_CASE("bug: gradcheck silently called right gradients wrong where a step cro
 }
 
 TEST_CASE_FIXTURE(SmallFixture,
-                  "command line: bench measures the steps of configs" *
+                  "command line: bench times the steps of configs" *
                       not_sanitized("the peaks that it measures take minutes there")) {
   const Strings lines = lines_of(must(run("bench karate clothes-vae --json")).out);
   REQUIRE(lines.size() == 2);
@@ -385,16 +367,18 @@ TEST_CASE_FIXTURE(SmallFixture,
   CHECK(karate["first_step_s"].get<double>() > 0);
   CHECK(karate["examples_per_s"].get<double>() > 0);
   CHECK(vae["name"] == "clothes-vae");
-  CHECK(!vae.contains("first_step_s"));  // which is that of the process
+  CHECK(!vae.contains("first_step_s"));  // the CPU time of the process
   for (const std::string& field :
        Words("threads step_s fastest_s slowest_s examples_per_s gflops peak_gflops "
              "peak_before_gflops peak_after_gflops best_product_gflops share_of_peak peak_bytes"))
     CHECK_MESSAGE(vae[field].get<double>() > 0, field);
   for (const char* field : {"peak_before_gflops", "peak_after_gflops"})
     CHECK(vae[field] <= vae["peak_gflops"]);
-  check_prints(run("bench text.toml train.batch_size=2 --threads 1"),
-               {"1 thread", "text.toml", " ms/step (", " tokens/s", " GFLOP/s, ", " MB"});
   CHECK(!has("runs"));  // nothing is kept
+  StepSpeed speed{.units = 2, .unit = "tokens", .flops = 3e9};
+  speed.times.median_s = 0.1;
+  check_says(show("text.toml", speed),
+             {"text.toml ", " 100.00 ms/step (", " 20 tokens/s", " 30.0 GFLOP/s, ", " MB memory"});
 }
 
 TEST_CASE_FIXTURE(SmallFixture, "bug: eval had no --threads") {

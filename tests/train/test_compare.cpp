@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <vector>
 
 #include "tests/support/run_fixture.hpp"
+#include "train/measure/statistics.hpp"
 #include "train/task_spec.hpp"
 #include "train/tools/report/comparison.hpp"
 
@@ -15,7 +18,7 @@ using Folders = Strings;
 
 TEST_SUITE_BEGIN("compare");
 
-// Runs of a graph with 34 nodes: a few steps take no time.
+// Runs of a graph with 34 nodes, whose steps are fast.
 class Club : public CommandFolder {
  public:
   void train(const std::string& out, const Words& more = {}) const {
@@ -25,7 +28,7 @@ class Club : public CommandFolder {
     for (std::string& name : names) name = path(name);
     return read_groups(names);
   }
-  // Puts such an evaluation in the place of what was measured.
+  // Replaces the recorded evaluation by this one.
   void measured(const std::string& run, const std::string& figures) const {
     const auto best = load_checkpoint_metadata(path(run + "/best.safetensors"));
     write(run + "/metrics.jsonl",
@@ -42,7 +45,8 @@ const SettingDifference* find(const std::vector<SettingDifference>& all, const s
   return found == all.end() ? nullptr : &*found;
 }
 
-TEST_CASE_FIXTURE(Club, "compare: groups of seeds, by pairs, and what differs in their configs") {
+TEST_CASE_FIXTURE(Club,
+                  "compare: compares groups of seeds by pairs, and lists differing settings") {
   train("slow", "--seeds 3");
   train("fast", "--seeds 3 optim.learning_rate=0.03 --threads 2 name=quick");
   const std::vector<RunGroup> groups = this->groups({"slow", "fast/"});
@@ -60,11 +64,11 @@ TEST_CASE_FIXTURE(Club, "compare: groups of seeds, by pairs, and what differs in
   for (const double one : d) squares += (one - mean) * (one - mean);
   CHECK(difference->value == doctest::Approx(mean));
   CHECK(*difference->margin == doctest::Approx(4.302652729749 * std::sqrt(squares / 2 / 3)));
-  CHECK(difference->outcome == Judged::differs);  // three times the steps, as it were
+  CHECK(difference->outcome == Judged::differs);  // pretends three times the steps
   CHECK(difference->value < 0);
 
   const std::vector<SettingDifference> settings = settings_that_differ(groups);
-  REQUIRE(settings.size() == 1);  // neither threads nor name
+  REQUIRE(settings.size() == 1);  // without threads and name
   CHECK(settings[0].name == "optim.learning_rate");
   CHECK(settings[0].values == Strings{"0.01", "0.03"});
 
@@ -105,7 +109,7 @@ TEST_CASE_FIXTURE(Club, "compare: JSON has an object per run, and per group and 
   CHECK(loss["deviation"] == doctest::Approx(half * std::sqrt(2.0)));
   CHECK(loss["high"].get<double>() - loss["mean"].get<double>() ==
         doctest::Approx(12.706204736175 * half));
-  CHECK(groups[1]["figures"]["loss"].size() == 2);  // of one run n and mean alone
+  CHECK(groups[1]["figures"]["loss"].size() == 2);  // one run has only n and mean
   CHECK(groups[2]["comparison"] == "fast");
   CHECK(groups[2]["with"] == "slow");
   CHECK(groups[2]["figures"]["loss"]["verdict"] == "seeds unknown");
@@ -122,7 +126,7 @@ TEST_CASE_FIXTURE(Club, "bug: compare: seed-01 took the place of seed-1") {
   CHECK(groups[0].runs[0].folder == path("a/seed-1"));
 }
 
-TEST_CASE_FIXTURE(Club, "compare: runs named one by one are a group if only their seeds differ") {
+TEST_CASE_FIXTURE(Club, "compare: runs that differ in their seeds alone are a group") {
   train("a", "seed=5");
   train("b", "seed=6 train.log_every=3 expected.value=0");
   train("c", "seed=5 model.width=5");
@@ -131,7 +135,7 @@ TEST_CASE_FIXTURE(Club, "compare: runs named one by one are a group if only thei
   REQUIRE(groups.size() == 3);
   CHECK(groups[0].seeds() == std::vector<std::int64_t>{5, 6});
   CHECK(groups[1].runs[0].folder == path("c"));
-  // The same training twice is no second sample of it, and ./a is a.
+  // A training counts once, and ./a is a.
   CHECK(groups[2].runs[0].folder == path("again"));
   CHECK(groups[2].runs.size() == 1);
   CHECK(losses(groups[2])[0] == losses(groups[0])[0]);
@@ -142,11 +146,11 @@ TEST_CASE_FIXTURE(Club, "compare: runs named one by one are a group if only thei
                         "model.width  ", "  5\n"});
   const Finished single = run("compare a c");
   check_says(single.out, {"the spread between seeds: train with --seeds 3 or more\n"});
-  CHECK(!contains(single.out, "95 %"));  // no interval of one
+  CHECK(!contains(single.out, "95 %"));  // one run has no interval
   check_says(run("compare a again").out, {"settings that differ: none\n"});
 }
 
-TEST_CASE_FIXTURE(Club, "compare: groups of other seeds or data are compared by Welch's test") {
+TEST_CASE_FIXTURE(Club, "compare: groups with other seeds or data are compared by Welch's test") {
   train("a", "--seeds 2");
   train("b", "--seeds 3 seed=2");
   const auto groups = this->groups({"a", "b"});
@@ -175,7 +179,8 @@ TEST_CASE_FIXTURE(Club, "compare: groups of other seeds or data are compared by 
   CHECK(settings[0].values[0] == texts[0].runs[0].data);
 }
 
-TEST_CASE_FIXTURE(Club, "compare: figures without a spread, out of range, or of some runs alone") {
+TEST_CASE_FIXTURE(
+    Club, "compare: handles metrics without spread, out of range, or missing in some runs") {
   train("a", "--seeds 3");
   train("b", "--seeds 3 model.width=5");
   for (int seed = 1; seed <= 3; ++seed) {
@@ -197,7 +202,7 @@ TEST_CASE_FIXTURE(Club, "compare: figures without a spread, out of range, or of 
   CHECK(outcome("steady") == Judged::no_spread);
   CHECK(outcome("huge") == Judged::no_significant_difference);
   CHECK(outcome("noisy") == Judged::same);
-  CHECK(outcome("loss") == Judged::not_in_all);  // one came to no number
+  CHECK(outcome("loss") == Judged::not_in_all);  // one has a value that is not finite
   CHECK(!difference_of(groups[0], groups[1], "own"));
   CHECK(!difference_of(groups[0], groups[1], "some"));
   CHECK(measured_figures(groups) ==
@@ -233,7 +238,8 @@ TEST_CASE_FIXTURE(Club, "bug: compare: equal differences were called significant
   check_says(read("report.html"), {"the seeds have no spread", "not decided with 3 seeds"});
 }
 
-TEST_CASE_FIXTURE(Club, "compare: keys that do not count, tasks, and runs that stopped elsewhere") {
+TEST_CASE_FIXTURE(Club,
+                  "compare: ignores keys without effect, and tells tasks and other steps apart") {
   train("adam");
   train("momentum", "optim.name=sgd optim.momentum=0.5");
   auto settings = settings_that_differ(groups({"adam", "momentum"}));
@@ -263,7 +269,7 @@ TEST_CASE_FIXTURE(Club, "compare: keys that do not count, tasks, and runs that s
   CHECK(find(settings, "steps done")->values == Strings{"20", "30"});
 }
 
-TEST_CASE_FIXTURE(Club, "compare: folders of seeds that are no group, or not yet, say so") {
+TEST_CASE_FIXTURE(Club, "compare: says when a folder of seeds is no group, or not complete") {
   train("a", "--seeds 3");
   train("other", "seed=3 model.width=5");
   write("a/seed-2/metrics.jsonl", R"({"step":1,"split":"train","elapsed_s":1})"
@@ -290,7 +296,7 @@ TEST_CASE_FIXTURE(Club, "compare: folders of seeds that are no group, or not yet
   check_says(message({"other"}), {"other/config.toml", "did you mean \"graph\"?"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: compare: losses of other tokenizers and data were judged") {
+TEST_CASE_FIXTURE(RunFixture, "bug: compare: losses of other tokenizers and data were compared") {
   const Words few = "--seeds 2 train.steps=4 train.eval_every=2";
   const auto train = [&](const std::string& run, const Words& more) {
     must_train("text", run, few + more);
@@ -328,7 +334,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: compare: losses of other tokenizers and data
   CHECK(figures["bits_per_byte"].contains("difference"));
 }
 
-TEST_CASE_FIXTURE(Club, "bug: compare: of the loss alone it was said which way is better") {
+TEST_CASE_FIXTURE(Club, "bug: compare: only the loss had a better direction") {
   train("a", "--seeds 3");
   train("b", "--seeds 3 model.width=5");
   for (int seed = 1; seed <= 3; ++seed)
@@ -360,7 +366,7 @@ TEST_CASE("compare: keys of augmentation change the training data alone") {
                            "loss") == "data.skip_broken is false and true");
 }
 
-TEST_CASE("compare: each task says of its metrics which way is better") {
+TEST_CASE("compare: each task says in which direction its metrics improve") {
   using enum MetricInfo::Better;
   CHECK(metric_info("forecast", "test_mse").better == lower);
   CHECK(metric_info("translation", "bleu").better == higher);
@@ -373,6 +379,145 @@ TEST_CASE("compare: each task says of its metrics which way is better") {
     for (const MetricInfo& metric : spec.metrics)
       CHECK_MESSAGE(!metric.meaning.empty(), metric.name);
   }
+}
+
+using Values = std::vector<double>;
+
+const Values first = {1.893, 1.887, 1.901, 1.890, 1.884}, other = {1.879, 1.885, 1.872},
+             partners = {1.871, 1.869, 1.880, 1.866, 1.865};
+
+// Golden values are those of SciPy 1.17.1.
+bool is_near(double value, double golden) {
+  return std::abs(value - golden) <= 1e-9 * std::abs(golden);
+}
+
+TEST_CASE("statistics: Student's t has the values of tables") {
+  const std::pair<double, double> table[] = {{1, 12.706}, {2, 4.303},  {5, 2.571},
+                                             {10, 2.228}, {30, 2.042}, {120, 1.980}};
+  for (const auto& [degrees, t] : table) CHECK(std::abs(student_t(0.95, degrees) - t) < 5e-4);
+  // scipy.stats.t.ppf
+  CHECK(is_near(student_t(0.95, 1), 12.706204736175));
+  CHECK(is_near(student_t(0.95, 1.5), 6.016663104428));
+  CHECK(is_near(student_t(0.95, 2.941), 3.218870677813));
+  CHECK(is_near(student_t(0.95, 1998), 1.961152014837));
+  CHECK(is_near(student_t(0.99, 2), 9.924843200918));
+  CHECK(is_near(student_t(0.5, 1), 1));  // of Cauchy's distribution: tan(π / 4)
+  CHECK_THROWS_AS(student_t(1, 3), std::invalid_argument);
+  CHECK_THROWS_AS(student_t(0.95, 0), std::invalid_argument);
+}
+
+TEST_CASE("statistics: p-values agree with Student's t") {
+  for (const double degrees : {1.0, 4.0, 30.0})
+    for (const double probability : {0.5, 0.95, 0.999})
+      CHECK(is_near(student_p(-student_t(probability, degrees), degrees), 1 - probability));
+  CHECK(student_p(0, 3) == 1);
+  CHECK(is_near(student_p(1, 1), 0.5));  // of Cauchy's distribution
+  CHECK_THROWS_AS(student_p(1, 0), std::invalid_argument);
+}
+
+TEST_CASE("bug: statistics: differences equal up to rounding had a spread") {
+  // 0.66 - 0.32, 0.7 - 0.36 and 0.78 - 0.44 are 0.34, but differ in the last bits.
+  const Values before = {0.32, 0.36, 0.44}, after = {0.66, 0.7, 0.78};
+  CHECK(after[0] - before[0] != after[1] - before[1]);
+  const Confidence paired = paired_difference(before, after);
+  CHECK(paired.margin == 0);
+  CHECK(is_near(paired.value, 0.34));
+  CHECK(paired_p(before, after) == 1);
+  // Values that differ by rounding alone, in one group, two groups and pairs.
+  const Values tenths = {0.1 + 0.2, 0.3, 0.3}, same = {0.3, 0.3, 0.1 + 0.2};
+  CHECK(estimate_of(tenths).deviation == 0);
+  const Confidence of_pairs = paired_difference(tenths, same),
+                   welch = welch_difference(estimate_of(tenths), estimate_of(same));
+  for (const Confidence& difference : {of_pairs, welch}) {
+    CHECK(difference.value == 0);
+    CHECK(difference.margin == 0);
+  }
+  // They differ in float32, so that there is a spread.
+  CHECK(estimate_of(Values{0.3, 0.3 * (1 + 1e-7)}).deviation > 0);
+}
+
+TEST_CASE("statistics: an interval has a p-value, and few seeds are stated") {
+  CHECK(
+      is_near(p_value({.value = 1, .margin = student_t(0.95, 3), .degrees = 3}), student_p(1, 3)));
+  CHECK(p_value({.value = 1}) == 1);
+  CHECK(undecided(2, 0.1416) == "not decided with 2 seeds (p = 0.14); --seeds 5");
+}
+
+TEST_CASE("statistics: Holm's method has values computed by hand") {
+  // Sorted: 0.005 * 4 = 0.02, 0.01 * 3 = 0.03, 0.03 * 2 = 0.06, and 0.04 * 1, but not below 0.06.
+  const std::vector<HolmTest> tests = holm(Values{0.01, 0.04, 0.03, 0.005});
+  const double adjusted[] = {0.03, 0.06, 0.06, 0.02};
+  const double levels[] = {0.05 / 3, 0.05, 0.05 / 2, 0.05 / 4};
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(is_near(tests[i].adjusted_p, adjusted[i]));
+    CHECK(is_near(tests[i].level, levels[i]));
+    CHECK(tests[i].is_rejected == (adjusted[i] <= 0.05));
+  }
+  CHECK(holm({}).empty());
+  CHECK(holm(Values{0.7}).front().adjusted_p == 0.7);
+  CHECK(holm(Values{0.7, 0.9}).front().adjusted_p == 1);
+}
+
+TEST_CASE("statistics: mean, deviation and the interval of the mean have values computed by hand") {
+  const Estimate estimate = estimate_of(first);
+  CHECK(estimate.n == 5);
+  CHECK(is_near(estimate.mean, 1.891));
+  CHECK(is_near(estimate.deviation, 0.006519202405202688));
+  CHECK(is_near(confidence_of(estimate).margin, 0.008094658923543552));
+  CHECK(confidence_of(estimate).degrees == 4);
+  CHECK(is_near(confidence_of(estimate_of(other)).margin, 0.016162811241750674));
+  CHECK(estimate_of(Values{3}).deviation == 0);
+  CHECK_THROWS_AS(estimate_of({}), std::invalid_argument);
+  CHECK_THROWS_AS(confidence_of(estimate_of(Values{3})), std::invalid_argument);
+}
+
+TEST_CASE("statistics: equal values have no deviation, however their sum is rounded") {
+  for (const double value : {0.1, 1.0 / 3, 1e-300, 1e300})
+    for (const std::size_t n : {2, 3, 7, 10}) {
+      const Estimate estimate = estimate_of(Values(n, value));
+      CHECK(estimate.mean == value);
+      CHECK(estimate.deviation == 0);
+    }
+}
+
+TEST_CASE("statistics: Welch's test has SciPy's values") {
+  const Confidence welch = welch_difference(estimate_of(first), estimate_of(other));
+  CHECK(is_near(welch.value, -0.012333333333333307));
+  CHECK(is_near(welch.degrees, 4.346573428408421));
+  CHECK(is_near(welch.margin, 0.012797340473026206));
+  const Confidence even = welch_difference(estimate_of(first), estimate_of(partners));
+  CHECK(is_near(even.degrees, 7.939962476547819));
+  CHECK(is_near(even.margin, 0.009131672954999448));
+
+  // If one group has no spread, the degrees of freedom are the other's; if both have none, there is
+  // no test.
+  const Confidence half = welch_difference(estimate_of(Values(3, 2)), estimate_of(other));
+  CHECK(is_near(half.degrees, 2));
+  CHECK(is_near(half.margin, 0.016162811241750702));
+  const Confidence none = welch_difference(estimate_of(Values(3, 2)), estimate_of(Values(4, 5)));
+  CHECK(none.value == 3);
+  CHECK(none.margin == 0);
+  const Confidence huge = welch_difference({.mean = 0, .deviation = 1e200, .n = 3},
+                                           {.mean = 0, .deviation = 1e-200, .n = 2});
+  CHECK(is_near(huge.degrees, 2));
+  CHECK_THROWS_AS(welch_difference(estimate_of(first), estimate_of(Values{1})),
+                  std::invalid_argument);
+}
+
+TEST_CASE("statistics: pairs are compared by their differences") {
+  const Confidence paired = paired_difference(first, partners);
+  CHECK(is_near(paired.value, -0.0208));
+  CHECK(is_near(paired.degrees, 4));
+  CHECK(is_near(paired.margin, 0.0029644321650665537));
+  CHECK_THROWS_AS(paired_difference(first, other), std::invalid_argument);
+  CHECK_THROWS_AS(paired_difference(Values{1}, Values{2}), std::invalid_argument);
+}
+
+TEST_CASE("statistics: the median of an even number of values is the upper middle one") {
+  CHECK(median_of({3}) == 3);
+  CHECK(median_of({5, 1, 3}) == 3);
+  CHECK(median_of({4, 1, 3, 2}) == 3);
+  CHECK_THROWS_AS(median_of({}), std::invalid_argument);
 }
 
 TEST_SUITE_END();

@@ -14,8 +14,8 @@
 #include "train/task_spec.hpp"
 #include "train/tools/doctor/check.hpp"
 
-// Two small sound trainings, each of which can be given one fault. The check that is to find it has
-// to be the first that finds anything.
+// Two small sound trainings, to which one fault is added at a time. The check of this fault must be
+// the first that fails.
 namespace tapestry {
 namespace {
 
@@ -31,7 +31,7 @@ struct ClassExamples {
   std::int64_t size() const { return std::ssize(labels); }
 };
 
-// The class is the greatest of the first three features.
+// The class is the index of the largest of the first three features.
 ClassExamples draw_classes(std::int64_t count, std::uint64_t split) {
   Random random(7, Stream::data, split);
   ClassExamples drawn;
@@ -73,7 +73,7 @@ class ClassDataset final : public Dataset {
   mutable Random noise_{3, Stream::data};
 };
 
-// Twice x, with the gradient of three times x.
+// Returns 2 x with the gradient of 3 x.
 Tensor wrongly_doubled(const Tensor& x) {
   const Array doubled = (x * 2.0).value();
   return record("wrong", doubled, {x}, [](const Array& gradient, InputGradients& into) {
@@ -81,7 +81,7 @@ Tensor wrongly_doubled(const Tensor& x) {
   });
 }
 
-// Of thirds, one piece a thread: rounded otherwise on each number of threads.
+// Sums thirds by one piece per thread, so that rounding depends on the number of threads.
 double sum_by_threads() {
   const std::vector<float> values(1000, 1.0F / 3);
   std::vector<float> sums(num_threads());
@@ -190,7 +190,7 @@ class ClassTask final : public Task {
     return drawn;
   }
 
-  // Since this process began, which no checkpoint knows.
+  // State of this process that is not in checkpoints.
   double steps_seen(std::int64_t step) {
     if (step != last_step_) ++steps_seen_;
     last_step_ = step;
@@ -204,7 +204,7 @@ class ClassTask final : public Task {
   double steps_seen_ = 0;
 };
 
-// --- rows of tokens, and what comes next ---
+// --- rows of tokens and their next tokens ---
 
 constexpr std::int64_t num_tokens = 42, row_length = 10;  // the last two of which are not used
 
@@ -260,7 +260,7 @@ class TokenNetwork final : public Module {
         hidden(32, 32, init),
         out(32, num_tokens, init) {}
 
-  // What stands in its place and in the one before.
+  // The features of a token are itself and the one before.
   Tensor forward(const Array& tokens) const {
     const Scope scope(path());
     const Tensor x = embed.forward(tokens);
@@ -307,7 +307,7 @@ class TokenTask final : public Task {
   TokenNetwork model_;
 };
 
-// While it lives, configs may be of these tasks.
+// Registers these tasks during its lifetime.
 class DoctoredTasks {
  public:
   DoctoredTasks() {
@@ -331,7 +331,7 @@ ConfigWith doctored(const std::string& kind, const std::string& fault,
 }
 
 struct Diagnosis {
-  std::string check{}, found{};  // of the first fault; empty: none
+  std::string check{}, found{};  // check that finds the first fault; empty: none
 };
 
 Diagnosis diagnose(const ConfigWith& config_with) {
@@ -365,7 +365,8 @@ TEST_CASE_FIXTURE(DoctoredTasks, "bug: doctor: failing steps were called input e
   CHECK(found("file").find("the file is gone") == 0);
 }
 
-TEST_CASE_FIXTURE(DoctoredTasks, "doctor: each planted fault is found by its check, not before") {
+TEST_CASE_FIXTURE(DoctoredTasks,
+                  "doctor: each fault is found by its check, and by no earlier one") {
   const auto check = [](const std::string& kind, const std::string& fault, const std::string& gate,
                         const std::string& said, const Strings& overrides = {}) {
     CAPTURE(kind);
@@ -409,7 +410,7 @@ TEST_CASE_FIXTURE(DoctoredTasks, "doctor: each planted fault is found by its che
   check("classes", "counts steps", "resume", "differs");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "doctor: prints checks or JSON, and draws learning rates") {
+TEST_CASE_FIXTURE(TemporaryFolder, "doctor: prints checks or JSON, and plots learning rates") {
   const Finished said = must(tapestry_run("doctor karate --out {} --threads 2", path("pictures")));
   for (const DoctorCheck& check : doctor_checks())
     CHECK(said.out.find(" " + check.name + " ") != std::string::npos);
@@ -424,19 +425,19 @@ TEST_CASE_FIXTURE(TemporaryFolder, "doctor: prints checks or JSON, and draws lea
   CHECK(report["gates"][0]["verdict"] == "ok");
 }
 
-TEST_CASE("doctor: a fault ends it with status 1 and what to do; wrong input with 2") {
+TEST_CASE("doctor: a fault gives status 1 and advice; wrong input gives status 2") {
   const Finished fast = tapestry_run("doctor karate optim.learning_rate=1e-9");
   CHECK(fast.status == 1);
   check_says(fast.out, {"FAIL  learning rate", "likely cause", "--set optim.learning_rate="});
-  CHECK(!contains(fast.out, "threads"));  // nothing comes after the first fault
+  CHECK(!contains(fast.out, "threads"));  // no check runs after the first fault
   const auto report =
       Json::parse(tapestry_run("doctor karate --json optim.learning_rate=1e-9").out);
   CHECK(report["passed"] == false);
   CHECK(report["gates"].back()["verdict"] == "fault");
 
-  must(tapestry_run({"doctor", "karate", "--skip", "learning rate", "optim.learning_rate=1e-9"}));
-  must(tapestry_run("doctor karate --skip learning-rate optim.learning_rate=1e-9"));
-  check_fails(tapestry_run("doctor karate --skip lerning-rate"),
+  must_run({"doctor", "karate", "--skip", "learning rate", "optim.learning_rate=1e-9"});
+  must_run("doctor karate --skip learning-rate optim.learning_rate=1e-9");
+  check_fails(run_here("doctor karate --skip lerning-rate"),
               {"--skip lerning-rate: no such check", "did you mean learning-rate?"});
   CHECK(tapestry_run("doctor shakespeare-char").status == 2);
 }

@@ -9,15 +9,14 @@
 #include "train/config/keys.hpp"
 #include "train/task_spec.hpp"
 
-// The doctor on sound configs drawn at random from the declared keys, none of which may be refused
-// or called faulty. It is skipped unless it is asked for, and TAPESTRY_DOCTOR_CONFIGS sets the
-// number of configs: tapestry-tests -ns -tc='campaign: *'
+// Runs the doctor on random sound configs, which must pass. The campaign is skipped by default, and
+// TAPESTRY_DOCTOR_CONFIGS sets the number of configs: tapestry-tests -ns -tc='campaign: *'
 namespace tapestry {
 namespace {
 
 TEST_SUITE_BEGIN("doctor");
 
-TEST_CASE("doctor: sound configs are drawn from every key, or it is said why not") {
+TEST_CASE("doctor: random sound configs use every key that is not listed as excluded") {
   for (const auto& [task, spec] : task_registry())
     for (const KeyInfo& key : key::with_common_keys(spec.keys)) {
       if (task == "disc" || !is_of_program(key)) continue;
@@ -34,8 +33,7 @@ TEST_CASE("doctor: sound configs are drawn from every key, or it is said why not
 }
 
 TEST_CASE_FIXTURE(ConfigGenerator,
-                  "campaign: the doctor finds no fault in sound configs drawn at random" *
-                      doctest::skip()) {
+                  "campaign: the doctor finds no fault in random sound configs" * doctest::skip()) {
   const std::int64_t wanted = from_environment("TAPESTRY_DOCTOR_CONFIGS", 200);
   const double start_s = now_s();
   const std::int64_t first = from_environment("TAPESTRY_DOCTOR_FIRST", 0);
@@ -55,7 +53,7 @@ TEST_CASE_FIXTURE(ConfigGenerator,
     const auto& last = report["gates"].back();
     if (drawn.is_blind() && said.status == 1) {
       ++blind;
-      if (last["gate"] != "layers")  // the weights of an attention to equal nodes have no gradient
+      if (last["gate"] != "layers")  // attention to equal nodes has no gradient
         CHECK(last["cause"] == "the model ignores what distinguishes these examples");
     } else {
       faults += said.status != 0;

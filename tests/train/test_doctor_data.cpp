@@ -1,19 +1,22 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "autograd/ops.hpp"
+#include "data/series/series.hpp"
 #include "layers/linear.hpp"
+#include "tests/support/idx.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
 #include "train/task_spec.hpp"
 #include "train/tools/doctor/check.hpp"
 
-// What the doctor's first checks say of data, where a sample, an order or a copy could deceive
-// them.
+// Tests the doctor's checks of data where a sample, an order or a copy could mislead them.
 namespace tapestry {
 namespace {
 
-// Of a shipped config, with the checks that look at data alone.
+// Runs the doctor's checks of data on a shipped config.
 Finished examine_data(Words arguments) {
   arguments.insert(arguments.begin(), "doctor");
   for (const DoctorCheck& check : doctor_checks())
@@ -59,7 +62,8 @@ std::string some_names(std::int64_t different, std::int64_t copied, std::int64_t
   return text;
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: doctor: a name given twice was a leak if cut at random") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: doctor: a repeated name was reported as a leak of a random split") {
   const std::string path = write("names.txt", some_names(100, 1, 2));
   int parted = 0;
   for (int seed = 0; seed < 12; ++seed) {
@@ -72,7 +76,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: doctor: a name given twice was a leak i
   CHECK(parted > 0);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: doctor: copies from before the split only warned") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: doctor: duplicates across splits were only a warning") {
   const std::string path = write("names.txt", some_names(400, 400, 3));
   const Finished found = examine_data({"names", "data.path=" + path});
   INFO(found.out);
@@ -87,7 +91,8 @@ std::string some_text(std::int64_t characters) {
   return text;
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: doctor: a text given eight times hid validation windows") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: doctor: a text repeated eight times hid validation windows") {
   const std::string once = some_text(40'000);
   std::string text;
   for (int i = 0; i < 8; ++i) text += once;
@@ -98,7 +103,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: doctor: a text given eight times hid va
   check_says(found.out, {"FAIL  shared examples", "(100 %) are training examples as well"});
 }
 
-TEST_CASE("doctor: a text's windows are known by its tokens, at any place") {
+TEST_CASE("doctor: windows of a text are found by their tokens, at any place") {
   const std::vector<std::int32_t> tokens = {3, 1, 4, 1, 5, 3, 1, 4, 2};
   const std::vector<std::uint64_t> hashes = window_hashes(tokens, 3);
   REQUIRE(hashes.size() == 7);
@@ -115,7 +120,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "doctor: fewer than a tenth of unseen tokens 
   check_prints(found, {"warn  labels", "do not occur in training (more than 10 % is an error)"});
 }
 
-// Examples so large that each third one is read.
+// Examples so large that only each third one is read.
 class WideDataset final : public Dataset {
  public:
   static constexpr std::int64_t count = 60, width = 499'999;
@@ -137,8 +142,7 @@ class WideDataset final : public Dataset {
   std::vector<std::int32_t> labels_;
 };
 
-// Label 1 for each third example, which are those that are read, and 0 for the others; but of
-// these examples label 2.
+// Each third example, which is read, has label 1, the others 0, and the given examples 2.
 std::vector<std::int32_t> labels_with(std::initializer_list<std::int64_t> others) {
   std::vector<std::int32_t> labels(WideDataset::count);
   for (std::size_t i = 0; i < labels.size(); i += 3) labels[i] = 1;
@@ -188,18 +192,158 @@ CheckResult judge_wide_labels(const std::string& labels) {
   return result;
 }
 
-TEST_CASE("bug: doctor: labels of examples that were not read were taken for missing ones") {
+TEST_CASE("bug: doctor: labels of examples that were not read counted as missing") {
   CHECK(!judge_wide_labels("unread").fault.has_value());
   const CheckResult found = judge_wide_labels("none");
   REQUIRE(found.fault.has_value());
   check_says(found.fault->found, {"1 validation example has a label that no training example"});
 }
 
-TEST_CASE("doctor: a label that is ten times as frequent as another one is a warning") {
+TEST_CASE("doctor: a label ten times as frequent as another one is a warning") {
   const CheckResult found = judge_wide_labels("rare");
   CHECK(!found.fault.has_value());
   REQUIRE(found.warnings.size() == 1);
   check_says(found.warnings[0], {"label 1 is 19 times as frequent as label 2"});
+}
+
+// Tests the doctor's checks of the test split and of placeholders for missing values.
+
+// Runs the checks of data alone.
+Finished examine_splits(Words arguments) {
+  arguments.insert(arguments.begin(), "doctor");
+  for (const DoctorCheck& check : doctor_checks())
+    if (check.name != "shared examples" && check.name != "values" && check.name != "labels" &&
+        check.name != "targets")
+      arguments.insert(arguments.end(), {"--skip", check.name});
+  return tapestry_run(arguments);
+}
+
+// --- images ---
+
+struct Pictures {
+  Strings images{};
+  std::string labels{};
+};
+
+// Four classes, each with its bright row in noise.
+Pictures draw(std::int64_t count, std::uint64_t seed) {
+  constexpr int side = 6;
+  Random random(seed, Stream::data);
+  Pictures drawn;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::string image;
+    for (int pixel = 0; pixel < side * side; ++pixel)
+      image += static_cast<char>(random.below(60) + (pixel / side == i % 4 ? 120 : 0));
+    drawn.images.push_back(image);
+    drawn.labels += static_cast<char>(i % 4);
+  }
+  return drawn;
+}
+
+void write(const TemporaryFolder& folder, const std::string& split, const Pictures& pictures) {
+  const auto count = static_cast<std::uint32_t>(pictures.images.size());
+  std::string images = big_endian(0x803) + big_endian(count) + big_endian(6) + big_endian(6);
+  for (const std::string& image : pictures.images) images += image;
+  folder.write(split + "-images-idx3-ubyte", images);
+  folder.write(split + "-labels-idx1-ubyte",
+               big_endian(0x801) + big_endian(count) + pictures.labels);
+}
+
+Finished examine_pictures(const Pictures& training, const Pictures& test) {
+  const TemporaryFolder folder;
+  write(folder, "train", training);
+  write(folder, "t10k", test);
+  return examine_splits({"clothes-vit", "data.path=" + folder.path(""),
+                         "data.class_names=a, b, c, d, e", "model.patch=3", "model.width=8",
+                         "model.heads=2", "model.layers=1"});
+}
+
+TEST_CASE("bug: doctor: a test split of training images, or with unknown labels, passed") {
+  const Pictures training = draw(200, 1), test = draw(40, 2);
+  const Finished well = examine_pictures(training, test);
+  INFO(well.out);
+  INFO(well.err);
+  check_prints(well, {"0 of 40 test examples are training examples as well"});
+
+  Pictures copied = test;
+  for (int i = 0; i < 20; ++i) copied.images[i] = training.images[i];
+  const Finished leaking = examine_pictures(training, copied);
+  CHECK(leaking.status == 1);
+  check_says(leaking.out, {"FAIL  shared examples", "of 40 test examples"});
+
+  const auto renamed = [&](const std::string& to) {
+    Pictures other = test;
+    for (char& label : other.labels) label = static_cast<char>(to[label] - '0');
+    return examine_pictures(training, other);
+  };
+  const Finished unknown = renamed("0124");
+  CHECK(unknown.status == 1);
+  check_says(unknown.out,
+             {"FAIL  labels", "10 test examples have labels that no training example has"});
+}
+
+TEST_CASE("bug: doctor: images without classes, for an autoencoder, failed") {
+  const TemporaryFolder folder;
+  write(folder, "train", draw(200, 1));
+  fs::remove(folder.path("train-labels-idx1-ubyte"));
+  for (const char* flip : {"data.flip=false", "data.flip=true"}) {
+    const Finished found =
+        examine_splits({"clothes-vae", "data.path=" + folder.path(""), "model.hidden=[8]", flip});
+    INFO(found.out);
+    check_prints(found, {"skip  labels", "the loss compares the outputs with the inputs"});
+  }
+}
+
+TEST_CASE("bug: doctor: pictures of things before a plain background failed") {
+  Pictures plain = draw(200, 1), test = draw(40, 2);
+  for (Pictures* pictures : {&plain, &test})
+    for (std::string& image : pictures->images) std::fill(image.begin() + 16, image.end(), 7);
+  const Finished found = examine_pictures(plain, test);
+  INFO(found.out);
+  check_prints(found, {"36 values, all finite, 20 of them constant"});
+}
+
+// --- series ---
+
+// Writes two waves with noise by the hour; `change` may change a row.
+std::string hours(
+    const std::function<void(std::int64_t row, std::vector<double>& values)>& change) {
+  Random random(3, Stream::data);
+  std::string text = "date,load,oil\n";
+  for (std::int64_t row = 0; row < 800; ++row) {
+    const auto t = static_cast<double>(row);
+    std::vector<double> values = {40 + 9 * std::sin(0.3 * t) + random.normal(),
+                                  -2 + std::cos(0.21 * t) + 0.1 * random.normal()};
+    change(row, values);
+    text += fmt::format("{},{},{}\n", time_text(row * 3600), values[0], values[1]);
+  }
+  return text;
+}
+
+Finished examine_hours(const std::string& text) {
+  const TemporaryFolder folder;
+  return examine_splits({"etth1", "data.path=" + folder.write("hours.csv", text),
+                         "data.split=fractions", "model.context=24", "model.horizon=8"});
+}
+
+TEST_CASE("bug: doctor: placeholders of missing values passed") {
+  const Finished well = examine_hours(hours([](std::int64_t, auto&) {}));
+  INFO(well.out);
+  INFO(well.err);
+  CHECK(well.status == 0);
+  for (const auto& [first, every, value, said] :
+       {std::tuple{7, 50, -99999.0,
+                   "the value -99999 occurs 16 times in column oil, first at "
+                   "1970-01-01 07:00:00; all others there are between"},
+        {700, 20, 9999.0, "the value 9999 occurs 5 times in column oil"},
+        {750, 1000, 1e38, "the value 1e+38 occurs 1 time in column oil"}}) {
+    const Finished found = examine_hours(hours([&](std::int64_t row, auto& values) {
+      if (row >= first && (row - first) % every == 0) values[1] = value;
+    }));
+    INFO(found.out);
+    CHECK(found.status == 1);
+    check_says(found.out, {"FAIL  values", said});
+  }
 }
 
 TEST_SUITE_END();

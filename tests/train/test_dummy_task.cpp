@@ -3,21 +3,20 @@
 #include "autograd/ops.hpp"
 #include "autograd/tape.hpp"
 #include "layers/linear.hpp"
-#include "tests/support/run_here.hpp"
+#include "tests/support/process.hpp"
 #include "train/config/keys.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/inspect/values.hpp"
 #include "train/task_spec.hpp"
 
-// What it takes to add a task: this file. Each command has to know the task without an edit
-// elsewhere.
+// This file adds a task. All commands must know it without an edit elsewhere.
 namespace tapestry {
 namespace {
 
 const Key<double> radius_key{"data.radius", 1, "of the disc", {.low = 0.1, .high = 1.4}};
 const Key<std::int64_t> hidden_key{"model.hidden", 16, "hidden units", {.low = 1, .high = 1024}};
 
-// Points (2) of a square, and 1 for those in a disc at its center, 0 for the others.
+// Points (2) in a square; the label is 1 within a disc at its center, 0 outside.
 class DiscDataset final : public Dataset {
  public:
   DiscDataset(std::int64_t count, double radius, std::uint64_t split) {
@@ -146,12 +145,12 @@ const RegisterTask disc_registered(disc_spec);
 const std::string disc_config =
     "task = \"disc\"\n[optim]\nlearning_rate = 0.02\n[train]\nsteps = 150\neval_every = 50\n";
 
-// Runs a command that has to succeed, and returns what it printed.
+// Runs a command, checks that it succeeds, and returns its output.
 std::string must_run(const Words& words) { return must(run_here(words)).out; }
 
 TEST_SUITE_BEGIN("dummy task");
 
-TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: a file with a TaskSpec is known to all commands") {
+TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: all commands know a task that one file registers") {
   const std::string config = write("disc.toml", disc_config), run = path("run"),
                     wide = path("wide");
   check_says(must_run("config " + config), {"radius = 1", "hidden = 16"});
@@ -184,7 +183,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: a file with a TaskSpec is known 
              {"hit_rate", "significantly higher (worse)", "model.hidden"});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: the doctor examines it, and finds its faults") {
+TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: the doctor finds its faults") {
   const std::string config = write("disc.toml", disc_config);
   const std::string sound = must_run("doctor " + config);
   CHECK(!contains(sound, "warn"));

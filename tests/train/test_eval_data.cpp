@@ -8,7 +8,8 @@
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
 
-// `tapestry eval RUN --data PATH`: all examples of a file or folder, for every kind of data.
+// Tests `tapestry eval RUN --data PATH`, which evaluates all examples of a file or folder of any
+// kind.
 namespace tapestry {
 namespace {
 
@@ -34,7 +35,7 @@ struct EvalFixture : public CommandFolder {
     if (result.contains("tokens")) CHECK(contains(shown, result["tokens"].dump() + " token"));
     return shown;
   }
-  // Checks that the test split is evaluated as its file is: the same bits of the loss.
+  // Checks that the test split and its file have the same bits of the loss.
   void check_same_as_test(const std::string& run, const std::string& data) const {
     const Json test = eval(run, "--test"), whole = eval(run, Words{"--data", data});
     CHECK(test["loss"] == whole["loss"]);
@@ -53,7 +54,8 @@ std::string opinions_of(int count, const std::string& other = "bad") {
 
 TEST_SUITE_BEGIN("eval data");
 
-TEST_CASE_FIXTURE(EvalFixture, "bug: eval measured a tenth of other labeled texts, and hid it") {
+TEST_CASE_FIXTURE(EvalFixture,
+                  "bug: eval measured a tenth of other labeled texts without saying so") {
   write("texts/train.tsv", opinions_of(30));
   write("texts/test.tsv", opinions_of(7));
   const Words keys = Words("data.path=texts data.vocabulary=270 model.kind=embeddings") +
@@ -76,12 +78,12 @@ TEST_CASE_FIXTURE(EvalFixture, "bug: eval measured a tenth of other labeled text
   CHECK(evaluated("run", "splits") == "1 example");
 
   write("other.tsv", opinions_of(5, "awful"));
-  check_refused(run("eval run --data other.tsv"), {"label \"awful\" is not one of the classes"});
-  check_refused(run("eval run --data none.tsv"), {"none.tsv", "no such file or folder"});
-  check_refused(run("eval run --data one.tsv --test"), {"--data: ", "leave out --test"});
+  check_refused(here("eval run --data other.tsv"), {"label \"awful\" is not one of the classes"});
+  check_refused(here("eval run --data none.tsv"), {"none.tsv", "no such file or folder"});
+  check_refused(here("eval run --data one.tsv --test"), {"--data: ", "leave out --test"});
 }
 
-TEST_CASE_FIXTURE(EvalFixture, "bug: eval --data measures all images, of files and folders") {
+TEST_CASE_FIXTURE(EvalFixture, "bug: eval --data did not measure all images of files and folders") {
   write_images(*this, "images", 6);
   train("clothes-vit", "run",
         Words("data.path=images model.patch=3 model.width=8 model.heads=2 model.layers=1") +
@@ -91,7 +93,7 @@ TEST_CASE_FIXTURE(EvalFixture, "bug: eval --data measures all images, of files a
   CHECK(evaluated("run", "images/train-labels-idx1-ubyte") == "20 examples");
   CHECK(evaluated("run", "images") == "26 examples");
 
-  // A gray PNG of 1 × 1 pixel, fitted to the size of the model.
+  // A gray PNG of 1 × 1 pixel, which is fitted to the size of the model.
   constexpr unsigned char pixel[] = {
       137, 80,  78,  71,  13, 10, 26, 10,  0,   0,  0,   13, 73,  72,  68,  82, 0,
       0,   0,   1,   0,   0,  0,  1,  8,   0,   0,  0,   0,  58,  126, 155, 85, 0,
@@ -107,7 +109,7 @@ TEST_CASE_FIXTURE(EvalFixture, "bug: eval --data measures all images, of files a
   check_same_as_test("vae", "images/t10k-images-idx3-ubyte");
 }
 
-TEST_CASE_FIXTURE(EvalFixture, "bug: eval --data measures all windows, nodes and pairs") {
+TEST_CASE_FIXTURE(EvalFixture, "bug: eval --data did not measure all windows, nodes and pairs") {
   write("hours.csv", csv(200));
   train("etth1", "hours",
         Words("data.split=fractions model.context=12 model.horizon=4 model.patch=4 model.width=8") +
@@ -118,7 +120,7 @@ TEST_CASE_FIXTURE(EvalFixture, "bug: eval --data measures all windows, nodes and
   check_says(few.out, {"(1 example)", "baseline last value"});
   CHECK(!contains(few.out, "linear model"));  // there are no training windows to fit it to
   write("short.csv", csv(15));
-  check_refused(run("eval hours --data short.csv"),
+  check_refused(here("eval hours --data short.csv"),
                 {"no window of model.context = 12", "the data"});
 
   write("papers/p.content", content);
@@ -136,7 +138,7 @@ TEST_CASE_FIXTURE(EvalFixture, "bug: eval --data measures all windows, nodes and
   train("cora", "nodes-run", Words("data.kind=csv data.path=nodes"));
   CHECK(evaluated("nodes-run", "nodes") == "18 examples");  // two have no label
   write("papers/p.content", replaced(content, "art", "physics"));
-  check_refused(run("eval papers-run --data papers"), {"line 2: class 'physics' is unknown"});
+  check_refused(here("eval papers-run --data papers"), {"line 2: class 'physics' is unknown"});
 
   for (const char* name : {"train", "val", "test"})
     for (const char* language : {"de", "en"})
@@ -146,10 +148,11 @@ TEST_CASE_FIXTURE(EvalFixture, "bug: eval --data measures all windows, nodes and
             Words("model.heads=2 model.layers=1"));
   check_same_as_test("pairs-run", "pairs/test.de");
   CHECK(evaluated("pairs-run", "pairs").starts_with("29 examples, "));
-  check_refused(run("eval pairs-run --data hours.csv"), {"hours.csv: expected a file *.de"});
+  check_refused(here("eval pairs-run --data hours.csv"), {"hours.csv: expected a file *.de"});
 }
 
-TEST_CASE_FIXTURE(EvalFixture, "bug: eval --data measures all tokens of texts, names and talks") {
+TEST_CASE_FIXTURE(EvalFixture,
+                  "bug: eval --data did not measure all tokens of texts, names and conversations") {
   write("story.txt", story(20));
   const Words tiny = "model.layers=1 model.width=8 model.heads=2 model.context=20";
   train("shakespeare-char", "characters", Words("data.path=story.txt") + tiny);
@@ -158,9 +161,10 @@ TEST_CASE_FIXTURE(EvalFixture, "bug: eval --data measures all tokens of texts, n
   CHECK(evaluated("characters", "new.txt") ==
         fmt::format("{} examples, {} tokens", (text.size() + 18) / 20, text.size() - 1));
   write("short.txt", "1");
-  check_refused(run("eval characters --data short.txt"), {"short.txt", "1 token", "a longer text"});
+  check_refused(here("eval characters --data short.txt"),
+                {"short.txt", "1 token", "a longer text"});
   write("strange.txt", "ÿ");
-  check_refused(run("eval characters --data strange.txt"), {"strange.txt"});
+  check_refused(here("eval characters --data strange.txt"), {"strange.txt"});
 
   must(run("tokenizer train story.txt --vocabulary 270 --out tokenizer.json"));
   train("shakespeare-char", "bytes",
@@ -191,15 +195,16 @@ TEST_CASE_FIXTURE(EvalFixture, "bug: eval --data measures all tokens of texts, n
   CHECK(evaluated("talks-run", "talk.jsonl").starts_with("1 example, "));
 }
 
-TEST_CASE_FIXTURE(EvalFixture, "eval --data: tasks and data that are not read from files") {
+TEST_CASE_FIXTURE(EvalFixture, "eval --data: is refused for data that are not read from files") {
   train("sort", "sort", "model.width=8 model.heads=2");
-  check_refused(run("eval sort --data ."), {"task = \"toy-sequence\"", "leave out --data"});
+  check_refused(here("eval sort --data ."), {"task = \"toy-sequence\"", "leave out --data"});
   check_says(must(run("eval sort")).out, {"step 2  validation: loss ", "  (1000 examples)\n"});
   train("dates", "dates", "model.width=8 model.heads=2");
-  check_refused(run("eval dates --data ."), {"data.path", "the data of this config are synthetic"});
+  check_refused(here("eval dates --data ."),
+                {"data.path", "the data of this config are synthetic"});
   train("karate", "karate", {});
-  check_refused(run("eval karate --data ."), {"the data of this config are synthetic"});
-  check_refused(run(Words{"eval", "sort", "--data", ""}), {"--data"});
+  check_refused(here("eval karate --data ."), {"the data of this config are synthetic"});
+  check_refused(here(Words{"eval", "sort", "--data", ""}), {"--data"});
 }
 
 }  // namespace

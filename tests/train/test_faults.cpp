@@ -10,11 +10,11 @@
 #include "train/task_spec.hpp"
 #include "train/trainer/training.hpp"
 
-// A disk that fails under a training, at each of its calls in turn.
+// Tests trainings on a disk that fails, at each of its calls in turn.
 namespace tapestry {
 namespace {
 
-// A training of five steps in this process, which writes every file that a run has.
+// A training of five steps in this process that writes all files of a run.
 class Trial {
  public:
   Trial() {
@@ -22,13 +22,13 @@ class Trial {
     metrics_ = untimed(metrics_of(whole_.folder()));
   }
 
-  // Begins the run, or goes on with it. The message of what ended it early; "" where nothing did.
+  // Begins or resumes the run. Returns the message of the error that ended it; "" without an error.
   std::string train() const { return train(run_); }
 
   const std::string& folder() const { return folder_; }
   const Run& run() const { return run_; }
 
-  // No run, and no folder around it.
+  // Removes the run and its parent folder.
   void begin_anew() const { restore(folder_, {}); }
 
   void check_goes_on() const {
@@ -40,15 +40,15 @@ class Trial {
       CHECK_MESSAGE(entry.path().extension() != ".tmp", entry.path().string());
   }
 
-  // The step of the run's checkpoint, 0 where there is none. Throws where it or the best does not
-  // load.
+  // Returns the step of the run's checkpoint, 0 without one. Throws if it or the best model does
+  // not load.
   std::int64_t step_saved() const {
     if (fs::exists(run_.best())) load_checkpoint(run_.best());
     return fs::exists(run_.checkpoint()) ? load_checkpoint(run_.checkpoint()).state.step : 0;
   }
 
-  // What a training asks of the system from here on. That its records and folder are closed at the
-  // end is left out: they were synced before.
+  // Counts the system calls of a training, without those that close its records and folder at the
+  // end, which were synced before.
   std::vector<FailingDisk::Call> calls() const {
     const FailingDisk disk(folder_);
     REQUIRE(train() == "");
@@ -64,7 +64,7 @@ class Trial {
   std::string train(const Run& run) const {
     const bool begun = fs::exists(run.checkpoint()) || fs::exists(run.best());
     if (!begun) fs::remove_all(run.folder());
-    std::map<int, void (*)(int)> handlers;  // that a training puts others in place of
+    std::map<int, void (*)(int)> handlers;  // which a training replaces
     for (const int signal : {SIGINT, SIGTERM, SIGHUP})
       handlers[signal] = std::signal(signal, SIG_DFL);
     std::string message;
@@ -106,7 +106,7 @@ int errno_of(const std::string& call) {
   return call == "open" || call == "write" || call == "mkdir" || call == "rename" ? ENOSPC : EIO;
 }
 
-// Trains from what `begin` leaves, once for each call that a training then makes, which fails.
+// Trains from the state that `begin` leaves, once for each system call, which fails.
 void check_every_fault(const Trial& trial, const std::function<void()>& begin, After after) {
   begin();
   const std::vector<FailingDisk::Call> calls = trial.calls();
@@ -135,7 +135,8 @@ void check_every_fault(const Trial& trial, const std::function<void()>& begin, A
 
 TEST_SUITE_BEGIN("faults");
 
-TEST_CASE_FIXTURE(Trial, "faults: if every write fails once, checkpoints stay and it goes on") {
+TEST_CASE_FIXTURE(Trial,
+                  "faults: if each write fails once, checkpoints stay and the training resumes") {
   for (const After after : {After::once, After::for_good}) {
     CAPTURE(after);
     check_every_fault(
@@ -143,13 +144,14 @@ TEST_CASE_FIXTURE(Trial, "faults: if every write fails once, checkpoints stay an
   }
 }
 
-TEST_CASE_FIXTURE(Trial, "faults: a resumed training whose every write fails once goes on too") {
+TEST_CASE_FIXTURE(Trial,
+                  "faults: if each write of a resumed training fails once, it resumes again") {
   begin_anew();
   const std::vector<FailingDisk::Call> calls = this->calls();
   const auto renamed =
       std::ranges::find(calls.rbegin(), calls.rend(), "rename", &FailingDisk::Call::name);
   begin_anew();
-  FailingDisk::Tree killed;  // before its last checkpoint, which it has written aside, was renamed
+  FailingDisk::Tree killed;  // before its last checkpoint was renamed
   {
     FailingDisk disk(folder());
     disk.lose_power_at(calls.rend() - renamed - 1);
@@ -163,12 +165,13 @@ TEST_CASE_FIXTURE(Trial, "faults: a resumed training whose every write fails onc
       *this, [&] { restore(folder(), killed); }, After::once);
 }
 
-TEST_CASE_FIXTURE(Trial, "faults: after power loss at any moment it goes on from synced data") {
+TEST_CASE_FIXTURE(
+    Trial, "faults: after a power loss at any moment the training resumes from synced data") {
   begin_anew();
   const std::vector<FailingDisk::Call> calls = this->calls();
   std::int64_t reached = 0;
   for (std::size_t n = 1; n <= calls.size(); ++n) {
-    // Between the writes to one file nothing becomes of it that was not there before.
+    // Between the writes to one file it is in no other state.
     if (n < calls.size() && calls[n].name == "write" && calls[n - 1].name == "write") continue;
     CAPTURE(n);
     CAPTURE(calls[n - 1].name);
@@ -195,7 +198,7 @@ TEST_CASE_FIXTURE(Trial, "faults: after power loss at any moment it goes on from
   CHECK(reached == 5);
 }
 
-TEST_CASE_FIXTURE(Trial, "faults: writes that are interrupted or come half way are gone on with") {
+TEST_CASE_FIXTURE(Trial, "faults: interrupted and partial writes are continued") {
   begin_anew();
   {
     FailingDisk disk(folder());
@@ -206,7 +209,7 @@ TEST_CASE_FIXTURE(Trial, "faults: writes that are interrupted or come half way a
   check_goes_on();
 }
 
-TEST_CASE_FIXTURE(Trial, "bug: what a killed run was writing lay in its folder for ever") {
+TEST_CASE_FIXTURE(Trial, "bug: unfinished files of a killed run were never removed") {
   begin_anew();
   REQUIRE(train() == "");
   const Run& run = this->run();

@@ -28,7 +28,7 @@ class CopiedAdapter : public CommandFolder {
  public:
   explicit CopiedAdapter(const std::string& name) {
     fs::copy(golden_path("adapters/" + name), adapter());
-    REQUIRE(tapestry_run({"import", published(name), "--out", base()}).err == "");
+    must_run({"import", published(name), "--out", base()});
   }
   std::string adapter() const { return path("adapter"); }
   std::string base() const { return path("run"); }
@@ -41,19 +41,18 @@ class CopiedAdapter : public CommandFolder {
     change(file);
     write_safetensors(adapter() + "/adapter_model.safetensors", file);
   }
-  Finished imported_to(const std::string& out) const {
-    return tapestry_run({"import", adapter(), "--base", base(), "--out", out});
+  Words imported_to(const std::string& out) const {
+    return {"import", adapter(), "--base", base(), "--out", out};
   }
-  // What is said of it, once; nothing is written.
+  // Checks that it is refused in one line, and nothing is written.
   std::string message() const {
-    const Finished finished = imported_to(path("out"));
-    check_fails(finished, {});
+    const std::string said = refused(run_here(imported_to(path("out"))));
     CHECK(!fs::exists(path("out")));
-    return finished.err;
+    return said;
   }
 };
 
-// A task whose texts are two words of the fixture's story, with a number.
+// Texts of two words of the fixture's story with a number.
 class LabeledFixture : public RunFixture {
  public:
   LabeledFixture() {
@@ -74,7 +73,8 @@ class LabeledFixture : public RunFixture {
 
 TEST_SUITE_BEGIN("fine-tuning");
 
-TEST_CASE_FIXTURE(RunFixture, "fine-tuning: chosen parameters train, the others keep their bits") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "fine-tuning: chosen parameters are trained, the others keep their bits") {
   must_train("text", "base");
   must_train("text", "tuned",
              from(*this, {"train.trainable=[\"blocks.*.attention\", \"final_norm.weight\"]"}));
@@ -89,7 +89,8 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: chosen parameters train, the others 
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "fine-tuning: only adapters train, have moments, resume exactly") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "fine-tuning: only adapters are trained, have moments and resume exactly") {
   must_train("text", "base", "train.steps=5");
   must_train("text", "tuned", from(*this, adapting));
   const auto before = load_checkpoint(best("base")), after = load_checkpoint(checkpoint("tuned"));
@@ -114,19 +115,12 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: only adapters train, have moments, r
   check_same_checkpoint(checkpoint("tuned"), checkpoint("resumed"));
 }
 
-TEST_CASE_FIXTURE(RunFixture, "fine-tuning: adapters with micro-batches and averaged weights") {
-  must_train("text", "base");
-  must_train("text", "tuned",
-             from(*this, adapting) +
-                 "train.micro_batches=2 train.average_decay=0.9 train.checkpoint_activations=true");
-  for (const auto& [name, array] : load_checkpoint(checkpoint("tuned")).file.tensors)
-    CHECK((!name.starts_with("optimizer.weights.") || is_of_adapter(name)));
-}
-
-TEST_CASE_FIXTURE(RunFixture, "fine-tuning: Muon trains adapters, averages them, resumes exactly") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "fine-tuning: adapters are trained by Muon, averaged, and resumed exactly") {
   must_train("text", "base", "train.steps=5");
-  const Words settings =
-      from(*this, adapting) + "optim.name=muon train.average_decay=0.9 train.micro_batches=2";
+  const Words settings = from(*this, adapting) +
+                         "optim.name=muon train.average_decay=0.9 train.micro_batches=2 "
+                         "train.checkpoint_activations=true";
   must_train("text", "tuned", settings);
   const auto before = load_checkpoint(best("base")), after = load_checkpoint(checkpoint("tuned"));
   int momenta = 0, averaged = 0;
@@ -137,7 +131,7 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: Muon trains adapters, averages them,
       continue;
     }
     CHECK(is_of_adapter(name));
-    momenta += name.starts_with("optimizer.momentum.");  // of matrices, which have nothing else
+    momenta += name.starts_with("optimizer.momentum.");  // of matrices alone
     averaged += name.starts_with("optimizer.weights.");
   }
   CHECK(momenta == 4);
@@ -152,17 +146,17 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: every task whose model has blocks ca
   must_train("toy", "base");
   must_train("toy", "tuned", from(*this, "model.lora.rank=2"));
   must_train("vae", "pictures");
-  check_fails(train("vae", "refused", Words("--from {} model.lora.rank=2", path("pictures"))),
+  check_fails(train_here("vae", "refused", Words("--from {} model.lora.rank=2", path("pictures"))),
               {"model.lora.rank = 2", "a model with transformer blocks"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "fine-tuning: keys that fit nothing are refused in one line") {
+TEST_CASE_FIXTURE(RunFixture, "fine-tuning: keys without a match are refused in one line") {
   must_train("text", "base");
   const auto refusal = [&](const std::string& setting, const Words& more = {}) {
-    const Finished finished = train("text", "refused", from(*this, {setting}) + more);
-    check_fails(finished, {});
+    const std::string message =
+        refused(train_here("text", "refused", from(*this, {setting}) + more));
     CHECK(!has("refused"));
-    return finished.err;
+    return message;
   };
   check_says(refusal("train.trainable=[\"block.0\"]"),
              {"train.trainable", "no trainable parameter of the model matches \"block.0\"",
@@ -183,31 +177,30 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: keys that fit nothing are refused in
              {"model.lora.rank = 2", "--from RUN"});
   check_says(refusal("model.lora.alpha=3"), {"model.lora.alpha", "model.lora.rank"});
 
-  // bug: these were accepted, and the weights then computed something else
+  // bug: these were accepted with wrong outputs
   for (const std::string setting : {"model.heads=1", "model.activation=\"relu\""})
     check_says(refusal(setting), {"--set: model.", "expected ", "with which the weights of"});
 
-  // Adapters go on at the scale that they were learned with.
+  // Adapters keep the scale with which they were trained.
   must_train("text", "scaled", from(*this, "model.lora.rank=2 train.steps=2"));
-  check_fails(train("text", "refused", Words("--from {} model.lora.alpha=64", path("scaled"))),
+  check_fails(train_here("text", "refused", Words("--from {} model.lora.alpha=64", path("scaled"))),
               {"model.lora.alpha = 64", "expected 16, with which the adapters"});
 
-  // A run with adapters, of which a model without is wanted.
+  // A run with adapters is the source of a model without them.
   must_train("text", "adapted", from(*this, "model.lora.rank=2 train.steps=2"));
-  Finished without =
-      train("text", "refused", Words("--from {} model.lora.rank=0", path("adapted")));
-  check_fails(without, {"lora.query.a is not in the model", "export --merge"});
+  check_fails(train_here("text", "refused", Words("--from {} model.lora.rank=0", path("adapted"))),
+              {"lora.query.a is not in the model", "export --merge"});
 }
 
-TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: a classifier begins with a language model") {
+TEST_CASE_FIXTURE(LabeledFixture,
+                  "fine-tuning: a classifier begins with the weights of a language model") {
   must_train("text", "tied", "train.steps=5");
   must_train("text", "untied", "train.steps=5 model.tied_embeddings=false");
   for (const std::string name : {"tied", "untied"}) {
     CAPTURE(name);
     must_train("labels", "from-" + name,
                Words("--from {} optim.learning_rate=0 train.steps=1", path(name)));
-    const TrainedModel base = load_trained(path(name), {}, false),
-                       start = load_trained(path("from-" + name), {}, false);
+    const TrainedModel base = model_of(path(name)), start = model_of(path("from-" + name));
     const auto& transformer = std::get<Transformer>(language_model(*base.task).network());
     CHECK(same_bits(classifier(start).transformer.hidden(some_tokens).value(),
                     transformer.hidden(some_tokens).value()));
@@ -218,17 +211,16 @@ TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: a classifier begins with a langu
   }
 }
 
-TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: a tuned classifier goes through every command") {
+TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: every command works with a tuned classifier") {
   must_train("text", "base");
   const Words begins = from(*this, {});
   must_train("labels", "tuned", begins);
   CHECK(last_validation("tuned")["accuracy"] > 0.9);
-  check_says(must(tapestry_run("plan {} --from {}", path("labels.toml"), path("base"))).out,
-             {"score   "});
+  check_says(must_run("plan {} --from {}", path("labels.toml"), path("base")), {"score   "});
   must_train("labels", "resumed", begins + "train.steps=20");
   must_train("labels", "resumed", begins + "--resume");
   check_same_checkpoint(checkpoint("tuned"), checkpoint("resumed"));
-  must(tapestry_run({"verify", path("tuned")}));
+  must_run({"verify", path("tuned")});
 
   must_train("labels", "adapted", begins + "model.lora.rank=2 train.average_decay=0.5");
   CHECK(last_validation("adapted")["accuracy"] > 0.9);
@@ -241,8 +233,8 @@ TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: a tuned classifier goes through 
     else
       CHECK((own ? same_bits(array, *own) : is_of_adapter(name) || name == "score.weight"));
   }
-  must(tapestry_run("export {} --merge --format onnx --out {}", path("adapted"), path("onnx")));
-  check_fails(tapestry_run("export {} --format peft --out {}", path("adapted"), path("peft")),
+  must_run("export {} --merge --format onnx --out {}", path("adapted"), path("onnx"));
+  check_fails(run_here("export {} --format peft --out {}", path("adapted"), path("peft")),
               {"task = \"text-classification\": expected \"language-model\""});
   must_train("labels", "last", begins + "train.trainable=[\"final_norm\"] train.steps=2");
 
@@ -250,7 +242,7 @@ TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: a tuned classifier goes through 
   fs::remove(path("labels.tsv"));
   for (const std::string run : {"tuned", "adapted"}) {
     const Json sample =
-        Json::parse(must(tapestry_run({"sample", path(run), "--json", "--prompt", "wall 44"})).out);
+        Json::parse(must_run({"sample", path(run), "--json", "--prompt", "wall 44"}));
     CHECK(sample["texts"][0]["class"] == "down");
   }
 }
@@ -262,8 +254,7 @@ TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: classifiers refuse other tasks, 
   must_train("labels", "tuned", from(*this, "train.steps=2"));
   const auto refuses = [&](const std::string& config, const std::string& run, const Words& more,
                            const Strings& parts) {
-    const Finished refused = train(config, "refused", Words("--from {}", path(run)) + more);
-    check_fails(refused, parts);
+    check_fails(train_here(config, "refused", Words("--from {}", path(run)) + more), parts);
     CHECK(!has("refused"));
   };
   refuses("labels", "recurrent", {},
@@ -278,14 +269,14 @@ TEST_CASE_FIXTURE(LabeledFixture, "fine-tuning: classifiers refuse other tasks, 
   refuses("labels", "base", {}, {"data.path = ", "labels.tsv", "character 'Z' (U+005A)"});
 }
 
-TEST_CASE_FIXTURE(CommandFolder, "fine-tuning: a classifier on GPT-2 has transformers' states") {
+TEST_CASE_FIXTURE(CommandFolder,
+                  "fine-tuning: a classifier on GPT-2 has the hidden states of transformers") {
   const std::string data = write("labels.tsv", "one\tup\ntwo\tdown\nand\tup\nor\tdown\n"),
                     config = write("labels.toml", "task = \"text-classification\"\n");
-  must(tapestry_run({"import", published("gpt2"), "--out", path("base")}));
-  must(tapestry_run({"train", config, "--quiet", "--from", path("base"), "--out", path("run"),
-                     "data.path=" + data, "optim.learning_rate=0", "train.steps=1",
-                     "train.batch_size=2"}));
-  const TrainedModel run = load_trained(path("run"), {}, false);
+  must_run({"import", published("gpt2"), "--out", path("base")});
+  must_run({"train", config, "--quiet", "--from", path("base"), "--out", path("run"),
+            "data.path=" + data, "optim.learning_rate=0", "train.steps=1", "train.batch_size=2"});
+  const TrainedModel run = model_of(path("run"));
   const DecoderClassifier& model = LabeledFixture::classifier(run);
   // With rows of the embedding as scores, the logits are those of the next tokens.
   const std::int64_t C = model.score.weight.tensor.dim(1);
@@ -317,14 +308,14 @@ TEST_CASE("fine-tuning: adapters of peft give imported models the logits that it
   }
 }
 
-TEST_CASE("fine-tuning: an adapter that comes in goes out, in as many ranks as it needs") {
+TEST_CASE("fine-tuning: an imported adapter is exported with the ranks that it needs") {
   for (const std::string name : {"gpt2", "llama3", "qwen3"}) {
     CAPTURE(name);
     const CopiedAdapter adapter(name);
     const std::string both = adapter.path("both"), out = adapter.path("out"),
                       merged = adapter.path("merged"), again = adapter.path("again");
-    REQUIRE(adapter.imported_to(both).err == "");
-    REQUIRE(tapestry_run("export {} --format peft --out {}", both, out).err == "");
+    must_run(adapter.imported_to(both));
+    must_run("export {} --format peft --out {}", both, out);
     const Safetensors before = read_safetensors(adapter.adapter() + "/adapter_model.safetensors"),
                       after = read_safetensors(out + "/adapter_model.safetensors");
     REQUIRE(before.tensors.size() == after.tensors.size());
@@ -333,17 +324,18 @@ TEST_CASE("fine-tuning: an adapter that comes in goes out, in as many ranks as i
       CHECK(same_bits(*find_tensor(after, tensor), array));
     }
 
-    const TrainedModel wanted = load_trained(both, {}, false);
-    REQUIRE(tapestry_run("export {} --merge --out {}", both, merged).err == "");
+    const TrainedModel wanted = model_of(both);
+    must_run("export {} --merge --out {}", both, merged);
     const ImportedModel whole = import_published(merged, {});
     check_close(logits_of(*whole.task, some_tokens), logits_of(*wanted.task, some_tokens), 1e-5);
-    REQUIRE(tapestry_run({"import", out, "--base", adapter.base(), "--out", again}).err == "");
-    check_close(logits_of(*load_trained(again, {}, false).task, some_tokens),
-                logits_of(*wanted.task, some_tokens), 0);
+    must_run({"import", out, "--base", adapter.base(), "--out", again});
+    check_close(logits_of(*model_of(again).task, some_tokens), logits_of(*wanted.task, some_tokens),
+                0);
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "fine-tuning: queries and values leave as one change of c_attn") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "fine-tuning: adapters of queries and values are exported as one of c_attn") {
   must_train("text", "base",
              "data.tokenizer=train data.vocabulary=260 model.activation=gelu_tanh model.dropout=0");
   must_train(
@@ -351,15 +343,15 @@ TEST_CASE_FIXTURE(RunFixture, "fine-tuning: queries and values leave as one chan
       from(*this, {"model.lora.rank=2", "model.lora.targets=[\"value\", \"query\", \"output\"]",
                    "optim.learning_rate=0.05"}));
   const std::string out = path("adapter"), again = path("again");
-  REQUIRE(tapestry_run("export {} --format peft --out {}", path("tuned"), out).err == "");
+  must_run("export {} --format peft --out {}", path("tuned"), out);
   const Json config = Json::parse(read_bytes(out + "/adapter_config.json"));
   CHECK(config["r"] == 4);
   CHECK(config["lora_alpha"] == 32);
   CHECK(config["target_modules"] == Json({"attn.c_attn", "attn.c_proj"}));
   CHECK(config["fan_in_fan_out"] == true);
-  REQUIRE(tapestry_run("import {} --base {} --out {}", out, path("base"), again).err == "");
-  check_close(logits_of(*load_trained(again, {}, false).task, some_tokens),
-              logits_of(*load_trained(path("tuned"), {}, false).task, some_tokens), 1e-5);
+  must_run("import {} --base {} --out {}", out, path("base"), again);
+  check_close(logits_of(*model_of(again).task, some_tokens),
+              logits_of(*model_of(path("tuned")).task, some_tokens), 1e-5);
 }
 
 TEST_CASE("fine-tuning: eval, sample and export apply an adapter") {
@@ -382,35 +374,32 @@ TEST_CASE("fine-tuning: eval, sample and export apply an adapter") {
   CHECK(loss({}) != loss({"--adapter", adapter.adapter()}));
 
   const std::string out = adapter.path("out");
-  check_fails(
-      tapestry_run({"export", adapter.base(), "--adapter", adapter.adapter(), "--out", out}),
-      {"--merge adds the adapters to the weights", "--format peft"});
+  check_fails(run_here({"export", adapter.base(), "--adapter", adapter.adapter(), "--out", out}),
+              {"--merge adds the adapters to the weights", "--format peft"});
   CHECK(tapestry_run({"export", adapter.base(), "--merge", "--out", out}).status == 2);
   for (const char* format : {"peft", "safetensors"}) {
     const Words merge = format == std::string("peft") ? "--merge" : "";
-    check_fails(tapestry_run(Words("export {} --adapter {} --format {} --out {}", adapter.base(),
-                                   adapter.adapter(), format, out) +
-                             merge),
+    check_fails(run_here(Words("export {} --adapter {} --format {} --out {}", adapter.base(),
+                               adapter.adapter(), format, out) +
+                         merge),
                 {"--merge"});
   }
-  REQUIRE(tapestry_run(
-              {"export", adapter.base(), "--adapter", adapter.adapter(), "--merge", "--out", out})
-              .err == "");
+  must_run({"export", adapter.base(), "--adapter", adapter.adapter(), "--merge", "--out", out});
   const TrainedModel both = load_trained_with(adapter.adapter(), adapter.base(), {}, false);
   check_close(logits_of(*import_published(out, {}).task, some_tokens),
               logits_of(*both.task, some_tokens), 1e-5);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: an adapter of more ranks than a map's side was not read") {
+TEST_CASE_FIXTURE(RunFixture, "bug: an adapter with more ranks than a layer's width was refused") {
   must_train("text", "base", "data.tokenizer=train data.vocabulary=260 model.activation=gelu_tanh");
   must_train("text", "tuned",
              from(*this, {"model.lora.rank=16", "train.steps=2",
                           "model.lora.targets=[\"query\", \"key\", \"value\"]"}));
   const std::string out = path("adapter"), both = path("both");
-  REQUIRE(tapestry_run("export {} --format peft --out {}", path("tuned"), out).err == "");
-  CHECK(tapestry_run("import {} --base {} --out {}", out, path("base"), both).err == "");
-  check_close(logits_of(*load_trained(both, {}, false).task, some_tokens),
-              logits_of(*load_trained(path("tuned"), {}, false).task, some_tokens), 1e-5);
+  must_run("export {} --format peft --out {}", path("tuned"), out);
+  must_run("import {} --base {} --out {}", out, path("base"), both);
+  check_close(logits_of(*model_of(both).task, some_tokens),
+              logits_of(*model_of(path("tuned")).task, some_tokens), 1e-5);
 }
 
 TEST_CASE_FIXTURE(RunFixture, "bug: export wrote into a run's folder and over dangling links") {
@@ -418,17 +407,16 @@ TEST_CASE_FIXTURE(RunFixture, "bug: export wrote into a run's folder and over da
   const std::string base = path("base"), link = path("link");
   fs::create_symlink("nowhere", link);
   for (const char* format : {"safetensors", "onnx"}) {
-    check_fails(tapestry_run("export {} --format {} --out {}", base, format, link),
-                {"already exists"});
+    check_fails(run_here("export {} --format {} --out {}", base, format, link), {"already exists"});
     check_fails(
-        tapestry_run("export {} --format {} --out {}", base, format, path("base/samples.jsonl")),
+        run_here("export {} --format {} --out {}", base, format, path("base/samples.jsonl")),
         {"the name of a file of a run"});
-    check_fails(tapestry_run("export {} --format {} --out {}", base, format, path("no/folder")),
+    check_fails(run_here("export {} --format {} --out {}", base, format, path("no/folder")),
                 {"does not exist"});
   }
 }
 
-TEST_CASE("bug: an imported file's name led out of runs/") {
+TEST_CASE("bug: the name of an imported file wrote outside of runs/") {
   const std::string longest(200, 'x');
   CHECK(Run::default_folder(longest, false) == "runs/" + longest);
   for (const std::string& name : Strings{"..", ".", ".hidden", "a/b", "two\nlines", longest + "x"})
@@ -436,17 +424,17 @@ TEST_CASE("bug: an imported file's name led out of runs/") {
           std::string::npos);
 }
 
-TEST_CASE("fine-tuning: a run of an imported adapter is trained on") {
+TEST_CASE("fine-tuning: a run of an imported adapter is trained further") {
   const CopiedAdapter adapter("llama3");
   const std::string both = adapter.path("both"), on = adapter.path("on");
-  REQUIRE(adapter.imported_to(both).err == "");
+  must_run(adapter.imported_to(both));
   adapter.write("story.txt", story(20));
   adapter.write("text.toml", "task = \"language-model\"\n");
   const Finished trained = tapestry_run(
       "train {} --from {} --out {} --quiet data.path={} train.steps=3 train.batch_size=2",
       adapter.path("text.toml"), both, on, adapter.path("story.txt"));
   REQUIRE(trained.err == "");
-  const TrainedModel before = load_trained(both, {}, false), after = load_trained(on, {}, false);
+  const TrainedModel before = model_of(both), after = model_of(on);
   CHECK(after.config.toml({"model.lora"}) == before.config.toml({"model.lora"}));
   const std::vector<Parameter*> parameters = before.task->model().parameters(),
                                 others = after.task->model().parameters();
@@ -507,14 +495,14 @@ TEST_CASE("fine-tuning: wrong adapters are refused by file, field or tensor") {
 
   const CopiedAdapter of_another("gpt2");
   const CopiedAdapter adapter("llama3");
-  check_fails(tapestry_run({"sample", adapter.base(), "--adapter", of_another.adapter()}),
+  check_fails(run_here({"sample", adapter.base(), "--adapter", of_another.adapter()}),
               {"belongs to no projection", "the model that it was trained for"});
   check_says(tapestry_run({"eval", adapter.base(), "--adapter", adapter.base()}).err,
              {"is a run; write its adapters with tapestry export "});
-  // Another program may write a config.toml of its own.
+  // Another program may write its own config.toml.
   adapter.write("adapter/config.toml", "rank = 2\n");
-  must(tapestry_run({"sample", adapter.base(), "--tokens", "2", "--adapter", adapter.adapter()}));
-  check_fails(tapestry_run("import " + adapter.adapter()), {"contains an adapter; add --base RUN"});
+  must_run({"sample", adapter.base(), "--tokens", "2", "--adapter", adapter.adapter()});
+  check_fails(run_here("import " + adapter.adapter()), {"contains an adapter; add --base RUN"});
 }
 
 TEST_SUITE_END();

@@ -1,18 +1,21 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "autograd/random.hpp"
 #include "tests/support/hours.hpp"
 #include "tests/support/process.hpp"
 #include "train/model.hpp"
+#include "train/tasks/series/baselines.hpp"
 
-// Forecasts from the command line.
+// Tests forecasts by the command line.
 namespace tapestry {
 namespace {
 
 TEST_SUITE_BEGIN("forecast");
 
-// A file of its own, and a run on it.
+// A file and a run on it.
 struct Station : public CommandFolder {
   Station() {
     write("station.csv", csv(200));
@@ -25,7 +28,7 @@ struct Station : public CommandFolder {
   std::string said;
 };
 
-TEST_CASE_FIXTURE(Station, "forecast: the best model of validation is tested as by eval --test") {
+TEST_CASE_FIXTURE(Station, "forecast: the best model is tested as by eval --test") {
   const Finished test = run("eval run --test --json train.eval_batch_size=7");
   const Finished validation = run("eval run --json");
   REQUIRE(test.status == 0);
@@ -44,7 +47,7 @@ TEST_CASE_FIXTURE(Station, "forecast: sample writes history, truth, forecast as 
   REQUIRE(lines.size() == 1 + 16 + 8);
   CHECK(lines[0] == "time,load,load forecast,oil,oil forecast");
   CHECK(lines[1].starts_with("2020-03-07 06:00:00,"));
-  CHECK(lines[16].ends_with(","));  // history has no forecast
+  CHECK(lines[16].ends_with(","));  // no forecast of history
   CHECK(std::ranges::count(lines.back(), ',') == 4);
   check_says(read("forecast.svg"), {"load", "oil", "history", "truth"});
   CHECK(read("forecast.png").starts_with("\x89PNG\r\n\x1a\n"));
@@ -57,7 +60,7 @@ TEST_CASE_FIXTURE(Station, "forecast: sample writes history, truth, forecast as 
   CHECK(run("sample run --prompt 2020-02 --out early.16").out ==
         "early.16.csv\nearly.16.png\nearly.16.svg\n");
   CHECK(lines_of(read("early.16.csv"))[17].starts_with(
-      "2020-02-29 14:00:00,"));  // the first with all of its history
+      "2020-02-29 14:00:00,"));  // the first with a complete history
 
   run("sample run --prompt end");
   const auto future = lines_of(read("run/samples.csv"));
@@ -90,20 +93,21 @@ TEST_CASE_FIXTURE(Station, "forecast: sample writes history, truth, forecast as 
       {"train waves --out new model.patch=15",
        {"do not cover model.context = 96 exactly; set model.context=95"}}};
   for (const auto& [words, parts] : wrong) {
-    check_fails(run(words), parts);
+    check_fails(here(words), parts);
   }
   CHECK(!has("new"));
 }
 
-TEST_CASE_FIXTURE(Station, "forecast: a run whose file goes wrong is not touched") {
+TEST_CASE_FIXTURE(Station, "forecast: a wrong file does not change the run") {
   const std::string before = read("run/checkpoint.safetensors");
   write("station.csv", csv(100) + "2020-03-04 02:00:00,oops,1\n");
-  check_fails(run("train run/config.toml --out run --resume train.steps=9 optim.decay_steps=9"),
+  check_fails(here("train run/config.toml --out run --resume train.steps=9 optim.decay_steps=9"),
               {"station.csv: line 102: column load: \"oops\" is not a float32 number"});
   CHECK(read("run/checkpoint.safetensors") == before);
 }
 
-TEST_CASE_FIXTURE(Station, "forecast: a trained model scales any file's series as it learned to") {
+TEST_CASE_FIXTURE(Station,
+                  "forecast: a trained model scales the series of any file as in training") {
   const auto forecast = [&](const std::string& file) {
     must(run("sample run --out shown data.path=" + file));
     return read("shown.csv");
@@ -122,11 +126,11 @@ TEST_CASE_FIXTURE(Station, "forecast: a trained model scales any file's series a
   CHECK(forecast("latest.csv") == before);  // too short to be split
 
   write("three.csv", "date,a,b,c\n2020-01-01,1,2,3\n2020-01-02,1,2,3\n");
-  check_fails(run("sample run data.path=three.csv"),
+  check_fails(here("sample run data.path=three.csv"),
               {"three.csv: the file has 3 series, but this model was trained on 2"});
 }
 
-TEST_CASE_FIXTURE(Station, "bug: permuted columns were forecast with each other's scales") {
+TEST_CASE_FIXTURE(Station, "bug: permuted columns were scaled by each other's values") {
   std::string swapped, renamed;
   for (const std::string& line : lines_of(csv(200))) {
     const std::size_t first = line.find(','), second = line.rfind(',');
@@ -147,12 +151,12 @@ TEST_CASE_FIXTURE(Station, "bug: permuted columns were forecast with each other'
           std::pair{"renamed.csv",
                     "renamed.csv: series 2 is gas, but this model was trained on oil; give the "
                     "series that it was trained on: load, oil"}}) {
-      check_fails(run(command + (std::string("data.path=") + file)), {said});
+      check_fails(here(command + (std::string("data.path=") + file)), {said});
     }
   CHECK(read("run/checkpoint.safetensors") == before);
 }
 
-TEST_CASE_FIXTURE(Station, "forecast: a file may move before a run is resumed, test included") {
+TEST_CASE_FIXTURE(Station, "forecast: a file may be moved before a run is resumed") {
   fs::rename(path("station.csv"), path("moved.csv"));
   check_prints(run("train run/config.toml --out run --resume train.steps=9 "
                    "optim.decay_steps=9 data.path=moved.csv"),
@@ -192,7 +196,7 @@ TEST_CASE_FIXTURE(Echo, "forecast: a target is forecast from the other series") 
   check_says(read("run/config.toml"), {"columns = [\"noise\", \"echo\"]", "targets = [\"echo\"]"});
 }
 
-TEST_CASE_FIXTURE(Echo, "forecast: what is shown of targets are the targets") {
+TEST_CASE_FIXTURE(Echo, "forecast: only targets are shown") {
   must(run("sample run --out shown"));
   const std::string shown = read("shown.csv");
   CHECK(shown.starts_with("time,echo,echo forecast\n"));
@@ -220,7 +224,7 @@ TEST_CASE_FIXTURE(Echo, "forecast: what is shown of targets are the targets") {
   must(run(train + "--out patches model.kind=patches model.patch=4 model.stride=4 model.layers=1 "
                    "train.steps=4 data.targets=[\"echo\",\"noise\"]"));
   must(run("attention patches --index 1"));
-  check_fails(run("attention patches --index 2"), {"--index 2: the series are 0 to 1"});
+  check_fails(here("attention patches --index 2"), {"--index 2: the series are 0 to 1"});
   check_prints(run("export patches --format onnx --out patches.onnx"), {"patches.onnx"});
 }
 
@@ -229,8 +233,8 @@ TEST_CASE_FIXTURE(Echo, "forecast: a run with targets is resumed and verified") 
       run("train run/config.toml --out run --resume --quiet train.steps=310 "
           "optim.decay_steps=310"));
   must(run("verify run"));
-  check_fails(run("train run/config.toml --out run --resume train.steps=320 "
-                  "optim.decay_steps=320 data.targets=[\"noise\"]"),
+  check_fails(here("train run/config.toml --out run --resume train.steps=320 "
+                   "optim.decay_steps=320 data.targets=[\"noise\"]"),
               {"data.targets"});
   const std::pair<Words, Strings> wrong[] = {
       {"data.targets=[\"ehco\"]",
@@ -246,9 +250,90 @@ TEST_CASE_FIXTURE(Echo, "forecast: a run with targets is resumed and verified") 
         "run is not a file whose columns can be read; give a CSV file, or list the series in "
         "data.columns"}}};
   for (const auto& [words, parts] : wrong)
-    check_fails(run(Words(train) + "--out new" + words), parts);
-  check_fails(run("train etth1 --out new data.targets=[\"OT\"]"), {"no time series", "ETTh1.csv"});
+    check_fails(here(Words(train) + "--out new" + words), parts);
+  check_fails(here("train etth1 --out new data.targets=[\"OT\"]"), {"no time series", "ETTh1.csv"});
   CHECK(!has("new"));
+}
+
+TEST_SUITE_END();
+
+// Returns all windows of one series.
+SeriesDataset windows_of(const std::vector<float>& values, const SeriesDataset::Window& window) {
+  const std::int64_t rows = std::ssize(values);
+  return SeriesDataset(Array::of(values, {rows, 1}), {0, rows}, window);
+}
+
+TEST_SUITE_BEGIN("series");
+
+TEST_CASE("baselines: errors of a ramp have values computed by hand") {
+  // Windows (-3, -1 | 1, 3) and (-1, 1 | 3, 5).
+  const SeriesDataset ramp = windows_of({-3, -1, 1, 3, 5}, {2, 2});
+  const std::vector<BaselineErrors> errors = baseline_errors(&ramp, ramp, 2);
+  REQUIRE(errors.size() == 4);
+  CHECK(errors[0].name == "training mean");
+  CHECK(errors[0].mse == (1 + 9 + 9 + 25) / 4.0);
+  CHECK(errors[0].mae == (1 + 3 + 3 + 5) / 4.0);
+  CHECK(errors[1].mse == (4 + 16) / 2.0);
+  CHECK(errors[1].mae == (2 + 4) / 2.0);
+  CHECK(errors[2].name == "last 2 rows (seasonal naive)");
+  CHECK(errors[2].mse == 16);
+  CHECK(errors[2].mae == 4);
+  CHECK(errors[3].mse < 1e-12);  // a ramp is linear
+  CHECK(baseline_errors(&ramp, ramp, 0).size() == 3);
+}
+
+TEST_CASE("baselines: errors are of the targets alone") {
+  const Array values = Array::of<float>({9, -3, 0, -1, 7, 1, 1, 3, 4, 5}, {5, 2});
+  const SeriesDataset ramp(values, {0, 5}, {2, 2, {1}});
+  const SeriesDataset target = windows_of({-3, -1, 1, 3, 5}, {2, 2});
+  const std::vector<BaselineErrors> errors = baseline_errors(&ramp, ramp, 2),
+                                    alone = baseline_errors(&target, target, 2);
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    CHECK(errors[i].mse == alone[i].mse);
+    CHECK(errors[i].mae == alone[i].mae);
+  }
+}
+
+TEST_CASE("baselines: a linear model forecasts a sum of waves, and no noise") {
+  std::vector<float> waves, noise;
+  Random random(3, Stream::data);
+  for (int t = 0; t < 4000; ++t) {
+    waves.push_back(static_cast<float>(std::sin(0.7 * t) + std::cos(0.2 * t)));
+    noise.push_back(static_cast<float>(random.normal()));
+  }
+  // A sum of two waves satisfies a linear recurrence of four values.
+  const SeriesDataset sum = windows_of(waves, {8, 5}), other = windows_of(noise, {8, 5});
+  CHECK(baseline_errors(&sum, sum, 0).back().mse < 1e-10);
+  const std::vector<BaselineErrors> of_noise = baseline_errors(&other, other, 0);
+  CHECK(of_noise[0].mse == doctest::Approx(1).epsilon(0.1));  // the variance
+  CHECK(of_noise[1].mse == doctest::Approx(2).epsilon(0.1));  // of a difference
+  CHECK(of_noise[2].mse > 0.9);
+}
+
+TEST_CASE("baselines: a season is 24 hours, 7 days or 12 months") {
+  CHECK(season_of(3600, 96) == 24);
+  CHECK(season_of(900, 96) == 96);
+  CHECK(season_of(day_s, 7) == 7);
+  CHECK(season_of(30 * day_s, 12) == 12);
+  CHECK(season_of(3600, 23) == 0);  // longer than the context
+  CHECK(season_of(7 * day_s, 96) == 0);
+  CHECK(season_of(0, 96) == 0);
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "baselines: eval and report say that noise cannot be forecast") {
+  Random random(4, Stream::data);
+  std::string text = "a\n";
+  for (int row = 0; row < 600; ++row) text += fmt::format("{:.4f}\n", random.normal());
+  write("noise.csv", text);
+  must(
+      run("train etth1 --quiet --out run data.path=noise.csv data.split=fractions model.context=16 "
+          "model.patch=8 model.horizon=4 train.steps=20 train.eval_every=0"));
+  const std::string said = must(run("eval run --test")).out;
+  check_says(said, {"baseline training mean: loss ", "baseline linear model: loss ",
+                    "No clear improvement on the baselines"});
+  check_says(must(run("eval run --json")).out, {"\"baselines\":{\"training mean\":{\"loss\":"});
+  must(run("report run"));
+  check_says(read("run/report.html"), {"Comparison with baselines", "No clear improvement"});
 }
 
 TEST_SUITE_END();

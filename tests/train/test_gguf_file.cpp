@@ -7,7 +7,7 @@
 #include "tests/support/process.hpp"
 #include "train/tools/convert/gguf_file.hpp"
 
-// The format of llama.cpp's files. tests/golden/gguf holds such as its package `gguf` wrote
+// Tests the format of llama.cpp's files. tests/golden/gguf has files of its package `gguf`
 // (tests/golden/make_gguf.py).
 namespace tapestry {
 namespace {
@@ -16,7 +16,7 @@ std::string gguf_golden(const std::string& name) {
   return TAPESTRY_SOURCE_DIR "/tests/golden/gguf/" + name + ".gguf";
 }
 
-// The numbers of kinds.gguf: odd ones, halves to be rounded, and a block of zeros.
+// The numbers of kinds.gguf: odd numbers, halves that are rounded, and a block of zeros.
 std::vector<float> golden_numbers() {
   std::vector<float> numbers;
   for (int i = 0; i < 192; ++i) numbers.push_back(static_cast<float>((i * 37 % 101 - 50) / 7.0));
@@ -25,7 +25,7 @@ std::vector<float> golden_numbers() {
   return numbers;
 }
 
-// A file's bytes, put together by hand.
+// Builds the bytes of a file.
 struct GgufBytes {
   std::string bytes{};
 
@@ -54,7 +54,7 @@ struct GgufBytes {
   }
 };
 
-// What is said of a file of such bytes.
+// Returns the error of a file with these bytes.
 std::string gguf_message(const std::string& bytes) {
   const TemporaryFolder folder;
   const std::string path = folder.write("m.gguf", bytes);
@@ -64,7 +64,7 @@ std::string gguf_message(const std::string& bytes) {
   return message;
 }
 
-// Checks what is said of a file, with the usual advice where `message` has none.
+// Checks the error of a file, with the usual advice if `message` has none.
 void says(const GgufBytes& file, const std::string& message) {
   const bool advises = message.find("; ") != message.npos;
   CHECK(gguf_message(file.bytes) ==
@@ -83,7 +83,7 @@ GgufBytes one_tensor(const std::vector<std::uint64_t>& extents, std::uint32_t ty
 
 TEST_SUITE_BEGIN("exchange");
 
-TEST_CASE_FIXTURE(TemporaryFolder, "gguf: files are byte for byte those of llama.cpp's package") {
+TEST_CASE_FIXTURE(TemporaryFolder, "gguf: files have the bytes of those of llama.cpp's package") {
   const std::vector<float> numbers = golden_numbers();
   const std::vector<GgufField> fields = {
       {"general.architecture", std::string("llama")},
@@ -107,7 +107,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "gguf: files are byte for byte those of llama
   CHECK(read("kinds.gguf") == read_bytes(gguf_golden("kinds")));
 }
 
-TEST_CASE("gguf: what was written is read, each kind of field and of tensor") {
+TEST_CASE("gguf: each kind of field and tensor is written and read") {
   GgufReader reader(gguf_golden("kinds"));
   CHECK(Json::parse(reader.fields().dump()) ==
         Json({{"general.architecture", "llama"},
@@ -132,25 +132,17 @@ TEST_CASE("gguf: what was written is read, each kind of field and of tensor") {
   CHECK(value(3, 70) == 0);
 
   GgufReader others(gguf_golden("fields"));
-  const Json expected = {{"general.architecture", "gpt2"},
-                         {"general.alignment", 64},
-                         {"uint8", 200},
-                         {"int8", -100},
-                         {"uint16", 60000},
-                         {"int16", -30000},
-                         {"int32", 7},
-                         {"uint64", std::uint64_t{1} << 63},
-                         {"int64", -(std::int64_t{1} << 40)},
-                         {"float64", 0.1},
-                         {"floats", {0.5, 0.1}},
-                         {"flags", {true, false}}};
+  const Json expected = Json::parse(R"({
+      "general.architecture": "gpt2", "general.alignment": 64, "uint8": 200, "int8": -100,
+      "uint16": 60000, "int16": -30000, "int32": 7, "uint64": 9223372036854775808,
+      "int64": -1099511627776, "float64": 0.1, "floats": [0.5, 0.1], "flags": [true, false]})");
   CHECK(Json::parse(others.fields().dump()) == expected);
   CHECK(others.tensors()[1].shape == Shape{2, 3});
   CHECK(others.read(1).values<float>()[5] == 5);
 }
 
 // d = max |x| / 127; 127 whole numbers of it, halves away from zero.
-TEST_CASE("gguf: q8_0 of numbers worked out by hand") {
+TEST_CASE("gguf: q8_0 has values computed by hand") {
   std::vector<float> numbers(32, 0.0F);
   numbers[0] = -254;  // d = 2
   numbers[1] = 3;     // 1.5 -> 2
@@ -170,7 +162,7 @@ TEST_CASE("gguf: q8_0 of numbers worked out by hand") {
   CHECK(again[2] == -6);
 }
 
-TEST_CASE("gguf: every float16 is the number that its bits are nearest to") {
+TEST_CASE("gguf: conversion to float16 rounds to the nearest number") {
   for (int bits = 0; bits < 0x10000; ++bits) {
     const float number = float_of_float16(static_cast<std::uint16_t>(bits));
     if (std::isnan(number)) continue;
@@ -178,7 +170,8 @@ TEST_CASE("gguf: every float16 is the number that its bits are nearest to") {
   }
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "gguf: numbers beyond a type are refused, and nothing is left") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "gguf: numbers out of a type's range are refused, without a file") {
   const std::string path = this->path("m.gguf");
   const auto refusal = [&](GgufType type, float number) {
     const std::vector<GgufTensor> tensors = {{"x", type, {32}}};
@@ -206,7 +199,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "gguf: numbers beyond a type are refused, and
         "checkpoint");
 }
 
-TEST_CASE("gguf: damaged heads are refused by byte, field or tensor") {
+TEST_CASE("gguf: damaged headers are refused with byte, field or tensor") {
   says({}, "byte 0: \"GGUF\" is missing: the file is truncated");
   says({.bytes = "{\"a\": 1}"}, "byte 0: does not begin with \"GGUF\"; give a GGUF file");
   says(GgufBytes{.bytes = "GGUF"}.u32(1),
@@ -239,7 +232,7 @@ TEST_CASE("gguf: damaged heads are refused by byte, field or tensor") {
                      alignment));
 }
 
-TEST_CASE("gguf: damaged places of tensors are refused by name") {
+TEST_CASE("gguf: damaged offsets of tensors are refused with their name") {
   says(GgufBytes{}.head(1, 0).number_at("", 0), "byte 24: a tensor has no name");
   says(GgufBytes{}.head(1, 0).number_at(std::string(64, 'n'), 0),
        "byte 24: the name of a tensor has 64 bytes, expected at most 63");
@@ -272,7 +265,8 @@ TEST_CASE("gguf: damaged places of tensors are refused by name") {
   CHECK(gguf_message(one_tensor({4}).aligned().u64(1).u64(2).bytes).empty());
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "gguf: a file that is cut or changed is refused or read") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "gguf: a truncated or changed file is refused or read, without a crash") {
   const std::string whole = read_bytes(gguf_golden("kinds"));
   for (std::size_t bytes = 0; bytes < whole.size(); bytes += 7)
     CHECK_FALSE(gguf_message(whole.substr(0, bytes)).empty());

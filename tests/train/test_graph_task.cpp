@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "autograd/random.hpp"
+#include "data/csv.hpp"
 #include "tests/support/arrays.hpp"
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
@@ -10,7 +12,7 @@
 #include "train/run/checkpoint.hpp"
 #include "train/task_spec.hpp"
 
-// Graph networks from the command line, and trainings of several seeds.
+// Tests graph networks by the command line, and trainings of several seeds.
 namespace tapestry {
 namespace {
 
@@ -20,7 +22,7 @@ const Words short_papers =
     "data.path=papers data.training_nodes=2 data.validation_nodes=2 data.test_nodes=3 "
     "train.steps=60 train.batch_size=2 train.eval_batch_size=2";
 
-// A folder with small citations, and runs of the task in it.
+// A folder with small citation data, and runs of the task.
 class CitationFixture : public CommandFolder {
  public:
   CitationFixture() {
@@ -42,7 +44,8 @@ class CitationFixture : public CommandFolder {
   }
 };
 
-TEST_CASE_FIXTURE(CitationFixture, "graph task: finds the karate club's sides, shown by name") {
+TEST_CASE_FIXTURE(CitationFixture,
+                  "graph task: finds the classes of the karate club, and shows their names") {
   must("train karate --quiet --out club");
   CHECK(eval("club")["accuracy"].get<double>() > 0.8);
   const Finished shown = must("sample club");
@@ -50,10 +53,11 @@ TEST_CASE_FIXTURE(CitationFixture, "graph task: finds the karate club's sides, s
   check_says(shown.out, {"2  Mr. Hi  right\n", "33  Officer  right\n"});
   CHECK(must("sample club --prompt 17").out == "17  Mr. Hi  right\n");
   CHECK(lines_of(must("sample club --count 3").out).size() == 3);
-  check_fails(run("sample club --prompt 35"), {"--prompt 35: no node has this name"});
+  check_fails(here("sample club --prompt 35"), {"--prompt 35: no node has this name"});
 }
 
-TEST_CASE_FIXTURE(CitationFixture, "graph task: papers from a folder, validated and tested") {
+TEST_CASE_FIXTURE(CitationFixture,
+                  "graph task: trains on a folder of papers, with validation and test") {
   const std::string said = must("train cora --out run", short_papers).out;
   check_says(said, {"accuracy", "test_accuracy 1 ", "2 training examples"});
   CHECK(Json::parse(must("eval run --test --json").out)["accuracy"] == 1.0);
@@ -64,20 +68,20 @@ TEST_CASE_FIXTURE(CitationFixture, "graph task: papers from a folder, validated 
   for (std::size_t at; (at = renamed.find("maths")) != std::string::npos;)
     renamed.replace(at, 5, "logic");
   write("papers/small.content", renamed);
-  check_fails(run("eval run"),
+  check_fails(here("eval run"),
               {"has the classes art, logic, but this model was trained on art, maths"});
 
   write("papers/small.content", content);
   write("papers/small.cites", "p1 p99\n");
   const std::string before = read("run/checkpoint.safetensors");
-  check_fails(run("train cora --out run --resume" + short_papers),
+  check_fails(here("train cora --out run --resume" + short_papers),
               {"papers/small.cites: line 1", "node p99"});
   CHECK(read("run/checkpoint.safetensors") == before);
-  check_fails(run("train cora --out new"), {"data.path", "Cora", "*.content"});
+  check_fails(here("train cora --out new"), {"data.path", "Cora", "*.content"});
   CHECK(!has("new"));
 }
 
-TEST_CASE_FIXTURE(CitationFixture, "graph task: drawn graphs and any others are classified") {
+TEST_CASE_FIXTURE(CitationFixture, "graph task: classifies synthetic and other graphs") {
   must("train graphs --quiet --out run", "data.held_back=200 train.steps=300 train.eval_every=0");
   CHECK(eval("run")["accuracy"].get<double>() > 0.8);
   const auto shown = lines_of(must("sample run --count 4").out);
@@ -86,10 +90,10 @@ TEST_CASE_FIXTURE(CitationFixture, "graph task: drawn graphs and any others are 
   std::string star = "0-1";
   for (int leaf = 2; leaf < 16; ++leaf) star += fmt::format(" 0-{}", leaf);
   CHECK(must({"sample", "run", "--prompt", star}).out == star + "  star\n");
-  check_fails(run({"sample", "run", "--prompt", "0-1 12"}), {"edge '12'"});
+  check_fails(here({"sample", "run", "--prompt", "0-1 12"}), {"edge '12'"});
 }
 
-TEST_CASE_FIXTURE(CitationFixture, "graph task: the same bits on 1 to 3 threads, and resumed") {
+TEST_CASE_FIXTURE(CitationFixture, "graph task: has the same bits on 1 to 3 threads, and resumed") {
   const Words keys =
       "train.steps=8 train.eval_every=4 model.dropout=0.2 data.held_back=50 "
       "optim.schedule=constant";
@@ -114,7 +118,7 @@ TEST_CASE_FIXTURE(CitationFixture, "graph task: the same bits on 1 to 3 threads,
   }
 }
 
-TEST_CASE_FIXTURE(CitationFixture, "graph task: the variants run") {
+TEST_CASE_FIXTURE(CitationFixture, "graph task: trains all variants") {
   const Words rows[] = {
       "karate model.layer=attention model.heads=4",
       {"karate", "model.normalization=mean", "model.dropout=0.5", "data.labeled=[1, 2, 33, 34]"},
@@ -131,7 +135,7 @@ TEST_CASE_FIXTURE(CitationFixture, "graph task: the variants run") {
               {"model.heads = 3: must divide model.width = 16"});
 }
 
-TEST_CASE("graph task: the penalty is half λ times the first layer's squares, in training alone") {
+TEST_CASE("graph task: the penalty is λ/2 times the first layer's squares, in training alone") {
   const auto losses = [](const std::string& l2) {
     const Config config = load_config("karate", {"model.l2=" + l2});
     const auto task = make_task({config});
@@ -150,7 +154,7 @@ TEST_CASE("graph task: the penalty is half λ times the first layer's squares, i
   CHECK(with[0] - without[0] == doctest::Approx(2 * 0.05 * with[2]).epsilon(1e-4));
 }
 
-TEST_CASE("graph task: a training loss leaves the parameters their names") {
+TEST_CASE("graph task: a training loss does not change names of parameters") {
   const Config config = load_config("karate", {"model.l2=0.1"});
   const auto task = make_task({config});
   const std::vector<Parameter*> parameters = task->model().parameters();
@@ -163,7 +167,8 @@ TEST_CASE("graph task: a training loss leaves the parameters their names") {
 
 // --- several seeds ---
 
-TEST_CASE_FIXTURE(CitationFixture, "seeds: each has its own run; mean and deviation are theirs") {
+TEST_CASE_FIXTURE(CitationFixture,
+                  "seeds: each seed has a run, and mean and deviation are printed") {
   const Words keys = "train.steps=20 seed=4";
   const Strings lines = lines_of(must("train karate --quiet --seeds 3 --out club", keys).out);
   REQUIRE(lines.size() == 4);
@@ -180,7 +185,7 @@ TEST_CASE_FIXTURE(CitationFixture, "seeds: each has its own run; mean and deviat
   check_says(lines[3],
              {"mean of 3 seeds:", fmt::format("accuracy {:.4f} ± {:.4f}", sum / 3, deviation)});
 
-  // One seed of them is what training with that seed alone gives.
+  // A seed's run equals a training with this seed alone.
   must("train karate --quiet --out alone train.steps=20 seed=5");
   const auto checksums = [&](const std::string& run) {  // of its tensors
     auto kept = read_safetensors(path(run + "/best.safetensors")).metadata;
@@ -196,7 +201,7 @@ TEST_CASE_FIXTURE(CitationFixture, "seeds: each has its own run; mean and deviat
 
   check_fails(this->run("eval club"), {"club: is not a run", "such as ", "club/seed-"});
 
-  // Nothing is trained where a later seed could not be.
+  // Nothing is trained if a later seed is refused.
   CHECK(this->run("train karate --seeds 3 --out club seed=2").status == 2);
   CHECK(!has("club/seed-2"));
   check_fails(this->run("train karate --seeds 3 --out alone"),
@@ -216,6 +221,141 @@ TEST_CASE_FIXTURE(CitationFixture, "seeds: --resume keeps, continues and adds ru
   const auto means = [&](const Finished& finished) { return lines_of(finished.out)[3]; };
   CHECK(means(resumed) ==
         means(must("train karate --quiet --seeds 3 --out whole --resume train.steps=30")));
+}
+
+TEST_SUITE_END();
+
+// Tests training, evaluation and predictions for a graph in nodes.csv and edges.csv.
+
+TEST_SUITE_BEGIN("node tables task");
+
+// Writes 60 people of three clubs, each with friends in the same club and an age that says little.
+// `unlabeled` is the label of each fifth person, who is in no split.
+void write_clubs(const TemporaryFolder& folder, const std::string& unlabeled = "") {
+  Random random(5, Stream::data);
+  std::string nodes = "id,age,town,label,split\n", edges = "source,target,weight\n";
+  for (std::int64_t i = 0; i < 60; ++i) {
+    const std::int64_t club = i % 3;
+    const bool has_label = i % 5 > 0;
+    nodes += fmt::format("p{},{},{},{},{}\n", i, 30 + 20 * club + random.below(20),
+                         random.below(2) == 0 ? "Rome" : "Oslo",
+                         has_label ? fmt::format("club {}", club) : unlabeled,
+                         !has_label   ? ""
+                         : i % 5 == 1 ? "val"
+                         : i % 5 == 2 ? "test"
+                                      : "train");
+    for (const std::int64_t step : {3, 6})
+      edges += fmt::format("p{},p{},0.5\n", i, (i + step) % 60);
+  }
+  fs::create_directory(folder.path("clubs"));
+  folder.write("clubs/nodes.csv", nodes);
+  folder.write("clubs/edges.csv", edges);
+}
+
+TEST_CASE_FIXTURE(CommandFolder,
+                  "node tables task: init, train, eval, report and all predictions work") {
+  write_clubs(*this);
+  const auto run = [&](const Words& words) { return tapestry_run(words, {.folder = path()}); };
+  const auto must = [&](const Words& words) {
+    Finished finished = run(words);
+    INFO(finished.err);
+    REQUIRE(finished.status == 0);
+    return finished.out;
+  };
+  must("init clubs --minutes 1 --out clubs.toml");
+  const std::string said = must("train clubs.toml --set train.steps=100");
+  check_says(said, {"graph: 60 nodes, 120 undirected edges; features: 3 (1 column of numbers, "
+                    "standardized; 1 column of categories, one-hot); 3 classes: club 0, club 1, "
+                    "club 2; 24 for training, 12 for validation, 12 for test, 12 without a label",
+                    "not used of edges.csv: weight", "test_accuracy 1 "});
+  check_says(
+      read("runs/clubs/config.toml"),
+      {"label_column = \"label\"", "split_column = \"split\"", "categorical_columns = [\"town\"]",
+       "class_names = [\"club 0\", \"club 1\", \"club 2\"]"});
+  CHECK(Json::parse(must("eval runs/clubs --test --json"))["accuracy"] == 1.0);
+  must("report runs/clubs");
+  CHECK(must("sample runs/clubs --prompt p5") == "p5  club 2  no label\n");
+  CHECK(must("sample runs/clubs --csv predictions.csv") == "predictions.csv\n");
+  const Strings lines = lines_of(read("predictions.csv"));
+  CHECK(lines.size() == 61);
+  CHECK(lines[0] == "id,label,split,prediction,probability");
+  CHECK(lines[1].starts_with("p0,,,club "));
+  CHECK(lines[2].starts_with("p1,club 1,val,club "));
+  check_fails(here("sample runs/clubs --csv clubs/nodes.csv"),
+              {"--csv clubs/nodes.csv: is a file that this command reads"});
+  check_fails(here("sample runs/clubs --csv runs/clubs/metrics.jsonl"),
+              {"--csv runs/clubs/metrics.jsonl: is the name of a file of a run"});
+  check_fails(here("sample runs/clubs --csv p.csv --out q.csv"),
+              {"not used with --csv; leave out --out and --json"});
+  check_fails(here("sample runs/clubs --csv p.csv --count 3"), {"--count: not used with --csv"});
+
+  write("clubs/nodes.csv", read("clubs/nodes.csv") + "new,33,Bonn,,\n");
+  write("clubs/edges.csv", read("clubs/edges.csv") + "new,p4,1\nnew,p7,1\n");
+  must("sample runs/clubs --csv predictions.csv");
+  CHECK(lines_of(read("predictions.csv"))[61].starts_with("new,,,club "));
+  check_fails(here("train cora --set data.path=clubs --out x"),
+              {"data.kind = \"citations\": ", "clubs has nodes.csv; set data.kind = \"csv\""});
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "bug: node tables task: foreign classes were all listed") {
+  std::string nodes = "id,age,label,split\n";
+  for (int i = 0; i < 28; ++i)
+    nodes += fmt::format("p{},{},class {},{}\n", i, i % 5, i / 4,
+                         i % 4 == 0   ? "val"
+                         : i % 4 == 1 ? "test"
+                                      : "train");
+  write("many/nodes.csv", nodes);
+  write("many/edges.csv", "source,target\np0,p1\np1,p2\np2,p3\n");
+  must(
+      run("train cora --quiet --out run data.kind=csv data.path=many data.label_column=label "
+          "data.split_column=split train.steps=2"));
+  const auto refused = [&](const Strings& names, const std::string& part) {
+    std::string list;
+    for (const std::string& name : names)
+      list += fmt::format("{}\"{}\"", list.empty() ? "" : ", ", name);
+    const Finished finished = run(Words{"eval", "run", "data.class_names=[" + list + "]"});
+    check_fails(finished, {part});
+    CHECK(finished.err.size() < 300);
+  };
+  Strings names;
+  for (int i = 0; i < 7; ++i) names.push_back(fmt::format("class {}", i));
+  Strings more = names;
+  more.emplace_back("class 7");
+  refused(more,
+          "class 8 of 8 is class 7, but this model was trained on 7 classes, of which it is "
+          "missing; give the data");
+  std::swap(names[0], names[6]);
+  refused(names,
+          "has the classes class 6, class 1, class 2, class 3, class 4, ..., but this model was "
+          "trained on class 0, class 1, class 2, class 3, class 4, ...; give the data");
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "node tables task: classes outside all splits change nothing") {
+  const auto losses = [&](const std::string& unlabeled) {
+    write_clubs(*this, unlabeled);
+    const Config config =
+        load_config("cora", {"data.kind=csv", "data.path=" + path("clubs"), "model.dropout=0"});
+    const auto task = make_task({config});
+    std::vector<double> all;
+    for (const Dataset* split :
+         {&task->training_data(), &task->validation_data(), task->test_data()}) {
+      std::vector<std::int64_t> examples(split->size());
+      for (std::int64_t i = 0; i < split->size(); ++i) examples[i] = i;
+      const Batch batch = split->batch(examples);
+      CHECK(batch.count == split->size());
+      all.push_back(task->loss(batch, {.training = true}).objective.item());
+    }
+    return all;
+  };
+  const std::vector<double> without = losses("");
+  CHECK(without == losses("club 0"));
+  CHECK(without == losses("club 2"));
+}
+
+TEST_CASE("node tables task: cells with commas and quotes are written in quotes") {
+  const std::string name = "M\xC3\xBCller, \"A\" ";
+  CHECK(csv_quoted(name) == "\"M\xC3\xBCller, \"\"A\"\" \"");
+  CHECK(csv_quoted("plain text") == "plain text");
 }
 
 TEST_SUITE_END();

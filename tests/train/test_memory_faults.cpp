@@ -8,9 +8,8 @@
 #include "autograd/buffer_pool.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/run_fixture.hpp"
-#include "tests/support/run_here.hpp"
 
-// Memory that runs out in a training, an evaluation, a report and an import, at each allocation.
+// Tests a lack of memory at each allocation of a training, an evaluation, a report and an import.
 namespace tapestry {
 namespace {
 
@@ -35,7 +34,7 @@ class MemoryTrial {
 
   const std::vector<Work>& works() const { return works_; }
 
-  // Runs the command, and returns what is wrong with how it ended, or "".
+  // Runs the command, and returns how it ended wrongly, or "".
   std::string fault(const Work& work, const std::function<Finished()>& run) const {
     fs::remove_all(work.made);
     const Tree before = tree();
@@ -68,7 +67,7 @@ class MemoryTrial {
     return files;
   }
 
-  // What was made must be complete, or, of a training, a run that can be resumed.
+  // Files must be complete, or a training's run must be resumable.
   std::string fault_of(const Work& work, bool done, const Tree& made) const {
     for (const auto& [file, bytes] : made) {
       if (file.ends_with(".tmp")) return "left " + file;
@@ -103,7 +102,7 @@ class MemoryTrial {
 
 using Numbers = std::vector<std::int64_t>;
 
-// Returns 1 to `last`, or so many of these at equal distances.
+// Returns 1 to `last`, or `count` of these at equal distances.
 Numbers spaced(std::int64_t last, std::int64_t count) {
   Numbers numbers;
   for (std::int64_t i = 1; i <= std::min(count, last); ++i)
@@ -122,7 +121,7 @@ Numbers a_thousand_and_more(std::int64_t last) {
   return numbers;
 }
 
-// Lets arrays that each command allocates fail, one at a time.
+// Makes the allocation of each array fail, one at a time.
 void fail_arrays(const std::function<Numbers(std::int64_t last)>& chosen) {
   const MemoryTrial trial;
   for (const MemoryTrial::Work& work : trial.works()) {
@@ -149,7 +148,7 @@ void fail_arrays(const std::function<Numbers(std::int64_t last)>& chosen) {
   }
 }
 
-// Lets calls of operator new of the program fail, one at a time.
+// Makes calls of operator new fail, one at a time.
 void fail_operator_new(const std::function<Numbers(std::int64_t last)>& chosen) {
   const MemoryTrial trial;
   const TemporaryFolder folder;
@@ -181,11 +180,11 @@ void fail_operator_new(const std::function<Numbers(std::int64_t last)>& chosen) 
 
 TEST_SUITE_BEGIN("faults");
 
-TEST_CASE("faults: memory that runs out is one line, and files are as before or complete") {
+TEST_CASE("faults: lack of memory is one line, and files are unchanged or complete") {
   fail_arrays([](std::int64_t last) { return spaced(last, 20); });
 }
 
-TEST_CASE("faults: so it is for operator new" *
+TEST_CASE("faults: so is a failing operator new" *
           not_sanitized("the address sanitizer has an operator new of its own")) {
   fail_operator_new([](std::int64_t last) { return spaced(last, 20); });
 }

@@ -12,12 +12,12 @@
 #include "tests/support/run_fixture.hpp"
 #include "train/model.hpp"
 
-// What a C++ program does with a trained model, beside what the commands do with it.
+// Compares trained models in a C++ program with the commands.
 namespace tapestry {
 namespace {
 
-// What the command says.
-std::string said(const Words& words) { return must(tapestry_run(words)).out; }
+// Returns the output of the command.
+std::string said(const Words& words) { return must_run(words); }
 
 // `tapestry train CONFIG` of a shipped config made small.
 void train_small(const RunFixture& fixture, const std::string& config, const std::string& task,
@@ -47,7 +47,7 @@ std::vector<Words> cells_of(const std::string& csv) {
 
 TEST_SUITE_BEGIN("model");
 
-TEST_CASE_FIXTURE(RunFixture, "model: writes what `tapestry sample` writes with the same seed") {
+TEST_CASE_FIXTURE(RunFixture, "model: generates the text of `tapestry sample` with the same seed") {
   must_train("text", "words");
   must_train("text", "recurrent", "model.kind=recurrent");
   must_train("text", "rounded", "train.precision=bf16");
@@ -83,7 +83,7 @@ TEST_CASE_FIXTURE(RunFixture, "model: writes what `tapestry sample` writes with 
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "model: tokens and logits are those of the text that it writes") {
+TEST_CASE_FIXTURE(RunFixture, "model: tokens and logits agree with the text that it generates") {
   must_train("text", "run");
   const Model model(path("run"));
   const Tokens prompt = model.tokenize("3 green");
@@ -99,7 +99,8 @@ TEST_CASE_FIXTURE(RunFixture, "model: tokens and logits are those of the text th
   const auto last = logits.row(6);
   CHECK(std::ranges::max_element(last) - last.begin() == written.front());
 
-  // nats a character of the validation text, as `eval` has them: windows of 8, targets one further
+  // Returns nats per character of the validation text as `eval` does: windows of 8, targets one
+  // further.
   const std::string text = story(20), held = text.substr(text.size() - text.size() / 10);
   const Tokens tokens = model.tokenize(held);
   double nats = 0, count = 0;
@@ -134,7 +135,7 @@ TEST_CASE_FIXTURE(RunFixture, "model: tokens and logits are those of the text th
   CHECK(model.generate("3 green", stopped) == whole.substr(0, whole.find(stop)));
 }
 
-TEST_CASE_FIXTURE(RunFixture, "model: names and translations, as `tapestry sample` shows them") {
+TEST_CASE_FIXTURE(RunFixture, "model: gives the names and translations of `tapestry sample`") {
   const std::string list = write(
       "names.txt", "ada\nboole\ncarol\ndirk\nedgar\nfrege\ngrace\nhilda\nida\njohn\nkurt\nlisp\n");
   train_small(*this, "names", "language-model", {"data.path=" + list, "model.context=12"});
@@ -189,7 +190,7 @@ TEST_CASE_FIXTURE(RunFixture, "model: encodes images as `tapestry latent` does, 
   CHECK(plain.log_variances.rows == 0);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "model: classes and forecasts, as `tapestry sample` shows them") {
+TEST_CASE_FIXTURE(RunFixture, "model: gives the classes and forecasts of `tapestry sample`") {
   const Array images = clothes(10, SyntheticSplit::validation);
   for (const auto& [config, kind] :
        {std::pair{"clothes-vit", "transformer"}, {"lenet", "convolutional"}}) {
@@ -230,7 +231,7 @@ TEST_CASE_FIXTURE(RunFixture, "model: classes and forecasts, as `tapestry sample
             doctest::Approx(std::stod(table[13 + step][2 + 2 * m])).epsilon(1e-4));
 }
 
-TEST_CASE_FIXTURE(RunFixture, "model: four threads at once get the bits that each gets alone") {
+TEST_CASE_FIXTURE(RunFixture, "model: four threads at once get the same bits as alone") {
   must_train("text", "words", "model.width=32");
   must_train("text", "recurrent", "model.kind=recurrent");
   must_train("text", "rounded", "train.precision=bf16");
@@ -268,7 +269,7 @@ TEST_CASE_FIXTURE(RunFixture, "model: four threads at once get the bits that eac
 }
 
 TEST_CASE_FIXTURE(RunFixture,
-                  "model: to load it takes the memory of its parameters, without the optimizer's" *
+                  "model: loading takes the memory of its parameters, without the optimizer's" *
                       not_sanitized("memory is not recycled there")) {
   must_train("text", "run", "model.width=128 train.steps=2");
   const std::string path = this->path("run");
@@ -281,25 +282,24 @@ TEST_CASE_FIXTURE(RunFixture,
   CHECK(most < bytes * 5 / 4);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "model: what cannot be is refused by name") {
+TEST_CASE_FIXTURE(RunFixture, "model: wrong arguments are refused with their name") {
   must_train("text", "words");
   must_train("vae", "vae");
   must_train("toy", "toy");
-  check_says(message_of([&] { Model model(path("nowhere")); }), {"no such run"});
-  check_says(message_of([&] { Model model(path("toy")); }),
-             {"its task is toy-sequence; expected one of forecast,", "vae"});
+  CHECK_ERROR(Model(path("nowhere")), "no such run");
+  CHECK_ERROR(Model(path("toy")), "its task is toy-sequence; expected one of forecast,", "vae");
   const std::string cut = write("cut.safetensors", read_bytes(best("words")).substr(0, 20000));
-  check_says(message_of([&] { Model model(cut); }), {"the file is truncated"});
+  CHECK_ERROR(Model(cut), "the file is truncated");
   Safetensors file = read_safetensors(best("words"));
   file.tensors.front().second = file.tensors.front().second.clone();
   file.tensors.front().second.mutable_values<float>()[0] += 1;
   write_safetensors(cut, file);
-  check_says(message_of([&] { Model model(cut); }), {file.tensors.front().first, "is damaged"});
+  CHECK_ERROR(Model(cut), file.tensors.front().first, "is damaged");
 
   const Model words(path("words")), vae(path("vae"));
   const std::vector<float> numbers(785);
   const Tokens none, nine(9), strange = {1, 99};
-  check_says(message_of([&] { words.generate("green ß"); }), {"ß"});
+  CHECK_ERROR(words.generate("green ß"), "ß");
   const std::vector<std::pair<std::function<void()>, Strings>> refused = {
       {[&] { words.encode(numbers); }, {"encode: the model is of the task language-model;", "vae"}},
       {[&] { words.forecast(numbers); }, {"forecast:", "expected forecast"}},

@@ -40,7 +40,7 @@ std::vector<OnnxModel> exported(const TrainedModel& trained, const TemporaryFold
   return models;
 }
 
-// Every name is given once, and before it is used.
+// Every name is defined once, before it is used.
 void check_order(const OnnxModel& model) {
   std::set<std::string> known, nodes;
   const auto give = [&](const std::string& name) {
@@ -56,7 +56,7 @@ void check_order(const OnnxModel& model) {
   for (const OnnxInput& output : model.outputs) CHECK(known.contains(output.name));
 }
 
-// The models hold each parameter, and nothing else, byte for byte.
+// The models have the bytes of each parameter, and no other.
 void check_parameters(const std::vector<OnnxModel>& models, Module& model) {
   std::map<std::string, const OnnxInitializer*> found;
   for (const OnnxModel& part : models)
@@ -93,7 +93,7 @@ void check_export(const TrainedModel& trained, std::int64_t longest) {
 
 TEST_SUITE_BEGIN("exchange");
 
-TEST_CASE("onnx: a graph names its nodes, adds what it has once, and begins with what it reads") {
+TEST_CASE("onnx: a graph names its nodes, and shares equal ones") {
   onnx::Graph graph("model", "Doubles.");
   Parameter weight(Array::of<float>({1, 2, 3}, {3}), Role::weight);
   weight.name = "layer.weight";
@@ -127,7 +127,7 @@ TEST_CASE("onnx: a graph names its nodes, adds what it has once, and begins with
   CHECK_THROWS_AS(graph.output({.name = "y"}, y), std::invalid_argument);
 }
 
-TEST_CASE("onnx: every shipped config goes out, and says what its model computes") {
+TEST_CASE("onnx: the model of every shipped config is exported with the same outputs") {
   for (const auto& [name, text] : shipped_configs()) {
     CAPTURE(name);
     const Config config = parse_config(text, name, {});
@@ -144,7 +144,7 @@ TEST_CASE("onnx: every shipped config goes out, and says what its model computes
   }
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "onnx: so does every kind of layer") {
+TEST_CASE_FIXTURE(TemporaryFolder, "onnx: every kind of layer is exported with the same outputs") {
   const std::string language = "task = \"language-model\"\n[data]\npath = \"" +
                                write("story.txt", story(40)) +
                                "\"\n[model]\nlayers = 2\nwidth = 16\ncontext = 9\n";
@@ -215,7 +215,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: so does every kind of layer") {
   }
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "onnx: names that a person understands, and what the run is") {
+TEST_CASE_FIXTURE(TemporaryFolder, "onnx: files have readable names and the run's metadata") {
   const std::vector<OnnxModel> models =
       exported(untrained("task = \"vae\"\n", small("vae")), *this);
   REQUIRE(models.size() == 2);
@@ -233,7 +233,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: names that a person understands, and w
       exported(untrained("task = \"toy-sequence\"\n", small("toy-sequence")), *this).at(0);
   CHECK(sorts.inputs.at(0).name == "tokens");
   CHECK(sorts.inputs[0].shape == Strings{"batch", "time"});
-  CHECK(sorts.outputs.at(0).shape.back() == "11");  // ten symbols and what ends a prompt
+  CHECK(sorts.outputs.at(0).shape.back() == "11");  // ten symbols and the end of a prompt
   CHECK(Json::parse(sorts.metadata.at("vocabulary")).size() == 11);
   const auto is_named = [&](const std::string& name) {
     return std::ranges::find(sorts.nodes, name, &OnnxNode::name) != sorts.nodes.end();
@@ -242,9 +242,9 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: names that a person understands, and w
   CHECK(is_named("blocks.0.feed_forward.contract/MatMul"));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "onnx: export by the command line, and what it refuses") {
+TEST_CASE_FIXTURE(TemporaryFolder, "onnx: the command exports, and refuses wrong arguments") {
   const std::string run = path("run"), file = path("karate.onnx");
-  REQUIRE(tapestry_run("train karate --out {} --quiet train.steps=2", run).err == "");
+  must_run("train karate --out {} --quiet train.steps=2", run);
   const Finished done = tapestry_run("export {} --format onnx --out {}", run, file);
   CHECK(done.err == "");
   CHECK(done.out == file + ": a model, in ONNX of opset 17\n");
@@ -269,20 +269,20 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: export by the command line, and what i
             ": expected the name of a new folder, for encoder.onnx and decoder.onnx; leave out the "
             "ending");
   CHECK_FALSE(has("vae.onnx"));
-  check_says(message_of([&] { export_onnx(two, run); }), {"already exists", "a new folder"});
+  CHECK_ERROR(export_onnx(two, run), "already exists", "a new folder");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "onnx: a task that has no such form yet is refused") {
+TEST_CASE_FIXTURE(TemporaryFolder, "onnx: a task without ONNX form is refused") {
   const TrainedModel karate = untrained("task = \"graph\"\n[data]\nkind = \"karate\"\n", {});
   Inspector<onnx::Models> exporter =
       std::exchange(task_registry().at("graph").onnx, TaskSpec{}.onnx);
-  check_says(message_of([&] { export_onnx(karate, path("karate.onnx")); }),
-             {"cannot be exported to ONNX; --format safetensors"});
+  CHECK_ERROR(export_onnx(karate, path("karate.onnx")),
+              "cannot be exported to ONNX; --format safetensors");
   task_registry().at("graph").onnx = std::move(exporter);
   CHECK_FALSE(has("karate.onnx"));
 }
 
-TEST_CASE("onnx: a model beyond the format's 2 GiB is refused") {
+TEST_CASE("onnx: a model above the format's 2 GiB is refused") {
   onnx::expect_fits("decoder", onnx::most_bytes);
   CHECK(
       message_of([&] { onnx::expect_fits("decoder", onnx::most_bytes + 1); }) ==

@@ -11,26 +11,26 @@
 #include "train/commands/output.hpp"
 #include "train/run/atomic_file.hpp"
 
-// Which files commands may write: those that they are told to, and none that they read.
+// Tests that commands write only the given files, and none that they read.
 namespace tapestry {
 namespace {
 
 class OutputDesk : public RunFixture {
  public:
-  // The command is refused, and `file` holds what it held.
+  // Checks that the command is refused, and `file` is unchanged.
   void check_refused(const Words& words, const std::string& file,
                      const std::string& says = "is a file that this command reads") const {
     CAPTURE(words.front());
     CAPTURE(words.back());
     const std::string before = read_bytes(path(file));
-    check_fails(run(words), {"--out " + words.back(), says, "give another name"});
+    check_fails(here(words), {"--out " + words.back(), says, "give another name"});
     CHECK(read_bytes(path(file)) == before);
   }
 };
 
 TEST_SUITE_BEGIN("answers");
 
-TEST_CASE_FIXTURE(OutputDesk, "bug: a command wrote over the file that it read") {
+TEST_CASE_FIXTURE(OutputDesk, "bug: a command overwrote the file that it read") {
   const std::string own = path("own.json");
   REQUIRE(run("tokenizer train story.txt --vocabulary 280 --out own.json").status == 0);
   fs::create_symlink("story.txt", path("link"));
@@ -49,7 +49,7 @@ TEST_CASE_FIXTURE(OutputDesk, "bug: a command wrote over the file that it read")
   check_refused({"tokenizer", "decode", "ids", "--tokenizer", own, "--out", "ids"}, "ids");
 }
 
-TEST_CASE_FIXTURE(OutputDesk, "bug: what a run is shown by went over its files and its data") {
+TEST_CASE_FIXTURE(OutputDesk, "bug: figures and reports of a run overwrote its files and data") {
   must_train("text", "run", "train.steps=4");
   check_refused({"report", "run", "--out", "story.txt"}, "story.txt");
   fs::create_hard_link(path("run/metrics.jsonl"), path("page.html"));
@@ -59,7 +59,7 @@ TEST_CASE_FIXTURE(OutputDesk, "bug: what a run is shown by went over its files a
                 of_a_run);
   check_refused({"report", "run", "--out", "run/metrics.jsonl"}, "run/metrics.jsonl", of_a_run);
   CHECK(run("export run --out run/best.safetensors").status == 2);
-  // The same command may be given twice.
+  // The same command may be repeated.
   for (int i = 0; i < 2; ++i) {
     CHECK(run("report run --out new.html").status == 0);
     CHECK(run("sample run --tokens 4 --out text").status == 0);
@@ -67,7 +67,7 @@ TEST_CASE_FIXTURE(OutputDesk, "bug: what a run is shown by went over its files a
   }
 }
 
-TEST_CASE_FIXTURE(OutputDesk, "bug: pictures were written over files that --out did not name") {
+TEST_CASE_FIXTURE(OutputDesk, "bug: pictures overwrote files that --out did not name") {
   must_train("toy", "run", "train.steps=2");
   must_train("vae", "vae", "train.steps=2");
   for (const char* name : {"pic.svg", "pic.csv", "pic.png.tmp"}) write(name, "mine");
@@ -82,7 +82,7 @@ TEST_CASE_FIXTURE(OutputDesk, "bug: pictures were written over files that --out 
       {"--out map.csv: .csv is not a supported format; expected a name that ends in .png or .svg"});
 }
 
-TEST_CASE_FIXTURE(OutputDesk, "outputs: links lead to the file that is written, if to any") {
+TEST_CASE_FIXTURE(OutputDesk, "outputs: a link's target is written") {
   fs::create_directory(path("sub"));
   fs::create_symlink("../far", path("sub/one"));
   fs::create_symlink("sub/one", path("two"));
@@ -93,18 +93,18 @@ TEST_CASE_FIXTURE(OutputDesk, "outputs: links lead to the file that is written, 
   CHECK(fs::is_symlink(path("two")));
   fs::create_symlink("sub", path("folder"));
   fs::create_symlink("loop", path("loop"));
-  check_says(message_of([&] { write_bytes(path("folder"), ""); }), {"folder: is a folder"});
+  CHECK_ERROR(write_bytes(path("folder"), ""), "folder: is a folder");
   CHECK_THROWS_AS(write_bytes(path("loop"), ""), FileError);
   must_train("toy", "run", "train.steps=2");
   for (const char* name : {"best.safetensors", "samples.jsonl"}) {
     const std::string link = path(std::string("to-") + name);
     fs::create_symlink(path("run/") + name, link);
-    check_fails(run({"report", path("run"), "--out", link}), {"is the name of a file of a run"});
+    check_fails(here({"report", path("run"), "--out", link}), {"is the name of a file of a run"});
   }
   fs::create_symlink("../far", path("run/report.html"));
-  check_fails(run("report run"), {"run/report.html: is a link in the folder of a run"});
+  check_fails(here("report run"), {"run/report.html: is a link in the folder of a run"});
   CHECK(read("far") == "second");
-  // Open files are written to, not replaced.
+  // Open files are written, not replaced.
   const Finished redirected =
       run_program({"sh", "-c",
                    fmt::format("{} report run --out /dev/stdout --json >out && {} report run --out "
@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(OutputDesk, "bug: --csv wrote escapes of names to a terminal")
     return;
   }
   const std::string name = ptsname(terminal), text = "node,\x1b[31m\u202e\n";
-  const int kept = open(name.c_str(), O_RDWR | O_NOCTTY);  // until what was written is read
+  const int kept = open(name.c_str(), O_RDWR | O_NOCTTY);  // until the text is read
   write_bytes(name, text, "--csv");
   std::string shown(100, ' ');
   shown.resize(std::max<ssize_t>(0, ::read(terminal, shown.data(), shown.size())));
@@ -160,7 +160,7 @@ std::set<std::string> words_of(const std::string& text) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-TEST_CASE_FIXTURE(OutputDesk, "json: every --json and every file of lines has these fields") {
+TEST_CASE_FIXTURE(OutputDesk, "json: every --json and every JSONL file has the listed fields") {
   must_train("toy", "run",
              "train.steps=4 train.eval_every=2 train.log_every=1 optim.schedule=constant");
   must_train("toy", "run",

@@ -10,8 +10,8 @@
 #include "train/task_spec.hpp"
 #include "train/tools/plan/plan.hpp"
 
-// test_smoke.cpp compares the plan of every shipped config with its training, test_mpi.cpp those of
-// several processes.
+// Tests plans; test_smoke.cpp compares those of shipped configs with trainings, test_mpi.cpp those
+// of several processes.
 namespace tapestry {
 namespace {
 
@@ -26,7 +26,7 @@ Json planned(const RunFixture& fixture, const std::string& config, const Words& 
   return Json::parse(finished.out);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "plan: the bytes of arrays are those that the training then holds") {
+TEST_CASE_FIXTURE(RunFixture, "plan: the planned bytes equal those of the training") {
   must_train("text", "base");
   const std::vector<Words> all = {{},
                                   "train.micro_batches=4",
@@ -42,7 +42,7 @@ TEST_CASE_FIXTURE(RunFixture, "plan: the bytes of arrays are those that the trai
   int number = 0;
   for (const Words& own : all) {
     const bool begins = !own.empty() && own.front() == "--from";
-    const Words settings =  // large enough for what a process has beside to be little
+    const Words settings =  // large compared with the other memory of a process
         own + (begins ? "" : "model.width=64 model.layers=2 model.context=32") +
         "train.steps=4 train.batch_size=8";
     CAPTURE(settings);
@@ -55,7 +55,8 @@ TEST_CASE_FIXTURE(RunFixture, "plan: the bytes of arrays are those that the trai
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: plan: with train.check_finite, received gradients are kept") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: plan: train.check_finite keeps gradients, which were not counted") {
   const Words settings =
       "train.check_finite=true model.activation=relu model.width=64 model.layers=2 "
       "model.context=32 train.steps=4 train.batch_size=8 train.eval_batch_size=1";
@@ -63,7 +64,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: plan: with train.check_finite, received grad
   CHECK(planned(*this, "text", settings)["bytes"]["tensors"] == tensor_bytes(path("run")));
 }
 
-TEST_CASE_FIXTURE(RunFixture, "plan: what saves memory is seen to save it") {
+TEST_CASE_FIXTURE(RunFixture, "plan: settings that save memory lower the plan") {
   const Words large =
       "model.width=256 model.layers=4 model.context=128 train.batch_size=16 "
       "train.eval_batch_size=1";
@@ -91,7 +92,8 @@ TEST_CASE_FIXTURE(RunFixture, "bug: plan: a rank between the first and the last 
   CHECK(plan_fullest(config, {.ranks = 4}).held == held[2]);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "plan: what does not fit gets the smallest change, and no file") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "plan: a training that does not fit gets the smallest change as advice") {
   Words settings =
       "model.width=256 model.layers=4 model.context=128 train.batch_size=32 "
       "train.eval_batch_size=32";
@@ -110,7 +112,7 @@ TEST_CASE_FIXTURE(RunFixture, "plan: what does not fit gets the smallest change,
 
 TEST_CASE_FIXTURE(
     RunFixture,
-    "bug: plan: a change was said to come to more than it does, and a larger one was named" *
+    "bug: plan: the effect of a change was underestimated, and a larger one advised" *
         not_sanitized("where blocks are not recycled, and the sanitizer's own memory counts")) {
   const Words large =
       "model.width=64 model.layers=2 model.context=64 train.batch_size=64 train.eval_batch_size=1";
@@ -125,27 +127,28 @@ TEST_CASE_FIXTURE(
                 1)["change"] == Json{"train.micro_batches=8"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: plan: --from took weights that train refuses") {
+TEST_CASE_FIXTURE(RunFixture, "bug: plan: --from accepted weights that train refuses") {
   must_train("toy", "run", "train.steps=1");
   check_fails(
-      tapestry_run("plan {} --from {} --seconds 0 model.width=32", path("toy.toml"), path("run")),
+      run_here("plan {} --from {} --seconds 0 model.width=32", path("toy.toml"), path("run")),
       {"model.width = 32: expected 16, with which the weights of ", " were trained"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "plan: plans a model of terabytes; one of no machine is one line") {
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "plan: a model of terabytes is planned; one beyond any machine is refused in one line") {
   const Json plan = planned(
       *this, "text", {"model.width=65536", "model.layers=8", "model.feed_forward=262144"}, 1);
   CHECK(plan["bytes"]["weights"].get<double>() > 1e12);
-  const Finished wrong = tapestry_run("plan {} --ranks 3 train.batch_size=2", path("text.toml"));
-  check_fails(wrong, {});
+  check_fails(run_here("plan {} --ranks 3 train.batch_size=2", path("text.toml")), {});
 }
 
-// What a training reads, of the config as it is shipped.
+// Returns the batch of a training of the shipped config.
 std::unique_ptr<Task> task_of(const std::string& config, const Words& settings) {
   return make_task({load_config(config, settings)});
 }
 
-// The shapes of the arrays of a batch.
+// Returns the shapes of the arrays of a batch.
 std::vector<Shape> shapes_of(const Batch& batch) {
   std::vector<Shape> shapes = {batch.inputs.shape(), batch.targets.shape()};
   if (const auto* source = batch.find<SourceTokens>())
@@ -160,7 +163,8 @@ std::vector<Shape> shapes_of(const Batch& batch) {
   return shapes;
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "plan: a dry run's batch has the shapes of the training's") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "plan: the batch of a dry run has the shapes of the training's") {
   const std::string text = write("story.txt", story(20));
   std::string names, pairs;
   for (int i = 0; i < 40; ++i) {
@@ -217,7 +221,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: plan: a plan held the batch that it pla
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: plan: a config whose text was missing was not planned") {
+TEST_CASE_FIXTURE(RunFixture, "bug: plan: a config without its text was not planned") {
   const Json there = planned(*this, "text", {"data.path=" + write("there.txt", story(20))});
   CHECK_FALSE(there.contains("assumed"));
   const std::string missing = "data.path=" + path("missing.txt");
@@ -242,7 +246,7 @@ TEST_CASE("bug: plan: free disk space that is unknown was shown as 0 bytes") {
   check_says(show(plan), {"one being written; 0 B are free\n"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "plan: the pace is measured, by steps that leave nothing behind") {
+TEST_CASE_FIXTURE(RunFixture, "plan: the throughput is measured by steps that write nothing") {
   check_prints(tapestry_run(Words("plan {} --seconds 1", path("toy.toml")), {.folder = path()}),
                {"weights", "step ", "evaluation ", "total", "40 steps", "disk"});
   for (const auto& entry : fs::directory_iterator(path())) CHECK_FALSE(entry.is_directory());

@@ -1,4 +1,6 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -7,18 +9,19 @@
 #include <map>
 
 #include "tests/support/labels.hpp"
+#include "tests/support/process.hpp"
 #include "tests/support/run_fixture.hpp"
-#include "tests/support/run_here.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/run/new_folder.hpp"
 #include "train/task_spec.hpp"
 #include "train/trainer/training.hpp"
 
-// The folder of a run: what is written goes into the folder that was locked, and nothing of others
-// is read, written over or removed.
+// Tests that files are written into the locked folder of a run, and files of others are not read,
+// overwritten or removed.
 namespace tapestry {
 namespace {
 
-// Every file of a run is written.
+// Every file of a run occurs.
 const Words everything = "train.tensorboard=true train.samples=true";
 
 class AtFirstEvaluation final : public Callback {
@@ -33,11 +36,11 @@ class AtFirstEvaluation final : public Callback {
   bool is_done_ = false;
 };
 
-// Trains the text config into a folder in this process, and at its first evaluation, before its
-// best model is written, does what somebody else does. Returns the message of what ended it.
+// Trains the text config into a folder in this process. Calls `interfere` at its first evaluation,
+// before the best model is written. Returns the message of the error that ended it.
 std::string train_while(const RunFixture& fixture, const std::string& run,
                         const std::function<void()>& somebody_does) {
-  std::map<int, void (*)(int)> handlers;  // that a training puts others in place of
+  std::map<int, void (*)(int)> handlers;  // which a training replaces
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE})
     handlers[signal] = std::signal(signal, SIG_DFL);
   AtFirstEvaluation callback(somebody_does);
@@ -78,7 +81,8 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a training whose folder was replaced wrote o
   check_same_run(*this, "run", "whole");
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: a training whose folder moved kept nothing and said: done") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: a training whose folder was moved lost its files and ended with status 0") {
   must_train("text", "whole", everything);
   const std::string run = path("run"), moved = path("mo ved");
   const std::string message = train_while(*this, "run", [&] { fs::rename(run, moved); });
@@ -93,7 +97,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a training whose folder moved kept nothing a
   check_same_run(*this, "mo ved", "whole");
 }
 
-TEST_CASE_FIXTURE(RunFixture, "run folder: a training whose files are removed as it writes ends") {
+TEST_CASE_FIXTURE(RunFixture, "run folder: a training whose files are removed ends with an error") {
   const std::string run = path("run");
   const std::string message = train_while(*this, "run", [&] {
     for (const auto& [name, bytes] : files_in(run)) fs::remove(fs::path(run) / name);
@@ -150,14 +154,14 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a training overwrote or removed files found 
     }
   fs::remove_all(path("run"));
   write("run/notes.txt", "mine");
-  must_train("toy", "run");  // which writes no file of that name
+  must_train("toy", "run");  // which writes no file with this name
   CHECK(read("run/notes.txt") == "mine");
   fs::create_directory(path("linked"));
   fs::create_symlink("nowhere", path("linked/sessions.jsonl"));
   check_says(train("toy", "linked").err, {"linked/sessions.jsonl: already exists"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: commands waited for ever for a pipe in a run's folder") {
+TEST_CASE_FIXTURE(RunFixture, "bug: commands waited forever for a pipe in a run's folder") {
   must_train("text", "run", "train.samples=true");
   const std::string run = this->path("run");
   for (const std::string name :
@@ -193,7 +197,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: --resume wrote through links out of a run's 
                       kept = read_bytes(file);
     fs::rename(file, outside);
     fs::create_symlink(outside, file);
-    check_fails(train("text", "run", "--resume train.samples=true train.steps=60"),
+    check_fails(train_here("text", "run", "--resume train.samples=true train.steps=60"),
                 {"run/" + name + ": is a link", "replace the link with the file"});
     CHECK(read_bytes(outside) == kept);
     CHECK(read("run/config.toml") == config);
@@ -212,7 +216,8 @@ TEST_CASE_FIXTURE(RunFixture, "bug: --resume wrote through links out of a run's 
   CHECK(load_checkpoint(checkpoint("run")).state.step == 41);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: a file of lines that was removed as they came was not missed") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: the removal of a JSONL file during a training was not noticed") {
   for (const std::string name : {"metrics.jsonl", "checksums.jsonl", "samples.jsonl"})
     for (const bool is_replaced : {false, true}) {
       CAPTURE(name);
@@ -228,7 +233,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a file of lines that was removed as they cam
     }
 }
 
-// The system's calls, of which one fails: that which locks, or that which syncs a folder.
+// Replaces system calls: locking a file or syncing a folder fails.
 class Unsupported final : public SystemCalls {
  public:
   explicit Unsupported(std::string call, int error) : call_(std::move(call)), error_(error) {
@@ -255,7 +260,7 @@ class Unsupported final : public SystemCalls {
 };
 
 TEST_CASE_FIXTURE(RunFixture,
-                  "bug: without locks nothing was trained: by another process, it said") {
+                  "bug: without file locks a training said that another process had the lock") {
   const Run run(path("run"));
   for (const int error : {ENOSYS, ENOLCK, EOPNOTSUPP}) {
     CAPTURE(error);
@@ -279,8 +284,7 @@ TEST_CASE_FIXTURE(RunFixture,
   CHECK(is_trained_into(run));
 }
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "bug: on a file system that cannot sync a folder nothing was trained") {
+TEST_CASE_FIXTURE(RunFixture, "bug: a file system that cannot sync folders prevented trainings") {
   const std::string run = path("run");
   {
     const Unsupported calls("fsync", EINVAL);
@@ -296,7 +300,7 @@ TEST_CASE_FIXTURE(RunFixture,
   CHECK_THROWS_AS(write_file_atomically(path("file"), {"bytes"}), FileError);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: a limit on the size of files killed a training without a word" *
+TEST_CASE_FIXTURE(RunFixture, "bug: a limit of file sizes killed a training without a message" *
                                   not_sanitized("its own files are larger")) {
   const std::string command =
       fmt::format("ulimit -f 16; exec {} train {} --quiet --out {} --set train.log_every=1",
@@ -306,14 +310,14 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a limit on the size of files killed a traini
   CHECK(files_in(path("run")).count("checkpoint.safetensors.tmp") == 0);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: --resume refused the folder of the run that it was to resume") {
+TEST_CASE_FIXTURE(RunFixture, "bug: --resume refused the folder of its own run") {
   must_train("toy", "whole");
   must_train("toy", "run", "train.steps=17 optim.decay_steps=40");
   const auto train = [&](const Words& words) {
     return tapestry_run("train run" + words, {.folder = path()});
   };
   const auto check_refused = [&](const Words& words, const Strings& parts) {
-    check_fails(train(words), parts);
+    check_fails(here("train run" + words), parts);
   };
   check_refused({}, {"run: is the folder of a run", "add --resume", "run/config.toml"});
   check_refused({"--resume", "--out", "other"},
@@ -328,8 +332,129 @@ TEST_CASE_FIXTURE(RunFixture, "bug: --resume refused the folder of the run that 
   CHECK(!has("runs"));
   check_same_checkpoint(checkpoint("run"), checkpoint("whole"));
   must_train("toy", "seeds", "--seeds 2 train.steps=3");
-  check_fails(tapestry_run("train {} --resume", path("seeds")),
+  check_fails(run_here("train {} --resume", path("seeds")),
               {"contains runs of several seeds; to resume", "seed-1/config.toml --seeds N"});
+}
+
+TEST_SUITE_END();
+
+// Replaces system calls, of which one fails.
+class FailingCall final : public SystemCalls {
+ public:
+  explicit FailingCall(int number) : left_(number) { choose_system_calls(this); }
+  ~FailingCall() override { choose_system_calls(nullptr); }
+  bool has_failed() const { return left_ < 0; }
+
+  int openat(int folder, const char* path, int flags) override {
+    return fails() ? -1 : SystemCalls::openat(folder, path, flags);
+  }
+  ssize_t write(int file, const void* bytes, std::size_t count) override {
+    return fails() ? -1 : SystemCalls::write(file, bytes, count);
+  }
+  int fsync(int file) override { return fails() ? -1 : SystemCalls::fsync(file); }
+  int renameat(int folder, const char* from, const char* to) override {
+    return fails() ? -1 : SystemCalls::renameat(folder, from, to);
+  }
+  int mkdir(const char* path) override { return fails() ? -1 : SystemCalls::mkdir(path); }
+
+ private:
+  bool fails() {
+    errno = EIO;
+    return left_-- == 0;
+  }
+  int left_;
+};
+
+void make(const std::string& path) {
+  NewFolder folder(path);
+  folder.write("one", {"1"});
+  folder.write("two", {"2", "2"});
+  folder.finish();
+}
+
+TEST_SUITE_BEGIN("files");
+
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "NewFolder: exists complete or not at all, whichever call fails") {
+  const std::string path = this->path("new");
+  int failures = 0;
+  for (int call = 0;; ++call) {
+    CAPTURE(call);
+    fs::remove_all(path);
+    std::string message;
+    bool has_failed = false;
+    {
+      const FailingCall failing(call);
+      try {
+        make(path);
+      } catch (const std::runtime_error& error) {
+        message = error.what();
+      }
+      has_failed = failing.has_failed();
+    }
+    CHECK(std::distance(fs::directory_iterator(this->path()), {}) == fs::exists(path));
+    if (fs::exists(path)) {
+      CHECK(read_bytes(path + "/one") == "1");
+      CHECK(read_bytes(path + "/two") == "22");
+    }
+    if (!has_failed) {
+      CHECK(fs::exists(path));
+      break;
+    }
+    ++failures;
+    check_says(message, {path, "Input/output error"});
+  }
+  CHECK(failures > 10);
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "NewFolder: replaces only an empty folder") {
+  const std::string path = this->path("new");
+  fs::create_directory(path);
+  make(path + "/");
+  CHECK(read_bytes(path + "/two") == "22");
+  CHECK_ERROR(make(path), path + ": already exists");
+  CHECK(read_bytes(path + "/two") == "22");
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: files of a killed export stayed, and prevented the next") {
+  const std::string path = this->path("new"), file = this->path("file");
+  write(".new.99999999-1.tmp/one", "1");  // of a killed process
+  write(".file.99999999-2.tmp", "beginn");
+  write(".new.99999999-3.tmp/one", "1");  // of processes that live: they hold the lock
+  write(".file.99999999-4.tmp", "beginn");
+  const int folder = open(this->path(".new.99999999-3.tmp").c_str(), O_RDONLY),
+            other = open(this->path(".file.99999999-4.tmp").c_str(), O_RDONLY);
+  REQUIRE(flock(folder, LOCK_EX | LOCK_NB) == 0);
+  REQUIRE(flock(other, LOCK_EX | LOCK_NB) == 0);
+  const Strings kept = {
+      ".new.99999999-3.tmp",   ".file.99999999-4.tmp", ".new.mine.tmp", ".new.99999999-1.tmp.mine",
+      ".newer.99999999-1.tmp", "new.tmp/mine",         "file.tmp"};
+  for (const std::string& name : kept)
+    if (!has(name)) write(name, "mine");
+  fs::create_symlink("new.tmp", this->path(".new.99999999-5.tmp"));
+  make(path);
+  write_file_atomically(file, {"whole"});
+  CHECK(!has(".new.99999999-1.tmp"));
+  CHECK(!has(".file.99999999-2.tmp"));
+  CHECK(fs::is_symlink(this->path(".new.99999999-5.tmp")));
+  for (const std::string& name : kept) CHECK_MESSAGE(has(name), name);
+  CHECK(read_bytes(path + "/two") == "22");
+  CHECK(read_bytes(file) == "whole");
+  CHECK(std::distance(fs::directory_iterator(this->path()), {}) == 10);
+  close(folder);
+  close(other);
+}
+
+TEST_CASE("ScratchFolder: two with one name differ, and each is removed with its files") {
+  std::string path;
+  {
+    const ScratchFolder one("test"), other("test");
+    CHECK(one.path() != other.path());
+    path = one.path();
+    make(path + "/new");
+    CHECK(fs::is_empty(other.path()));
+  }
+  CHECK(!fs::exists(path));
 }
 
 TEST_SUITE_END();

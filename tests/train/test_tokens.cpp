@@ -5,15 +5,19 @@
 #include <cmath>
 
 #include "data/input_file.hpp"
+#include "data/text/byte_pair.hpp"
+#include "data/text/token_shards.hpp"
 #include "tests/support/gzip.hpp"
+#include "tests/support/process.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "tests/support/tokens.hpp"
+#include "train/model.hpp"
 
-// Language models of byte pairs, over texts and over shards.
+// Tests language models of byte pairs on texts and shards.
 namespace tapestry {
 namespace {
 
-// Texts, a tokenizer, shards of them, and a config of byte pairs.
+// Texts, a tokenizer, shards, and a config of byte pairs.
 class TextDesk {
  public:
   TextDesk() {
@@ -24,10 +28,11 @@ class TextDesk {
     fixture.write("other.json", small_tokenizer(story(60), 270).to_json());
   }
   Finished run(const Words& words) const { return tapestry_run(words, {.folder = fixture.path()}); }
+  Finished here(const Words& words) const { return fixture.here(words); }
   Finished tokens(const Words& more) const {
     return run("tokens --tokenizer tokenizer.json" + more);
   }
-  // Six steps, if no others are asked for.
+  // Trains six steps by default.
   Finished train(const std::string& out, const std::string& data, const Words& more = {}) const {
     const auto says_steps = [](const std::string& word) { return word.starts_with("train.steps"); };
     return run(Words("train text.toml --quiet --out {} data.path={}", out, data) +
@@ -44,8 +49,8 @@ class TextDesk {
 
 TEST_SUITE_BEGIN("tokens");
 
-TEST_CASE_FIXTURE(TextDesk,
-                  "tokens: shards of files, folders, patterns; documents end in a token") {
+TEST_CASE_FIXTURE(
+    TextDesk, "tokens: writes shards of files, folders and patterns; documents end with a token") {
   const TemporaryFolder& folder = fixture;
   const BytePairTokenizer tokenizer = BytePairTokenizer::load(folder.path("tokenizer.json"));
   const std::int32_t end = *end_of_text_of(tokenizer);
@@ -82,7 +87,7 @@ TEST_CASE_FIXTURE(TextDesk,
   CHECK(TokenShards(folder.path("stories-2")).counts().documents == 2);
 }
 
-TEST_CASE_FIXTURE(TextDesk, "tokens: what cannot be done is said in a line, and nothing is left") {
+TEST_CASE_FIXTURE(TextDesk, "tokens: errors are one line, and leave no files") {
   const TemporaryFolder& folder = fixture;
   folder.write("latin.txt", story(30000) + "caf\xE9");
   folder.write("empty.txt", "");
@@ -110,16 +115,16 @@ TEST_CASE_FIXTURE(TextDesk, "tokens: what cannot be done is said in a line, and 
       {"books --verify", {"books/tokenizer.json: cannot be opened"}}};
   for (const Refusal& row : rows) {
     CAPTURE(row.parts.front());
-    check_refused(tokens(row.words), row.parts);
+    check_refused(here("tokens --tokenizer tokenizer.json" + row.words), row.parts);
     CHECK(!folder.has("new"));
     CHECK(!folder.has("new.tmp"));
   }
-  check_fails(run("tokens story.txt --out new"), {"--tokenizer is required"});
+  check_fails(here("tokens story.txt --out new"), {"--tokenizer is required"});
   check_says(run("tokens story.txt --out new --tokenizer story.txt").err,
              {"story.txt: line 1: is not JSON"});
 }
 
-TEST_CASE_FIXTURE(TextDesk, "tokens: shards are read, resumed and measured as texts are") {
+TEST_CASE_FIXTURE(TextDesk, "tokens: trainings on shards equal those on texts") {
   const TemporaryFolder& folder = fixture;
   must_cut("books", "shards");
   must_train("whole", "shards");
@@ -131,7 +136,7 @@ TEST_CASE_FIXTURE(TextDesk, "tokens: shards are read, resumed and measured as te
   CHECK(eval["loss"] == fixture.last_validation("threads")["loss"]);
   CHECK(!eval.contains("bits_per_char"));
 
-  // By the share of tokens; an end of text counts in the loss, and stands for no bytes.
+  // By the share of tokens; an end of text counts in the loss, and has no bytes.
   const TokenShards shards(folder.path("shards"));
   const BytePairTokenizer tokenizer =
       BytePairTokenizer::from_json(shards.tokenizer_json(), "shards");
@@ -162,7 +167,7 @@ TEST_CASE_FIXTURE(TextDesk, "tokens: a tokenizer is trained on the training text
       std::array{text}, {.vocabulary = 320, .special_tokens = {"<|endoftext|>"}});
   CHECK(json == own.to_json());
   CHECK(!contains(json, "zebra"));
-  // Measured on that text, whatever the tokenizer: all of its tokens but the first, and an end.
+  // Measured on this text for any tokenizer: all of its tokens except the first, and an end.
   const Json eval = Json::parse(run("eval run --json").out);
   const BytePairTokenizer tokenizer = BytePairTokenizer::from_json(json, "run");
   const std::vector<std::int32_t> tokens = tokenizer.encode(zebras);
@@ -173,7 +178,7 @@ TEST_CASE_FIXTURE(TextDesk, "tokens: a tokenizer is trained on the training text
                         std::log(2) / bytes));
 }
 
-TEST_CASE_FIXTURE(TextDesk, "tokens: several texts are read by characters, too") {
+TEST_CASE_FIXTURE(TextDesk, "tokens: several texts can be read by characters") {
   fixture.write("joined.txt", story(60) + "A last line without an end");
   for (const std::string data : {"joined.txt", "books", "books/*.txt"})
     must_train("run-" + std::to_string(data.size()), data);
@@ -184,7 +189,7 @@ TEST_CASE_FIXTURE(TextDesk, "tokens: several texts are read by characters, too")
         doctest::Approx(joined["bits_per_char"].get<double>()));
 }
 
-TEST_CASE_FIXTURE(TextDesk, "sample: the prompts of a file are continued as each is alone") {
+TEST_CASE_FIXTURE(TextDesk, "sample: prompts of a file are continued as each alone") {
   must_train("run", "story.txt", "data.tokenizer=train data.vocabulary=300");
   const Strings prompts = {"1 green", "hanging on the wall", "the", "7", "green b"};
   fixture.write("prompts", fmt::format("{}\n", fmt::join(prompts, "\n")));
@@ -204,9 +209,9 @@ TEST_CASE_FIXTURE(TextDesk, "sample: the prompts of a file are continued as each
     CHECK(lines.empty());
   }
   fixture.write("gap", "one\n\ntwo\n");
-  check_says(run("sample run --prompts gap").err, {"gap: line 2 is empty"});
-  check_says(run("sample run --prompts none").err, {"none"});
-  CHECK(run("sample run --prompts prompts --prompt a").status == 2);
+  check_fails(here("sample run --prompts gap"), {"gap: line 2 is empty"});
+  check_fails(here("sample run --prompts none"), {"none"});
+  check_fails(here("sample run --prompts prompts --prompt a"), {"--prompt"});
 }
 
 TEST_CASE_FIXTURE(TextDesk, "tokens: data and tokenizers that do not belong together are refused") {
@@ -238,7 +243,7 @@ TEST_CASE_FIXTURE(TextDesk, "tokens: data and tokenizers that do not belong toge
       {"eval characters data.path=shards", {"shards have another tokenizer than the model"}},
       {"train text.toml data.path=more train.steps=9 --out run --resume",
        {"give the original data"}}};
-  for (const Refusal& row : rows) check_fails(run(row.words), row.parts);
+  for (const Refusal& row : rows) check_fails(here(row.words), row.parts);
   CHECK(!folder.has("runs"));
   CHECK(train("same", "shards", "data.tokenizer=tokenizer.json").status == 0);
   std::string bytes = folder.read("shards/shard-00000.tokens");
@@ -250,6 +255,195 @@ TEST_CASE_FIXTURE(TextDesk, "tokens: data and tokenizers that do not belong toge
 }
 
 TEST_SUITE_END();
+
+TEST_SUITE_BEGIN("tokenizers");
+
+// A folder with a text.
+struct TextFolder : public CommandFolder {
+  TextFolder() { write("story.txt", story(20)); }
+};
+
+std::string golden_tokenizer(const std::string& kind) {
+  return std::string(TAPESTRY_SOURCE_DIR) + "/tests/golden/tokenizers/" + kind + ".json";
+}
+
+TEST_CASE_FIXTURE(TextFolder, "tokenizer encode and decode: convert one text per line") {
+  const std::string path = golden_tokenizer("llama3");
+  const auto tokenizer = BytePairTokenizer::load(path);
+  write("lines.txt", "The weaver's thread\n\nline <|end_of_text|>\n");
+  write("lines.jsonl", R"("a\r\n b")"
+                       "\n\"<|end_of_text|>\"\n");
+  const auto run = [&](const Words& words) {
+    return must(this->run(words + Words{"--tokenizer", path})).out;
+  };
+  const auto tokens = [&](const std::string& text, const EncodeOptions& options = {}) {
+    return Json(tokenizer.encode(text, options)).dump() + "\n";
+  };
+  const std::string plain = run("tokenizer encode lines.txt");
+  CHECK(plain == tokens("The weaver's thread") + "[]\n" + tokens("line <|end_of_text|>"));
+  CHECK(run("tokenizer encode lines.jsonl --json --added --template") ==
+        tokens("a\r\n b", {.added_tokens = true, .with_template = true}) +
+            Json({tokenizer.find("<|begin_of_text|>"), tokenizer.find("<|end_of_text|>")}).dump() +
+            "\n");
+
+  CHECK(run("tokenizer encode lines.txt --out tokens.jsonl").empty());
+  CHECK(read("tokens.jsonl") == plain);
+  CHECK(run("tokenizer decode tokens.jsonl") == read("lines.txt"));
+  write("odd.jsonl", tokens("a\r\n b"));
+  CHECK(run("tokenizer decode odd.jsonl --json") == "\"a\\r\\n b\"\n");
+}
+
+TEST_CASE_FIXTURE(TextFolder,
+                  "tokenizer train: splits as other models, with given special tokens") {
+  must(
+      run("tokenizer train story.txt --vocabulary 270 --pieces qwen2 --special "
+          "<|endoftext|> --special <|sep|> --out own.json"));
+  const auto tokenizer = BytePairTokenizer::load(path("own.json"));
+  CHECK(tokenizer.find("<|endoftext|>") == 0);
+  CHECK(tokenizer.find("<|sep|>") == 1);
+  CHECK(tokenizer.model().pieces.pattern == PiecePattern::qwen2);
+  CHECK(tokenizer.model().pieces.compose);
+}
+
+TEST_CASE_FIXTURE(TextFolder, "tokenizer: wrong arguments are refused") {
+  const std::string path = golden_tokenizer("gpt2");
+  write("latin.txt", "caf\xE9\n");
+  write("tokens.jsonl", "[1,2]\n[1,331]\n");
+  for (const char* name : {"train.de", "train.en", "val.de", "val.en", "test.de", "test.en"})
+    write(name, "ein Satz\n");
+  const Refusal rows[] = {
+      {"train story.txt --pieces gpt3",
+       {"--pieces gpt3: expected one of gpt2, smollm2, llama3, qwen2"}},
+      {"train story.txt --special word", {"special token 'word'", "<word>"}},
+      {"train story.txt --vocabulary 258", {"--vocabulary: 258 tokens", "least 260"}},
+      {{"encode", "none.txt", "--tokenizer", path}, {"none.txt", "No such file"}},
+      {{"encode", "latin.txt", "--tokenizer", path}, {"latin.txt", "not UTF-8"}},
+      {{"encode", "story.txt", "--json", "--tokenizer", path},
+       {"story.txt: line 1", "JSON string"}},
+      {"encode story.txt --tokenizer none.json", {"none.json"}},
+      {{"encode", "story.txt", "--tokenizer", golden_tokenizer("characters")},
+       {"characters.json: model.type", "WordLevel", "GPT-2, SmolLM2, Llama 3 and Qwen2"}},
+      {{"encode", "story.txt", "--tokenizer", path, "--out", "run/config.toml"}, {"of a run"}},
+      {{"decode", "tokens.jsonl", "--tokenizer", path}, {"tokens.jsonl: line 2", "0 to 330"}},
+      {{"decode", "story.txt", "--tokenizer", path}, {"story.txt: line 1", "JSON list"}}};
+  for (const Refusal& row : rows) check_fails(here("tokenizer" + row.words), row.parts);
+  check_fails(here("train multi30k --out new data.path=. data.tokenizer=" + path),
+              {"data.tokenizer = ", "gpt2.json", "<pad>, <bos>, <eos>, <unk>"});
+}
+
+TEST_SUITE_END();
+
+// Two texts, of which the second one is the validation split and fits into the context, and a
+// tokenizer whose template puts <|begin|> before each text.
+struct Beginnings : public RunFixture {
+  Beginnings() {
+    const Strings texts = {first + second};
+    const BytePairTokenizer trained = BytePairTokenizer::train(
+        texts, {.vocabulary = 300, .special_tokens = {"<|begin|>", "<|endoftext|>"}});
+    BytePairModel model = trained.model();
+    model.before = {trained.find("<|begin|>")};
+    write("tokenizer.json", BytePairTokenizer(model).to_json());
+    write("texts/1.txt", first);
+    write("texts/2.txt", second);
+    std::string config = text_toml;
+    config.replace(config.find("PATH"), 4, path("texts"));
+    config.replace(config.find("[model]"), 0,
+                   "tokenizer = \"" + path("tokenizer.json") + "\"\nvalidation_fraction = 0.25\n");
+    config.replace(config.find("context = 8"), 11, "context = 100");
+    write("begun.toml", config);
+  }
+
+  // Returns the mean loss of these tokens, which fit into the context, each after those before it.
+  static double loss_of(const Model& model, const Tokens& tokens) {
+    const Matrix logits = model.logits(std::span(tokens).first(tokens.size() - 1));
+    double nats = 0;
+    for (std::size_t t = 0; t + 1 < tokens.size(); ++t) {
+      const auto row = logits.row(static_cast<std::int64_t>(t));
+      double sum = 0;
+      for (const float logit : row) sum += std::exp(logit);
+      nats += std::log(sum) - row[tokens[t + 1]];
+    }
+    return nats / static_cast<double>(tokens.size() - 1);
+  }
+
+  const std::string first = story(40).substr(0, 600), second = story(60).substr(700, 200);
+  static constexpr std::int32_t begin = 0, end = 1;
+};
+
+TEST_CASE_FIXTURE(
+    Beginnings,
+    "bug: texts were evaluated without the begin-of-text token that sample puts first") {
+  must_train("begun", "run");
+  check_says(read("run/config.toml"), {"begin_of_text = true"});
+  const Model model(path("run"));
+  Tokens tokens = model.tokenize(second);
+  CHECK(tokens.front() == begin);
+  tokens.push_back(end);
+  CHECK(loss_of(model, tokens) == doctest::Approx(eval("run")["loss"].get<double>()).epsilon(1e-5));
+
+  must_train("begun", "without", "data.begin_of_text=false");
+  const Model without(path("without"));
+  Tokens bare = without.tokenize(second);
+  CHECK(Tokens(tokens.begin() + 1, tokens.end() - 1) == bare);
+  bare.push_back(end);
+  CHECK(loss_of(without, bare) ==
+        doctest::Approx(eval("without")["loss"].get<double>()).epsilon(1e-5));
+  must_run("export {} --format huggingface --out {}", path("without"), path("exported"));
+  CHECK(BytePairTokenizer::load(path("exported/tokenizer.json")).before_text().empty());
+  must_run("export {} --format huggingface --out {}", path("run"), path("exported-run"));
+  CHECK(BytePairTokenizer::load(path("exported-run/tokenizer.json")).before_text().size() == 1);
+}
+
+TEST_CASE_FIXTURE(Beginnings, "begin of text: a run of an earlier version evaluates without it") {
+  must_train("begun", "earlier", "data.rules=1");
+  const Model model(path("earlier"));
+  Tokens bare = model.tokenize(second);
+  CHECK(bare.front() != begin);
+  bare.push_back(end);
+  CHECK(loss_of(model, bare) ==
+        doctest::Approx(eval("earlier")["loss"].get<double>()).epsilon(1e-5));
+  // but a sample begins with it
+  const GenerationOptions greedy{.tokens = 5, .temperature = 0};
+  Tokens prompt = {begin};
+  for (const std::int32_t token : model.tokenize("green")) prompt.push_back(token);
+  CHECK(model.generate("green", greedy) == model.detokenize(model.generate(prompt, greedy)));
+}
+
+TEST_CASE_FIXTURE(Beginnings, "begin of text: shards record whether their documents have it") {
+  must_run("tokens {} --tokenizer {} --out {}", path("texts"), path("tokenizer.json"),
+           path("shards"));
+  const TokenShards shards(path("shards"));
+  CHECK(shards.begins_documents());
+  Tokens start(1);
+  shards.read(0, start);
+  CHECK(start.front() == begin);
+  const Words from_shards = {"data.tokenizer=", "data.path=" + path("shards"), "model.context=20"};
+  must_train("begun", "of-shards", from_shards);
+  check_says(read("of-shards/config.toml"), {"begin_of_text = true"});
+  check_fails(train_here("begun", "refused", from_shards + "data.begin_of_text=false"),
+              {"data.begin_of_text = false: the documents in the shards begin with begin-of-text "
+               "tokens; create the shards again with `tapestry tokens --no-begin-of-text`"});
+  check_fails(train_here("begun", "refused", from_shards + "data.rules=1"),
+              {"data.rules = 1: the documents in the shards begin with"});
+  must_run("tokens {} --tokenizer {} --out {} --no-begin-of-text", path("texts"),
+           path("tokenizer.json"), path("bare"));
+  must_train("begun", "of-bare",
+             {"data.tokenizer=", "data.path=" + path("bare"), "model.context=20",
+              "data.begin_of_text=false", "train.steps=1"});
+
+  // Shards of an earlier version have no such token, and a training on them says so in its config.
+  const TemporaryFolder earlier;
+  write_shards(earlier, BytePairTokenizer::load(path("tokenizer.json")), first + second, 1000);
+  must_train("begun", "of-earlier",
+             {"data.tokenizer=", "data.path=" + earlier.path(), "model.context=20"});
+  check_says(read("of-earlier/config.toml"), {"begin_of_text = false"});
+  check_fails(train_here("begun", "refused",
+                         {"data.tokenizer=", "data.path=" + earlier.path(), "model.context=20",
+                          "data.begin_of_text=true"}),
+              {"data.begin_of_text = true: the documents in the shards do not begin with"});
+  check_fails(run_here("eval {} --set data.path={}", path("of-shards"), earlier.path()),
+              {"the documents in the shards do not begin with begin-of-text tokens"});
+}
 
 }  // namespace
 }  // namespace tapestry

@@ -9,6 +9,7 @@
 
 #include "tests/support/arrays.hpp"
 #include "tests/support/run_fixture.hpp"
+#include "tests/support/tensor_files.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/run.hpp"
 #include "train/task_spec.hpp"
@@ -24,8 +25,8 @@ std::function<bool()> after(std::chrono::milliseconds delay) {
 
 TEST_SUITE_BEGIN("training");
 
-TEST_CASE_FIXTURE(RunFixture, "training: the same bits on 1, 2 and 3 threads") {
-  // Large enough that sums are cut into pieces and loops into shares.
+TEST_CASE_FIXTURE(RunFixture, "training: has the same bits on 1, 2 and 3 threads") {
+  // Large enough that sums are cut into pieces and loops are divided among threads.
   const Strings larger[] = {{"model.width=64", "train.batch_size=64", "data.length=8"},
                             {"model.width=64", "train.batch_size=16", "model.context=32"},
                             {"model.hidden=[100]", "train.batch_size=30"}};
@@ -44,7 +45,7 @@ TEST_CASE_FIXTURE(RunFixture, "training: the same bits on 1, 2 and 3 threads") {
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "training: a run killed at any moment resumes as if never killed") {
+TEST_CASE_FIXTURE(RunFixture, "training: a run killed at any moment resumes with the same bits") {
   for (const std::string config : {"toy", "text", "vae"}) {
     CAPTURE(config);
     must_train(config, config + "-whole");
@@ -57,7 +58,8 @@ TEST_CASE_FIXTURE(RunFixture, "training: a run killed at any moment resumes as i
           return true;
       return false;
     };
-    // Before there is a folder, as metrics appear, in a checkpoint's writing, and then anywhere.
+    // Before the folder exists, when metrics are written, while a checkpoint is written, and at
+    // other moments.
     std::vector<std::function<bool()>> moments = {after(std::chrono::milliseconds(0)),
                                                   when_holds(path(run + "/config.toml")),
                                                   when_holds(metrics),
@@ -65,19 +67,17 @@ TEST_CASE_FIXTURE(RunFixture, "training: a run killed at any moment resumes as i
                                                   when_holds(metrics, 900),
                                                   writes_checkpoint,
                                                   when_holds(metrics, 1500)};
-    int killed = 0;
     const auto kill_at = [&](const std::function<bool()>& moment) {
-      Words more;
-      if (has(run)) more = {"--resume"};
-      killed += train(config, run, more, {.when = moment}).status == 128 + SIGKILL;
+      const Words more = has(run) ? "--resume" : "";
+      if (const int status = train(config, run, more, {.when = moment}).status; status != 0)
+        CHECK(status == 128 + SIGKILL);  // or it ended before this process checked
     };
     for (const auto& moment : moments) kill_at(moment);
-    for (int delay = 12; delay < 60; delay += 3) kill_at(after(std::chrono::milliseconds(delay)));
-    CHECK(killed >= 3);
+    for (int delay = 12; delay < 60; delay += 6) kill_at(after(std::chrono::milliseconds(delay)));
     must_train(config, run, "--resume");
     check_same_run(*this, config + "-whole", run);
     CHECK(!writes_checkpoint());          // nothing is left half written
-    must_train(config, run, "--resume");  // again, when there is nothing left to do
+    must_train(config, run, "--resume");  // again, after the last step
     check_same_run(*this, config + "-whole", run);
   }
 }
@@ -97,7 +97,7 @@ TEST_CASE_FIXTURE(RunFixture,
     CHECK(load_checkpoint(checkpoint(run)).state.step > 0);
   }
 
-  // The schedule depends on train.steps, so what is compared is stopped with the same.
+  // The schedule depends on train.steps, so all runs have the same.
   for (int attempt = 0; attempt < 20; ++attempt) {
     Words more = "train.checkpoint_every=0";
     if (has("again")) more.push_back("--resume");
@@ -107,25 +107,14 @@ TEST_CASE_FIXTURE(RunFixture,
                                         : after(std::chrono::milliseconds(9 + attempt)),
                .signal = SIGINT});
     if (stopped.status == 0) break;
-    CHECK(stopped.status == 130);  // also of a process that died of SIGINT before it could stop
+    CHECK(stopped.status == 130);  // also of a process that SIGINT killed before it could stop
   }
   must_train("toy", "again", "--resume train.checkpoint_every=0");
   check_same_run(*this, "whole", "again");
 }
 
-TEST_CASE_FIXTURE(RunFixture, "training: N steps are k steps and the rest") {
-  const auto to = [](const std::string& steps) {
-    return Words("optim.schedule=constant train.steps=" + steps);
-  };
-  must_train("toy", "whole", to("40"));
-  must_train("toy", "parts", to("10"));
-  for (const char* steps : {"30", "40"}) {
-    must_train("toy", "parts", to(steps) + "--resume");
-  }
-  check_same_run(*this, "whole", "parts");
-}
-
-TEST_CASE_FIXTURE(RunFixture, "training: evaluating, logging, saving more often changes nothing") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "training: more frequent evaluations, logs and checkpoints change no bits") {
   for (const std::string config : {"toy", "vae"}) {  // with dropout, and with noise of its own
     CAPTURE(config);
     must_train(config, config, "train.eval_every=0");
@@ -135,13 +124,14 @@ TEST_CASE_FIXTURE(RunFixture, "training: evaluating, logging, saving more often 
     const auto b = load_checkpoint(checkpoint(config + "-often"));
     for (std::size_t i = 0; i < a.file.tensors.size(); ++i)
       CHECK(same_bits(a.file.tensors[i].second, b.file.tensors[i].second));
-    CHECK(metrics(config + "-often").size() == (config == "vae" ? 81 : 80));  // and a test
+    CHECK(metrics(config + "-often").size() ==
+          (config == "vae" ? 81 : 80));  // and a test evaluation
     CHECK(untimed({last_validation(config + "-often")}) == untimed({last_validation(config)}));
   }
 }
 
 TEST_CASE_FIXTURE(RunFixture, "bug: every step wrote a checkpoint despite checkpoint_every") {
-  REQUIRE(train("toy", "run", "train.checkpoint_every=0 train.steps=1000",
+  REQUIRE(train("toy", "run", "train.checkpoint_every=0 train.steps=1000000",
                 {.when = when_holds(path("run/metrics.jsonl"), 1000)})
               .status == 128 + SIGKILL);
   CHECK(!fs::exists(checkpoint("run")));
@@ -207,7 +197,7 @@ class UnevenTask final : public Task {
   UnevenData data_;
 };
 
-TEST_CASE_FIXTURE(RunFixture, "training: targets weigh the same in unequal micro-batches") {
+TEST_CASE_FIXTURE(RunFixture, "training: targets have equal weights in unequal micro-batches") {
   for (const std::string name : {"toy", "text"}) {
     CAPTURE(name);
     std::vector<Json> whole;
@@ -236,7 +226,7 @@ TEST_CASE_FIXTURE(RunFixture, "training: targets weigh the same in unequal micro
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "training: checkpointed activations give the same run") {
+TEST_CASE_FIXTURE(RunFixture, "training: recomputed activations give the same bits") {
   for (const std::string config : {"toy", "text"}) {
     must_train(config, config + "-kept");
     must_train(config, config + "-computed", "train.checkpoint_activations=true");
@@ -244,18 +234,20 @@ TEST_CASE_FIXTURE(RunFixture, "training: checkpointed activations give the same 
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "training: bf16 rounds operands of products, and learns as well") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "training: bf16 rounds operands of matrix products, and learns as well") {
   must_train("text", "f32");
   must_train("text", "bf16", "train.precision=bf16");
   const double f32 = metrics("f32").back()["loss"], bf16 = metrics("bf16").back()["loss"];
   CHECK(f32 != bf16);
   CHECK(std::abs(f32 - bf16) < 0.02);
   CHECK(eval("bf16")["loss"] == bf16);
-  // Other bits: a run goes on in the precision it began with.
+  // A run keeps the precision with which it began.
   CHECK(train("text", "f32", "train.precision=bf16 --resume").status == 2);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "training: a non-finite loss ends the run; what was saved stays") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "training: a loss that is not finite ends the run, and saved files stay") {
   for (const std::string config : {"toy", "text", "vae"}) {
     CAPTURE(config);
     check_fails(train(config, config,
@@ -269,7 +261,7 @@ TEST_CASE_FIXTURE(RunFixture, "training: a non-finite loss ends the run; what wa
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: an evaluation that was not finite was no failure") {
+TEST_CASE_FIXTURE(RunFixture, "bug: an evaluation that was not finite ended with status 0") {
   check_fails(train("toy", "run",
                     "optim.name=sgd optim.learning_rate=1000 optim.schedule=constant "
                     "optim.warmup_steps=0 optim.clip_norm=0 train.steps=3"),
@@ -286,7 +278,8 @@ TEST_CASE_FIXTURE(RunFixture, "training: check_finite names the step, the op and
               1);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "training: the KL weight warms up, but not in reported losses") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "training: the KL weight warms up in the objective, not in reported losses") {
   const auto objective = [&](double beta, std::int64_t step, bool training) {
     const Strings overrides{"model.kl_warmup_steps=10", fmt::format("model.beta={}", beta)};
     const Config config = load_config(path("vae.toml"), overrides);
@@ -307,7 +300,7 @@ TEST_CASE_FIXTURE(RunFixture, "training: the KL weight warms up, but not in repo
   CHECK(objective(4, 99, true) == doctest::Approx(4.0).epsilon(1e-3));
 }
 
-TEST_CASE_FIXTURE(RunFixture, "training: a weight is of means, and m/n of them is the ELBO") {
+TEST_CASE_FIXTURE(RunFixture, "training: the KL weight refers to means, and m/n gives the ELBO") {
   const double m = 28 * 28, n = 2;
   const auto objective = [&](double weight) {  // and recon and kl
     const Config config =
@@ -327,7 +320,7 @@ TEST_CASE_FIXTURE(RunFixture, "training: a weight is of means, and m/n of them i
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "training: what is learned is learned") {
+TEST_CASE_FIXTURE(RunFixture, "training: models reach the expected losses") {
   must_train("toy", "run",
              "data.kind=copy train.steps=300 train.batch_size=32 optim.learning_rate=1e-2 "
              "model.width=32 model.dropout=0 data.length=3 train.eval_every=100");
@@ -335,7 +328,165 @@ TEST_CASE_FIXTURE(RunFixture, "training: what is learned is learned") {
   CHECK(tapestry_run("sample {} --prompt 310", path("run")).out == "310>310  right\n");
 }
 
+// Tests trainings that end before their last step, and averaged weights.
+
+// A training that cannot learn: no evaluation after the first improves.
+const Words idle = "optim.learning_rate=0 train.eval_every=2 train.early_stopping=2";
+
+TEST_CASE_FIXTURE(RunFixture,
+                  "training: ends after the given number of evaluations without improvement") {
+  must_train("toy", "run", idle);
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 6);
+  CHECK(load_checkpoint(best("run")).state.step == 2);
+  const auto lines = untimed(metrics("run"));
+
+  Words again = idle + "--resume";
+  must_train("toy", "run", again);  // no step is left
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 6);
+  CHECK(untimed(metrics("run")) == lines);
+
+  again.push_back("train.early_stopping=4");
+  must_train("toy", "run", again);
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 10);
+}
+
+TEST_CASE_FIXTURE(
+    RunFixture,
+    "training: an improvement below min_delta does not count, but its model is the best") {
+  must_train("toy", "run", "train.eval_every=5 train.early_stopping=3 train.min_delta=1000");
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 20);
+  CHECK(load_checkpoint(best("run")).state.step > 5);
+  check_says(train("toy", "other", "train.eval_every=0 train.early_stopping=1").err,
+             {"train.early_stopping", "train.eval_every"});
+  check_says(train("toy", "other", "train.min_delta=1").err, {"train.min_delta"});
+}
+
+TEST_CASE_FIXTURE(RunFixture, "training: stops after its time, and resumes with the same bits") {
+  const Finished stopped = train("toy", "run", "train.time_limit=1e-9");
+  CHECK(stopped.status == 130);
+  check_says(stopped.out, {"stopped after step 0", "to resume: "});
+  CHECK(load_checkpoint(checkpoint("run")).state.step == 0);
+  must_train("toy", "run", "--resume");
+  must_train("toy", "whole");
+  check_same_run(*this, "run", "whole");
+}
+
+TEST_CASE("training: averaged weights are evaluated and saved, and the weights are trained") {
+  const Words averaged = "train.average_decay=0.9";
+  const RunFixture fixture;
+  fixture.must_train("toy", "plain", "optim.schedule=constant");
+  fixture.must_train("toy", "whole", {"optim.schedule=constant", averaged[0]});
+  const auto plain = load_checkpoint(fixture.checkpoint("plain")),
+             whole = load_checkpoint(fixture.checkpoint("whole"));
+  CHECK(plain.file.tensors.size() < whole.file.tensors.size());
+  for (const auto& [name, array] : plain.file.tensors) {
+    if (name.starts_with("optimizer.")) continue;
+    const Array* weights = find_tensor(whole.file, "optimizer.weights." + name);
+    REQUIRE_MESSAGE(weights != nullptr, name);
+    CHECK_MESSAGE(same_bits(*weights, array), name);
+  }
+  CHECK(fixture.last_validation("plain")["loss"] != fixture.last_validation("whole")["loss"]);
+  const double best = load_checkpoint(fixture.best("whole")).state.best_loss;
+  CHECK(fixture.eval("whole")["loss"].get<double>() == doctest::Approx(best).epsilon(1e-12));
+
+  fixture.must_train("toy", "run", {"optim.schedule=constant", averaged[0], "train.steps=17"});
+  fixture.must_train("toy", "run", {"optim.schedule=constant", averaged[0], "--resume"});
+  check_same_checkpoint(fixture.checkpoint("run"), fixture.checkpoint("whole"));
+  check_says(fixture.train("toy", "run", "optim.schedule=constant --resume").err,
+             {"train.average_decay"});
+}
+
+// Tests the examples of steps by the command line.
+
+// Sentences of 1 to 9 words.
+std::string sentences(int lines, const std::string& word) {
+  std::string text;
+  for (int line = 0; line < lines; ++line) {
+    for (int i = 0; i <= line * 7 % 9; ++i)
+      text += fmt::format("{}{}{}", i ? " " : "", word, (line + i) % 10);
+    text += "\n";
+  }
+  return text;
+}
+
+TEST_CASE_FIXTURE(RunFixture, "bug: micro-batches of similar lengths had another gradient") {
+  for (const std::string part : {"train", "val", "test"}) {
+    write(part + ".de", sentences(50, "wort"));
+    write(part + ".en", sentences(50, "word"));
+  }
+  std::vector<Json> whole;
+  for (const std::string parts : {"1", "2", "4"}) {
+    CAPTURE(parts);
+    must_run({"train", "multi30k", "--quiet", "--out", path("run" + parts), "data.path=" + path(),
+              "data.vocabulary=300", "model.layers=1", "model.width=16", "model.heads=2",
+              "model.feed_forward=16", "model.dropout=0", "train.batch_size=8", "train.steps=8",
+              "train.eval_every=8", "train.log_every=1", "train.micro_batches=" + parts});
+    const std::vector<Json> lines = metrics("run" + parts);
+    if (parts == "1") whole = lines;
+    REQUIRE(lines.size() == whole.size());
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      for (const char* field : {"loss", "grad_norm"})
+        if (lines[i].contains(field))
+          CHECK(lines[i][field].get<double>() ==
+                doctest::Approx(whole[i][field].get<double>()).epsilon(1e-5));
+  }
+}
+
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: a training on a billion synthetic examples began and resumed late") {
+  const auto begin = std::chrono::steady_clock::now();
+  must_train("toy", "whole", "data.examples=1000000000 train.steps=8");
+  must_train("toy", "halves", "data.examples=1000000000 train.steps=4");
+  must_train("toy", "halves",
+             "data.examples=1000000000 train.steps=8 --resume optim.decay_steps=8");
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(120));
+  CHECK(load_checkpoint(checkpoint("whole")).state.position == 64);
+  CHECK(load_checkpoint(checkpoint("halves")).state.position == 64);
+}
+
 TEST_SUITE_END();
+
+// optim.groups: learning rate and decay of parameters by name.
+
+Words with_groups(const std::string& groups, const Words& more = {}) {
+  return more + Words{"optim.groups=" + groups};
+}
+
+TEST_CASE_FIXTURE(RunFixture, "groups: the last match sets the learning rate of each optimizer") {
+  for (const std::string optimizer : {"adamw", "muon", "schedule_free_adamw", "sgd"}) {
+    CAPTURE(optimizer);
+    const Words own = "train.eval_every=0 optim.name=" + optimizer;
+    const auto groups = with_groups(R"(["* lr=0", "blocks.0.attention lr=1"])", own);
+    must_train("toy", optimizer + "-1", groups + "train.steps=1");
+    must_train("toy", optimizer + "-3", groups + "train.steps=3");
+    const Safetensors before = read_safetensors(checkpoint(optimizer + "-1"));
+    for (const auto& [name, after] : read_safetensors(checkpoint(optimizer + "-3")).tensors) {
+      if (name.starts_with("optimizer.")) continue;
+      CAPTURE(name);
+      CHECK(same_bits(after, *find_tensor(before, name)) !=
+            name.starts_with("blocks.0.attention."));
+    }
+    must_train("toy", optimizer + "-factor-1", with_groups(R"(["* lr=1"])", own));
+    must_train("toy", optimizer, own);
+    check_same_checkpoint(checkpoint(optimizer), checkpoint(optimizer + "-factor-1"));
+  }
+}
+
+TEST_CASE_FIXTURE(RunFixture, "groups: malformed texts and patterns without match are refused") {
+  const auto refused = [&](const std::string& groups, const Words& more = {}) {
+    return tapestry::refused(train_here("toy", "run", with_groups(groups, more)));
+  };
+  for (const std::string group :
+       {"", "*", "* rate=1", "* lr=", "* lr=-1", "* lr=1 lr=2", "* lr=1e9", "* lr=1 decay=x"}) {
+    CAPTURE(group);
+    check_says(refused("[\"" + group + "\"]"),
+               {"optim.groups", "expected a pattern of names, then lr=FACTOR or decay=NUMBER"});
+  }
+  check_says(refused(R"(["bloks.* lr=2"])"),
+             {"no trainable parameter of the model matches \"bloks.*\""});
+  check_says(refused(R"(["* decay=0"])", "optim.name=adam"),
+             {"sets a decay, which optim.name = \"adam\" does not have; leave out the decay"});
+}
 
 }  // namespace
 }  // namespace tapestry

@@ -10,11 +10,11 @@
 #include "train/run/checkpoint.hpp"
 #include "train/run/run_lock.hpp"
 
-// That a run is what its config says: checksums of what was evaluated, and the same steps again.
+// Tests that verify repeats the steps of a run, and compares checksums of evaluations.
 namespace tapestry {
 namespace {
 
-// Turns the lowest bit of a tensor's first number, and gives it the checksum that it then has.
+// Flips the lowest bit of a tensor's first number, and updates its checksum.
 void forge(const std::string& path, const std::string& tensor) {
   Safetensors file = read_safetensors(path);
   for (auto& [name, array] : file.tensors)
@@ -35,12 +35,12 @@ std::map<std::string, std::string> files_of(const std::string& folder) {
 
 TEST_SUITE_BEGIN("proof");
 
-TEST_CASE_FIXTURE(RunFixture, "proof: evaluations have checksums of both sets of weights") {
+TEST_CASE_FIXTURE(RunFixture, "verify: evaluations have checksums of both sets of weights") {
   for (const bool averages : {false, true}) {
     CAPTURE(averages);
     const std::string run = averages ? "averaged" : "run";
     must_train("toy", run, {averages ? "train.average_decay=0.9" : "train.average_decay=0"});
-    // What is known of the checkpoint: "xxh3.<tensor>" of each, in the order of their names.
+    // Returns the checksums of the checkpoint, "xxh3.<tensor>", in the order of their names.
     const std::string path = checkpoint(run);
     Checksum parameters, weights;
     for (const auto& [name, sum] : load_checkpoint(path).file.metadata) {
@@ -63,13 +63,13 @@ TEST_CASE_FIXTURE(RunFixture, "proof: evaluations have checksums of both sets of
   }
 }
 
-TEST_CASE("proof: tensors differ that have other bits, or that one of two models lacks") {
+TEST_CASE("verify: tensors differ if bits differ, or if one model lacks them") {
   const Checksums one = {{"a", "1"}, {"b", "2"}, {"c", "3"}};
   CHECK(differing_tensors(one, one).empty());
   CHECK(differing_tensors(one, {{"a", "1"}, {"b", "0"}, {"d", "3"}}) == Strings{"b", "c", "d"});
 }
 
-TEST_CASE("proof: checksums of several tensors are those of each, by name") {
+TEST_CASE("verify: checksums of several tensors have their names") {
   const OptimizerState tensors = {{"b", Array::of<float>({1, 2}, {2})},
                                   {"a", Array::of<float>({3}, {1})}};
   const Checksums sums = checksums_of(tensors);
@@ -80,7 +80,8 @@ TEST_CASE("proof: checksums of several tensors are those of each, by name") {
   CHECK(combined(sums) == lines.hex());
 }
 
-TEST_CASE_FIXTURE(RunFixture, "verify: each task's training repeats its bits, and writes nothing") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "verify: trainings of each task repeat their bits, and nothing is written") {
   for (const std::string config : {"toy", "text", "vae"}) {
     CAPTURE(config);
     must_train(config, config);
@@ -102,7 +103,8 @@ TEST_CASE_FIXTURE(RunFixture, "verify: each task's training repeats its bits, an
                 "computed by:  tapestry "});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "verify: from the best and last checkpoint, for some steps or none") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "verify: starts at the best or last checkpoint, for some steps or none") {
   must_train("toy", "run", "train.steps=23 train.eval_every=10");
   fs::copy(checkpoint("run"), path("earlier"));
   must_train("toy", "run", "--resume train.steps=40 optim.decay_steps=23 train.eval_every=10");
@@ -130,7 +132,8 @@ TEST_CASE_FIXTURE(RunFixture, "verify: from the best and last checkpoint, for so
   CHECK(must_verify(*this, "run", "--all")["recorded_by"].size() == 2);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "verify: in parts, with averages, early stopping, and from a run") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "verify: works with micro-batches, averages, early stopping and --from") {
   must_train("text", "base");
   const std::string base = path("base");
   const std::vector<Words> variants = {
@@ -156,11 +159,11 @@ TEST_CASE_FIXTURE(RunFixture, "verify: in parts, with averages, early stopping, 
   must_verify(*this, "run-6", {"train.from=" + path("moved")});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "verify: a run that was killed and went on") {
+TEST_CASE_FIXTURE(RunFixture, "verify: a run that was killed and resumed is repeated") {
   const std::string metrics = path("run/metrics.jsonl");
-  REQUIRE(train("toy", "run", "train.steps=200", {.when = when_holds(metrics, 3000)}).status ==
-          128 + SIGKILL);
-  must_verify(*this, "run", "--all");  // of what there is
+  while (train("toy", "run", "train.steps=200", {.when = when_holds(metrics, 3000)}).status == 0)
+    fs::remove_all(path("run"));       // it ended before this process looked
+  must_verify(*this, "run", "--all");  // of existing ones
   must_train("toy", "run", "train.steps=200 --resume");
   const Json result = must_verify(*this, "run", "--all");
   CHECK(result["last_step"] == 200);
@@ -169,7 +172,7 @@ TEST_CASE_FIXTURE(RunFixture, "verify: a run that was killed and went on") {
   CHECK(read("run/checksums.jsonl") == read("whole/checksums.jsonl"));
 }
 
-TEST_CASE_FIXTURE(RunFixture, "verify: a changed figure or checksum is named with its step") {
+TEST_CASE_FIXTURE(RunFixture, "verify: a changed metric or checksum is named with its step") {
   must_train("toy", "run");
   const std::string good = read("run/metrics.jsonl");
   change_metrics(*this, "run", [](Json& line) {
@@ -198,7 +201,7 @@ TEST_CASE_FIXTURE(RunFixture, "verify: a changed figure or checksum is named wit
   must_verify(*this, "run", "--steps 19");
 }
 
-TEST_CASE_FIXTURE(RunFixture, "verify: a changed bit is named though its checksum was made anew") {
+TEST_CASE_FIXTURE(RunFixture, "verify: a changed bit with a new checksum is named") {
   for (const std::string tensor :
        {"blocks.0.attention.output.weight", "optimizer.second_moment.final_norm.weight"}) {
     CAPTURE(tensor);
@@ -233,7 +236,7 @@ TEST_CASE_FIXTURE(RunFixture, "verify: after a difference, a checkpoint names th
   CHECK(result["tensors_that_differ"][0]["tensors"].size() > 10);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "verify: an evaluation names parameters where no checkpoint does") {
+TEST_CASE_FIXTURE(RunFixture, "verify: without a checkpoint, an evaluation names the parameters") {
   for (const bool averages : {false, true}) {
     CAPTURE(averages);
     const std::string run = averages ? "averaged" : "run",
@@ -265,7 +268,7 @@ TEST_CASE_FIXTURE(RunFixture, "verify: an evaluation names parameters where no c
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "verify: changed data are refused where no checkpoint knows them") {
+TEST_CASE_FIXTURE(RunFixture, "verify: changed data are refused without a checkpoint") {
   must_train("text", "run");
   fs::remove(best("run"));
   fs::remove(checkpoint("run"));
@@ -281,7 +284,7 @@ TEST_CASE_FIXTURE(RunFixture, "verify: changed data are refused where no checkpo
              {"gives the same number of examples but different contents"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "verify: what lets other bits be expected is said of such a run") {
+TEST_CASE_FIXTURE(RunFixture, "verify: says why a run can have other bits") {
   must_train("toy", "run");
   replace_in(path("run/sessions.jsonl"), "\"engines\":\"", "\"engines\":\"an abacus, ");
   const auto says = [&] { return tapestry_run("verify " + path("run")); };
@@ -295,7 +298,7 @@ TEST_CASE_FIXTURE(RunFixture, "verify: what lets other bits be expected is said 
                          "likely cause: the run was computed by an abacus, "});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "verify: evaluations need a checksum; sessions may be missing") {
+TEST_CASE_FIXTURE(RunFixture, "verify: evaluations need a checksum, and sessions may be missing") {
   must_train("toy", "run");
   fs::remove(path("run/sessions.jsonl"));
   fs::remove(best("run"));
@@ -305,7 +308,8 @@ TEST_CASE_FIXTURE(RunFixture, "verify: evaluations need a checksum; sessions may
              {"metrics.jsonl:4: the evaluation has no parameters_xxh3: the record is damaged"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: verify: damaged or unordered lines end the comparison") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: verify: damaged or unordered lines did not end the comparison") {
   must_train("toy", "run");
   const std::string path = this->path("run/metrics.jsonl"), good = read_bytes(path);
   const auto refused_with = [&](std::size_t at, const std::string& line, const std::string& what) {
@@ -330,7 +334,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: verify: damaged or unordered lines end the c
                R"(split "tr\x0aforged: the same bits"; expected train, val or test)");
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: verify: a missing figure differs, an added one is named") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: missing and added metrics were not reported") {
   must_train("toy", "run");
   const std::string good = read("run/metrics.jsonl");
   change_metrics(*this, "run", [](Json& line) { line["other\nfigure"] = 1; });
@@ -347,7 +351,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: verify: a missing figure differs, an added o
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: verify: texts of a run's files stay on their line, shortened") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: texts of a run's files broke lines") {
   must_train("toy", "run");
   const std::string engines = "\"engines\":\"";
   replace_in(path("run/sessions.jsonl"), engines,
@@ -363,7 +367,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: verify: texts of a run's files stay on their
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: verify: pipes and folders in a run's place are refused") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: pipes and folders in place of files were read") {
   must_train("toy", "run");
   for (const std::string name : {"metrics.jsonl", "sessions.jsonl", "config.toml"}) {
     CAPTURE(name);
@@ -411,7 +415,8 @@ TEST_CASE_FIXTURE(RunFixture, "bug: verify: a checkpoint's extra tensors were no
   must_verify(*this, "run", "--all");
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: verify: a checkpoint without a line of metrics is compared") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: verify: a checkpoint without a line of metrics was not compared") {
   must_train("toy", "run", "train.steps=7 train.log_every=100");
   write("run/metrics.jsonl", "");
   for (const Words& words : {Words(), Words("--all")}) {
@@ -422,21 +427,21 @@ TEST_CASE_FIXTURE(RunFixture, "bug: verify: a checkpoint without a line of metri
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: verify: bad steps above a later session's limit are skipped") {
+TEST_CASE_FIXTURE(RunFixture, "bug: verify: skipped steps above a later session's limit ended it") {
   const Words bad = "train.max_bad_steps=60 train.bad_step_factor=1.05";
   must_train("text", "run", {bad[0], bad[1], "train.steps=80"});
   const std::int64_t count = load_checkpoint(checkpoint("run")).state.skipped.count;
   REQUIRE(count > 1);
   replace_in(path("run/config.toml"), "max_bad_steps = 60", "max_bad_steps = 1");
   must_verify(*this, "run", "--all");
-  must(tapestry_run("replay {} --step 80", path("run")));
+  must_run("replay {} --step 80", path("run"));
 
   must_train("text", "plain");
-  check_fails(train("text", "plain", {"--resume", "train.steps=60", bad[0], bad[1]}),
+  check_fails(train_here("text", "plain", {"--resume", "train.steps=60", bad[0], bad[1]}),
               {"cannot resume with a different config: train.bad_step_factor (0.0, now 1.05)"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "verify: what cannot be compared is refused in one line") {
+TEST_CASE_FIXTURE(RunFixture, "verify: runs that cannot be compared are refused in one line") {
   must_train("text", "run", "train.steps=10");
   check_says(refused_verify(*this, "none"), {"none: no such run"});
   check_says(refused_verify(*this, "run", "--from middle"),

@@ -8,13 +8,13 @@
 #include "tests/support/process.hpp"
 #include "train/tasks/classification.hpp"
 
-// Image patches: how they are cut, what the transformer on them sees, and the task.
+// Tests image patches, the transformer on them, and the task.
 namespace tapestry {
 namespace {
 
 TEST_SUITE_BEGIN("vision");
 
-TEST_CASE("vision: squares are cut row by row, and hold their pixels row by row") {
+TEST_CASE("vision: patches are cut row by row, and have their pixels row by row") {
   std::vector<float> counted(24);
   for (std::size_t i = 0; i < counted.size(); ++i) counted[i] = static_cast<float>(i);
   const Array squares =
@@ -23,7 +23,7 @@ TEST_CASE("vision: squares are cut row by row, and hold their pixels row by row"
   const std::vector<float> wanted = {0,  1,  6,  7,  2,  3,  8,  9,  4,  5,  10, 11,
                                      12, 13, 18, 19, 14, 15, 20, 21, 16, 17, 22, 23};
   CHECK(std::ranges::equal(squares.values<float>(), wanted));
-  // Of two channels of 2 × 6 pixels, each square has both, one after the other.
+  // Patches of two channels of 2 × 6 pixels have one channel after the other.
   const Array two = cut_squares(Array::of(counted, {1, 24}),
                                 {.channels_in = 2, .height = 2, .width = 6, .patch = 2})
                         .value();
@@ -32,7 +32,7 @@ TEST_CASE("vision: squares are cut row by row, and hold their pixels row by row"
   CHECK(std::ranges::equal(two.values<float>().first(8), first));
 }
 
-TEST_CASE("vision: balanced weights make every class count the same in the objective") {
+TEST_CASE("vision: balanced weights give every class the same weight in the objective") {
   CHECK(balanced_weights({0, 0, 0, 2}, 3) == std::vector<double>{4 / 9.0, 0, 4 / 3.0});
   const Tensor logits(Array::of<double>({0, std::log(3), 1, 1, 5, 5}, {3, 2}));
   const Array targets = Array::of<std::int32_t>({1, 0, ignored_target}, {3});
@@ -40,7 +40,7 @@ TEST_CASE("vision: balanced weights make every class count the same in the objec
   CHECK(loss.item() == doctest::Approx(2 * std::log(4.0 / 3) + 0.5 * std::log(2.0)));
 }
 
-TEST_CASE("vision: without positions, the order of the patches says nothing") {
+TEST_CASE("vision: without positions, the order of patches does not matter") {
   Random init(1, Stream::init);
   for (const Readout readout : {Readout::class_token, Readout::mean})
     for (const Positions positions : {Positions::none, Positions::learned}) {
@@ -68,7 +68,8 @@ TEST_CASE("vision: without positions, the order of the patches says nothing") {
     }
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "vision: learns, names and inspects an IDX folder's images") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "vision: trains on an IDX folder, names classes and shows attention") {
   const auto run = [&](const Words& words) { return tapestry_run(words, {.folder = path()}); };
   write_images(*this, "small", 6);
   write_images(*this, "large", 9);
@@ -103,13 +104,14 @@ TEST_CASE_FIXTURE(TemporaryFolder, "vision: learns, names and inspects an IDX fo
       {"sample mean --index 6", {"--index 6", "0 to 5"}},
       {"attention mean --index -1", {"--index", "0"}}};
   for (const auto& [words, parts] : wrong) {
-    check_fails(run(words), parts);
+    check_fails(here(words), parts);
   }
   CHECK(!has("new"));
   CHECK(read("mean/checkpoint.safetensors") == before);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "vision: convolutions learn IDX images, without attention") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "vision: convolutions train on IDX images, and have no attention") {
   const auto run = [&](const Words& words) { return tapestry_run(words, {.folder = path()}); };
   write_images(*this, "small", 6);
   const Words own =
@@ -126,7 +128,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "vision: convolutions learn IDX images, witho
     CHECK(Json::parse(run(Words("eval {} --test --json", name)).out)["accuracy"] == 1);
     for (const std::string& line : lines_of(run(Words("sample {}", name)).out))
       CHECK(line.ends_with("  right"));
-    check_fails(run(Words("attention {}", name)),
+    check_fails(here(Words("attention {}", name)),
                 {"a convolutional network has no attention to draw"});
     CHECK(run(Words("report {}", name)).status == 0);
     check_says(read(std::string(name) + "/report.html"), {"Confusion matrix"});
@@ -143,12 +145,12 @@ TEST_CASE_FIXTURE(TemporaryFolder, "vision: convolutions learn IDX images, witho
       {"model.patch=7", {"model.patch", "model.kind = \"convolutional\""}},
       {"model.padding=[2,2] model.blocks=1", {"model.padding", "model.blocks = 1"}}};
   for (const auto& [settings, parts] : wrong) {
-    check_fails(run("train lenet --out new" + settings + "data.path=small"), parts);
+    check_fails(here("train lenet --out new" + settings + "data.path=small"), parts);
   }
   CHECK(!has("new"));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: vision: own images got names of clothes, not of a list") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: vision: other images had the class names of clothes") {
   write_images(*this, "small", 6);
   const auto run = [&](const Words& words, const std::string& out, const std::string& names) {
     Words all = words + Words(
@@ -174,11 +176,12 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: vision: own images got names of clothes
     check_says(shown(out), {": sh"});
   }
   check_fails(
-      run("train clothes-vit", "twice", R"(["shirt", "shirt"])"),
+      here("train clothes-vit", "twice", R"(["shirt", "shirt"])"),
       {"data.class_names = [\"shirt\", \"shirt\"]: the name \"shirt\": expected different names"});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "bug: vision: a text became a picture, a key another scale") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: vision: a text was read as a picture, and a key changed the scale") {
   const RunOptions here{.folder = path()};
   const Finished trained = tapestry_run(
       "train clothes-vit --out run data.training_images=8 data.test_images=4 model.width=8 "
@@ -186,7 +189,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: vision: a text became a picture, a key 
       here);
   REQUIRE_MESSAGE(trained.status == 0, trained.err);
   for (const std::string name : {"x.png", "x.svg"}) {
-    check_fails(tapestry_run("sample run --out " + name, here),
+    check_fails(run_here("sample run --out " + name, here),
                 {std::string("--out ") + name, "are text, not a picture"});
     CHECK(!has(name));
   }

@@ -7,13 +7,13 @@
 #include "train/run/run.hpp"
 #include "train/trainer/callbacks/progress.hpp"
 
-// What is seen of a training while it runs.
+// Tests what watch shows of a training.
 namespace tapestry {
 namespace {
 
 TEST_SUITE_BEGIN("watch");
 
-TEST_CASE("watch: a curve in blocks") {
+TEST_CASE("watch: draws a curve in blocks") {
   const std::vector<double> falling = {7, 6, 5, 4, 3, 2, 1, 0};
   CHECK(sparkline(falling, 20) == "█▇▆▅▄▃▂▁");
   CHECK(sparkline(falling, 2) == "█▁");
@@ -22,7 +22,7 @@ TEST_CASE("watch: a curve in blocks") {
   CHECK(sparkline({}, 8).empty());
 }
 
-TEST_CASE("watch: a line of so many columns, and what is left out first") {
+TEST_CASE("watch: fits a line into the columns, and drops the least important part") {
   const std::vector<double> losses = {4, 3, 2};
   const Status status{.step = 120,
                       .steps = 400,
@@ -46,7 +46,7 @@ TEST_CASE("watch: a line of so many columns, and what is left out first") {
         "step 1/2  loss 0.0000  0 images/s  2:02:02 left");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "watch: lines of a file that grows are read once each") {
+TEST_CASE_FIXTURE(TemporaryFolder, "watch: reads each line of a growing file once") {
   const std::string path = write("lines", "one\ntw");
   LineReader lines(path);
   CHECK(lines.next());
@@ -56,11 +56,12 @@ TEST_CASE_FIXTURE(TemporaryFolder, "watch: lines of a file that grows are read o
   CHECK(lines.next());
   CHECK(lines.text() == "two");
   CHECK(lines.next());
-  check_says(message_of([&] { lines.expect(false, "?"); }), {"lines:3: ?"});
+  CHECK_ERROR(lines.expect(false, "?"), "lines:3: ?");
   CHECK(!lines.next());
 }
 
-TEST_CASE_FIXTURE(RunFixture, "watch: a run that is done, one that goes on meanwhile, and none") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "watch: shows a finished run and a running one, and refuses other folders") {
   must_train("vae", "run");
   check_prints(
       tapestry_run("watch " + path("run")),
@@ -71,7 +72,7 @@ TEST_CASE_FIXTURE(RunFixture, "watch: a run that is done, one that goes on meanw
   fs::copy(path("run"), path("early"), fs::copy_options::recursive);
   write("early/metrics.jsonl",
         replaced(lines, "{\"step\":40,\"split\":\"test\"", "{\"step\":10,\"split\":\"test\""));
-  check_says(must(tapestry_run("watch {} --json", path("early"))).out,
+  check_says(must_run("watch {} --json", path("early")),
              {"\"state\":\"finished\",\"step\":40,\"steps\":40}"});
   fs::create_directory(path("grows"));
   fs::copy_file(path("run/config.toml"), path("grows/config.toml"));
@@ -80,7 +81,7 @@ TEST_CASE_FIXTURE(RunFixture, "watch: a run that is done, one that goes on meanw
   const Finished once = must(tapestry_run("watch {} --once", path("grows")));
   check_says(once.out, {"step 10/40  validation"});
   CHECK(!contains(once.out, "step 40/40"));
-  // While this process holds the run, as who trains it does, it is not over, however slow it is.
+  // While a process has the lock of a run, the run is not finished, however slow it is.
   std::optional<RunLock> lock;
   lock.emplace(Run(path("grows")), RunLock::Folder::find);
   std::thread trains([&] {
@@ -93,7 +94,7 @@ TEST_CASE_FIXTURE(RunFixture, "watch: a run that is done, one that goes on meanw
   check_prints(grown, {"step 40/40  test (best model): loss"});
 
   must_train("toy", "short", "optim.learning_rate=0 train.log_every=50 train.early_stopping=1");
-  const Finished brief = tapestry_run("watch " + path("short"));  // no line of training
+  const Finished brief = tapestry_run("watch " + path("short"));  // without a line of training
   check_says(brief.out, {"step 10/40  validation", "step 20/40  validation"});
   CHECK(brief.status == 0);
 
@@ -108,12 +109,12 @@ TEST_CASE_FIXTURE(RunFixture, "watch: a run that is done, one that goes on meanw
   begins.join();
   check_says(late.out, {"step 40/40  test (best model): loss"});
 
-  check_fails(tapestry_run("watch " + path("none")), {"none: no such run"});
+  check_fails(run_here("watch " + path("none")), {"none: no such run"});
   write("run/metrics.jsonl", "{\"step\":1,\"split\":\"train\",\"elapsed_s\":1}\nnot JSON\n\n");
   CHECK(tapestry_run("watch {} --once", path("run")).status == 0);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: watch: a run that had ended was said to have time left") {
+TEST_CASE_FIXTURE(RunFixture, "bug: watch: a finished run had time left") {
   must_train("toy", "run", "train.log_every=1");
   const std::string metrics = read("run/metrics.jsonl"), sessions = read("run/sessions.jsonl");
   write("run/metrics.jsonl", metrics.substr(0, metrics.find("{\"step\":21")));
