@@ -134,18 +134,6 @@ void add_in_place(Array& into, const Array& array) {
   });
 }
 
-void add_on_this_thread(Array& into, const Array& array) {
-  require(into.shape() == array.shape(),
-          "add_on_this_thread: {} into {}: the shapes differ; expected equal shapes", array.shape(),
-          into.shape());
-  if (is_dry_run()) return;
-  dispatch(into.dtype(), [&]<class T>() {
-    T* sum = into.mutable_values<T>().data();
-    map_span(into.size(), {sum, array.values<T>().data()}, sum,
-             [](auto x, auto y) { return x + y; });
-  });
-}
-
 Array broadcast_to(const Array& array, const Shape& shape) {
   if (array.shape() == shape) return array;
   require(broadcast("broadcast_to", array.shape(), shape) == shape,

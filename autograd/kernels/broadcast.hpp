@@ -9,7 +9,6 @@ namespace tapestry {
 
 // Computes into += array for one shape and floating dtype; throws std::invalid_argument for others.
 void add_in_place(Array& into, const Array& array);
-void add_on_this_thread(Array& into, const Array& array);  // adds on the calling thread only
 
 // Returns the array repeated along stretched axes. Throws std::invalid_argument unless the array
 // broadcasts to the shape.

@@ -19,25 +19,14 @@ Array part_of(const Array& array, const ArrayPart& part) {
   return array.part(part.begin, part.end);
 }
 
-}  // namespace
-
-// A part of one parameter's gradient, which one rank, its owner, sums.
-struct GradientSum::Slice {
-  ArrayPart part;
-  int owner = 0;
-  std::size_t first_fragment = 0, fragments = 0;
-
-  // A rank's sum that the owner adds. Only the owner has terms, and they are sorted by micro-batch.
-  struct Term {
-    int rank = 0;
-    std::size_t sum = 0;  // index among that rank's sums
-    int merges_after = 0;
-    Array array{};  // received sum, or this rank's own sum
-    bool is_there = false;
-  };
-  std::vector<Term> terms{};
-  int under_way = 0;  // number of messages in flight
+// What a rank tells the others about its gradients.
+struct Findings {
+  std::vector<bool> given;      // per parameter, whether the rank has a gradient
+  std::vector<double> squares;  // sums of squares of the fragments of its slices
+  static void fields(auto& visit, auto& self) { visit(self.given, self.squares); }
 };
+
+}  // namespace
 
 GradientSum::GradientSum(Ranks& ranks, const std::vector<Parameter*>& parameters,
                          const GradientSumOptions& options)
@@ -85,7 +74,6 @@ void GradientSum::cut_into_slices(const std::function<bool(const Parameter&)>& i
   };
   std::int64_t begin = 0;
   for (std::size_t array = 0; array < parameters_.size(); ++array) {
-    first_slice_.push_back(slices_.size());
     std::int64_t end = begin;
     while (end < std::ssize(fragments_) && fragments_[end].array == array) ++end;
     const std::int64_t count = end - begin;
@@ -96,13 +84,6 @@ void GradientSum::cut_into_slices(const std::function<bool(const Parameter&)>& i
         add(begin + count * rank / R, begin + count * (rank + 1) / R, rank);
     begin = end;
   }
-  first_slice_.push_back(slices_.size());
-  for (Slice& slice : slices_)
-    if (slice.owner == ranks_.rank())
-      for (int rank = 0; rank < R; ++rank)
-        for (std::size_t sum = 0; sum < plans_[rank].merges_after.size(); ++sum)
-          slice.terms.push_back(
-              {.rank = rank, .sum = sum, .merges_after = plans_[rank].merges_after[sum]});
 }
 
 void GradientSum::begin() {
@@ -112,13 +93,6 @@ void GradientSum::begin() {
   given_.assign(n, false);
   sums_.assign(plan_.merges_after.size(), std::vector<Array>(n));
   sum_ = 0;
-  first_left_s_ = 0;
-  left_ = std::ssize(slices_);
-  if (ranks_.alone()) return;
-  ranks_.post([this] {
-    for (Slice& slice : slices_)
-      if (slice.owner == ranks_.rank()) await(slice);
-  });
 }
 
 void GradientSum::add(Tape& tape, const Tensor& loss, double seed) {
@@ -168,124 +142,73 @@ void GradientSum::accept(std::size_t parameter, Array gradient) {
     return;
   }
   sums_[sum_][parameter] = std::move(gradient);
-  if (first_left_s_ == 0) first_left_s_ = now_s();
-  if (!ranks_.alone()) ranks_.post([this, sum = sum_, parameter] { give(sum, parameter); });
 }
 
-// --- on the messages' thread ---
-
-namespace {
-
-// Return the tags of messages: one for each slice and sum of a rank, one for the total of each
-// slice, and one for each exchanged slice.
-int tag_of_sum(std::size_t slice, std::size_t slices, std::size_t sum) {
-  return static_cast<int>(Ranks::first_free_tag + (2 + sum) * slices + slice);
-}
-int tag_of_total(std::size_t slice) { return static_cast<int>(Ranks::first_free_tag + slice); }
-int tag_of_exchange(std::size_t slice, std::size_t slices) {
-  return static_cast<int>(Ranks::first_free_tag + slices + slice);
-}
-
-}  // namespace
-
-// Receives the sums of the other ranks for a slice that this rank owns.
-void GradientSum::await(Slice& slice) {
-  for (Slice::Term& term : slice.terms) term.is_there = false;
-  for (Slice::Term& term : slice.terms) {
-    if (term.rank == ranks_.rank()) continue;
-    const DType dtype = parameters_[slice.part.array]->tensor.dtype();
-    if (term.array.empty()) term.array = Array({slice.part.size()}, dtype);
-    ranks_.receive(term.rank, tag_of_sum(&slice - slices_.data(), slices_.size(), term.sum),
-                   bytes_of(term.array), [this, &slice, &term] {
-                     term.is_there = true;
-                     add_up(slice);
-                   });
-  }
-}
-
-void GradientSum::give(std::size_t sum, std::size_t parameter) {
-  for (std::size_t i = first_slice_[parameter]; i < first_slice_[parameter + 1]; ++i) {
-    Slice& slice = slices_[i];
-    if (slice.owner != ranks_.rank()) {
-      send_sum(sum, slice);
+// Sends this rank's sums to the owners of the slices. Returns, for each slice of this rank, the
+// sums that it received, by rank and micro-batch.
+std::vector<std::vector<Array>> GradientSum::exchange_sums() {
+  Exchange exchange(ranks_);
+  std::vector<std::vector<Array>> received(slices_.size());
+  for (std::size_t i = 0; i < slices_.size(); ++i) {
+    const auto& [part, owner, first_fragment, fragments] = slices_[i];
+    if (owner != ranks_.rank()) {
+      for (const std::vector<Array>& sum : sums_)
+        exchange.send(owner, bytes_of(part_of(sum[part.array], part)));
       continue;
     }
-    for (Slice::Term& term : slice.terms)
-      if (term.rank == ranks_.rank() && term.sum == sum) {
-        term.array = part_of(sums_[sum][parameter], slice.part);
-        term.is_there = true;
-      }
-    add_up(slice);
+    const DType dtype = parameters_[part.array]->tensor.dtype();
+    for (int rank = 0; rank < ranks_.size(); ++rank)
+      for (std::size_t n = plans_[rank].merges_after.size(); rank != owner && n > 0; --n)
+        exchange.receive(rank, bytes_of(received[i].emplace_back(Shape{part.size()}, dtype)));
   }
+  exchange.wait("the sum of the gradients");
+  return received;
 }
 
-// Sends this rank's sum of a slice to the owner of the slice. With Kept::all, receives the total in
-// place of the first sum after the last sum was sent.
-void GradientSum::send_sum(std::size_t sum, Slice& slice) {
-  const std::size_t i = &slice - slices_.data();
-  if (sum == 0) slice.under_way = static_cast<int>(sums_.size());
-  ranks_.send(slice.owner, tag_of_sum(i, slices_.size(), sum),
-              bytes_of(part_of(sums_[sum][slice.part.array], slice.part)), [this, &slice, i] {
-                if (--slice.under_way > 0) return;
-                if (kept_ == Kept::own_shard) {
-                  --left_;
-                  return;
-                }
-                ranks_.receive(slice.owner, tag_of_total(i),
-                               bytes_of(part_of(sums_[0][slice.part.array], slice.part)),
-                               [this] { --left_; });
-              });
-}
-
-// Adds the terms of a slice if all have arrived. With Kept::all, sends the total to the other
-// ranks.
-void GradientSum::add_up(Slice& slice) {
-  for (const Slice::Term& term : slice.terms)
-    if (!term.is_there) return;
+// Adds the sums of all ranks of a slice, and stores the total in this rank's first sum.
+void GradientSum::add_up(const Slice& slice, const std::vector<Array>& received) {
+  const ArrayPart& part = slice.part;
+  auto next = received.begin();
   std::vector<Array> stack;
-  for (const Slice::Term& term : slice.terms) {
-    stack.push_back(term.array);
-    for (int merge = 0; merge < term.merges_after; ++merge) {
-      add_on_this_thread(stack[stack.size() - 2], stack.back());
-      stack.pop_back();
-    }
-  }
-  Array total = part_of(sums_[0][slice.part.array], slice.part);
-  if (total.raw() != stack.front().raw()) total.copy_from(stack.front());
-  for (Slice::Term& term : slice.terms)
-    if (term.rank == ranks_.rank()) term.array = Array();
-  for (std::size_t i = slice.first_fragment; i < slice.first_fragment + slice.fragments; ++i)
-    squares_[i] = sum_of_squares(part_of(sums_[0][slice.part.array], fragments_[i]));
-  if (kept_ == Kept::own_shard) {
-    --left_;
-    return;
-  }
-  slice.under_way = ranks_.size() - 1;
   for (int rank = 0; rank < ranks_.size(); ++rank)
-    if (rank != ranks_.rank())
-      ranks_.send(rank, tag_of_total(&slice - slices_.data()), bytes_of(total), [this, &slice] {
-        if (--slice.under_way == 0) --left_;
-      });
+    for (std::size_t sum = 0; sum < plans_[rank].merges_after.size(); ++sum) {
+      stack.push_back(rank == slice.owner ? part_of(sums_[sum][part.array], part) : *next++);
+      for (int merge = 0; merge < plans_[rank].merges_after[sum]; ++merge) {
+        add_in_place(stack[stack.size() - 2], stack.back());
+        stack.pop_back();
+      }
+    }
+  Array total = part_of(sums_[0][part.array], part);
+  if (total.raw() != stack.front().raw()) total.copy_from(stack.front());
 }
 
-// Returns the ranks whose terms are missing; if there are none, the other ranks that own slices,
-// because their totals may be missing.
-std::vector<int> GradientSum::missing() const {
-  std::vector<int> ranks;
-  const auto add = [&](int rank) {
-    if (std::ranges::find(ranks, rank) == ranks.end()) ranks.push_back(rank);
-  };
+void GradientSum::sum_over_ranks() {
+  const double before = now_s();
+  const std::vector<std::vector<Array>> received = exchange_sums();
+  Findings own{given_, {}};
+  for (std::size_t i = 0; i < slices_.size(); ++i) {
+    const Slice& slice = slices_[i];
+    if (slice.owner != ranks_.rank()) continue;
+    add_up(slice, received[i]);
+    for (std::size_t n = 0; n < slice.fragments; ++n)
+      own.squares.push_back(sum_of_squares(
+          part_of(sums_[0][slice.part.array], fragments_[slice.first_fragment + n])));
+  }
+  const std::vector<Findings> all = ranks_.gather(std::move(own), "the gradient's norm");
+  for (const Findings& of_rank : all)
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      if (of_rank.given[i]) given_[i] = true;
+  std::vector<std::size_t> taken(all.size(), 0);
   for (const Slice& slice : slices_)
-    for (const Slice::Term& term : slice.terms)
-      if (!term.is_there && term.rank != ranks_.rank()) add(term.rank);
-  if (ranks.empty())
-    for (const Slice& slice : slices_)
-      if (slice.owner != ranks_.rank()) add(slice.owner);
-  std::ranges::sort(ranks);
-  return ranks;
+    for (std::size_t n = 0; ranks_.are_there() && n < slice.fragments; ++n)
+      squares_[slice.first_fragment + n] = all[slice.owner].squares.at(taken[slice.owner]++);
+  if (kept_ == Kept::all)
+    exchange(
+        [this](const ArrayPart& part) { return bytes_of(part_of(sums_[0][part.array], part)); },
+        To::all, "the sum of the gradients");
+  seconds_waited_ += now_s() - before;
+  profile::mark(profile::Phase::step, "wait for ranks", nullptr, 0);
 }
-
-// --- on the caller's thread ---
 
 Gradients GradientSum::finish() {
   require(micro_batch_ == plan_.steps.size(),
@@ -293,19 +216,7 @@ Gradients GradientSum::finish() {
           micro_batch_, plan_.steps.size());
   micro_batch_ = 0;
   Gradients gradients;
-  if (!ranks_.alone()) {
-    auto gathering = ranks_.begin_gather(given_, "the parameters that have gradients");
-    const double before = now_s();
-    ranks_.wait([this] { return left_ == 0; }, "the sum of the gradients",
-                [this] { return missing(); });
-    const double now = now_s();
-    seconds_waited_ += now - before;
-    seconds_under_way_ += now - first_left_s_;
-    for (const std::vector<bool>& given : ranks_.end_gather(std::move(gathering)))
-      for (std::size_t i = 0; i < parameters_.size(); ++i)
-        if (given[i]) given_[i] = true;
-    profile::mark(profile::Phase::step, "wait for ranks", nullptr, 0);
-  }
+  if (!ranks_.alone()) sum_over_ranks();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!given_[i] && !ranks_.alone()) {
       ranks_.found_by_all();
@@ -325,18 +236,6 @@ Clip GradientSum::clip(double limit) {
       squares_[&fragment - fragments_.data()] =
           sum_of_squares(part_of(sums_[0][fragment.array], fragment));
     });
-  } else {
-    std::vector<double> own;
-    for (const Slice& slice : slices_)
-      if (slice.owner == ranks_.rank())
-        for (std::size_t i = 0; i < slice.fragments; ++i)
-          own.push_back(squares_[slice.first_fragment + i]);
-    const std::vector<std::vector<double>> all =
-        ranks_.gather(std::move(own), "the gradient's norm");
-    std::vector<std::size_t> taken(all.size(), 0);
-    for (const Slice& slice : slices_)
-      for (std::size_t i = 0; i < slice.fragments; ++i)
-        squares_[slice.first_fragment + i] = all[slice.owner].at(taken[slice.owner]++);
   }
   double bytes = 0;
   for (const Parameter* parameter : parameters_) bytes += parameter->value().bytes();
@@ -346,28 +245,19 @@ Clip GradientSum::clip(double limit) {
 }
 
 void GradientSum::exchange(const std::function<std::span<std::byte>(const ArrayPart&)>& place,
-                           To to, std::string_view what) {
+                           To to, const std::string& what) {
   if (ranks_.alone()) return;
-  std::atomic<std::int64_t> left = 1;
-  ranks_.post([&] {
-    for (std::size_t i = 0; i < slices_.size(); ++i) {
-      const Slice& slice = slices_[i];
-      const int tag = tag_of_exchange(i, slices_.size());
-      const auto done = [&left] { --left; };
-      const bool receives = slice.owner != ranks_.rank() && (to == To::all || ranks_.rank() == 0);
-      if (receives && !place(slice.part).empty()) {
-        ++left;
-        ranks_.receive(slice.owner, tag, place(slice.part), done);
-      }
-      for (int rank = 0; rank < ranks_.size() && slice.owner == ranks_.rank(); ++rank)
-        if (rank != ranks_.rank() && (to == To::all || rank == 0) && !place(slice.part).empty()) {
-          ++left;
-          ranks_.send(rank, tag, place(slice.part), done);
-        }
-    }
-    --left;
-  });
-  ranks_.wait([&] { return left == 0; }, std::string(what), [this] { return missing(); });
+  Exchange exchange(ranks_);
+  for (const Slice& slice : slices_) {
+    const bool is_own = slice.owner == ranks_.rank();
+    if (!is_own && to == To::first && ranks_.rank() != 0) continue;
+    const std::span<std::byte> bytes = place(slice.part);
+    if (bytes.empty()) continue;
+    if (!is_own) exchange.receive(slice.owner, bytes);
+    for (int rank = 0; is_own && rank < (to == To::all ? ranks_.size() : 1); ++rank)
+      if (rank != ranks_.rank()) exchange.send(rank, bytes);
+  }
+  exchange.wait(what);
 }
 
 }  // namespace tapestry

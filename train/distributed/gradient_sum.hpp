@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <span>
 #include <string>
@@ -31,10 +30,9 @@ struct GradientSumOptions {
 
 // Sums the gradients of a step's micro-batches over all ranks. The order of the additions depends
 // on the number of micro-batches only, so that the sum has the same bits on any number of ranks
-// (order.hpp). A rank sends each of its partial sums of a slice of a gradient to the rank that owns
-// the slice, as soon as the backward pass of the partial sum's last micro-batch has computed the
-// slice. The owner adds the partial sums of all ranks and, with Kept::all, sends the total to the
-// others. One process sends nothing.
+// (order.hpp). After its last micro-batch, a rank sends its partial sums of each slice of a
+// gradient to the rank that owns the slice. The owner adds the partial sums of all ranks and, with
+// Kept::all, sends the total to the others. One process sends nothing.
 //
 //   GradientSum sum(ranks, model.parameters(), {.micro_batches = 8});
 //   for (std::int64_t i = sum.first(); i < sum.last(); ++i) {
@@ -68,7 +66,7 @@ class GradientSum final {
   Gradients finish();
 
   // Returns the norm of the sum that finish() returned, and the factor that clips the norm to
-  // `limit`; a limit of 0 only measures. Must be called by all ranks, at most once after finish().
+  // `limit`; a limit of 0 only measures. May be called at most once after finish().
   Clip clip(double limit);
 
   // Returns this rank's shard of the trained parameters.
@@ -79,24 +77,25 @@ class GradientSum final {
   // called by all ranks. `place` returns the memory of a part of one of the arrays; no bytes, on
   // all ranks: the part is not sent.
   void exchange(const std::function<std::span<std::byte>(const ArrayPart&)>& place, To to,
-                std::string_view what);
+                const std::string& what);
 
-  // Return, in seconds, the total time from the first slice sent in each step to the end of
-  // finish(), and the part of this time in which finish() waited; 0 with one process.
-  double seconds_under_way() const { return seconds_under_way_; }
+  // Returns the total time, in seconds, that finish() took to sum over the ranks; 0 with one
+  // process.
   double seconds_waited() const { return seconds_waited_; }
 
  private:
-  struct Slice;
+  // A part of one parameter's gradient, which one rank, its owner, sums.
+  struct Slice {
+    ArrayPart part;
+    int owner = 0;
+    std::size_t first_fragment = 0, fragments = 0;
+  };
   void begin();
   void accept(std::size_t parameter, Array gradient);
   void cut_into_slices(const std::function<bool(const Parameter&)>& is_undivided);
-  // The following functions run on the messages' thread.
-  void await(Slice& slice);
-  void give(std::size_t sum, std::size_t parameter);
-  void send_sum(std::size_t sum, Slice& slice);
-  void add_up(Slice& slice);
-  std::vector<int> missing() const;
+  void sum_over_ranks();
+  std::vector<std::vector<Array>> exchange_sums();
+  void add_up(const Slice& slice, const std::vector<Array>& received);
 
   Ranks& ranks_;
   std::vector<Parameter*> parameters_;  // without fixed parameters
@@ -104,24 +103,20 @@ class GradientSum final {
   std::vector<MicroBatchPlan> plans_;  // plans of all ranks
   const MicroBatchPlan& plan_;         // plan of this rank
   std::vector<Fragment> fragments_;
-  std::vector<Slice> slices_;             // in parameter order
-  std::vector<std::size_t> first_slice_;  // index of the first slice of each parameter, and the end
+  std::vector<Slice> slices_;  // in parameter order
   std::vector<ArrayPart> own_;
 
   // State of the current step. Arrays are indexed by parameter.
   std::unordered_map<std::uint64_t, std::size_t> parameter_of_;  // keyed by the id of the variable
   std::size_t micro_batch_ = 0;            // index of the next micro-batch in plan_.steps
   std::vector<std::vector<Array>> stack_;  // incomplete sums
-  std::vector<std::vector<Array>> sums_;   // sums to be sent; the total replaces the first
+  std::vector<std::vector<Array>> sums_;   // complete sums; the total replaces the first
   std::size_t sum_ = 0;                    // index of the next sum in sums_
   // Per parameter, whether this rank's micro-batches gave a gradient; after finish(), whether those
   // of any rank did.
   std::vector<bool> given_;
-  // Sum of squares of each fragment; before clip() only of those of this rank's shard.
-  std::vector<double> squares_;
-  std::atomic<std::int64_t> left_ = 0;  // number of incomplete slices
-  double first_left_s_ = 0;  // time in seconds at which the step's first gradient was sent
-  double seconds_under_way_ = 0, seconds_waited_ = 0;
+  std::vector<double> squares_;  // sum of squares of each fragment
+  double seconds_waited_ = 0;
 };
 
 }  // namespace tapestry

@@ -4,10 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstdlib>
-#include <thread>
 
 #include "autograd/check.hpp"
 #include "train/distributed/launch.hpp"
@@ -16,19 +13,13 @@
 namespace tapestry {
 namespace {
 
-// Number of gathers that may be in flight; each has two tags.
-constexpr int gathers_at_once = 1024;
-static_assert(2 * gathers_at_once <= Ranks::first_free_tag - 1);
-constexpr int broadcast_tag = Ranks::first_free_tag - 1;
+constexpr int gathers_at_once = 1024;  // tags of gathers, from 0 on
+constexpr int exchange_tag = gathers_at_once;
 
 std::string host_name() {
   char name[256] = "";
   gethostname(name, sizeof(name) - 1);
   return name;
-}
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
 }
 
 // The result of one rank's call in agree().
@@ -49,12 +40,13 @@ Ranks::~Ranks() = default;
 
 Ranks Ranks::launched() {
   const Launch launch = read_launch();
-  return launch.size == 1 ? Ranks() : over(load_transport(launch));
+  if (launch.size == 1) return {};
+  return over(std::unique_ptr<Transport>(load_transport(launch)()));
 }
 
-Ranks Ranks::over(std::function<Transport*()> open) {
+Ranks Ranks::over(std::unique_ptr<Transport> transport) {
   Ranks ranks;
-  ranks.messenger_ = std::make_unique<Messenger>(std::move(open));
+  ranks.messenger_ = std::make_unique<Messenger>(std::move(transport));
   ranks.rank_ = ranks.messenger_->rank();
   ranks.size_ = ranks.messenger_->size();
   ranks.hosts_.assign(ranks.size_, "");
@@ -74,26 +66,6 @@ Ranks Ranks::imagined(int rank, int size) {
 
 std::string Ranks::name(int rank) const { return fmt::format("rank {} ({})", rank, hosts_[rank]); }
 
-void Ranks::post(std::function<void()> work) {
-  if (!are_there()) return work();
-  messenger_->post(std::move(work));
-}
-
-void Ranks::send(int to, int tag, std::span<const std::byte> bytes, Done done) {
-  if (!are_there()) return done();
-  messenger_->send(to, tag, bytes, std::move(done));
-}
-
-void Ranks::receive(int from, int tag, std::span<std::byte> bytes, Done done) {
-  if (!are_there()) return done();
-  messenger_->receive(from, tag, bytes, std::move(done));
-}
-
-void Ranks::wait(const std::function<bool()>& ready, const std::string& what,
-                 std::function<std::vector<int>()> missing) {
-  if (are_there()) messenger_->wait(ready, what, std::move(missing));
-}
-
 double Ranks::bytes_sent() const {
   return messenger_ ? static_cast<double>(messenger_->bytes_sent()) : 0;
 }
@@ -105,135 +77,86 @@ void Ranks::watch(const std::atomic<bool>& stop, std::function<void(const std::s
 void Ranks::tell_step(std::int64_t step) { messenger_->at(fmt::format("step {}", step)); }
 
 void Ranks::abort(int status) {
-  if (messenger_) {
-    messenger_->abort(status);
-    std::this_thread::sleep_for(std::chrono::seconds(5));
-  }
+  if (messenger_) messenger_->abort(status);
   std::_Exit(status);
 }
 
-// The messages of one gather: all ranks send to rank 0, which sends all values to all ranks. A
-// message has two parts: its length, and its bytes.
-class Ranks::Messages final {
- public:
-  Messages(Ranks& ranks, std::string own, std::string_view name, int tag)
-      : what(name), ranks_(ranks), tag_(tag), own_(std::move(own)), all_(ranks.size()) {
-    if (ranks.rank() == 0) all_[0] = own_;
-    if (!ranks.are_there()) std::ranges::fill(all_, own_);
-  }
+// Waits until no message is left. `left` has their numbers by rank.
+void Ranks::wait_for(const std::vector<int>& left, const std::string& what, Late late) {
+  const auto missing = [&left] {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < left.size(); ++rank)
+      if (left[rank] > 0) ranks.push_back(static_cast<int>(rank));
+    return ranks;
+  };
+  if (are_there())
+    messenger_->wait([&] { return std::ranges::count(left, 0) == std::ssize(left); }, what,
+                     late == Late::fine ? nullptr : std::function(missing));
+}
 
-  // Runs on the messages' thread, as do missing() and the private functions.
-  void begin(std::shared_ptr<Messages> self) {
-    self_ = std::move(self);
-    if (ranks_.rank() == 0) {
-      left_ = ranks_.size() - 1;
-      for (int rank = 1; rank < ranks_.size(); ++rank)
-        get(rank, all_[rank], [this] {
-          if (--left_ == 0) pass_on();
-        });
-    } else {
-      give(0, own_);
-      get(0, packed_, [this] {
-        Unpacker packed(packed_);
-        for (std::string& one : all_) one = packed.get<std::string>();
-        end();
+// Each rank sends the length of its value and then its bytes to all others.
+struct Ranks::Messages : std::enable_shared_from_this<Messages> {
+  Messages(int ranks, const std::string& own, std::string_view name)
+      : what(name), values(ranks, own), sizes(ranks, own.size()), left(ranks, 0) {}
+
+  void begin(Ranks& ranks, int tag) {
+    Messenger& messenger = *ranks.messenger_;
+    for (int other = 0; other < ranks.size(); ++other) {
+      if (other == ranks.rank()) continue;
+      left[other] = 4;
+      // Keeps this object alive, even if an exception of all ranks has ended the gather.
+      const auto done = [self = shared_from_this(), other] { --self->left[other]; };
+      const auto length = [this](int rank) { return std::span(&sizes[rank], 1); };
+      messenger.send(other, tag, std::as_bytes(length(ranks.rank())), done);
+      messenger.send(other, tag, std::as_bytes(std::span(values[ranks.rank()])), done);
+      messenger.receive(other, tag, std::as_writable_bytes(length(other)), [=, this, &messenger] {
+        done();
+        values[other].resize(sizes[other]);
+        messenger.receive(other, tag, std::as_writable_bytes(std::span(values[other])), done);
       });
     }
   }
 
-  bool is_done() const { return done_; }
-  std::vector<std::string> take() { return std::move(all_); }
-
-  std::vector<int> missing() const {
-    if (ranks_.rank() != 0) return {0};
-    std::vector<int> ranks;
-    for (int rank = 1; rank < ranks_.size(); ++rank)
-      if (!heard_[rank]) ranks.push_back(rank);
-    return ranks;
-  }
-
   const std::string what;
-
- private:
-  void give(int to, const std::string& text) {
-    const auto size = std::make_shared<std::uint64_t>(text.size());
-    ranks_.send(to, tag_, std::as_bytes(std::span(size.get(), 1)), [size] {});
-    if (!text.empty()) ranks_.send(to, tag_ + 1, bytes_of(text), [self = self_] {});
-  }
-
-  void get(int from, std::string& text, Done done) {
-    const auto size = std::make_shared<std::uint64_t>();
-    const Done all = [this, from, done = std::move(done)] {
-      heard_[from] = true;
-      done();
-    };
-    ranks_.receive(from, tag_, std::as_writable_bytes(std::span(size.get(), 1)),
-                   [this, size, from, &text, all] {
-                     text.resize(*size);
-                     if (text.empty()) return all();
-                     ranks_.receive(from, tag_ + 1, std::as_writable_bytes(std::span(text)), all);
-                   });
-  }
-
-  void pass_on() {
-    Packer packer;
-    for (const std::string& one : all_) packer.put(one);
-    packed_ = packer.take();
-    for (int rank = 1; rank < ranks_.size(); ++rank) give(rank, packed_);
-    end();
-  }
-
-  void end() {
-    done_ = true;
-    self_.reset();
-  }
-
-  Ranks& ranks_;
-  int tag_;
-  std::string own_;
-  std::vector<std::string> all_;
-  std::vector<char> heard_ = std::vector<char>(all_.size(), false);
-  std::string packed_;
-  int left_ = 0;
-  std::atomic<bool> done_ = false;
-  std::shared_ptr<Messages> self_;  // set while the gather is in flight
+  std::vector<std::string> values;   // by rank, as are the others
+  std::vector<std::uint64_t> sizes;  // of the values
+  std::vector<int> left;             // numbers of incomplete messages
 };
 
 std::shared_ptr<Ranks::Messages> Ranks::begin_messages(std::string own, std::string_view what) {
-  const int tag = 2 * (gathered_++ % gathers_at_once);
-  auto messages = std::make_shared<Messages>(*this, std::move(own), what, tag);
-  if (messenger_) post([messages] { messages->begin(messages); });
+  auto messages = std::make_shared<Messages>(size_, own, what);
+  if (messenger_) messages->begin(*this, gathered_++ % gathers_at_once);
   return messages;
 }
 
 std::vector<std::string> Ranks::end_messages(const std::shared_ptr<Messages>& messages, Late late) {
-  std::function<std::vector<int>()> missing;
-  if (late == Late::missing) missing = [messages] { return messages->missing(); };
-  if (messenger_) wait([&] { return messages->is_done(); }, messages->what, std::move(missing));
-  return messages->take();
+  wait_for(messages->left, messages->what, late);
+  return std::move(messages->values);
 }
+
+void Exchange::send(int to, std::span<const std::byte> bytes) {
+  if (!ranks_.are_there()) return;
+  ++left_[to];
+  ranks_.messenger_->send(to, exchange_tag, bytes, [this, to] { --left_[to]; });
+}
+
+void Exchange::receive(int from, std::span<std::byte> bytes) {
+  if (!ranks_.are_there()) return;
+  ++left_[from];
+  ranks_.messenger_->receive(from, exchange_tag, bytes, [this, from] { --left_[from]; });
+}
+
+void Exchange::wait(const std::string& what) { ranks_.wait_for(left_, what, Ranks::Late::missing); }
 
 void Ranks::broadcast_to_all(std::span<std::byte> bytes, std::string_view what) {
   constexpr std::size_t most = std::size_t{64} << 20;
-  // The number of parts that still have to come from a rank, or to go to it.
-  std::vector<std::atomic<std::size_t>> left(size_);
-  for (int rank = 0; rank < size_; ++rank)
-    if ((rank == 0) != (rank_ == 0)) left[rank] = (bytes.size() + most - 1) / most;
-  post([&] {
-    for (std::size_t at = 0; at < bytes.size(); at += most) {
-      const auto part = bytes.subspan(at, std::min(most, bytes.size() - at));
-      if (rank_ != 0) receive(0, broadcast_tag, part, [&] { --left[0]; });
-      for (int to = 1; rank_ == 0 && to < size_; ++to)
-        send(to, broadcast_tag, part, [&left, to] { --left[to]; });
-    }
-  });
-  const auto missing = [&] {
-    std::vector<int> ranks;
-    for (int rank = 0; rank < size_; ++rank)
-      if (left[rank] > 0) ranks.push_back(rank);
-    return ranks;
-  };
-  wait([&] { return missing().empty(); }, std::string(what), missing);
+  Exchange exchange(*this);
+  for (std::size_t at = 0; at < bytes.size(); at += most) {
+    const auto part = bytes.subspan(at, std::min(most, bytes.size() - at));
+    if (rank_ != 0) exchange.receive(0, part);
+    for (int to = 1; rank_ == 0 && to < size_; ++to) exchange.send(to, part);
+  }
+  exchange.wait(std::string(what));
 }
 
 void Ranks::agree_with_all(std::string_view what, const std::function<void()>& work) {

@@ -20,10 +20,10 @@ class Transport;
 // these.
 int launched_rank();
 
-// The processes that train together: those started by mpirun or srun, or one alone. A separate
-// thread communicates with the others, so that messages are exchanged while this process computes.
-// Functions marked as collective must be called by all ranks in the same order. With one process
-// they wait for nothing: no byte is packed, and nothing is copied.
+// The processes that train together: those started by mpirun or srun, or one alone. All functions
+// must be called on the thread that constructed the ranks; those marked as collective by all ranks
+// in the same order. With one process they wait for nothing: no byte is packed, and nothing is
+// copied.
 class Ranks final {
  public:
   Ranks();  // constructs the ranks of a single process
@@ -33,13 +33,12 @@ class Ranks final {
   // loaded.
   static Ranks launched();
 
-  // Returns ranks that a transport connects, after all ranks were heard from. `open` is called on
-  // the messages' thread; what it throws is thrown here.
-  static Ranks over(std::function<Transport*()> open);
+  // Returns ranks that a transport connects, after all ranks were heard from.
+  static Ranks over(std::unique_ptr<Transport> transport);
 
-  // Returns one of several ranks of which the others do not exist, for a dry run: sends are
-  // discarded, receives complete at once without bytes, and a gather returns its own value for all
-  // ranks. Throws std::invalid_argument unless 0 <= rank < size.
+  // Returns one of several ranks of which the others do not exist, for a dry run: an Exchange does
+  // nothing, and a gather returns its own value for all ranks. Throws std::invalid_argument unless
+  // 0 <= rank < size.
   static Ranks imagined(int rank, int size);
 
   Ranks(Ranks&&) noexcept;
@@ -63,7 +62,8 @@ class Ranks final {
     return end_gather(begin_gather(std::move(own), what), late);
   }
 
-  // Gather in two steps, of which the first does not wait.
+  // Gather in two steps, of which the first does not wait: messages arrive while others are
+  // awaited.
   template <class T>
   class Gathering;
   template <class T>
@@ -106,37 +106,41 @@ class Ranks final {
   // ends this process with status 1. `stop` must outlive the ranks.
   void watch(const std::atomic<bool>& stop, std::function<void(const std::string&)> report);
 
-  // --- individual messages: call send and receive only on the messages' thread ---
-
-  using Done = std::function<void()>;
-  void post(std::function<void()> work);  // runs work on the messages' thread
-  void send(int to, int tag, std::span<const std::byte> bytes, Done done);
-  void receive(int from, int tag, std::span<std::byte> bytes, Done done);
-
-  // Waits until `ready`, which is called on this thread whenever messages are complete, returns
-  // true. `missing` is called on the messages' thread and returns the ranks that have not sent what
-  // is expected; null: all ranks may be late. Throws the exception of a function that failed on the
-  // messages' thread.
-  void wait(const std::function<bool()>& ready, const std::string& what,
-            std::function<std::vector<int>()> missing);
-
-  static constexpr int first_free_tag = 4096;  // smallest tag for send() and receive()
-
   double bytes_sent() const;  // returns the number of bytes that this rank has sent
 
  private:
-  class Messages;  // the messages of one gather
+  friend class Exchange;
+  struct Messages;  // the messages of one gather
   std::shared_ptr<Messages> begin_messages(std::string own, std::string_view what);
   std::vector<std::string> end_messages(const std::shared_ptr<Messages>& messages, Late late);
   void broadcast_to_all(std::span<std::byte> bytes, std::string_view what);
   void agree_with_all(std::string_view what, const std::function<void()>& work);
   void tell_step(std::int64_t step);
+  void wait_for(const std::vector<int>& left, const std::string& what, Late late);
 
   int rank_ = 0, size_ = 1;
   std::vector<std::string> hosts_{""};
   bool agreed_ = false;
   int gathered_ = 0;                      // number of gathers
   std::unique_ptr<Messenger> messenger_;  // null with one process
+};
+
+// Messages between ranks that are awaited together. A rank must receive the messages of another in
+// the order in which the other sends them, and exchange one set of messages at a time.
+class Exchange final {
+ public:
+  explicit Exchange(Ranks& ranks) : ranks_(ranks), left_(ranks.size(), 0) {}
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  // Begin a message of at most 1 GiB. Until wait() returns, `bytes` must remain valid.
+  void send(int to, std::span<const std::byte> bytes);
+  void receive(int from, std::span<std::byte> bytes);
+  void wait(const std::string& what);  // until all messages are complete; `what` names them
+
+ private:
+  Ranks& ranks_;
+  std::vector<int> left_;  // number of incomplete messages by the other rank
 };
 
 // A gather whose messages are in flight.

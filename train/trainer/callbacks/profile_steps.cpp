@@ -120,9 +120,9 @@ class Profile final : public Callback {
                      printable(lock_.run().trace())));
     if (!ranks_.alone())
       log_(fmt::format(
-          "{}: per step {:.2f} MB sent, {:.2f} ms of messages, {:.2f} ms of waiting for messages\n",
+          "{}: per step {:.2f} MB sent, {:.2f} ms of messages and of waiting for other ranks\n",
           ranks_.name(ranks_.rank()), ranks_.bytes_sent() / 1e6 / steps_,
-          sum_.seconds_under_way() * 1e3 / steps_, sum_.seconds_waited() * 1e3 / steps_));
+          sum_.seconds_waited() * 1e3 / steps_));
   }
 
   RunLock& lock_;
