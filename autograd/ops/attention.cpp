@@ -86,6 +86,27 @@ void check_documents(const char* op, const AttentionOptions& options, const Shap
   }
 }
 
+// Checks the options for queries of a type, and scores (B, H, T, S).
+void check_options(const char* op, const AttentionOptions& options, DType dtype,
+                   const Shape& scores) {
+  const std::int64_t B = scores[0], T = scores[2], S = scores[3];
+  require_value(options.window >= 0, op, "window", options.window, "0 or more");
+  if (!options.key_padding.empty())
+    require_array(op, "key_padding", options.key_padding, DType::int32, {B, S});
+  check_documents(op, options, {B, T}, S);
+  if (!options.key_counts.empty()) {
+    require_array(op, "key_counts", options.key_counts, DType::int32, {B});
+    require(options.key_padding.empty() && options.mask.empty(),
+            "{}: key_counts cannot be combined with key_padding or mask; leave these empty", op);
+    for (const std::int32_t count : options.key_counts.values<std::int32_t>())
+      require(is_dry_run() || (count >= 0 && count <= S), "{}: key_counts has {}; expected 0 to {}",
+              op, count, S);
+  }
+  if (!options.mask.empty())
+    require(options.mask.dtype() == dtype && broadcast(op, options.mask.shape(), scores) == scores,
+            "{}: mask is {}; expected {} that broadcasts to {}", op, options.mask, dtype, scores);
+}
+
 AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Places& places,
                      const AttentionOptions& options) {
   for (const Tensor& input : inputs) {
@@ -118,23 +139,7 @@ AttentionShape check(const char* op, const std::vector<Tensor>& inputs, const Pl
   const std::int64_t S = options.keys < 0 ? k.dim(-2) : options.keys;
   require(S <= k.dim(-2), "{}: keys = {} with shapes {}; expected at most {}", op, S,
           shapes(inputs), k.dim(-2));
-  require_value(options.window >= 0, op, "window", options.window, "0 or more");
-  if (!options.key_padding.empty())
-    require_array(op, "key_padding", options.key_padding, DType::int32, {B, S});
-  check_documents(op, options, {B, T}, S);
-  if (!options.key_counts.empty()) {
-    require_array(op, "key_counts", options.key_counts, DType::int32, {B});
-    require(options.key_padding.empty() && options.mask.empty(),
-            "{}: key_counts cannot be combined with key_padding or mask; leave these empty", op);
-    for (const std::int32_t count : options.key_counts.values<std::int32_t>())
-      require(is_dry_run() || (count >= 0 && count <= S), "{}: key_counts has {}; expected 0 to {}",
-              op, count, S);
-  }
-  const Shape scores{B, H, T, S};
-  if (!options.mask.empty())
-    require(
-        options.mask.dtype() == q.dtype() && broadcast(op, options.mask.shape(), scores) == scores,
-        "{}: mask is {}; expected {} that broadcasts to {}", op, options.mask, q.dtype(), scores);
+  check_options(op, options, q.dtype(), {B, H, T, S});
   return {.dtype = q.dtype(),
           .B = B,
           .H = H,

@@ -4,11 +4,12 @@
 #include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 
-// Rules of the repository that can be checked by reading its files.
+// Tests rules of the repository by reading its files.
 namespace tapestry {
 namespace {
 
@@ -19,7 +20,7 @@ struct Source {
   std::string path, top_folder, text;
 };
 
-// Every .hpp and .cpp file of the six folders.
+// Returns every .hpp and .cpp file of the six folders.
 const std::vector<Source>& sources() {
   static const std::vector<Source> found = [] {
     std::vector<Source> all;
@@ -64,7 +65,7 @@ TEST_CASE("repository: autograd <- {layers, optim, data} <- train <- tests, no o
       ++dependencies;
     }
   CHECK(dependencies > 100);
-  for (const Source& source : sources())  // ours are in quotes, so that the rule can be read
+  for (const Source& source : sources())  // headers of the repository are in quotes
     for (const std::string& included : matches(source.text, "^ *# *include +<([^>]*)>"))
       CHECK_MESSAGE(std::ranges::count(top_folders, included.substr(0, included.find('/'))) == 0,
                     source.path, " includes ", included);
@@ -110,7 +111,7 @@ std::string folder_in_train(const std::string& path) {
 TEST_CASE("repository: a folder of train/ includes those that the table allows, and no other") {
   std::map<std::string, std::set<std::string>> allowed;
   for (const auto& [folder, others] : train_dependencies) {
-    for (const std::string& other : others)  // a table in this order has no circle
+    for (const std::string& other : others)  // a table in this order has no cycle
       CHECK_MESSAGE((other == "tools" || allowed.contains(other)), folder, " before ", other);
     allowed[folder] = {others.begin(), others.end()};
   }
@@ -127,7 +128,7 @@ TEST_CASE("repository: a folder of train/ includes those that the table allows, 
       included_by[folder].insert(other);
     }
   }
-  for (const auto& [folder, others] : allowed)  // no row allows what nothing needs
+  for (const auto& [folder, others] : allowed)  // no row allows unused dependencies
     CHECK_MESSAGE(others == included_by[folder], folder);
 }
 
@@ -150,7 +151,7 @@ TEST_CASE("repository: no family of tasks includes another") {
         CHECK_MESSAGE(other == family, source.path, " includes tasks/", other);
 }
 
-TEST_CASE("repository: data knows arrays, but no tensor") {
+TEST_CASE("repository: data/ includes arrays, but no tensor") {
   const std::set<std::string> allowed = {"adjacency", "array",  "check",   "checksum", "counted",
                                          "parallel",  "random", "dry_run", "xtensor"};
   for (const Source& source : sources())
@@ -160,7 +161,7 @@ TEST_CASE("repository: data knows arrays, but no tensor") {
         CHECK_MESSAGE(allowed.contains(header), source.path, " includes autograd/", header);
 }
 
-TEST_CASE("repository: data states facts, without a config's keys and the command line's flags") {
+TEST_CASE("repository: messages of data/ name no config key and no option") {
   const std::string literal = "(\"(?:[^\"\\\\\n]|\\\\.)*\")";
   const std::string named = "(\\b(?:data|model|train|optim)[.][a-z]|--[a-z])";
   const auto speaks = [&](const std::string& text) { return !matches(text, named).empty(); };
@@ -180,14 +181,14 @@ TEST_CASE("repository: data states facts, without a config's keys and the comman
   CHECK(literals > 300);
 }
 
-TEST_CASE("repository: headers start with #pragma once, and one alone brings xtensor along") {
+TEST_CASE("repository: headers start with #pragma once, and only one includes xtensor") {
   int headers = 0;
   for (const Source& source : sources()) {
     if (!source.path.ends_with(".hpp")) continue;
     ++headers;
     CHECK_MESSAGE(source.text.starts_with("#pragma once\n"), source.path);
     if (source.top_folder == "tests" || source.path.starts_with("autograd/kernels/")) continue;
-    if (source.path == "autograd/xtensor.hpp") continue;  // for sources, and the library's users
+    if (source.path == "autograd/xtensor.hpp") continue;  // for sources and users of the library
     CHECK_MESSAGE(
         matches(source.text, "^#include [<\"]((xtensor|xsimd|autograd/xtensor.hpp)[^>\"]*)")
             .empty(),
@@ -246,7 +247,7 @@ TEST_CASE("repository: nothing below train/ prints or ends the program") {
   CHECK(matches("x = abort();", "\\b(abort) *[(<]").size() == 1);
 }
 
-TEST_CASE("repository: train/ prints through one place, which knows what terminals obey") {
+TEST_CASE("repository: train/ prints through terminal.cpp alone") {
   for (const Source& source : sources())
     if (source.top_folder == "train" && source.path != "train/main.cpp" &&
         source.path != "train/run/terminal.cpp")
@@ -255,7 +256,7 @@ TEST_CASE("repository: train/ prints through one place, which knows what termina
         CHECK_MESSAGE(false, source.path, " calls ", call);
 }
 
-TEST_CASE("repository: nothing is left to do") {
+TEST_CASE("repository: sources have no marks of unfinished work") {
   const std::string words = std::string("\\b(TO") + "DO|FIX" + "ME|XX" + "X|HA" + "CK)\\b";
   for (const Source& source : sources())
     CHECK_MESSAGE(matches(source.text, words).empty(), source.path);
@@ -263,7 +264,7 @@ TEST_CASE("repository: nothing is left to do") {
     CHECK_MESSAGE(matches(read_bytes((root / name).string()), words).empty(), name);
 }
 
-// What a program prints, or nothing where it is not installed or fails.
+// Returns a program's output; "" if it is not installed or fails.
 std::string output_of(const Words& command) {
   try {
     const Finished finished = run_program(command);
@@ -279,13 +280,134 @@ TEST_CASE("repository: the top level holds the six folders and little else") {
   for (const std::string& name : allowed) CHECK_MESSAGE(fs::exists(root / name), name);
   for (const char* name : {"common", "util", "utils"})
     for (const std::string& folder : top_folders) CHECK(!fs::exists(root / folder / name));
-  // Of tracked files alone: what else lies there, such as a run, is its owner's.
+  // Checks tracked files alone; others, such as runs, are allowed.
   const Strings tracked = lines_of(output_of({"git", "-C", root.string(), "ls-files"}));
   if (tracked.empty()) MESSAGE("not checked: git is not installed, or the tree is no clone");
   for (const std::string& path : tracked) {
     const std::string name = path.substr(0, path.find('/'));
     CHECK_MESSAGE((allowed.contains(name) || name.starts_with('.')), path);
   }
+}
+
+// Returns the number of lines that are neither empty nor a comment nor an #include.
+std::int64_t code_lines(const std::string& text) {
+  return std::ranges::count_if(lines_of(text), [](std::string line) {
+    line.erase(0, std::min(line.find_first_not_of(" \t"), line.size()));
+    return !line.empty() && !line.starts_with("//") && !line.starts_with("#include");
+  });
+}
+
+std::vector<Source> scripts() {
+  std::vector<Source> all;
+  for (const auto& entry : fs::recursive_directory_iterator(root / "train"))
+    if (entry.path().extension() == ".js")
+      all.push_back(
+          {fs::relative(entry.path(), root).string(), "train", read_bytes(entry.path().string())});
+  return all;
+}
+
+TEST_CASE("repository: sizes.txt has the numbers of lines") {
+  CHECK(code_lines("#include <a>\n\n  // b\nint c;  // d\n}\n") == 2);
+  std::map<std::string, std::int64_t> counts;
+  for (const Source& source : sources())
+    if (source.top_folder == "tests")
+      counts["tests"] += std::ranges::count(source.text, '\n');
+    else
+      counts["product"] += code_lines(source.text);
+  for (const Source& script : scripts()) counts["javascript"] += code_lines(script.text);
+  std::string current;
+  for (const auto& [name, count] : counts) current += fmt::format("{} {}\n", name, count);
+  constexpr std::int64_t slack = 100;  // a number is at most so much above its count
+  std::istringstream recorded(read_bytes((root / "tests/repository/sizes.txt").string()));
+  std::string name;
+  for (std::int64_t limit = 0; recorded >> name >> limit; counts.erase(name)) {
+    REQUIRE(counts.contains(name));
+    CHECK_MESSAGE((counts[name] <= limit && limit <= counts[name] + slack), name, ": ", limit,
+                  " in sizes.txt; write there, and say in the commit message what a rise is for:\n",
+                  current);
+  }
+  CHECK(counts.empty());
+}
+
+// Returns the functions that are longer than 60 lines: those of JavaScript, and those of C++ that
+// begin in the first column.
+Strings long_functions(const Source& source) {
+  static const std::regex script(
+      "^ *(?!(?:[}] )?(?:if|for|while|switch|else|do|try|catch|class)\\b)"
+      ".*(?:\\bfunction\\b.*|=>|[)]) [{]$"),
+      product("^(?!namespace|struct|class|enum|union|using|template)\\w[^;]*[(][^;]*[^;}]$");
+  const bool is_script = source.path.ends_with(".js");
+  const Strings lines = lines_of(source.text);
+  Strings found;
+  for (std::size_t begin = 0; begin < lines.size(); ++begin) {
+    if (!std::regex_search(lines[begin], is_script ? script : product)) continue;
+    std::size_t last = begin;
+    while (last < lines.size() && !lines[last].ends_with('{') && !lines[last].ends_with(';'))
+      ++last;
+    if (last == lines.size() || lines[last].ends_with(';')) continue;  // a declaration
+    const std::string end = lines[begin].substr(0, lines[begin].find_first_not_of(' ')) + "}";
+    while (last < lines.size() && !lines[last].starts_with(end)) ++last;
+    if (last - begin >= 60)
+      found.push_back(fmt::format("{}:{}: {} lines", source.path, begin + 1, last - begin + 1));
+  }
+  return found;
+}
+
+// Returns the text repeated `count` times.
+std::string times(int count, const std::string& text) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+TEST_CASE("repository: no function is longer than 60 lines") {
+  const std::string body = times(59, "    b();\n");
+  CHECK(long_functions({"a.js", "", "class A {\n  f(a) {\n" + body + "  }\n}\n"}) ==
+        Strings{"a.js:2: 61 lines"});
+  CHECK(long_functions({"a.cpp", "", "int f(int a,\n      int b) {\n" + body + "}\n"}) ==
+        Strings{"a.cpp:1: 62 lines"});
+  std::vector<Source> all = scripts();
+  std::ranges::copy_if(sources(), std::back_inserter(all),
+                       [](const Source& source) { return source.top_folder != "tests"; });
+  for (const Source& source : all)
+    for (const std::string& function : long_functions(source)) CHECK_MESSAGE(false, function);
+}
+
+// Returns "name: count" for each function of a header with more than five parameters.
+Strings many_parameters(const Source& header) {
+  static const std::regex list("(\\w+)[(]((?:const )?[\\w:]+[^(){};,]*(?:,[^(){};,]*){5,})[)]"),
+      one("^\\s*(?:const )?[\\w:]+(?:<.*>)?(?: const)?[ &*]+\\w+(?: = .*)?$");
+  Strings found;
+  for (auto match = std::sregex_iterator(header.text.begin(), header.text.end(), list);
+       match != std::sregex_iterator(); ++match) {
+    int depth = 0;
+    Strings parameters = {""};
+    for (const char c : (*match)[2].str()) {
+      depth += (c == '<') - (c == '>');
+      if (c == ',' && depth == 0)
+        parameters.emplace_back();
+      else
+        parameters.back() += c == '\n' ? ' ' : c;
+    }
+    if (parameters.size() > 5 && std::ranges::all_of(parameters, [&](const std::string& text) {
+          return std::regex_match(text, one);
+        }))
+      found.push_back(fmt::format("{}: {}", (*match)[1].str(), parameters.size()));
+  }
+  return found;
+}
+
+TEST_CASE("repository: functions with more than five parameters take an options struct") {
+  CHECK(many_parameters({"a.hpp", "", "f(int a, B<C, D> b, const E& e, int* g, H h = 1, I i);"}) ==
+        Strings{"f: 6"});
+  const std::set<std::string> exceptions = {"Trainer: 7", "expect_finite: 6",
+                                            "load_trained_with: 6"};
+  std::set<std::string> found;
+  for (const Source& source : sources())  // kernels take plain numbers and pointers
+    if (source.path.ends_with(".hpp") && source.top_folder != "tests" &&
+        source.top_folder != "autograd")
+      for (const std::string& one : many_parameters(source)) found.insert(one);
+  CHECK(found == exceptions);
 }
 
 TEST_CASE("repository: no test file is longer than 600 lines") {
@@ -298,7 +420,7 @@ TEST_CASE("repository: every file is clang-formatted") {
   Strings command = {"clang-format", "--dry-run", "-Werror"};
   for (const Source& source : sources()) command.push_back((root / source.path).string());
   REQUIRE(command.size() > 50);
-  // Debian 12's; others break lines elsewhere.
+  // Other versions break lines differently.
   if (output_of({"clang-format", "--version"}).find("version 14.") == std::string::npos) {
     left_out("clang-format 14 is not installed");
     return;
@@ -308,13 +430,13 @@ TEST_CASE("repository: every file is clang-formatted") {
   CHECK_MESSAGE(finished.status == 0, complaints);
 }
 
-TEST_CASE("repository: the README's C++ example is the one that the install test builds") {
+TEST_CASE("repository: the C++ example of README.md is tested") {
   const std::string example = read_bytes((root / "tests/example/main.cpp").string());
   const std::string readme = read_bytes((root / "README.md").string());
   CHECK(readme.find("```cpp\n" + example + "```\n") != std::string::npos);
 }
 
-TEST_CASE("repository: the layer in layers/README.md is the one that a test checks") {
+TEST_CASE("repository: the layer in layers/README.md is tested") {
   const std::string page = read_bytes((root / "layers/README.md").string());
   const std::size_t begin = page.find("```cpp\n") + 7;
   const std::string layer = page.substr(begin, page.find("```\n", begin) - begin);
@@ -323,7 +445,7 @@ TEST_CASE("repository: the layer in layers/README.md is the one that a test chec
   CHECK(test.find(layer) != std::string::npos);
 }
 
-TEST_CASE("repository: the user guide's C++ program is the one that the install test builds") {
+TEST_CASE("repository: the C++ program of the guide is tested") {
   const std::string page = read_bytes((root / "train/guide/cpp-programs.md").string());
   for (const auto& [language, file] : {std::pair{"cmake", "CMakeLists.txt"}, {"cpp", "main.cpp"}})
     CHECK_MESSAGE(

@@ -174,21 +174,24 @@ void add_as_test(std::map<std::string, Value>& to, const std::map<std::string, V
   for (const auto& [name, value] : tested) to["test_" + name] = value;
 }
 
-// Records why the training failed, unless the record was removed or cannot be written: the error of
-// the training is more important.
-void record_failure(RunLock& lock, std::int64_t step, const std::exception& error) try {
-  if (std::filesystem::exists(Run(lock.where()).sessions()))
-    record_end(lock, step, fmt::format("failed: {}", error.what()));
-} catch (const std::runtime_error&) {
-  return;
-}
-
 // Returns whether the error is wrong input or a lack of memory, and occurred before this process
 // wrote a checkpoint or the best model.
 bool is_refused(const RunLock& lock, const std::exception& error) {
   return (dynamic_cast<const InputError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) &&
          !lock.has_placed(lock.run().checkpoint()) && !lock.has_placed(lock.run().best()) &&
          !lock.has_placed(lock.run().before_decay());
+}
+
+// Removes the files of a new run that was refused. Otherwise records why the training failed,
+// unless the record was removed or cannot be written: the error of the training is more important.
+void record_failure(RunLock& lock, std::int64_t step, const std::exception& error,
+                    bool resume) try {
+  if (!resume && is_refused(lock, error))
+    lock.remove_placed();
+  else if (std::filesystem::exists(Run(lock.where()).sessions()))
+    record_end(lock, step, fmt::format("failed: {}", error.what()));
+} catch (const std::runtime_error&) {
+  return;
 }
 
 // Trains to the last step, then evaluates the best model on the test split if there is one.
@@ -259,7 +262,6 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
   if (checkpoint) changed = changes(config_of(*checkpoint), config);
   const bool repeats_decay = checkpoint && checkpoint->path == run.before_decay();
   checkpoint.reset();  // its tensors have been restored
-
   // No check comes after this point, and no file was written before it.
   ranks.agree("beginning the run", [&] {
     if (!writes) return;
@@ -284,10 +286,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
     training = train_and_test(writes ? &*lock : nullptr, *task, config, *trainer, ranks);
     if (writes) lock->expect_in_place();
   } catch (const std::exception& error) {
-    if (writes && !options.resume && is_refused(*lock, error))
-      lock->remove_placed();
-    else if (writes)
-      record_failure(*lock, trainer->state().step, error);
+    if (writes) record_failure(*lock, trainer->state().step, error, options.resume);
     throw;
   }
   if (writes) record_end(*lock, training.state.step, training.metrics.empty() ? "stopped" : "done");
