@@ -13,7 +13,7 @@ install(CODE "file(GLOB stale \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_I
   foreach(library IN LISTS stale)
     file(REMOVE \${library})
   endforeach()")
-install(TARGETS tapestry_linear_algebra LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tapestry)
+install(TARGETS tapestry_cairo tapestry_linear_algebra LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tapestry)
 foreach(mpi IN LISTS mpi_plugins)
   install(TARGETS tapestry_${mpi} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tapestry COMPONENT ${mpi})
 endforeach()
@@ -97,8 +97,7 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME tapestry)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "one program with its configs, its library, and an engine for each
  level of x86-64, of which the best that the processor has is used.")
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS  # the OpenBLAS whose threads are OpenMP's, and what draws plots
-    "libopenblas0-openmp, gnuplot-nox | gnuplot")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libopenblas0-openmp")  # the OpenBLAS whose threads are OpenMP's
 file(WRITE ${CMAKE_BINARY_DIR}/triggers "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/triggers)
 foreach(mpi openmpi mpich)               # tapestry-openmpi_*.deb and the like, a plug-in each

@@ -19,7 +19,7 @@ std::string ending_of(Format format);  // returns ".png" or ".svg"
 std::vector<Format> formats_of(const Figure& figure);
 
 // Returns the bytes of a file of this format, which must be one of the figure's. Throws
-// std::runtime_error if gnuplot, which draws all but pictures, is missing or fails, and
+// std::runtime_error if cairo, which draws PNG of all but pictures, cannot be loaded or fails, and
 // std::invalid_argument for a figure that cannot be drawn.
 std::string render(const Figure& figure, Format format);
 
