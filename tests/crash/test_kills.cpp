@@ -10,14 +10,14 @@
 #include "train/config/config_document.hpp"
 #include "train/task_spec.hpp"
 
-// Trainings that are killed at random instants. They take minutes: ./tapestry test --no-skip
+// Tests trainings that are killed at random moments. They take minutes: ./tapestry test --no-skip
 // -ts=crash
 namespace tapestry {
 namespace {
 
 constexpr std::int64_t steps = 40;
 
-// A shipped config made small, on data of its own; with seeds, a training for each of them.
+// A small version of a shipped config on its own data; with seeds, a training for each seed.
 class Victim {
  public:
   Victim(std::string config, std::int64_t checkpoint_every, std::int64_t seeds)
@@ -38,9 +38,9 @@ class Victim {
 
   const std::string& config() const { return config_; }
   const Finished& whole() const { return whole_; }
-  double whole_s() const { return whole_s_; }  // that it takes, uninterrupted
+  double whole_s() const { return whole_s_; }  // of the uninterrupted training
 
-  // Begins the run, or goes on with it where it has begun.
+  // Begins the run, or resumes it if it has begun.
   Finished train(const std::string& run, const RunOptions& options = {}) const {
     Words words = Words("train {} --quiet --out {}", config_, run);
     if (fs::exists(folders(run).front() + "/config.toml")) words.push_back("--resume");
@@ -51,7 +51,7 @@ class Victim {
     return tapestry_run(words, here);
   }
 
-  // Where a run that was killed stood.
+  // The state of a killed run.
   std::string phase(const std::string& run) const {
     const std::string last = folders(run).back(), first = folders(run).front();
     const std::string at = fs::exists(last + "/config.toml") ? last : first;
@@ -66,7 +66,7 @@ class Victim {
                : "after the last checkpoint";
   }
 
-  // How a run differs from the one that was never interrupted; "" where it does not.
+  // Returns how a run differs from the uninterrupted one; "" if it does not.
   std::string difference(const std::string& run) const {
     for (std::size_t i = 0; i < folders(run).size(); ++i) {
       const std::string ours = folders(run)[i];
@@ -97,8 +97,8 @@ class Victim {
   double whole_s_ = 0;
 };
 
-// Kills so many trainings of the configs at random instants, in turn, and resumes them; a third of
-// them are killed once more on the way.
+// Kills trainings of the configs at random moments, in turn, and resumes them; a third of them are
+// killed a second time.
 void kill_and_resume(const Strings& configs, std::int64_t kills, std::int64_t seeds) {
   std::mt19937 random(static_cast<unsigned>(from_environment("TAPESTRY_SEED", 1)));
   const auto chance = [&](double probability) {
@@ -157,14 +157,14 @@ void kill_and_resume(const Strings& configs, std::int64_t kills, std::int64_t se
 
 TEST_SUITE_BEGIN("crash");
 
-TEST_CASE("crash: trainings that are killed at random instants end as those that never were" *
-          doctest::skip()) {
+TEST_CASE("crash: trainings killed at random moments end with the same bits" * doctest::skip()) {
   Strings all;
   for (const auto& [name, text] : shipped_configs()) all.push_back(name);
   kill_and_resume(all, from_environment("TAPESTRY_KILLS", 200), 1);
 }
 
-TEST_CASE("crash: so do the trainings of several seeds" * doctest::skip()) {
+TEST_CASE("crash: trainings of several seeds killed at random moments end with the same bits" *
+          doctest::skip()) {
   kill_and_resume({"sort", "karate", "memory-sum"}, from_environment("TAPESTRY_KILLS", 200) / 10,
                   3);
 }

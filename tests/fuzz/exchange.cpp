@@ -6,7 +6,7 @@
 #include "train/tools/convert/architectures.hpp"
 #include "train/tools/convert/import.hpp"
 
-// Files of Hugging Face's transformers, of peft and of llama.cpp.
+// Fuzzes files of Hugging Face's transformers, peft and llama.cpp.
 namespace tapestry {
 namespace {
 
@@ -20,7 +20,7 @@ const RegisterFuzzTarget adapter_config("adapter-config", [](std::string_view by
   read_adapter_config(parse_json(bytes, "adapter_config.json"), "adapter_config.json", unknown);
 });
 
-// A checkpoint of a small Llama, as of one that was never trained.
+// A checkpoint of a small Llama that was never trained.
 std::string small_llama() {
   const Config config = parse_config(
       "task = \"language-model\"\n[model]\nlayers = 1\nheads = 2\nwidth = 4\ncontext = 4\n"

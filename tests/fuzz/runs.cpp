@@ -13,7 +13,7 @@
 #include "train/tools/search/ledger.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 
-// What a run's folder holds.
+// Fuzzes the files of a run's folder.
 namespace tapestry {
 namespace {
 
@@ -21,7 +21,7 @@ const RegisterFuzzTarget safetensors("safetensors", [](std::string_view bytes) {
   read_safetensors(written_file("file.safetensors", bytes));
 });
 
-// What `compare` reads of a run, and what a run that goes on keeps.
+// The metrics that `compare` reads and a resumed run keeps.
 const RegisterFuzzTarget metrics("metrics", [](std::string_view bytes) {
   const std::string path = written_file("metrics.jsonl", bytes);
   for (LineReader line(path); line.next();)
@@ -30,7 +30,7 @@ const RegisterFuzzTarget metrics("metrics", [](std::string_view bytes) {
   record_metrics(lock)->on_begin(20, true);
 });
 
-// What `verify` reads to name the tensors that differ.
+// The checkpoint that `verify` reads to name different tensors.
 const RegisterFuzzTarget checksums("checksums", [](std::string_view bytes) {
   const Run run(std::filesystem::path(written_file("checksums.jsonl", bytes)).parent_path());
   for (RecordedChecksums recorded(run); const RecordedChecksum* first = recorded.front();)
@@ -39,7 +39,7 @@ const RegisterFuzzTarget checksums("checksums", [](std::string_view bytes) {
   record_checksums(lock)->on_begin(20, false);
 });
 
-// What a resumed search reads.
+// The ledger of a resumed search.
 const RegisterFuzzTarget ledger("ledger", [](std::string_view bytes) {
   const std::string folder = scratch_folder() + "/search";
   std::filesystem::create_directories(folder);
@@ -50,8 +50,8 @@ const RegisterFuzzTarget ledger("ledger", [](std::string_view bytes) {
   read.expect_end();
 });
 
-// What `report` reads beside them: metrics, sessions, samples, and the config, with a zero byte
-// after each.
+// The files that `report` reads: metrics, sessions, samples and config, with a zero byte after
+// each.
 const RegisterFuzzTarget report("report", [](std::string_view bytes) {
   const std::vector<std::string_view> parts = cut_at_zeros(bytes);
   const char* names[] = {"metrics.jsonl", "sessions.jsonl", "samples.jsonl", "config.toml"};
@@ -62,8 +62,7 @@ const RegisterFuzzTarget report("report", [](std::string_view bytes) {
   report_of({scratch_folder()});
 });
 
-// A checkpoint's header alone, as it stands in a file without tensors, with the checksum that it
-// has.
+// A checkpoint's header in a file without tensors, with its checksum.
 std::string file_with_metadata(std::map<std::string, std::string> metadata) {
   metadata["xxh3"] = metadata_checksum(metadata);
   const nlohmann::json header = {{"__metadata__", metadata}};
@@ -72,8 +71,7 @@ std::string file_with_metadata(std::map<std::string, std::string> metadata) {
   return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + text;
 }
 
-// What `compare` says of four runs, two and two of a config: their metrics, with a zero byte after
-// each.
+// The metrics of four runs of two configs for `compare`, with a zero byte after each.
 const RegisterFuzzTarget comparison("comparison", [](std::string_view bytes) {
   const std::vector<std::string_view> parts = cut_at_zeros(bytes);
   std::vector<std::string> runs;
@@ -83,7 +81,7 @@ const RegisterFuzzTarget comparison("comparison", [](std::string_view bytes) {
     written_file(name + "/metrics.jsonl", i < parts.size() ? parts[i] : std::string_view());
     const std::string config =
         fmt::format("task = \"graph\"\nseed = {}\n[model]\nlayers = {}\n", i % 2, 1 + i / 2);
-    // No evaluation is of its step: one would have to record its parameters.
+    // No evaluation has this step, because its parameters are not recorded.
     written_file(name + "/checkpoint.safetensors", file_with_metadata({{"format", "tapestry 1"},
                                                                        {"config", config},
                                                                        {"step", "123456789"},
@@ -101,12 +99,12 @@ const RegisterFuzzTarget comparison("comparison", [](std::string_view bytes) {
     difference_of(groups[0], groups[1], figure);
 });
 
-// Large models are refused by the size of their file; to fuzz, they are small.
+// Models are small here; large ones are refused by the size of their file.
 bool is_small(const Config& config, const std::vector<KeyInfo>& keys) {
   return std::ranges::all_of(keys, [&](const KeyInfo& key) {
     const auto* integer = std::get_if<std::int64_t>(&config.value(key.name));
     const auto* list = std::get_if<std::vector<std::int64_t>>(&config.value(key.name));
-    if (key.name == "model.rotary_original_context") return true;  // which sizes nothing
+    if (key.name == "model.rotary_original_context") return true;  // it determines no size
     return (!integer || *integer <= 64) &&
            (!list || std::ranges::all_of(*list, [](std::int64_t i) { return i <= 64; }));
   });

@@ -4,12 +4,12 @@
 #include "train/commands/command_line.hpp"
 #include "train/task_spec.hpp"
 
-// What is typed: a config, and the command line.
+// Fuzzes configs and the command line.
 namespace tapestry {
 namespace {
 
-// A config's text and, after a zero byte each, what --set gets. What was resolved is a config that
-// resolves to itself.
+// A config's text and, after a zero byte each, values of --set. The resolved config must resolve to
+// itself.
 const RegisterFuzzTarget config("config", [](std::string_view bytes) {
   const std::vector<std::string_view> parts = cut_at_zeros(bytes);
   const Config resolved =
@@ -20,7 +20,7 @@ const RegisterFuzzTarget config("config", [](std::string_view bytes) {
     throw std::logic_error("config: another config came back");
 });
 
-// The words behind "tapestry", with a zero byte between them. What they ask for is not done.
+// The words after "tapestry", separated by zero bytes. Commands are parsed, but not run.
 const RegisterFuzzTarget command_line("command-line", [](std::string_view bytes) {
   std::vector<std::string> words = {"tapestry"};
   for (const std::string_view word : cut_at_zeros(bytes)) words.emplace_back(word);

@@ -167,7 +167,7 @@ namespace {
 
 // --- data ---
 
-// Sentences of some words each, whose letters depend on one another.
+// Sentences of some words, whose letters depend on one another.
 std::string some_sentences(std::int64_t lines, std::int64_t words) {
   Random random(17, Stream::data);
   std::string text;
@@ -210,7 +210,7 @@ void write_translations(const TemporaryFolder& folder, const std::string& split,
   folder.write(split + ".en", target);
 }
 
-// Questions, whose answers say the same letters twice.
+// Questions, whose answers repeat the letters.
 std::string some_conversations(std::int64_t count) {
   Random random(29, Stream::data);
   std::string text;
@@ -249,7 +249,7 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
        {"--from=" + folder.path("copy"), "data.length=5", "model.layers=1", "model.width=16"},
        {{"model.lora.rank", {1, 4, true}}},
        {},
-       {1e-3, 1e-2}},  // adapters are multiplied by alpha / rank
+       {1e-3, 1e-2}},  // adapters are scaled by alpha / rank
       {"multi30k",
        {"data.path=" + folder.path(), "data.test=", "model.layers=1", "model.width=32",
         "model.heads=4", "model.feed_forward=64", "data.vocabulary=300", "train.batch_size=16"},
@@ -266,7 +266,7 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
        {path("talks.jsonl", some_conversations(600)), "data.kind=conversations",
         "data.template=chatml", "data.vocabulary=330", "model.width=32", "model.feed_forward=64"},
        {{"model.context", {96, 96}}},
-       {"model.kind", "model.attention"}},  // random features go without data.packing
+       {"model.kind", "model.attention"}},  // random features do not support data.packing
       {"graphs", {}, {}, {}, {2e-3, 2e-2}},
       {"match-reports", {"model.width=32", "model.heads=4"}, {}, {"model.gate"}},
       {"karate",  // with more layers, sums over the neighbors of a hub make an initial loss of 30
@@ -315,7 +315,7 @@ Strings drawn_list(const Strings& from, std::int64_t count, Random& random) {
   return all;
 }
 
-// Returns targets of adapters that a model without gated layers has, and that do not overlap.
+// Returns adapter targets of a model without gated layers that do not overlap.
 Strings drawn_targets(Random& random) {
   Words all = "output expand contract";
   if (random.below(2) == 0)
@@ -410,7 +410,7 @@ DrawnConfig DrawnConfig::without(const std::string& key) const {
 
 Strings DrawnConfig::base_settings() const { return settings_among(sound_.fixed); }
 
-// A model that begins with trained weights has their sizes, and only such a model has adapters.
+// A model that begins with trained weights has their sizes, and only it has adapters.
 bool DrawnConfig::is_drawn(const KeyInfo& key) const {
   const bool is_of_adapters = key.name.starts_with("model.lora."),
              is_of_model = key.name.starts_with("model.") || key.name.starts_with("data.");
@@ -445,7 +445,7 @@ Value DrawnConfig::draw(const KeyInfo& key, Random& random) const {
   if (is_needed(key)) {
     const bool is_clipped = value(key::clip_norm.name) != Value(0.0);
     const double rate = drawn_number(is_clipped ? clipped_by_sgd : sound_.rates_of_sgd, random);
-    return rate * (1 - std::get<double>(value("optim.momentum")));  // as large as its steps are
+    return rate * (1 - std::get<double>(value("optim.momentum")));  // as large as its steps
   }
   if (key.name == key::adapter_targets.name) return drawn_targets(random);
   if (key.name == key::groups.name) return Words{"* lr=0.7"};
@@ -453,7 +453,7 @@ Value DrawnConfig::draw(const KeyInfo& key, Random& random) const {
   const auto own = sound_.bounds.find(key.name), usual = usual_bounds.find(key.name);
   Bounds bounds = own != sound_.bounds.end()    ? own->second
                   : usual != usual_bounds.end() ? usual->second
-                                                : Bounds{1, 1};  // of choices, which need none
+                                                : Bounds{1, 1};  // choices need no bounds
   bounds.low = std::max(bounds.low, key.limits.low);
   bounds.high = std::min(bounds.high, key.limits.high);
   if (key.name == "model.heads") bounds.low = std::max(1.0, number("model.key_value_heads"));

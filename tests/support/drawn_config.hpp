@@ -10,8 +10,8 @@
 #include "train/config/config.hpp"
 #include "train/task.hpp"
 
-// Configs drawn at random from the declared keys: shipped configs made small, on data of each kind,
-// with random values of the other keys.
+// Random configs: small versions of shipped configs, on data of each kind, with random values of
+// the other keys.
 namespace tapestry {
 
 // Bounds of a number within its key's declared range, so that the config is sound and its doctor
@@ -29,7 +29,7 @@ extern const std::map<std::string, std::string> not_drawn;  // keys that are not
 // Returns whether the program has the key: tests register more optimizers, whose keys it lacks.
 bool is_of_program(const KeyInfo& key);
 
-// A shipped config, the settings that it always has, and its own bounds.
+// A shipped config, its fixed settings, and its bounds.
 struct SoundConfig {
   std::string name;
   Strings fixed{};  // "key=value", "--from=RUN"
@@ -38,7 +38,7 @@ struct SoundConfig {
   Bounds rates_of_sgd = clipped_by_sgd;  // without a limit of the gradient's norm
 };
 
-// A drawn config: the values of the keys that were drawn or fixed, in the order of the keys.
+// A random config: the values of the keys that were drawn or fixed, in the order of the keys.
 class DrawnConfig {
  public:
   DrawnConfig(const SoundConfig& sound, Random& random);
@@ -49,8 +49,8 @@ class DrawnConfig {
   Config config() const;
   bool begins_with_a_run() const { return base_settings().size() < sound_.fixed.size(); }
 
-  // Whether the nodes of each graph have the same values after every layer, as features that are
-  // all 1 have, so that no graph network can tell graphs of as many nodes from one another.
+  // Returns whether all nodes of a graph have equal values after every layer, as with features that
+  // are all 1, so that no graph network can tell graphs of the same size apart.
   bool is_blind() const;
 
   Strings keys() const;  // that were drawn
@@ -75,7 +75,7 @@ class DrawnConfig {
 DrawnConfig shrink(DrawnConfig config,
                    const std::function<std::string(const DrawnConfig&)>& violation);
 
-// Draws configs of every task by their number, on data in a folder of its own.
+// Makes a config of any task from its number, on data in its own folder.
 class ConfigGenerator {
  public:
   ConfigGenerator();

@@ -7,11 +7,11 @@
 #include "train/task_spec.hpp"
 #include "train/tasks/language/text_classification_data.hpp"
 
-// What tests/cli/init.txt cannot show: data that no shell writes, and the memory of a machine.
+// Tests what tests/cli/init.txt cannot: large data, and the memory of a machine.
 namespace tapestry {
 namespace {
 
-// A text that no small machine holds: 3 MB.
+// A text of 3 MB.
 std::string long_text() {
   std::string text;
   for (int i = 0; text.size() < 3'000'000; ++i)
@@ -19,7 +19,7 @@ std::string long_text() {
   return text;
 }
 
-// The bytes that this process has read from files; 0 if the system does not tell.
+// Returns the bytes that this process has read from files; 0 if unknown.
 std::int64_t bytes_read() {
   std::ifstream file("/proc/self/io");
   std::string name;
@@ -61,7 +61,8 @@ TEST_CASE_FIXTURE(CommandFolder, "init: images are classified, or encoded with -
   must(run("train vae.toml --quiet --set train.steps=2"));
 }
 
-TEST_CASE_FIXTURE(CommandFolder, "bug: init gave the reasons of all tasks in more than two lines") {
+TEST_CASE_FIXTURE(CommandFolder,
+                  "bug: init printed the reasons of all tasks in more than two lines") {
   write("names.csv", "time,value\n2020-01-01," + std::string(300, 'x') + "\n");
   write("broken.jsonl", std::string(2000, '{'));
   write("latin.txt", "caf\xe9\n");
@@ -88,7 +89,8 @@ TEST_CASE_FIXTURE(CommandFolder, "bug: init gave the reasons of all tasks in mor
   }
 }
 
-TEST_CASE_FIXTURE(CommandFolder, "bug: init counted the bytes of earlier files in a position") {
+TEST_CASE_FIXTURE(CommandFolder,
+                  "bug: init counted bytes of earlier files in the place of an error") {
   write("texts/a.txt", "abcdef\n");
   write("texts/b.txt", "ab\x01\n");
   const std::vector<Recognized> found =

@@ -9,7 +9,7 @@
 #include "train/task_spec.hpp"
 #include "train/tools/plan/plan.hpp"
 
-// Trainings by several processes, which mpirun starts.
+// Tests trainings by several processes, which mpirun starts.
 namespace tapestry {
 namespace {
 
@@ -18,7 +18,7 @@ struct Together {
   Strings launcher = {"mpirun.openmpi", "--oversubscribe"};
 };
 
-// mpirun -n RANKS tapestry train CONFIG --out RUN --quiet MORE
+// Runs mpirun -n RANKS tapestry train CONFIG --out RUN --quiet MORE.
 Finished train_together(const RunFixture& fixture, const Together& together,
                         const std::string& config, const std::string& run, const Words& more = {},
                         const RunOptions& options = {}) {
@@ -37,7 +37,7 @@ void must_train_together(const RunFixture& fixture, const Together& together,
   REQUIRE(finished.status == 0);
 }
 
-// What rank 0 held is what `tapestry plan` said.
+// Checks that rank 0 held the memory that `tapestry plan` computes.
 void check_planned(const RunFixture& fixture, int ranks, const std::string& config,
                    const std::string& run, const Words& more) {
   const MemoryPlan plan =
@@ -46,7 +46,7 @@ void check_planned(const RunFixture& fixture, int ranks, const std::string& conf
         doctest::Approx(tensor_bytes(fixture.path(run))).epsilon(0.1));
 }
 
-// The line that Tapestry wrote among those of mpirun.
+// Returns the lines of Tapestry among those of mpirun.
 std::string said(const Finished& finished) {
   std::string all;
   for (const std::string& line : lines_of(finished.err))
@@ -54,7 +54,7 @@ std::string said(const Finished& finished) {
   return all;
 }
 
-// The process of one rank of a run.
+// Returns the process of a rank; 0 without one.
 int process_of(int rank, const std::string& run) {
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const int process = std::atoi(entry.path().filename().c_str());
@@ -74,10 +74,9 @@ int process_of(int rank, const std::string& run) {
 
 TEST_SUITE_BEGIN("mpi");
 
-TEST_CASE_FIXTURE(
-    RunFixture,
-    "mpi: the same bits on 1 to 4 ranks, with the optimizer's state whole or in shares" *
-        not_sanitized("it takes minutes; the next one is run")) {
+TEST_CASE_FIXTURE(RunFixture,
+                  "mpi: trainings have the same bits on 1 to 4 ranks, with and without shards" *
+                      not_sanitized("it takes minutes; the next one is run")) {
   write("dates.toml", "base = \"dates\"\n");
   write("graphs.toml", "base = \"graphs\"\n");
   const Words few = "train.eval_every=4 train.checkpoint_every=4 train.log_every=1";
@@ -107,7 +106,8 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "mpi: each optimizer has the same bits on 1 and 3 ranks, in shards") {
+TEST_CASE_FIXTURE(
+    RunFixture, "mpi: each optimizer has the same bits on 1 and 3 ranks, with and without shards") {
   const Words more = "train.micro_batches=4 train.steps=12 train.eval_every=4 model.width=64";
   for (const std::string optimizer : {"muon", "schedule_free_adamw"}) {
     CAPTURE(optimizer);
@@ -123,7 +123,8 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: each optimizer has the same bits on 1 and 3 
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "mpi: a run resumes unchanged on other ranks, in shares or not") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "mpi: a run resumes with the same bits on other ranks, with and without shards") {
   const Words parts = "train.micro_batches=4 train.eval_every=6 optim.decay_steps=18";
   const auto until = [&](int steps, const Words& more = {}) {
     return parts + fmt::format("train.steps={}", steps) + more;
@@ -136,7 +137,7 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: a run resumes unchanged on other ranks, in s
   check_same_checkpoint(checkpoint("whole"), checkpoint("passed-on"));
 }
 
-TEST_CASE_FIXTURE(RunFixture, "mpi: by TCP, and by MPICH where it is there") {
+TEST_CASE_FIXTURE(RunFixture, "mpi: TCP and MPICH give the same bits") {
   const Words more = "train.micro_batches=4 train.steps=6";
   must_train("text", "one", more);
   must_train_together(*this, {3, {"mpirun.openmpi", "--oversubscribe", "--mca", "btl", "tcp,self"}},
@@ -151,8 +152,8 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: by TCP, and by MPICH where it is there") {
   check_same_run(*this, "one", "mpich");
 }
 
-// Two hosts: network namespaces of this machine, joined by a cable, and what mpirun calls in place
-// of ssh to start a process on one.
+// Two hosts: network namespaces of this machine that are connected, and a script that mpirun calls
+// in place of ssh.
 class TwoHosts {
  public:
   TwoHosts() {
@@ -163,7 +164,7 @@ exec ip netns exec $host unshare -u sh -c 'hostname $0; exec sh -c "$*"' $host "
 )",
                                                 name(0), name(1)));
     fs::permissions(agent_, fs::perms::owner_all);
-    // Later versions name these options of mpirun otherwise.
+    // Later versions of mpirun have other names of these options.
     const Finished version = run_program({"mpirun.openmpi", "--version"});
     is_made_ = contains(version.out, ") 4.") && ip({"netns", "add", name(0)}) &&
                ip({"netns", "add", name(1)}) &&
@@ -201,7 +202,7 @@ exec ip netns exec $host unshare -u sh -c 'hostname $0; exec sh -c "$*"' $host "
   bool is_made_ = false;
 };
 
-TEST_CASE_FIXTURE(RunFixture, "mpi: on two hosts, the same bits") {
+TEST_CASE_FIXTURE(RunFixture, "mpi: two hosts give the same bits") {
   const TwoHosts hosts;
   if (!hosts.is_made()) {
     left_out("no network namespaces can be made, or this is not Open MPI 4");
@@ -216,14 +217,14 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: on two hosts, the same bits") {
             .status == 2);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "mpi: a rank is killed: all end and name it, and the run goes on") {
-  // Rank 0 writes nothing when rank 2 is killed, some steps after a checkpoint: it would answer
-  // late.
+TEST_CASE_FIXTURE(RunFixture,
+                  "mpi: if a rank is killed, all end and name it, and the run resumes") {
+  // Rank 2 is killed some steps after a checkpoint, when rank 0 writes nothing and answers in time.
   const Words more =
       "train.micro_batches=4 train.steps=40000 train.checkpoint_every=300 train.eval_every=300";
   const std::string run = path("killed");
   int victim = 0;
-  std::uintmax_t bytes = 0;  // of the metrics when the checkpoint was there
+  std::uintmax_t bytes = 0;  // of the metrics when the checkpoint existed
   std::chrono::steady_clock::time_point killed;
   const auto kill_one = [&] {
     if (victim != 0 || !fs::exists(run + "/checkpoint.safetensors")) return false;
@@ -238,7 +239,7 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: a rank is killed: all end and name it, and t
   CHECK(std::chrono::steady_clock::now() - killed < std::chrono::seconds(60));
   CHECK(victim > 0);
   CHECK(finished.status != 0);
-  // Another one whose processor is busy elsewhere may be named as well: "ranks 1, 2".
+  // A rank with a busy processor may be named, too: "ranks 1, 2".
   check_says(said(finished), {"rank", " 2 did not answer while this rank waited for ", "step ",
                               "the checkpoints in"});
   check_says(finished.err, {"process rank 2 ", "signal 9"});
@@ -266,7 +267,7 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: SIGUSR1 to mpirun writes a checkpoint and en
   CHECK(load_checkpoint(run + "/checkpoint.safetensors").state.step > 0);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "mpi: what is wrong is said once, and nothing is written") {
+TEST_CASE_FIXTURE(RunFixture, "mpi: errors are printed once, and nothing is written") {
   const auto refused = [&](const Together& together, const std::string& config, const Words& more,
                            int status, const Strings& parts) {
     CAPTURE(config);
@@ -288,7 +289,7 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: what is wrong is said once, and nothing is w
           {"computes the whole graph", "start one process"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "mpi: a rank of another config or other data is named") {
+TEST_CASE_FIXTURE(RunFixture, "mpi: a rank with another config or other data is named") {
   const auto one = [&](Words words, const std::string& folder = "") {
     Words command = "-n 1";
     if (!folder.empty()) command.insert(command.end(), {"--wdir", folder});
@@ -325,7 +326,8 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: a loss that is not finite ends all ranks, re
                               " of 2: training examples ", "has no checkpoint yet"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "mpi: any number of ranks skips the same steps, as one verifies") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "mpi: any number of ranks skips the same steps, which one rank verifies") {
   const Words more =
       "train.micro_batches=4 train.steps=80 train.max_bad_steps=60 train.bad_step_factor=1.1 "
       "train.eval_every=40 train.average_decay=0.9";
@@ -343,7 +345,7 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: any number of ranks skips the same steps, as
   }
 }
 
-TEST_CASE("mpi: without the plug-in, what to install is said" *
+TEST_CASE("mpi: without the plug-in, the error says what to install" *
           not_sanitized("the sanitizer's library does not allow for a copied one")) {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const fs::path library = fs::path(TAPESTRY_BINARY_DIR);

@@ -8,7 +8,7 @@
 #include "train/tools/search/ledger.hpp"
 #include "train/tools/search/search.hpp"
 
-// Searches over settings of tiny models.
+// Tests searches over settings of tiny models.
 namespace tapestry {
 namespace {
 
@@ -56,7 +56,7 @@ void end_with_failure(const std::string& experiment, const std::string& run, int
 
 class SearchFixture : public RunFixture {
  public:
-  // tapestry search toy.toml --out OUT --quiet MORE
+  // Runs tapestry search toy.toml --out OUT --quiet MORE.
   Finished search(const std::string& out, const Words& more, const RunOptions& options = {}) const {
     return tapestry_run(Words{"search", path("toy.toml"), "--quiet", "--out", path(out)} + more,
                         options);
@@ -65,7 +65,7 @@ class SearchFixture : public RunFixture {
 
 TEST_SUITE_BEGIN("search");
 
-TEST_CASE("search: the rounds of successive halving are those of a computation by hand") {
+TEST_CASE("search: successive halving has rounds computed by hand") {
   using Rounds = std::vector<std::int64_t>;
   CHECK(rounds_of(2, 900) == Rounds{900});
   CHECK(rounds_of(3, 900) == Rounds{300, 900});
@@ -75,7 +75,8 @@ TEST_CASE("search: the rounds of successive halving are those of a computation b
   CHECK(rounds_of(27, 5) == Rounds{1, 5});
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "search: finds a rate that differs significantly from the base") {
+TEST_CASE_FIXTURE(SearchFixture,
+                  "search: finds a rate that is significantly better than the base") {
   const Words more = "--vary=optim.learning_rate=3e-2,1e-7 --seeds 4 optim.learning_rate=1e-6";
   const Finished found = must(search("found", more));
   CAPTURE(found.out);
@@ -88,7 +89,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: finds a rate that differs significantl
     check_says(config, {"learning_rate = 0.03", "vary = []\n"});
     CHECK(!contains(config, "seeds = "));
   }
-  // The folders of the candidates are what compare and verify read.
+  // compare and verify read the folders of candidates.
   check_prints(
       tapestry_run("compare --groups {} {}", path("found/base"), path("found/candidate-01")),
       {"loss"});
@@ -135,7 +136,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: finds a rate that differs significantl
   }
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "search: a ledger and runs are the same after kills") {
+TEST_CASE_FIXTURE(SearchFixture, "search: after kills the ledger and runs are the same") {
   for (const std::string method : {"grid", "halving"}) {
     CAPTURE(method);
     const Words more =
@@ -195,14 +196,14 @@ TEST_CASE_FIXTURE(SearchFixture, "search: a ledger that does not belong to it is
   check_refused(search("run", more + Words("--resume")), {"has no config.toml of the search"});
   CHECK(!fs::exists(path("run/config.toml")));
   fs::rename(path("config.toml"), path("run/config.toml"));
-  // A line that was not written completely is written again.
+  // An incomplete line is written again.
   write("run/ledger.jsonl", good.substr(0, good.size() / 2));
   must(search("run", more + Words("--resume")));
   must(search("whole", more));
   CHECK(ledger_of(path("run")) == ledger_of(path("whole")));
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "bug: settings of search --resume were accepted and forgotten") {
+TEST_CASE_FIXTURE(SearchFixture, "bug: settings of search --resume were accepted without effect") {
   must(search("run", "--vary=train.micro_batches=2 --seeds 2 train.steps=2"));
   for (const char* given : {"train.log_every=7", ""}) {
     must(tapestry_run(Words("search {} --resume --quiet", path("run")) + Words(given)));
@@ -219,8 +220,7 @@ TEST_CASE_FIXTURE(SearchFixture, "bug: settings of search --resume were accepted
   CHECK(read("run/config.toml") == config);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "bug: a ledger that was removed was written as if it were there") {
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: the removal of a ledger was not noticed") {
   const Run run(path("run"));
   RunLock lock(run, RunLock::Folder::make);
   Ledger ledger(run, &lock);
@@ -231,7 +231,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
                        FolderLost);
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "bug: other commands took a search's folder for a run") {
+TEST_CASE_FIXTURE(SearchFixture, "bug: other commands read a search's folder as a run") {
   must(search("x", "--vary=train.micro_batches=2 --seeds 2"));
   const Refusal rows[] = {
       {"train x --resume", {"is the folder of a search", "`tapestry search x --resume`"}},
@@ -251,7 +251,7 @@ TEST_CASE_FIXTURE(SearchFixture, "bug: other commands took a search's folder for
   }
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "bug: a search went on with other data") {
+TEST_CASE_FIXTURE(SearchFixture, "bug: a search resumed with other data") {
   const auto text = [&](const std::string& out, const Words& more, const RunOptions& options) {
     return tapestry_run(
         Words("search {} --vary=optim.learning_rate=1e-3,3e-2 --seeds 2 --quiet --out {}",
@@ -291,7 +291,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: the seed may choose the test split, as
                    path("named"), write("names.txt", names)));
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "bug: notes of trainings stood before the JSON object") {
+TEST_CASE_FIXTURE(SearchFixture, "bug: messages of trainings were printed before the JSON object") {
   const Finished found =
       must(search("noted",
                   "--json --vary=optim.learning_rate=log:0.00012344:0.00012366:2 --seeds 2 "
@@ -328,7 +328,7 @@ SearchResult result_of(const std::vector<std::vector<double>>& losses) {
   return result;
 }
 
-TEST_CASE("bug: search: two seeds with far losses were called no significant difference") {
+TEST_CASE("bug: search: two seeds with distant losses were called no significant difference") {
   // Differences 0.9 and 1.62: t = 3.5, p = 0.177.
   const SearchResult two = result_of({{1.60, 1.60}, {0.34, 0.34}});
   CHECK(outcome_of(result_of({{0.34, 0.34}, {1.24, 1.96}}), 1) ==
@@ -354,7 +354,9 @@ TEST_CASE("bug: search: two seeds with far losses were called no significant dif
   CHECK(!contains(conclusion({1, 2, 1, 2, 1.5}, {2, 1, 2, 1, 1.5}), "not decided"));
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "bug: search: the base was kept without saying that it is open") {
+TEST_CASE_FIXTURE(
+    SearchFixture,
+    "bug: search: the base was kept without saying that the comparison is undecided") {
   const Finished found = must(search("open", "--vary=optim.learning_rate=3e-2,1e-4 --seeds 2"));
   CAPTURE(found.out);
   check_says(found.out, {"no candidate is significantly better than the base: candidate-01 has the "
@@ -406,7 +408,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: a first training that is refused leave
   CHECK(!fs::exists(path("refused")));
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "search: halving resumes the runs of the round before") {
+TEST_CASE_FIXTURE(SearchFixture, "search: halving resumes the runs of the previous round") {
   must(search("halved",
               "--method halving --trials 9 --vary=optim.learning_rate=log:1e-5:1e-1 "
               "--seeds 2 --steps 36"));
@@ -421,7 +423,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: halving resumes the runs of the round 
     const std::string config = read_bytes(candidate.path() / "seed-1/config.toml");
     CHECK((contains(config, "steps = 36 ") || contains(config, "decay_steps = 36\n")));
   }
-  // The last round ends as a training without rounds, but for its evaluations at the rounds.
+  // The last round ends as a training without rounds, except for evaluations at the rounds.
   must_train("toy", "whole", "train.steps=36");
   CHECK(last_validation("whole")["parameters_xxh3"] ==
         last_validation("halved/base/seed-1")["parameters_xxh3"]);
@@ -434,7 +436,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: halving resumes the runs of the round 
       CHECK(read["budget"] < 36);
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "search: budgets of the search, and of a run in minutes") {
+TEST_CASE_FIXTURE(SearchFixture, "search: limits the minutes of a search and of a run") {
   const Words vary = "--vary=train.micro_batches=2,4";
   must(search("small", vary + Words("--total-steps 720")));  // 6 runs, 10 for the test, 3 more
   const Strings decisions = decisions_of(path("small"));
@@ -448,7 +450,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: budgets of the search, and of a run in
     if (const Json read = Json::parse(line); read.contains("run")) CHECK(read["steps"] == 10);
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "search: what is refused before anything is written") {
+TEST_CASE_FIXTURE(SearchFixture, "search: wrong arguments are refused before anything is written") {
   const Refusal rows[] = {
       {"", {"no setting to vary; give --vary KEY=A,B,C"}},
       {"--vary=optim.lr=1,2", {"--vary: unknown key optim.lr", "optim.learning_rate"}},
@@ -490,7 +492,8 @@ TEST_CASE_FIXTURE(SearchFixture, "search: what is refused before anything is wri
   CHECK(!fs::exists(path("other")));
 }
 
-TEST_CASE_FIXTURE(SearchFixture, "search: a dry run prints the work; [search] sets the options") {
+TEST_CASE_FIXTURE(SearchFixture,
+                  "search: --dry-run prints the trainings, and [search] sets options") {
   write("own.toml",
         std::string(toy_toml) +
             "[search]\nvary = [\"model.layers=1,2\", \"optim.learning_rate=1e-3,1e-2\"]\n"
