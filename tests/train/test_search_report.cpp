@@ -35,7 +35,7 @@ TEST_CASE_FIXTURE(ExperimentFixture, "report: a search's page has what its ledge
                     "per run) has ended: no candidate is significantly better than the base",
                     "Trained: 6 runs, 240 steps, ", "<h2 id=\"candidates\">", "<h2 id=\"effects\">",
                     "\"metric\":\"loss\"", "\"seeds\":2", "mean seconds of a run", "config.toml",
-                    "winner.toml", ">candidate-01: optim.learning_rate=2.9e-3, mean loss "});
+                    "winner.toml", "\"candidate-01: optim.learning_rate=2.9e-3, mean loss "});
 
   const SearchResult result = recorded_search(Run(path("tried")));
   CHECK(result.has_ended);
@@ -115,7 +115,8 @@ TEST_CASE_FIXTURE(ExperimentFixture, "report: random values are points of a plot
          "--vary=model.layers=1,2 --steps 4 --seeds 2");
   const std::string page = report("drawn");
   check_says(page, {"This search (random search; 3 candidates",
-                    ">optim.learning_rate (logarithmic)<", "A setting with many values"});
+                    R"("x":"optim.learning_rate","y":"mean loss","logX":true)",
+                    R"("marks":true,"points":[[)", "A setting with many values"});
 }
 
 TEST_CASE_FIXTURE(ExperimentFixture, "report: a search that is stopped, damaged or foreign") {

@@ -101,7 +101,6 @@ struct PlacedGraph {
   std::vector<Edge> edges{};                       // each edge once
   std::vector<float> weights{};                    // weights of the edges in [0, 1], or empty
   Array places{};                                  // (N, 2) float32 in [0, 1]
-  std::string truth_class{}, predicted_class{};    // class of the graph, if it is classified
 };
 struct PlacedGraphs {
   std::vector<std::string> class_names{};

@@ -207,13 +207,12 @@ PlacedGraph placed_graph(GraphTask& task, std::int64_t index) {
   const auto N = static_cast<std::int32_t>(graph.nodes());
   const Array x = Array::full({N, 1}, 1), ends = Array::of(std::vector{0, N}, {2});
   const std::vector<std::string>& classes = task.data().classes;
-  PlacedGraph placed{
-      .truth_class = classes[label],
-      .predicted_class = classes[likeliest(task.model().forward(graph, x, ends).value()).front()]};
-  placed.title = fmt::format("validation graph {}: {}", index, placed.predicted_class);
-  placed.title += placed.predicted_class == placed.truth_class
-                      ? ", right"
-                      : ", wrong: target " + placed.truth_class;
+  const std::string& predicted =
+      classes[likeliest(task.model().forward(graph, x, ends).value()).front()];
+  PlacedGraph placed{.title = fmt::format("validation graph {}: {}{}", index, predicted,
+                                          predicted == classes[label]
+                                              ? ", right"
+                                              : ", wrong: target " + classes[label])};
   std::vector<std::int32_t> number_of(N);
   std::iota(number_of.begin(), number_of.end(), 0);
   add_edges(placed, graph, number_of, attention_of(task.model(), graph, x));

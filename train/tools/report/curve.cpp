@@ -10,11 +10,11 @@ namespace {
 constexpr std::size_t most_points = 1000, most_curves = 300;
 
 // Replaces each pair of neighboring points by its mean.
-void halve(std::vector<PlotPoint>& points) {
+void halve(std::vector<CurvePoint>& points) {
   const auto middle = [](double a, double b) { return a / 2 + b / 2; };
   std::size_t kept = 0;
   for (std::size_t i = 0; i + 1 < points.size(); i += 2) {
-    const PlotPoint &one = points[i], &other = points[i + 1];
+    const CurvePoint &one = points[i], &other = points[i + 1];
     points[kept++] = {middle(one.x, other.x), middle(one.low, other.low), middle(one.y, other.y),
                       middle(one.high, other.high)};
   }
@@ -22,9 +22,9 @@ void halve(std::vector<PlotPoint>& points) {
   points.resize(kept);
 }
 
-PlotPoint measured(double step, double value) { return {step, value, value, value}; }
+CurvePoint measured(double step, double value) { return {step, value, value, value}; }
 
-PlotPoint band(double step, const std::vector<double>& values) {
+CurvePoint band(double step, const std::vector<double>& values) {
   const auto [low, high] = std::ranges::minmax(values);
   const double mean =
       std::reduce(values.begin(), values.end()) / static_cast<double>(values.size());
@@ -32,7 +32,7 @@ PlotPoint band(double step, const std::vector<double>& values) {
 }
 
 // Returns one point for evaluations of the test split, one per run, at different steps.
-std::vector<PlotPoint> joined_tests(const std::vector<Curve*>& seeds) {
+std::vector<CurvePoint> joined_tests(const std::vector<Curve*>& seeds) {
   std::vector<double> steps, values;
   for (const Curve* seed : seeds) {
     steps.push_back(seed->points.back().x);
@@ -42,11 +42,11 @@ std::vector<PlotPoint> joined_tests(const std::vector<Curve*>& seeds) {
       band(std::reduce(steps.begin(), steps.end()) / static_cast<double>(steps.size()), values)};
 }
 
-std::vector<PlotPoint> joined_points(const std::vector<Curve*>& seeds) {
+std::vector<CurvePoint> joined_points(const std::vector<Curve*>& seeds) {
   std::map<double, std::vector<double>> by_step;
   for (const Curve* seed : seeds)
-    for (const PlotPoint& point : seed->points) by_step[point.x].push_back(point.y);
-  std::vector<PlotPoint> points;
+    for (const CurvePoint& point : seed->points) by_step[point.x].push_back(point.y);
+  std::vector<CurvePoint> points;
   for (const auto& [step, values] : by_step) {
     const auto got_so_far = std::ranges::count_if(
         seeds, [step = step](const Curve* seed) { return seed->points.back().x >= step; });
@@ -119,7 +119,7 @@ std::vector<Curve> joined(std::vector<std::vector<Curve>> seeds) {
 
 void thin_out(Curve& curve, std::size_t most) {
   if (curve.points.size() <= most) return;
-  const PlotPoint last = curve.points.back();
+  const CurvePoint last = curve.points.back();
   while (curve.points.size() >= std::max<std::size_t>(2, most)) {
     halve(curve.points);
     curve.rows_a_point *= 2;

@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "train/run/lines.hpp"
-#include "train/tools/report/html.hpp"
 
 namespace tapestry {
+
+struct CurvePoint {
+  double x = 0, low = 0, y = 0, high = 0;  // low and high are equal to y unless the curve is a band
+};
 
 // A metric of a split over the steps of a run. A point of several seeds has the mean, the lowest
 // and the highest value.
@@ -17,7 +20,7 @@ struct Curve {
   std::string run{};
   std::int64_t seeds = 1;
   std::int64_t rows_a_point = 1;  // number of lines of metrics.jsonl that a point averages
-  std::vector<PlotPoint> points{};
+  std::vector<CurvePoint> points{};
 };
 
 // A reader of curves from lines of metrics, in bounded memory. The points of a long curve are means
@@ -31,11 +34,11 @@ class CurveReader {
 
  private:
   struct Rows {
-    std::vector<PlotPoint> points{};
+    std::vector<CurvePoint> points{};
     std::int64_t rows_a_point = 1;
     std::int64_t rows = 0;  // number of rows in the sums of the next point
     double steps = 0, values = 0;
-    PlotPoint last{};
+    CurvePoint last{};
   };
   using Name = std::pair<std::string, std::string>;  // metric and split
 

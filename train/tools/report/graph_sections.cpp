@@ -33,8 +33,6 @@ Json data_of(const PlacedGraph& graph, const std::vector<std::string>& class_nam
   if (!graph.predicted.empty()) data["predicted"] = as_integers(graph.predicted, {N});
   if (!graph.split.empty()) data["split"] = as_labels(graph.split);
   if (!graph.weights.empty()) data["weights"] = as_floats(as_row(graph.weights));
-  if (!graph.truth_class.empty()) data["truth_class"] = printable(graph.truth_class);
-  if (!graph.predicted_class.empty()) data["predicted_class"] = printable(graph.predicted_class);
   return data;
 }
 
@@ -55,15 +53,6 @@ std::string table_of(const PlacedGraph& graph) {
   return html_table(rows);
 }
 
-std::string fallback_of(const PlacedGraph& graph) {
-  constexpr std::size_t most_edges = 1500;  // maximum number of edges in a plot without scripts
-  std::string html = graph.split.empty() ? "" : table_of(graph);
-  if (graph.edges.size() <= most_edges)
-    html += svg_nodes(graph.title,
-                      {.places = graph.places, .classes = graph.predicted, .edges = graph.edges});
-  return html;
-}
-
 }  // namespace
 
 ReportSection section_of(const PlacedGraphs& graphs) {
@@ -78,7 +67,7 @@ ReportSection section_of(const PlacedGraphs& graphs) {
   section.data["graphs"] = Json::array();
   for (const PlacedGraph& graph : graphs.graphs) {
     section.data["graphs"].push_back(data_of(graph, graphs.class_names));
-    section.fallback += fallback_of(graph);
+    if (!graph.split.empty()) section.fallback += table_of(graph);
   }
   return section;
 }

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <map>
 #include <span>
 
 #include "autograd/float16.hpp"
 #include "data/text/printable.hpp"
+#include "train/plot/canvas.hpp"
 #include "train/plot/render.hpp"
 
 namespace tapestry {
@@ -46,17 +46,7 @@ Json converted(const char* dtype, const Array& array, const Fn& fn) {
 
 }  // namespace
 
-std::string html_text(std::string_view text) {
-  static const std::map<char, std::string_view> escapes = {
-      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
-  std::string html;
-  for (const char c : printable_lines(text))
-    if (const auto found = escapes.find(c); found != escapes.end())
-      html += found->second;
-    else
-      html += c;
-  return html;
-}
+std::string html_text(std::string_view text) { return markup_escaped(printable_lines(text)); }
 
 std::string base64(std::string_view bytes) {
   constexpr std::string_view letters =

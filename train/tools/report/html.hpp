@@ -5,12 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/adjacency.hpp"
 #include "data/json.hpp"
 #include "train/plot/figure.hpp"
 
-// Functions that make parts of a page: HTML, data for its scripts, and plots. All text of a run,
-// its data or its user is escaped.
+// Functions that make parts of a page: HTML, and data for its scripts. All text of a run, its data
+// or its user is escaped.
 namespace tapestry {
 
 // Returns the text with markup and control characters escaped.
@@ -47,39 +46,5 @@ JsonValue as_halves(const Array& array);  // float32, rounded to float16
 JsonValue as_bytes(const Array& array);   // [0, 1] in 255 steps
 JsonValue as_integers(const std::vector<std::int32_t>& values, const Shape& shape);
 JsonValue as_labels(const std::vector<std::string>& texts);  // one line per label
-
-// --- plots as SVG, for readers without scripts, in the page's colors (svg.cpp) ---
-
-struct PlotPoint {
-  double x = 0, low = 0, y = 0, high = 0;  // low and high are equal to y unless the curve is a band
-};
-struct PlotLine {
-  std::string name{};
-  std::vector<PlotPoint> points{};
-};
-
-// Returns lines over a common axis, with a legend. Points that are not finite are omitted; without
-// other points, returns "".
-std::string svg_lines(const std::string& title, const std::string& x_name,
-                      const std::vector<PlotLine>& lines);
-
-// A dot of a scatter plot, whose name is shown as a tooltip.
-struct PlotDot {
-  std::string name{};
-  double x = 0, y = 0;
-  std::size_t color = 0;
-};
-// Returns dots with a legend of colors; `title` names their y. An axis whose values are positive
-// and differ by more than a factor of 30 is logarithmic. Returns "" without finite dots.
-std::string svg_dots(const std::string& title, const std::string& x_name,
-                     const std::vector<PlotDot>& dots, const std::vector<std::string>& names);
-
-// Nodes of a graph, whose positions are scaled to the plot.
-struct PlotNodes {
-  Array places{};                       // (N, 2) float32
-  std::vector<std::int32_t> classes{};  // N, or empty
-  std::vector<Edge> edges{};
-};
-std::string svg_nodes(const std::string& title, const PlotNodes& nodes);  // returns a figure
 
 }  // namespace tapestry

@@ -51,33 +51,6 @@ void add_decoder(const Decoder& decoder, Json& data) {
     data["decoder"]["layers"].push_back(data_of(layer, weights <= most_floats));
 }
 
-// Returns a grid of images, each beside its reconstruction.
-PictureGrid in_pairs(const Array& images, const Array& again) {
-  const std::int64_t M = std::min<std::int64_t>(images.dim(0), 32);
-  const std::int64_t F = images.size() / images.dim(0);
-  Array both({2 * M, images.dim(1), images.dim(2), images.dim(3)});
-  for (std::int64_t i = 0; i < M; ++i)
-    for (const auto& [place, from] : {std::pair{2 * i, &images}, std::pair{2 * i + 1, &again}})
-      both.part(place * F, (place + 1) * F).copy_from(from->part(i * F, (i + 1) * F));
-  return {.images = both, .columns = 8};
-}
-
-// Returns a plot of the first codes along two principal components, or along one if there is only
-// one.
-std::string plot_of(const LatentSpace& space, const PrincipalComponents& components) {
-  const std::int64_t dots = std::min<std::int64_t>(space.codes.dim(0), 400);
-  std::vector<std::int64_t> first(dots);
-  std::iota(first.begin(), first.end(), 0);
-  const std::int64_t known = std::min<std::int64_t>(2, space.codes.dim(1));
-  const Array plane = project(components, space.codes.select(first), known);
-  Array places = Array::zeros({dots, 2});
-  for (std::int64_t i = 0; i < plane.size(); ++i)
-    places.mutable_values<float>()[i / known * 2 + i % known] = plane.values<float>()[i];
-  return svg_nodes(
-      "The codes along their first principal components, colored by class",
-      {.places = places, .classes = {space.classes.begin(), space.classes.begin() + dots}});
-}
-
 Json basis_of(const PrincipalComponents& components) {
   constexpr std::int64_t most_axes = 8;
   const std::int64_t K = std::min(components.axes.dim(0), most_axes);
@@ -117,10 +90,6 @@ ReportSection section_of(const LatentSpace& space) {
                   {"pictures", as_bytes(space.images)},
                   {"reconstructed", as_bytes(space.reconstructions)}};
   add_decoder(space.decoder, section.data);
-  section.fallback =
-      html_pictures(in_pairs(space.images, space.reconstructions),
-                    "images, each beside the image that the decoder computes from its code") +
-      plot_of(space, components);
   return section;
 }
 

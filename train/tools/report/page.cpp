@@ -15,13 +15,13 @@ namespace {
 const std::map<std::string, std::vector<std::string>>& files_of_parts() {
   static const std::map<std::string, std::vector<std::string>> files{
       {"curves", {"dygraph.min.js", "chart.js", "curves.js"}},
-      {"ages", {"dygraph.min.js", "chart.js", "ages.js"}},
+      {"chart", {"dygraph.min.js", "chart.js"}},
       {"forecast", {"dygraph.min.js", "chart.js", "forecast.js"}},
       {"latent", {"decoder.js", "latent.js"}},
       {"attention", {"tokens.js", "attention.js"}},
       {"translation", {"tokens.js", "translation.js"}},
       {"samples", {"samples.js"}},
-      {"graph", {"graphs.js"}},
+      {"graph", {"dygraph.min.js", "graphs.js"}},
   };
   return files;
 }
@@ -81,6 +81,7 @@ std::string Page::html() const {
 <style>{}</style>
 {}</head>
 <body>
+<noscript><p>The curves and pictures of this page need JavaScript.</p></noscript>
 {}<footer class="faint"><h2>About this page</h2>
 <p>Written by Tapestry {}. This page is one file, loads nothing and sends nothing.</p>
 {}</footer>
@@ -88,7 +89,7 @@ std::string Page::html() const {
 </html>
 )html",
       hashes, html_text(title_), styles, elements, body_, html_text(version()),
-      html_details("License of dygraphs, which draws the curves",
+      html_details("License of dygraphs, which draws the charts",
                    fmt::format("<pre>{}</pre>\n", html_text(assets.at("copyright").text))));
 }
 

@@ -20,7 +20,7 @@ std::string report_of(const std::vector<std::string>& runs,
 
 // --- sections: scripts and their data ---
 
-// A section of the page: a script, its data, and HTML for browsers without scripts.
+// A section of the page: a script, its data, and what browsers without scripts show.
 struct ReportSection {
   std::string script{};  // "latent": parts.latent of page/latent.js; empty: no script
   std::string title{}, caption{};

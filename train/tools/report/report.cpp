@@ -120,7 +120,6 @@ ReportSection curves_of(std::vector<Curve> curves) {
       curves, [&](auto& one) { return one.rows_a_point > 1 || one.points.size() > most; });
   if (thinned)
     section.caption = "Long curves are drawn by fewer points: each is the mean of several.";
-  std::vector<PlotLine> lines;
   for (std::size_t i = 0; i < curves.size(); ++i) {
     Curve& curve = curves[i];
     thin_out(curve, most);
@@ -135,10 +134,6 @@ ReportSection curves_of(std::vector<Curve> curves) {
                                                       {"band", curve.seeds > 1},
                                                       {"seeds", curve.seeds},
                                                       {"points", points}});
-    lines.push_back({.name = curve.run + " " + curve.split, .points = curve.points});
-    if (i + 1 < curves.size() && curves[i + 1].metric == curve.metric) continue;
-    section.fallback += svg_lines(curve.metric, "steps", lines);
-    lines.clear();
   }
   return section;
 }

@@ -33,25 +33,6 @@ Errors mean_errors(const ForecastWindows& windows, std::int64_t series, std::int
   return {errors.forecast / count, errors.last_value / count, errors.seasonal / count};
 }
 
-// Returns a plot of the last window of a series: its context, the target and the forecast.
-std::string plot_of(const ForecastWindows& windows, std::int64_t series) {
-  const std::int64_t M = windows.values.dim(1), H = windows.forecasts.dim(1);
-  const std::int64_t origin = windows.origins.back(), last = std::ssize(windows.origins) - 1;
-  PlotLine truth{.name = "target"}, forecast{.name = "forecast"};
-  const auto add = [](PlotLine& line, std::int64_t step, float value) {
-    line.points.push_back({static_cast<double>(step), value, value, value});
-  };
-  for (std::int64_t row = std::max<std::int64_t>(0, origin - 2 * H); row < origin + H; ++row)
-    add(truth, row - origin, windows.values.values<float>()[row * M + series]);
-  for (std::int64_t h = 0; h < H; ++h)
-    add(forecast, h, windows.forecasts.values<float>()[(last * H + h) * M + series]);
-  const std::int64_t time = windows.start_s + origin * windows.step_s;
-  const std::string start =
-      windows.step_s > 0 ? time_text(time) : fmt::format("row {}", windows.start_s + origin + 1);
-  return svg_lines(windows.names[series] + ", the last window", "steps from " + start,
-                   {truth, forecast});
-}
-
 }  // namespace
 
 ReportSection section_of(const ForecastWindows& windows) {
@@ -82,7 +63,7 @@ ReportSection section_of(const ForecastWindows& windows) {
                     fmt::format("{:.4g}", errors.last_value)});
     if (season > 0) rows.back().push_back(fmt::format("{:.4g}", errors.seasonal));
   }
-  section.fallback = html_table(rows) + plot_of(windows, 0);
+  section.fallback = html_table(rows);
   return section;
 }
 

@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <tuple>
 
 #include "autograd/counted.hpp"
 #include "data/input_file.hpp"
@@ -109,32 +111,50 @@ std::string candidates_of(const SearchResult& result) {
 
 // --- effects of the keys ---
 
-// Returns a plot of the mean loss of each candidate over a number of it.
-std::string plot_over(const SearchResult& result, const std::string& x_name, const auto& x_of) {
-  std::vector<PlotDot> dots;
-  std::vector<std::string> names = {"base", "candidate"};
+// Returns a chart of the mean loss of each candidate over a number of it. An axis of positive
+// values that differ by more than a factor of 30 is logarithmic.
+ReportSection chart_over(const SearchResult& result, const std::string& x_name, const auto& x_of) {
+  std::array<std::vector<std::tuple<double, double, std::string>>, 3> points;
+  std::vector<double> xs, losses;
   for (std::size_t i = 0; i < result.contestants.size(); ++i) {
     const Contestant& one = result.contestants[i];
-    const bool is_winner = i > 0 && i == result.winner;
-    if (is_winner) names.emplace_back("winner");
-    if (has_mean_loss(one))
-      dots.push_back({fmt::format("{}, mean loss {:.4f}", title_of(one.candidate), one.mean_loss()),
-                      x_of(one), one.mean_loss(),
-                      i == 0      ? 0U
-                      : is_winner ? 2U
-                                  : 1U});
+    if (!has_mean_loss(one) || !std::isfinite(x_of(one)) || !std::isfinite(one.mean_loss()))
+      continue;
+    xs.push_back(x_of(one));
+    losses.push_back(one.mean_loss());
+    const std::size_t line = i == 0 ? 0 : i == result.winner ? 2 : 1;
+    points[line].emplace_back(
+        xs.back(), losses.back(),
+        fmt::format("{}, mean loss {:.4f}", printable(title_of(one.candidate)), losses.back()));
   }
-  std::ranges::stable_partition(dots, [](const PlotDot& dot) { return dot.color == 1; });
-  return svg_dots("mean loss", x_name, dots, names);
+  const auto is_log = [](const std::vector<double>& values) {
+    return !values.empty() && std::ranges::min(values) > 0 &&
+           std::ranges::max(values) > 30 * std::ranges::min(values);
+  };
+  JsonValue lines = JsonValue::array();
+  for (const char* name : {"base", "candidate", "winner"}) {
+    auto& some = points[lines.size()];
+    std::ranges::sort(some);
+    JsonValue list = JsonValue::array();
+    for (const auto& [x, loss, title] : some) list.push_back({x, loss, title});
+    lines.push_back({{"name", name}, {"color", lines.size()}, {"marks", true}, {"points", list}});
+  }
+  return {.script = "chart",
+          .data = {{"title", "mean loss"},
+                   {"x", printable(x_name)},
+                   {"y", "mean loss"},
+                   {"logX", is_log(xs)},
+                   {"logY", is_log(losses)},
+                   {"lines", lines}}};
 }
 
-std::string effects_html(const SearchResult& result) {
+void add_effects(Page& page, const SearchResult& result) {
   std::map<std::string, std::vector<KeyEffect>> by_key;
   for (KeyEffect& effect : effects_of(result)) by_key[effect.key].push_back(std::move(effect));
   const bool is_random =
       result.contestants.front().candidate.config[key::search_method] == SearchMethod::random;
   Rows rows = {{"setting", "value", "compared with", "pairs", "seeds", "difference", "95 % CI"}};
-  std::string plots;
+  std::vector<std::string> charts;  // keys
   for (const auto& [key, effects] : by_key) {
     const bool are_numbers = std::ranges::all_of(effects, [](const KeyEffect& effect) {
       return std::isfinite(number_of(effect.value)) && std::isfinite(number_of(effect.reference));
@@ -143,9 +163,7 @@ std::string effects_html(const SearchResult& result) {
         effects, [](const KeyEffect& effect) { return effect.difference.pairs == 0; });
     const bool lacks_pairs = is_random ? lone > 0 : lone == std::ssize(effects);
     if (are_numbers && (lacks_pairs || std::ssize(effects) > most_rows)) {
-      plots += plot_over(result, key, [&key = key](const Contestant& one) {
-        return number_of(value_in(one.candidate.config.settings(), key));
-      });
+      charts.push_back(key);
       continue;
     }
     for (const auto& [name, value, reference, difference] : effects)
@@ -154,20 +172,22 @@ std::string effects_html(const SearchResult& result) {
                       fmt::format("{}", difference.seeds), difference.value(),
                       difference.interval()});
   }
-  std::string html = "<h2 id=\"effects\">Effect of each setting on the loss</h2>\n";
+  page.add("<h2 id=\"effects\">Effect of each setting on the loss</h2>\n");
   if (rows.size() > 1)
-    html += html_table(rows, {.stacks = true}) +
-            "<p class=\"faint\">A pair is two candidates that differ in this setting alone. The "
-            "difference is the mean over the pairs; its interval is that of a t-test paired by "
-            "seed, over the seeds that all pairs have, and is not corrected for the number of "
-            "values.</p>\n";
-  if (!plots.empty())
-    html +=
-        plots +
+    page.add(html_table(rows, {.stacks = true}) +
+             "<p class=\"faint\">A pair is two candidates that differ in this setting alone. The "
+             "difference is the mean over the pairs; its interval is that of a t-test paired by "
+             "seed, over the seeds that all pairs have, and is not corrected for the number of "
+             "values.</p>\n");
+  for (const std::string& key : charts)
+    page.add(chart_over(result, key, [&key](const Contestant& one) {
+      return number_of(value_in(one.candidate.config.settings(), key));
+    }));
+  if (!charts.empty())
+    page.add(
         "<p class=\"faint\">A setting with many values, or without enough pairs, is shown by the "
         "mean loss of each candidate: other settings differ, too." +
-        budgets_differ(result) + "</p>\n";
-  return html;
+        budgets_differ(result) + "</p>\n");
 }
 
 // --- recorded runs ---
@@ -228,16 +248,17 @@ std::string report_of_experiment(const std::string& path) {
   page.add(
       "<nav><a href=\"#candidates\">Candidates</a> <a href=\"#effects\">Effects</a> "
       "<a href=\"#curves\">Curves</a> <a href=\"#cost\">Cost</a></nav></header>\n<main>\n");
-  page.add(candidates_of(result) + effects_html(result));
+  page.add(candidates_of(result));
+  add_effects(page, result);
   page.add("<h2 id=\"curves\">Curves</h2>\n");
   page.add(recorded.curves.empty()
                ? "<p>Nothing was measured yet.</p>\n"
                : "<p class=\"faint\">Each curve is the mean over the seeds of a candidate.</p>\n");
   if (!recorded.curves.empty()) page.add(curves_of(std::move(recorded.curves)));
-  page.add("<h2 id=\"cost\">Cost and result</h2>\n" +
-           plot_over(result, "mean seconds of a run", [](const Contestant& one) {
-             return cost_of({&one, 1}).elapsed_s / static_cast<double>(one.runs.size());
-           }));
+  page.add("<h2 id=\"cost\">Cost and result</h2>\n");
+  page.add(chart_over(result, "mean seconds of a run", [](const Contestant& one) {
+    return cost_of({&one, 1}).elapsed_s / static_cast<double>(one.runs.size());
+  }));
   if (recorded.groups.size() > 1)
     page.add(html_details("tapestry compare --groups, by the last evaluations",
                           outcomes_of(recorded.groups)));

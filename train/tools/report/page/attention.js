@@ -67,214 +67,198 @@
             show, draw() {}};
   }
 
-  // Returns the patch of the image under the pointer.
-  function patchAt(canvas, event, {patch_rows: rows, patch_columns: columns}) {
-    const box = canvas.getBoundingClientRect();
-    const within = (part, count) => Math.min(count - 1, Math.max(0, Math.floor(part * count)));
-    return within((event.clientY - box.top) / box.height, rows) * columns
-         + within((event.clientX - box.left) / box.width, columns);
+  const clamp = (i, count) => Math.min(count - 1, Math.max(0, i));
+
+  // The steps down and right of the arrow keys.
+  const KEYS = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
+
+  // Returns a canvas whose cells are pointed at: pointed(x, y) gets a place in it in CSS pixels,
+  // moved(down, right) the step of an arrow key.
+  function cellCanvas(attributes, pointed, moved) {
+    const point = ({offsetX, offsetY}) => pointed(offsetX, offsetY);
+    return element('canvas', {
+      ...attributes, tabindex: 0, role: 'application', onpointermove: point, onpointerdown: point,
+      onkeydown: (event) => {
+        if (!(event.key in KEYS)) return;
+        event.preventDefault();
+        moved(...KEYS[event.key]);
+      }});
   }
 
-  const GRID_STEPS = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
+  // Shows an image with the attention between its patches, and buttons for the other tokens.
+  class ImageView {
+    constructor(example, map, choose) {
+      const {patch_rows: rows, patch_columns: columns, extra_tokens: extra = 0} = example;
+      const {shape: [, height, width], values: pixels} = arrayOf(example.image);
+      Object.assign(this, {rows, columns, extra, image: picture(pixels, height, width), query: 0,
+                           weights: new Float32Array(map.keys.length)});
+      const patch = (row, column) =>
+        choose(extra + clamp(row, rows) * columns + clamp(column, columns));
+      this.canvas = cellCanvas(
+        {class: 'patches', style: `aspect-ratio: ${width} / ${height}`,
+         'aria-label': `image of ${rows} × ${columns} patches; arrow keys choose the query`},
+        (x, y) => patch(Math.floor(y / this.canvas.clientHeight * rows),
+                        Math.floor(x / this.canvas.clientWidth * columns)),
+        (down, right) => {
+          const at = this.query - extra;  // negative: a token outside of the grid
+          if (at < 0) patch(0, 0);
+          else patch(Math.floor(at / columns) + down, at % columns + right);
+        });
+      this.buttons = map.queries.slice(0, extra).map((text, i) =>
+        element('button', {type: 'button', onclick: () => choose(i)}, token(text)));
+      this.root = element('div', {class: 'seen'}, this.canvas,
+        element('div', {class: 'controls'}, ...this.buttons),
+        element('p', {class: 'faint'}, 'Point at a patch of the image, or choose it with the arrow '
+          + 'keys: it is the query. The more it attends to a patch, the more orange the patch is.'));
+    }
 
-  // Returns the patch to which an arrow key moves from a patch; from a token outside of the grid,
-  // the first patch.
-  function patchAfter(key, patch, {patch_rows: rows, patch_columns: columns}) {
-    if (patch < 0) return 0;
-    const [down, right] = GRID_STEPS[key];
-    const clamp = (i, count) => Math.min(count - 1, Math.max(0, i));
-    return clamp(Math.floor(patch / columns) + down, rows) * columns
-         + clamp(patch % columns + right, columns);
-  }
-
-  // Returns an image with the attention between its patches, and buttons for the other tokens.
-  function imageView(example, map, choose) {
-    const extra = example.extra_tokens ?? 0, {patch_rows: rows, patch_columns: columns} = example;
-    const {shape: [, height, width], values: pixels} = arrayOf(example.image);
-    const image = picture(pixels, height, width), overlay = element('canvas');
-    const canvas = element('canvas', {
-      class: 'patches', tabindex: 0, role: 'application',
-      style: `aspect-ratio: ${width} / ${height}`,
-      'aria-label': `image of ${rows} × ${columns} patches; arrow keys choose the query`});
-    const buttons = map.queries.slice(0, extra).map((text, i) =>
-      element('button', {type: 'button', onclick: () => choose(i)}, token(text)));
-    let shown = {query: 0, weights: new Float32Array(map.keys.length)};
-
-    const point = (event) => choose(extra + patchAt(canvas, event, example));
-    canvas.addEventListener('pointermove', point);
-    canvas.addEventListener('pointerdown', point);
-    canvas.addEventListener('keydown', (event) => {
-      if (!(event.key in GRID_STEPS)) return;
-      event.preventDefault();
-      choose(extra + patchAfter(event.key, shown.query - extra, example));
-    });
-
-    const outline = (context, patch, cell) => {
-      const box = [(patch % columns) * cell.width, Math.floor(patch / columns) * cell.height];
-      for (const [tint, line] of [['--panel', 5], ['--accent', 3]]) {
-        context.strokeStyle = color(tint);
-        context.lineWidth = line;
-        context.strokeRect(box[0] + 1.5, box[1] + 1.5, cell.width - 3, cell.height - 3);
-      }
-    };
-    const draw = () => {
-      const {context, width: wide, height: high} = contextOf(canvas);
-      const values = shown.weights.subarray(extra), greatest = Math.max(...values);
+    draw() {
+      const {rows, columns, extra, weights} = this, patch = this.query - extra;
+      const {context, width: wide, height: high} = contextOf(this.canvas);
+      const values = weights.subarray(extra), greatest = Math.max(...values);
+      const overlay = element('canvas'), cell = [wide / columns, high / rows];
       context.imageSmoothingEnabled = false;
-      context.drawImage(image, 0, 0, wide, high);
+      context.drawImage(this.image, 0, 0, wide, high);
       paintWeights(overlay, {rows, columns, values, greatest}, color('--series-1'), 1);
       context.globalAlpha = 0.75;
       context.drawImage(overlay, 0, 0, wide, high);
       context.globalAlpha = 1;
-      const cell = {width: wide / columns, height: high / rows};
-      if (shown.query >= extra) outline(context, shown.query - extra, cell);
-    };
-    const show = (query, weights) => {
-      shown = {query, weights};
-      buttons.forEach((button, i) => {
+      if (patch < 0) return;
+      for (const [tint, line] of [['--panel', 5], ['--accent', 3]]) {
+        context.strokeStyle = color(tint);
+        context.lineWidth = line;
+        context.strokeRect(patch % columns * cell[0] + 1.5,
+                           Math.floor(patch / columns) * cell[1] + 1.5, cell[0] - 3, cell[1] - 3);
+      }
+    }
+
+    show(query, weights) {
+      Object.assign(this, {query, weights});
+      this.buttons.forEach((button, i) => {
         button.setAttribute('aria-pressed', i === query);
         button.title = `attention: ${percent(weights[i])}`;
         button.firstChild.dataset.percent = percent(weights[i]);
       });
-      draw();
-    };
-    const hint = 'Point at a patch of the image, or choose it with the arrow keys: it is the '
-               + 'query. The more the query attends to a patch, the more orange it is.';
-    const outside = element('div', {class: 'controls'}, ...buttons);
-    return {root: element('div', {class: 'seen'}, canvas, outside,
-                          element('p', {class: 'faint'}, hint)),
-            show, draw};
+      this.draw();
+    }
   }
 
   const LARGEST_CELL = 34, LEAST_LABELED = 11, MAP_HEIGHT = 440, MARGIN = 70, TITLE = 20;
 
-  // Returns the pixels for the labels of an axis.
-  const marginOf = (texts) =>
-    Math.min(MARGIN, 12 + 7 * texts.reduce((most, text) => Math.max(most, visible(text).length), 0));
-
-  // Returns the places of a map's cells in a canvas of this width. An axis has labels if these fit,
-  // and always a title.
-  function cellsOf({queries, keys}, {rows, columns}, wide) {
-    const whole = (size) => size < 3 ? size : Math.floor(size);
-    const high = whole(Math.min(LARGEST_CELL, MAP_HEIGHT / rows));
-    const left = TITLE + (high >= LEAST_LABELED ? marginOf(queries) : 0);
-    const cell = {width: whole(Math.min(LARGEST_CELL, (wide - left) / columns)), height: high};
-    const top = TITLE + (cell.width >= LEAST_LABELED ? marginOf(keys) : 0);
-    return {left, top, cell};
-  }
-
   function shortened(context, text, room) {
-    const letters = Array.from(visible(text).slice(0, 40));
-    const fits = (shown) => context.measureText(shown).width <= room;
-    if (fits(letters.join(''))) return letters.join('');
-    while (letters.length && !fits(`${letters.join('')}…`)) letters.pop();
-    return `${letters.join('')}…`;
+    const letters = Array.from(visible(text).slice(0, 40)), all = letters.length;
+    const shown = () => letters.join('') + (letters.length < all ? '…' : '');
+    while (letters.length && context.measureText(shown()).width > room) letters.pop();
+    return shown();
   }
 
-  function drawLabels(context, {queries, keys}, {left, top, cell}) {
-    context.fillStyle = color('--faint');
-    context.font = '11px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace';
-    context.textBaseline = 'middle';
-    if (left > TITLE) {
-      context.textAlign = 'right';
-      queries.forEach((text, i) => context.fillText(
-        shortened(context, text, left - TITLE - 6), left - 5, top + (i + 0.5) * cell.height));
+  // The whole map of a head: a row for each query, a column for each key.
+  class HeatMap {
+    constructor(choose) {
+      Object.assign(this, {choose, query: 0, key: 0, buffer: element('canvas')});
+      this.canvas = cellCanvas(
+        {class: 'map',
+         'aria-label': 'map of the weights; a row for each query, a column for each key'},
+        (x, y) => this.point(Math.floor((y - this.top) / this.cell.height),
+                             Math.floor((x - this.left) / this.cell.width)),
+        (down, right) => this.point(this.query + down, this.key + right));
+      this.readout = element('p', {class: 'readout', role: 'status'});
+      this.scale = element('div', {class: 'faint'});
+      this.root = element('figure', {class: 'whole'}, element('b', {}, 'Attention weights'),
+                          this.canvas, this.readout, this.scale);
     }
-    if (top > TITLE) {
-      context.textAlign = 'left';
-      keys.forEach((text, i) => {
-        context.save();
-        context.translate(left + (i + 0.5) * cell.width, top - 5);
-        context.rotate(-Math.PI / 2);
-        context.fillText(shortened(context, text, top - TITLE - 6), 0, 0);
-        context.restore();
-      });
+
+    take(map, matrix) {
+      Object.assign(this, {map, matrix, query: clamp(this.query, matrix.rows)});
+      this.scale.replaceChildren(scaleOf(matrix.greatest),
+                                 'A row for each query, a column for each key. Uniform attention: '
+                                 + `${percent(1 / matrix.columns)}.`);
+      this.draw();
     }
-    context.fillStyle = color('--ink');
-    context.font = '600 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
-    context.textAlign = 'left';
-    context.fillText('Key', left, TITLE / 2);
-    context.textAlign = 'right';
-    context.save();
-    context.translate(TITLE / 2, top);
-    context.rotate(-Math.PI / 2);
-    context.fillText('Query', 0, 0);
-    context.restore();
-  }
 
-  // Returns the whole map of a head: a row for each query, a column for each key.
-  function heatMap(choose) {
-    const canvas = element('canvas', {
-      class: 'map', tabindex: 0, role: 'application',
-      'aria-label': 'map of the weights: rows are queries, columns are keys; arrow keys move in it'});
-    const readout = element('p', {class: 'readout', role: 'status'});
-    const scale = element('div', {class: 'faint'});
-    const buffer = element('canvas');
-    let map, matrix, cells, query = 0, key = 0;
+    show(query) {
+      [this.query, this.key = 0] = [query, ...largest(rowOf(this.matrix, query), 1)];
+      this.tell();
+    }
 
-    const clamp = (i, count) => Math.min(count - 1, Math.max(0, i));
-    const point = (row, column) => {
-      choose(clamp(row, matrix.rows));
-      key = clamp(column, matrix.columns);
-      tell();
-      draw();
-    };
-    const pointAt = ({offsetX, offsetY}) => {
-      const {left, top, cell} = cells;
-      point(Math.floor((offsetY - top) / cell.height), Math.floor((offsetX - left) / cell.width));
-    };
-    canvas.addEventListener('pointermove', pointAt);
-    canvas.addEventListener('pointerdown', pointAt);
-    canvas.addEventListener('keydown', (event) => {
-      if (!(event.key in GRID_STEPS)) return;
-      event.preventDefault();
-      const [down, right] = GRID_STEPS[event.key];
-      point(query + down, key + right);
-    });
+    point(row, column) {
+      this.choose(clamp(row, this.matrix.rows));
+      this.key = clamp(column, this.matrix.columns);
+      this.tell();
+    }
 
-    const draw = () => {
-      cells = cellsOf(map, matrix, canvas.clientWidth);
-      const {left, top, cell} = cells, down = top + query * cell.height;
+    tell() {
+      const weight = this.matrix.values[this.query * this.matrix.columns + this.key];
+      this.readout.textContent = `${quoted(this.map.queries[this.query])} attends to `
+                               + `${quoted(this.map.keys[this.key])}: ${percent(weight)}`;
+      this.drawMap();
+    }
+
+    // Chooses the places of the cells. An axis has labels if these fit, and always a title.
+    place() {
+      const {map: {queries, keys}, matrix: {rows, columns}} = this;
+      const whole = (size) => size < 3 ? size : Math.floor(size);
+      const margin = (size, texts) => TITLE + (size < LEAST_LABELED ? 0 : Math.min(MARGIN,
+        12 + 7 * texts.reduce((most, text) => Math.max(most, visible(text).length), 0)));
+      const height = whole(Math.min(LARGEST_CELL, MAP_HEIGHT / rows));
+      this.left = margin(height, queries);
+      const room = this.canvas.clientWidth - this.left;
+      this.cell = {width: whole(Math.min(LARGEST_CELL, room / columns)), height};
+      this.top = margin(this.cell.width, keys);
+      const high = Math.max(rows * height, 2 * TITLE);  // as high as the title "Query"
+      this.canvas.style.height = `${Math.ceil(this.top + high + 1)}px`;
+    }
+
+    draw() {
+      paintWeights(this.buffer, this.matrix, color('--accent'));
+      this.drawMap();
+    }
+
+    drawMap() {
+      this.place();
+      const {left, top, cell, matrix} = this, down = top + this.query * cell.height;
       const wide = matrix.columns * cell.width, high = matrix.rows * cell.height;
-      // At least as high as the title "Query".
-      canvas.style.height = `${Math.ceil(top + Math.max(high, 2 * TITLE) + 1)}px`;
-      const {context} = contextOf(canvas);
+      const {context} = contextOf(this.canvas);
       context.imageSmoothingEnabled = cell.width < 1 || cell.height < 1;
-      context.drawImage(buffer, left, top, wide, high);
+      context.drawImage(this.buffer, left, top, wide, high);
       context.strokeStyle = color('--line');
       context.strokeRect(left + 0.5, top + 0.5, wide, high);
       context.strokeStyle = color('--faint');
       context.strokeRect(left + 0.5, down + 0.5, wide, cell.height);
       context.lineWidth = 2;
       context.strokeStyle = color('--ink');
-      context.strokeRect(left + key * cell.width, down, cell.width, cell.height);
-      drawLabels(context, map, cells);
-    };
-    const tell = () => {
-      const weight = matrix.values[query * matrix.columns + key];
-      readout.textContent = `${quoted(map.queries[query])} attends to ${quoted(map.keys[key])}: `
-                          + percent(weight);
-    };
-    const recolor = () => {
-      paintWeights(buffer, matrix, color('--accent'));
-      draw();
-    };
-    const show = (newQuery) => {
-      query = newQuery;
-      [key = 0] = largest(rowOf(matrix, query), 1);
-      tell();
-      draw();
-    };
-    const take = (newMap, newMatrix) => {
-      [map, matrix, query] = [newMap, newMatrix, clamp(query, newMatrix.rows)];
-      scale.replaceChildren(scaleOf(matrix.greatest),
-                            'A row for each query, a column for each key. Uniform attention: '
-                            + `${percent(1 / matrix.columns)}.`);
-      recolor();
-    };
-    const root = element('figure', {class: 'whole'}, element('b', {}, 'Attention weights'), canvas,
-                         readout, scale);
-    return {root, show, take, draw: recolor};
+      context.strokeRect(left + this.key * cell.width, down, cell.width, cell.height);
+      this.drawLabels(context);
+    }
+
+    drawLabels(context) {
+      const {map, left, top, cell} = this;
+      const upright = (text, x, y) => {
+        context.save();
+        context.translate(x, y);
+        context.rotate(-Math.PI / 2);
+        context.fillText(text, 0, 0);
+        context.restore();
+      };
+      context.fillStyle = color('--faint');
+      context.font = '11px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace';
+      context.textBaseline = 'middle';
+      context.textAlign = 'right';
+      if (left > TITLE) {
+        map.queries.forEach((text, i) => context.fillText(
+          shortened(context, text, left - TITLE - 6), left - 5, top + (i + 0.5) * cell.height));
+      }
+      context.textAlign = 'left';
+      if (top > TITLE) {
+        map.keys.forEach((text, i) => upright(
+          shortened(context, text, top - TITLE - 6), left + (i + 0.5) * cell.width, top - 5));
+      }
+      context.fillStyle = color('--ink');
+      context.font = '600 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
+      context.fillText('Key', left, TITLE / 2);
+      context.textAlign = 'right';
+      upright('Query', TITLE / 2, top);
+    }
   }
 
   const nameOf = (head) => head === 'mean' ? 'mean of all heads' : `head ${head}`;
@@ -346,7 +330,7 @@
     const state = {example: 0, layer: 0, head: 'mean', query: 0};
     const top = element('div', {class: 'controls'}), strip = element('div');
     const body = element('div', {class: 'body'}), told = element('p', {role: 'status'});
-    const map = heatMap((query) => choose(query));
+    const map = new HeatMap((query) => choose(query));
     let view, heads, expected, current, weights, matrix;
 
     const tell = () => {
@@ -374,7 +358,7 @@
       current = example.maps[layer];
       weights = arrayOf(current.weights);
       const ofImage = isOfImage(example, current);
-      view = ofImage ? imageView(example, current, choose) : tokenView(current, choose);
+      view = ofImage ? new ImageView(example, current, choose) : tokenView(current, choose);
       heads = headStrip(weights, chooseHead);
       strip.replaceChildren(heads.root);
       body.classList.toggle('of-image', Boolean(ofImage));

@@ -8,9 +8,7 @@ const parts = {};  // keyed by name: functions (element, data) that show the dat
 
 // Creates an element: element('button', {class: 'chosen', onclick: act}, 'text', child, …)
 function element(tag, attributes = {}, ...children) {
-  const made = tag.startsWith('svg:')
-    ? document.createElementNS('http://www.w3.org/2000/svg', tag.slice(4))
-    : document.createElement(tag);
+  const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith('on')) made.addEventListener(name.slice(2), value);
     else if (value === true) made.setAttribute(name, '');
@@ -38,7 +36,7 @@ function arrayOf({dtype, shape, base64}) {
 
 // Returns a number as text with 4 significant digits; whole numbers below 1e9 have all digits.
 function figure(value) {
-  if (!Number.isFinite(value)) return String(value);
+  if (!Number.isFinite(value)) return 'missing';
   if (Number.isInteger(value) && Math.abs(value) < 1e9) return String(value);
   const size = Math.abs(value);
   return size >= 1e6 || (size < 1e-3 && size > 0) ? value.toExponential(3)
@@ -75,6 +73,16 @@ function contextOf(canvas) {
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.clearRect(0, 0, width, height);
   return {context, width, height};
+}
+
+// Returns a button that stays pressed; toggled(on) is called when its state changes.
+function toggleButton(text, toggled, on = false) {
+  const button = element('button', {type: 'button', 'aria-pressed': String(on), onclick: () => {
+    const pressed = button.getAttribute('aria-pressed') !== 'true';
+    button.setAttribute('aria-pressed', String(pressed));
+    toggled(pressed);
+  }}, text);
+  return button;
 }
 
 // Returns a labeled <select> of texts, hidden if there is only one; chosen(index) is called when
@@ -122,7 +130,8 @@ document.addEventListener('DOMContentLoaded', () => {
     const shown = element('div', {class: 'live'});
     host.append(shown);
     try {
-      parts[host.dataset.show](shown, JSON.parse(document.getElementById(host.dataset.of).textContent));
+      const data = JSON.parse(document.getElementById(host.dataset.of).textContent);
+      parts[host.dataset.show](shown, data);
       host.classList.add('is-live');
     } catch (error) {
       shown.remove();

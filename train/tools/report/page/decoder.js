@@ -5,7 +5,8 @@
 // because all buffers are created once. Throws Error for an unknown layer or activation, and for
 // layers that do not fit together.
 
-const decoderOf = (() => {
+let decoderOf;
+{
   // Returns 2/√π e^(-x²) Σ_n 2ⁿ x^(2n+1) / (2n+1)!!. All terms have the same sign, so nothing
   // cancels. From |x| = 4 on the value is ±1 to 2e-8.
   function erf(x) {
@@ -115,7 +116,7 @@ const decoderOf = (() => {
     return {...layer, activation: named(activations, description.activation)};
   }
 
-  return ({layers: descriptions, output}) => {
+  decoderOf = ({layers: descriptions, output}) => {
     const layers = descriptions.map(layerOf);
     layers.slice(1).forEach(({size}, i) => {
       if (layers[i].y.length !== size)
@@ -135,4 +136,4 @@ const decoderOf = (() => {
       return pixels;
     };
   };
-})();
+}

@@ -1,26 +1,25 @@
-// Shows graphs: nodes with predictions and targets, and edges with attention weights. The user can
-// move and zoom the picture, and move each node.
+'use strict';
+
+// Shows graphs: nodes with predictions and targets, and edges with attention weights. dygraphs
+// places, moves and zooms the nodes, which are the points of its only series.
 {
-  const LEAST_ZOOM = 0.5, MOST_ZOOM = 60, ZOOM_STEP = 1.3, PAN_STEP = 60, REACH = 12, FRAME = 64;
-  const MOST_LABELS = 60, MOST_LINES = 5, MOST_NEAR = 16, EDGE_LEVELS = 8, EDGES_AT_ONCE = 400;
-  const MANY_EDGES = 2000, SHIFTED_FOR = 150;  // milliseconds
-  const DRAGGING = 'Drag the picture to move it, or a node to place it elsewhere; ctrl and the '
-                 + 'wheel, or a pinch, enlarge.';
+  const MOST_LABELS = 60, MOST_LINES = 5, MOST_NEAR = 16, EDGE_LEVELS = 8, FRAME = 32;
   const SPLITS = {test: 'test', val: 'validation', train: 'training'};
 
   const clamp = (value, least, most) => Math.min(most, Math.max(least, value));
   const named = (names, i) => names[i] || (i < 0 ? 'unknown' : `class ${i}`);
+  const indices = (count) => Array.from({length: count}, (_, i) => i);
 
   // Returns the graph of the JSON, with arrays decoded, and with the edges of each node.
   function graphOf(data) {
     const count = data.x.shape[0];
     const optional = (array) => array && arrayOf(array).values;
-    const graph = {...data, count, class_names: data.class_names ?? [],
-                   x: arrayOf(data.x).values.slice(), y: arrayOf(data.y).values.slice(),
-                   edges: arrayOf(data.edges).values, weights: optional(data.weights),
-                   truth: optional(data.truth), predicted: optional(data.predicted)};
-    graph.names = Array.from({length: count}, (_, i) => data.names?.[i]?.trim() || `node ${i}`);
-    graph.touching = Array.from({length: count}, () => []);
+    const graph = {...data, count, class_names: data.class_names ?? [], x: arrayOf(data.x).values,
+                   y: arrayOf(data.y).values.map((y) => -y), edges: arrayOf(data.edges).values,
+                   weights: optional(data.weights), truth: optional(data.truth),
+                   predicted: optional(data.predicted)};
+    graph.names = indices(count).map((i) => data.names?.[i]?.trim() || `node ${i}`);
+    graph.touching = indices(count).map(() => []);
     for (let e = 0; 2 * e < graph.edges.length; ++e) {
       const [from, to] = graph.edges.subarray(2 * e, 2 * e + 2);
       graph.touching[from].push(e);
@@ -37,390 +36,284 @@
     const {class_names: names, truth, predicted, count} = graph;
     const classes = (of) => {
       const length = of.reduce((most, c) => Math.max(most, c + 1), names.length);
-      return {of, groups: Array.from({length}, (_, c) => ({name: named(names, c),
-                                                           tint: () => seriesColor(c)}))};
+      return {of, groups: indices(length).map((c) => ({name: named(names, c),
+                                                      tint: `--series-${c % 10}`}))};
     };
     const ways = {};
     if (predicted) ways.prediction = classes(predicted);
     if (truth) ways.target = classes(truth);
     if (predicted && truth) {
       ways['right or wrong'] = {
-        of: Int32Array.from({length: count},
-                            (_, i) => isKnown(graph, i) ? Number(isWrong(graph, i)) : -1),
-        groups: [{name: 'right', tint: () => color('--good')},
-                 {name: 'wrong', tint: () => color('--bad')}]};
+        of: indices(count).map((i) => isKnown(graph, i) ? Number(isWrong(graph, i)) : -1),
+        groups: [{name: 'right', tint: '--good'}, {name: 'wrong', tint: '--bad'}]};
     }
-    if (!predicted && !truth) {
-      ways.nothing = {of: new Int32Array(count).fill(-1), groups: []};
-    }
+    if (!predicted && !truth) ways.nothing = {of: indices(count).fill(-1), groups: []};
     return ways;
   }
 
   // Returns "Accuracy of the 140 test nodes shown: 0.81" for each split that has nodes.
   function accuracies(graph) {
-    const told = [];
-    for (const split of graph.split ? Object.keys(SPLITS) : [undefined]) {
-      const name = split ? `${SPLITS[split]} ` : '';
-      let right = 0, all = 0;
-      for (let i = 0; i < graph.count; ++i) {
-        if (!isKnown(graph, i) || (split && graph.split[i] !== split)) continue;
-        ++all;
-        right += graph.truth[i] === graph.predicted[i];
-      }
-      if (all) told.push(`Accuracy of the ${all} ${name}nodes shown: ${(right / all).toFixed(2)}`);
-    }
-    return told;
-  }
-
-  const rangeOf = (values) => [values.reduce((a, b) => Math.min(a, b)),
-                               values.reduce((a, b) => Math.max(a, b))];
-
-  // Returns the view: the point (x, y) of the graph at the center of the canvas, and the zoom; at
-  // zoom 1 the whole graph fits.
-  function viewOf({x, y}) {
-    const [left, right, top, bottom] = [...rangeOf(x), ...rangeOf(y)];
-    const home = {x: (left + right) / 2, y: (top + bottom) / 2, zoom: 1};
-    const view = {...home, width: 1, height: 1};
-    const across = Math.max(right - left, 1e-3), down = Math.max(bottom - top, 1e-3);
-    const scale = () => view.zoom * Math.max(1, Math.min((view.width - FRAME) / across,
-                                                         (view.height - FRAME) / down));
-    const toScreen = (x, y) => [(x - view.x) * scale() + view.width / 2,
-                                (y - view.y) * scale() + view.height / 2];
-    const toGraph = (x, y) => [(x - view.width / 2) / scale() + view.x,
-                               (y - view.height / 2) / scale() + view.y];
-    const pan = (byX, byY) => {
-      view.x = clamp(view.x - byX / scale(), left - across / 2, right + across / 2);
-      view.y = clamp(view.y - byY / scale(), top - down / 2, bottom + down / 2);
-    };
-    // Zooms around the point (x, y) of the canvas.
-    const zoom = (by, x = view.width / 2, y = view.height / 2) => {
-      const [fixedX, fixedY] = toGraph(x, y);
-      view.zoom = clamp(view.zoom * by, LEAST_ZOOM, MOST_ZOOM);
-      const [newX, newY] = toScreen(fixedX, fixedY);
-      pan(x - newX, y - newY);
-    };
-    const whole = () => Object.assign(view, home);
-    return Object.assign(view, {toScreen, toGraph, pan, zoomBy: zoom, whole});
-  }
-
-  function radiusOf({count}, {width, height, zoom}) {
-    return clamp(0.22 * Math.sqrt(width * height / count), 2.4, 8) * zoom ** 0.35;
-  }
-
-  // Draws edges in several paths, because short paths are drawn faster than a long one.
-  function strokeEdges(context, edges, chosen, places) {
-    for (let start = 0; start < chosen.length; start += EDGES_AT_ONCE) {
-      context.beginPath();
-      for (const e of chosen.slice(start, start + EDGES_AT_ONCE)) {
-        const [from, to] = [edges[2 * e], edges[2 * e + 1]];
-        context.moveTo(places.x[from], places.y[from]);
-        context.lineTo(places.x[to], places.y[to]);
-      }
-      context.stroke();
-    }
+    return (graph.split ? Object.keys(SPLITS) : [undefined]).flatMap((split) => {
+      const some = indices(graph.count).filter((i) =>
+        isKnown(graph, i) && (!split || graph.split[i] === split));
+      const right = some.filter((i) => !isWrong(graph, i)).length / some.length;
+      const nodes = split ? `${some.length} ${SPLITS[split]} nodes` : `${some.length} nodes`;
+      return some.length ? [`Accuracy of the ${nodes} shown: ${right.toFixed(2)}`] : [];
+    });
   }
 
   // Returns the edges in levels of opacity and width by their weights; one level without weights.
   function edgeLevels({edges, weights}) {
-    const all = edges.length / 2;
-    const levels = Array.from({length: weights ? EDGE_LEVELS : 1}, () => []);
-    const greatest = weights ? weights.reduce((a, b) => Math.max(a, b), 0) || 1 : 1;
-    for (let e = 0; e < all; ++e) {
-      const part = weights ? weights[e] / greatest : 0;
-      levels[clamp(Math.floor(part * EDGE_LEVELS), 0, levels.length - 1)].push(e);
-    }
-    const thin = clamp(45 / Math.sqrt(all), 0.3, 1);  // the more edges, the thinner
-    return levels.map((chosen, level) => {
+    const all = edges.length / 2, thin = clamp(45 / Math.sqrt(all), 0.3, 1);
+    if (!weights) return [{chosen: indices(all), alpha: 0.7 * thin, width: 1}];
+    const greatest = weights.reduce((a, b) => Math.max(a, b), 0) || 1;
+    const levels = indices(EDGE_LEVELS).map((level) => {
       const part = thin * (level + 0.5) / EDGE_LEVELS;
-      return weights ? {chosen, alpha: 0.1 + 0.85 * part, width: 0.4 + 2.6 * part}
-                     : {chosen, alpha: 0.7 * thin, width: 1};
+      return {chosen: [], alpha: 0.1 + 0.85 * part, width: 0.4 + 2.6 * part};
     });
-  }
-
-  function tracePlace(context, x, y, radius, square) {
-    if (square) {
-      context.rect(x - radius, y - radius, 2 * radius, 2 * radius);
-    } else {
-      context.moveTo(x + radius, y);
-      context.arc(x, y, radius, 0, 2 * Math.PI);
-    }
-  }
-
-  // Begins a path with the shapes of nodes: squares for training nodes, circles for others.
-  function traceNodes(context, graph, nodes, places, radius) {
-    context.beginPath();
-    for (const i of nodes) {
-      tracePlace(context, places.x[i], places.y[i], radius, graph.split?.[i] === 'train');
-    }
-  }
-
-  function gathered(nodes, keyOf) {
-    const groups = new Map();
-    for (const i of nodes) {
-      const key = keyOf(i);
-      if (!groups.has(key)) groups.set(key, []);
-      groups.get(key).push(i);
-    }
-    return groups;
+    weights.forEach((weight, e) => {
+      const level = Math.floor(weight / greatest * EDGE_LEVELS);
+      levels[clamp(level, 0, EDGE_LEVELS - 1)].chosen.push(e);
+    });
+    return levels;
   }
 
   function shortened(name) {
-    const letters = Array.from(name.slice(0, 80).replace(/\s/g, ' '));
+    const letters = Array.from(name.replace(/\s/g, ' '));
     return letters.length > 24 ? `${letters.slice(0, 24).join('')}…` : letters.join('');
   }
 
-  const meet = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && Math.abs(a.y - b.y) < 14;
-
-  // Draws the names of nodes, to the right of each node or, at the border, to the left. Omits a
-  // name that would overlap an earlier one. `ground`: whether names have a background.
-  function drawNames(context, graph, nodes, places, {radius, wide, ground}) {
-    const taken = [], away = radius + 8;
-    context.font = '12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
-    context.textBaseline = 'middle';
-    context.lineJoin = 'round';
-    context.lineWidth = 3;
-    context.strokeStyle = color('--panel');
-    for (const i of nodes) {
-      const text = shortened(graph.names[i]), {width} = context.measureText(text);
-      const right = places.x[i] + away;
-      const x = right + width <= wide ? right : places.x[i] - away - width;
-      const box = {x, y: places.y[i], width};
-      if (taken.some((other) => meet(box, other))) continue;
-      taken.push(box);
-      context.fillStyle = color('--panel');
-      if (ground) context.fillRect(x - 2, box.y - 8, width + 4, 16);
-      context.fillStyle = color('--ink');
-      context.strokeText(text, x, box.y);
-      context.fillText(text, x, box.y);
+  // A graph drawn into an element of the page. told(node) is called with the node that is pointed
+  // at or kept; -1: none.
+  class Picture {
+    constructor(graph, told) {
+      Object.assign(this, {graph, told, ways: colorsOf(graph), solo: -1, kept: -1, over: -1});
+      [this.way] = Object.values(this.ways);
+      this.levels = edgeLevels(graph);
+      this.order = indices(graph.count).sort((i, j) => graph.x[i] - graph.x[j]);
+      this.root = element('div', {class: 'canvases', tabindex: 0, role: 'application',
+        'aria-label': `graph of ${graph.count} nodes; + and − enlarge it, 0 shows all of it; the `
+                    + 'search box finds a node',
+        onkeydown: ({key}) => {
+          if (key === '+' || key === '-') this.zoom(key === '+' ? 0.7 : 1.4);
+          if (key === '0') this.whole();
+        }});
     }
-  }
 
-  // Returns the picture of the graph: one canvas of the whole graph, and one above it for the node
-  // under the pointer, so that pointing does not draw thousands of edges again.
-  function drawingOf(graph) {
-    const view = viewOf(graph), levels = edgeLevels(graph);
-    const places = {x: new Float32Array(graph.count), y: new Float32Array(graph.count)};
-    const all = Array.from({length: graph.count}, (_, i) => i);
-    const below = element('canvas', {'aria-hidden': 'true'});
-    const canvas = element('canvas', {
-      class: 'over', tabindex: 0, role: 'application',
-      'aria-label': `graph of ${graph.count} nodes; arrow keys move it, + and − enlarge it, `
-                  + '0 shows all of it; the search box finds a node'});
-    let way, solo = -1, node = -1, due = 0, waiting = 0, drawnView;
-
-    const faded = (i) => solo >= 0 && way.of[i] !== solo;
-    const place = () => {
-      for (let i = 0; i < graph.count; ++i) {
-        [places.x[i], places.y[i]] = view.toScreen(graph.x[i], graph.y[i]);
+    // Draws the graph, whose element must be in the page.
+    draw() {
+      if (this.chart) {
+        this.chart.resize();
+        this.chart.updateOptions({});
+        return;
       }
-    };
-    const isSeen = (i) => places.x[i] >= 0 && places.x[i] <= view.width
-                       && places.y[i] >= 0 && places.y[i] <= view.height;
-    const mayBeSeen = (e) => {
-      const from = graph.edges[2 * e], to = graph.edges[2 * e + 1];
-      const [x, y] = [places.x, places.y];
-      return !(Math.max(x[from], x[to]) < 0 || Math.min(x[from], x[to]) > view.width
-            || Math.max(y[from], y[to]) < 0 || Math.min(y[from], y[to]) > view.height);
-    };
-    const drawEdges = (context) => {
+      const {x, y} = this.graph, hide = {drawAxis: false, drawGrid: false};
+      this.chart = new Dygraph(this.root, this.order.map((i) => [x[i], y[i]]), {
+        labels: ['x', 'nodes'], axes: {x: hide, y: hide}, legend: 'never', ...this.wholeWindow(),
+        interactionModel: this.interactions(),
+        plotter: ({drawingContext}) => this.drawNodes(drawingContext),
+        underlayCallback: (context, area, chart) => this.drawEdges(context, chart),
+        highlightSeriesOpts: {strokeWidth: 1}, highlightSeriesBackgroundAlpha: 1,
+        hideOverlayOnMouseOut: false,
+        drawHighlightPointCallback: (chart, name, context, px, py, tint, size, row) =>
+          this.drawNear(context, this.order[row]),
+        highlightCallback: (event, at, points, row) => this.point(this.order[row]),
+        unhighlightCallback: () => this.point(-1),
+        clickCallback: () => this.keep(this.over),
+      });
+    }
+
+    // Returns the ranges in which the whole graph is seen, at the same scale along x and y.
+    wholeWindow() {
+      const {clientWidth: width, clientHeight: height} = this.root;
+      const [x, y] = [this.graph.x, this.graph.y].map((values) => {
+        const [low, high] = [Math.min, Math.max].map((of) => values.reduce((a, b) => of(a, b)));
+        return {middle: (low + high) / 2, extent: Math.max(high - low, 1e-3)};
+      });
+      const unit = Math.max(x.extent / (width - 2 * FRAME), y.extent / (height - 2 * FRAME));
+      const range = ({middle}, pixels) => [middle - unit * pixels / 2, middle + unit * pixels / 2];
+      return {dateWindow: range(x, width), valueRange: range(y, height)};
+    }
+
+    whole() { this.chart.updateOptions(this.wholeWindow()); }
+
+    // Shows `factor` times the range, around a place or the middle.
+    zoom(factor, place) {
+      const ranges = [this.chart.xAxisRange(), this.chart.yAxisRange()];
+      const [dateWindow, valueRange] = ranges.map(([low, high], axis) => {
+        const center = place ? place[axis] : (low + high) / 2;
+        return [low, high].map((end) => center + (end - center) * factor);
+      });
+      this.chart.updateOptions({dateWindow, valueRange});
+    }
+
+    interactions() {
+      const {touchstart, touchmove, touchend} = Dygraph.defaultInteractionModel;
+      const whilePanning = (act) => (event, chart, context) =>
+        context.isPanning && act(event, chart, context);
+      return {
+        touchmove, touchend, dblclick: () => this.whole(),
+        touchstart: (event, chart, context) => {
+          const box = this.root.getBoundingClientRect(), [{clientX, clientY}] = event.touches;
+          const {row} = chart.findClosestPoint(clientX - box.left, clientY - box.top);
+          this.keep(this.order[row] ?? -1);
+          touchstart(event, chart, context);
+        },
+        mousedown: (event, chart, context) => {
+          context.initializeMouseDown(event, chart, context);
+          Dygraph.startPan(event, chart, context);
+        },
+        mousemove: whilePanning(Dygraph.movePan), mouseup: whilePanning(Dygraph.endPan),
+        wheel: (event, chart) => {
+          if (!event.ctrlKey) return;
+          event.preventDefault();
+          this.zoom(Math.exp(clamp(event.deltaY, -100, 100) / 250),
+                    chart.toDataCoords(...chart.eventToDomCoords(event)));
+        },
+      };
+    }
+
+    // ---- The node that is pointed at, or kept.
+
+    point(node) {
+      this.over = node;
+      const shown = node >= 0 ? node : this.kept;
+      if (shown < 0) this.chart.clearSelection();
+      else this.chart.setSelection(this.order.indexOf(shown), 'nodes');
+      this.told(shown);
+    }
+
+    keep(node) {
+      this.kept = node;
+      this.point(-1);
+    }
+
+    // Moves the node to the center of the picture.
+    find(node) {
+      const at = [this.graph.x[node], this.graph.y[node]];
+      const [dateWindow, valueRange] = [this.chart.xAxisRange(), this.chart.yAxisRange()].map(
+        ([low, high], axis) => [low, high].map((end) => end - (low + high) / 2 + at[axis]));
+      this.chart.updateOptions({dateWindow, valueRange});
+      this.keep(node);
+    }
+
+    // ---- Drawing.
+
+    isFaint(i) { return this.solo >= 0 && this.way.of[i] !== this.solo; }
+
+    strokeEdges(context, edges) {
+      const {x, y} = this.places, {edges: ends} = this.graph;
+      context.beginPath();
+      for (const e of edges) {
+        context.moveTo(x[ends[2 * e]], y[ends[2 * e]]);
+        context.lineTo(x[ends[2 * e + 1]], y[ends[2 * e + 1]]);
+      }
+      context.stroke();
+    }
+
+    drawEdges(context, chart) {
+      const tints = new Map();  // as the theme may have turned
+      this.tint = (name) => tints.get(name) ?? tints.set(name, color(name)).get(name);
+      const {x, y, edges, count} = this.graph;
+      this.places = {x: x.map((value) => chart.toDomXCoord(value)),
+                     y: y.map((value) => chart.toDomYCoord(value))};
+      const {clientWidth, clientHeight} = this.root, [low, high] = chart.xAxisRange();
+      const [left, right] = this.wholeWindow().dateWindow, zoom = (right - left) / (high - low);
+      const free = 0.22 * Math.sqrt(clientWidth * clientHeight / count);
+      this.radius = clamp(free, 2.4, 8) * zoom ** 0.35;
+      context.save();
       context.strokeStyle = color('--faint');
-      for (const {chosen, alpha, width} of levels) {
-        const bothOrNot = gathered(chosen.filter(mayBeSeen), (e) =>
-          faded(graph.edges[2 * e]) || faded(graph.edges[2 * e + 1]));
-        for (const [fades, edges] of bothOrNot) {
-          context.globalAlpha = fades ? 0.15 * alpha : alpha;
-          context.lineWidth = width;
-          strokeEdges(context, graph.edges, edges, places);
+      for (const {chosen, alpha, width} of this.levels) {
+        const isFaint = (e) => this.isFaint(edges[2 * e]) || this.isFaint(edges[2 * e + 1]);
+        context.lineWidth = width;
+        for (const faint of [true, false]) {
+          context.globalAlpha = faint ? 0.15 * alpha : alpha;
+          this.strokeEdges(context, chosen.filter((e) => isFaint(e) === faint));
         }
       }
+      context.restore();
+    }
+
+    // Begins a path with the shapes of nodes: squares for training nodes, circles for others.
+    traceNode(context, i, radius) {
+      const [x, y] = [this.places.x[i], this.places.y[i]];
+      context.beginPath();
+      if (this.graph.split?.[i] === 'train') {
+        context.rect(x - radius, y - radius, 2 * radius, 2 * radius);
+      } else {
+        context.arc(x, y, radius, 0, 2 * Math.PI);
+      }
+    }
+
+    // Draws a node; a wrong one has a ring in the color of its target.
+    drawNode(context, i) {
+      const {way, ways, radius} = this, group = way.groups[way.of[i]];
+      const stroke = (ink, width, distance) => {
+        this.traceNode(context, i, radius + distance);
+        context.strokeStyle = ink;
+        context.lineWidth = width;
+        context.stroke();
+      };
+      if (way === ways.prediction && isWrong(this.graph, i)) {
+        stroke(this.tint('--panel'), 5, 2.5);
+        stroke(this.tint(`--series-${this.graph.truth[i] % 10}`), 2.5, 2.5);
+      }
+      stroke(this.tint('--panel'), 1.5, 0);
+      context.fillStyle = this.tint(group?.tint ?? '--faint');
+      context.fill();
+    }
+
+    drawNodes(context) {
+      const seen = this.order.filter((i) => this.places.x[i] >= 0 && this.places.y[i] >= 0
+        && this.places.x[i] <= this.root.clientWidth && this.places.y[i] <= this.root.clientHeight);
+      const bright = seen.filter((i) => !this.isFaint(i));
+      context.globalAlpha = 0.15;
+      seen.filter((i) => this.isFaint(i)).forEach((i) => this.drawNode(context, i));
       context.globalAlpha = 1;
-    };
-    // Draws a ring in the color of the target around each wrong node.
-    const drawRings = (context, nodes, radius) => {
-      const wrong = nodes.filter((i) => isWrong(graph, i));
-      for (const [truth, some] of gathered(wrong, (i) => graph.truth[i])) {
-        traceNodes(context, graph, some, places, radius + 2.5);
-        context.lineWidth = 5;
-        context.strokeStyle = color('--panel');
-        context.stroke();
-        context.lineWidth = 2.5;
-        context.strokeStyle = seriesColor(truth);
-        context.stroke();
+      bright.forEach((i) => this.drawNode(context, i));
+      if (bright.length <= MOST_LABELS) this.drawNames(context, bright);
+    }
+
+    // Draws the names of nodes beside them, but for those that would overlap an earlier one.
+    drawNames(context, nodes) {
+      const taken = [], away = this.radius + 8;
+      context.font = '12px system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
+      context.textBaseline = 'middle';
+      context.lineJoin = 'round';
+      context.lineWidth = 4;
+      context.strokeStyle = color('--panel');
+      context.fillStyle = color('--ink');
+      for (const i of nodes) {
+        const text = shortened(this.graph.names[i]), {width} = context.measureText(text);
+        const right = this.places.x[i] + away, y = this.places.y[i];
+        const x = right + width <= this.root.clientWidth ? right : right - 2 * away - width;
+        if (taken.some((other) => other.x < x + width && x < other.x + other.width
+                               && Math.abs(other.y - y) < 14)) continue;
+        taken.push({x, y, width});
+        context.strokeText(text, x, y);
+        context.fillText(text, x, y);
       }
-    };
-    const drawNodes = (context, nodes, radius) => {
-      if (way === ways.prediction) drawRings(context, nodes, radius);
-      for (const [group, some] of gathered(nodes, (i) => way.of[i])) {
-        traceNodes(context, graph, some, places, radius);
-        context.lineWidth = 1.5;
-        context.strokeStyle = color('--panel');
-        context.fillStyle = way.groups[group] ? way.groups[group].tint() : color('--faint');
-        context.stroke();
-        context.fill();
-      }
-    };
-    const drawOver = () => {
-      const {context} = contextOf(canvas), radius = radiusOf(graph, view);
-      if (node < 0) return;
-      const edges = graph.touching[node];
-      const near = [...new Set(edges.flatMap((e) => [...graph.edges.subarray(2 * e, 2 * e + 2)]))];
-      const others = near.filter((i) => i !== node);
+    }
+
+    // Draws a node with its edges and neighbors.
+    drawNear(context, node) {
+      const {edges, touching} = this.graph;
+      const near = new Set(touching[node].flatMap((e) => [edges[2 * e], edges[2 * e + 1]]));
+      near.delete(node);
       context.strokeStyle = color('--ink');
       context.lineWidth = 1.6;
-      context.globalAlpha = 0.8;
-      strokeEdges(context, graph.edges, edges, places);
-      context.globalAlpha = 1;
-      drawNodes(context, [...others, node], radius);
-      traceNodes(context, graph, [node], places, radius + 5);
+      this.strokeEdges(context, touching[node]);
+      for (const i of [...near, node]) this.drawNode(context, i);
+      this.traceNode(context, node, this.radius + 5);
       context.strokeStyle = color('--ink');
       context.lineWidth = 2;
       context.stroke();
-      const named = [node, ...(others.length <= MOST_NEAR ? others : [])];
-      drawNames(context, graph, named, places, {radius, wide: view.width, ground: true});
-    };
-    const draw = () => {
-      const {context, width, height} = contextOf(below);
-      Object.assign(view, {width, height});
-      const radius = radiusOf(graph, view);
-      drawnView = {...view};
-      below.style.transform = '';
-      place();
-      drawEdges(context);
-      const seen = all.filter(isSeen);
-      context.globalAlpha = 0.15;
-      drawNodes(context, seen.filter(faded), radius);
-      context.globalAlpha = 1;
-      const bright = seen.filter((i) => !faded(i));
-      drawNodes(context, bright, radius);
-      if (bright.length <= MOST_LABELS) {
-        drawNames(context, graph, bright, places, {radius, wide: width});
-      }
-      drawOver();
-    };
-    // Moves the drawn picture to the current view, which is fast for any number of edges, and draws
-    // it again later.
-    const shift = () => {
-      const [x, y] = view.toScreen(drawnView.x, drawnView.y);
-      below.style.transform = `translate(${x - view.width / 2}px, ${y - view.height / 2}px) `
-                            + `scale(${view.zoom / drawnView.zoom})`;
-      place();
-      drawOver();
-      waiting = waiting || setTimeout(() => {
-        waiting = 0;
-        draw();
-      }, SHIFTED_FOR);
-    };
-    const drawSoon = () => {
-      cancelAnimationFrame(due);
-      due = requestAnimationFrame(graph.edges.length / 2 > MANY_EDGES ? shift : draw);
-    };
-    // Returns the node at a place of the canvas, or -1.
-    const nodeAt = (x, y) => {
-      let nearest = -1, least = Math.max(REACH, radiusOf(graph, view)) ** 2;
-      for (let i = 0; i < graph.count; ++i) {
-        const distance = (places.x[i] - x) ** 2 + (places.y[i] - y) ** 2;
-        if (distance < least) [nearest, least] = [i, distance];
-      }
-      return nearest;
-    };
-    const ways = colorsOf(graph);
-    [way] = Object.values(ways);
-    return {
-      canvas, view, ways, draw, drawSoon, nodeAt,
-      root: element('div', {class: 'canvases'}, below, canvas),
-      point(i) { node = i; drawOver(); },
-      colorBy(name) { way = ways[name]; solo = -1; draw(); },
-      only(group) { solo = group; draw(); },
-      isSeen,
-    };
+      this.drawNames(context, [node, ...(near.size <= MOST_NEAR ? near : [])]);
+    }
   }
 
-  const isTap = (press, {offsetX, offsetY}) =>
-    Math.hypot(offsetX - press.x, offsetY - press.y) < 5;
-
-  // Handles dragging, pinching, the wheel with ctrl, and keys. hovered(i) and tapped(i) get a node
-  // or -1. Returns the functions of the keys.
-  function listen(graph, drawing, {hovered, tapped}) {
-    const {canvas, view} = drawing, fingers = new Map();
-    let press;
-
-    const pinch = (event) => {
-      const other = [...fingers].find(([id]) => id !== event.pointerId)[1];
-      const before = fingers.get(event.pointerId), [x, y] = [event.offsetX, event.offsetY];
-      const length = ({x: ax, y: ay}) => Math.max(1, Math.hypot(ax - other.x, ay - other.y));
-      view.pan((x - before.x) / 2, (y - before.y) / 2);
-      view.zoomBy(length({x, y}) / length(before), (x + other.x) / 2, (y + other.y) / 2);
-    };
-    const drag = (event) => {
-      const before = fingers.get(event.pointerId);
-      if (press.node >= 0) {
-        [graph.x[press.node], graph.y[press.node]] = view.toGraph(event.offsetX, event.offsetY);
-      } else {
-        view.pan(event.offsetX - before.x, event.offsetY - before.y);
-      }
-    };
-    canvas.addEventListener('pointerdown', (event) => {
-      const {offsetX: x, offsetY: y, pointerId} = event;
-      canvas.setPointerCapture(pointerId);
-      fingers.set(pointerId, {x, y});
-      press = {x, y, node: drawing.nodeAt(x, y), moved: fingers.size > 1};
-    });
-    canvas.addEventListener('pointermove', (event) => {
-      if (!fingers.has(event.pointerId)) {
-        hovered(drawing.nodeAt(event.offsetX, event.offsetY));
-        return;
-      }
-      press.moved = press.moved || !isTap(press, event);
-      if (!press.moved) return;
-      if (fingers.size === 2) pinch(event);
-      else drag(event);
-      fingers.set(event.pointerId, {x: event.offsetX, y: event.offsetY});
-      drawing.drawSoon();
-    });
-    const release = (event) => {
-      const tap = fingers.size === 1 && !press.moved && event.type === 'pointerup';
-      fingers.delete(event.pointerId);
-      if (fingers.size) press.node = -1;
-      if (tap) tapped(press.node);
-    };
-    canvas.addEventListener('pointerup', release);
-    canvas.addEventListener('pointercancel', release);
-    canvas.addEventListener('pointerleave', () => hovered(-1));
-    canvas.addEventListener('wheel', (event) => {
-      if (!event.ctrlKey) return;
-      event.preventDefault();
-      view.zoomBy(Math.exp(-clamp(event.deltaY, -100, 100) / 250), event.offsetX, event.offsetY);
-      drawing.drawSoon();
-    }, {passive: false});
-
-    const keys = {
-      '+': () => view.zoomBy(ZOOM_STEP), '=': () => view.zoomBy(ZOOM_STEP),
-      '-': () => view.zoomBy(1 / ZOOM_STEP), '0': () => view.whole(),
-      ArrowLeft: () => view.pan(PAN_STEP, 0), ArrowRight: () => view.pan(-PAN_STEP, 0),
-      ArrowUp: () => view.pan(0, PAN_STEP), ArrowDown: () => view.pan(0, -PAN_STEP),
-    };
-    canvas.addEventListener('keydown', (event) => {
-      if (!(event.key in keys) || event.ctrlKey || event.metaKey || event.altKey) return;
-      event.preventDefault();
-      keys[event.key]();
-      drawing.drawSoon();
-    });
-    return keys;
-  }
-
-  // Returns the facts about a node: pairs of a name and a text.
-  function factsOf(graph, i) {
-    const {class_names: names, truth, predicted, split, touching} = graph;
-    const facts = [];
-    if (predicted) facts.push(['prediction', named(names, predicted[i])]);
-    if (truth) facts.push(['target', named(names, truth[i])]);
-    if (split?.[i]) facts.push(['used for', SPLITS[split[i]] ?? split[i]]);
-    facts.push(['edges', String(touching[i].length)]);
-    return facts;
-  }
-
-  // Returns lines on the edges of a node, in descending order of weight: "a → b: 0.31".
-  function edgeLines({edges, weights, touching, names}, i) {
+  // Returns lines about the edges of a node: the strongest, or the first ones.
+  function edgeLines({names, edges, weights, touching}, i) {
     const some = touching[i].slice();
     if (weights) some.sort((a, b) => weights[b] - weights[a]);
     const lines = some.slice(0, MOST_LINES).map((e) => {
@@ -440,33 +333,30 @@
                                     'Point at a node to see its name, classes and edges.'));
       return;
     }
-    const verdict = isKnown(graph, i) ? verdictOf(isWrong(graph, i)) : '';
-    const facts = factsOf(graph, i).flatMap(([name, text]) =>
-      [element('dt', {}, name), element('dd', {title: text}, text)]);
-    const lines = edgeLines(graph, i).map((text) => element('li', {title: text}, text));
-    place.replaceChildren(element('p', {class: 'name', title: graph.names[i]},
-                                  element('b', {}, graph.names[i]), verdict),
-                          element('dl', {}, ...facts), element('ul', {}, ...lines));
+    const {class_names: names, truth, predicted, split, touching} = graph;
+    const facts = [...(predicted ? [['prediction', named(names, predicted[i])]] : []),
+                   ...(truth ? [['target', named(names, truth[i])]] : []),
+                   ...(split?.[i] ? [['used for', SPLITS[split[i]] ?? split[i]]] : []),
+                   ['edges', String(touching[i].length)]];
+    place.replaceChildren(
+      element('p', {class: 'name', title: graph.names[i]}, element('b', {}, graph.names[i]),
+              isKnown(graph, i) ? verdictOf(isWrong(graph, i)) : ''),
+      element('dl', {}, ...facts.flatMap(([name, text]) =>
+        [element('dt', {}, name), element('dd', {title: text}, text)])),
+      element('ul', {}, ...edgeLines(graph, i).map((text) => element('li', {title: text}, text))));
   }
 
   // Returns a button for each group of nodes; a pressed button makes the other groups faint.
-  function legend({of, groups}, chosen) {
-    const counts = groups.map(() => 0);
-    for (const group of of) if (group >= 0) ++counts[group];
-    let pressed = -1;
+  function legendOf({of, groups}, chosen) {
     const buttons = groups.map(({name, tint}, group) => element('button', {
       type: 'button', 'aria-pressed': 'false', title: name, onclick: () => {
-        pressed = pressed === group ? -1 : group;
-        buttons.forEach((button, i) => button.setAttribute('aria-pressed', i === pressed));
-        chosen(pressed);
-      }}, element('span', {class: 'swatch'}), element('span', {class: 'text'}, name),
-      element('span', {class: 'count'}, String(counts[group]))));
-    const draw = () => groups.forEach(({tint}, i) => {
-      buttons[i].firstChild.style.background = tint();
-    });
-    draw();
-    return {root: element('div', {class: 'legend', role: 'group', 'aria-label': 'classes'},
-                          ...buttons), draw};
+        const on = buttons[group].getAttribute('aria-pressed') !== 'true';
+        buttons.forEach((button, i) => button.setAttribute('aria-pressed', on && i === group));
+        chosen(on ? group : -1);
+      }}, element('span', {class: 'swatch', style: `background: var(${tint})`}),
+      element('span', {class: 'text'}, name),
+      element('span', {class: 'count'}, String(of.filter((one) => one === group).length))));
+    return element('div', {class: 'legend', role: 'group', 'aria-label': 'classes'}, ...buttons);
   }
 
   // Returns a box that finds nodes by name; Enter moves to the next match.
@@ -484,7 +374,7 @@
         const text = input.value.trim().toLowerCase();
         matches = [...names.keys()].filter((i) => text && names[i].toLowerCase().includes(text));
         if (text) take(0);
-        else { told.textContent = ''; found(-1); }
+        else told.textContent = '';
       },
       onkeydown: (event) => {
         if (event.key === 'Enter' && matches.length) take((at + 1) % matches.length);
@@ -492,95 +382,61 @@
     return element('label', {class: 'control'}, 'Find', input, told);
   }
 
-  // Explains the marks that this graph has.
+  // Explains the marks that this graph has, and how to move the picture.
   function keyOf(graph, way) {
-    const told = [];
-    if (graph.split?.includes('train')) told.push('■ was trained on, ● was not');
-    if (way === 'prediction' && graph.truth) {
-      told.push('a ring around a node: the prediction is wrong, its color is the target');
-    }
-    if (graph.weights) told.push('a stronger edge has more weight');
-    return told.length ? `${told.join('; ')}.` : '';
+    return [...(graph.split?.includes('train') ? ['■ was trained on, ● was not'] : []),
+            ...(way === 'prediction' && graph.truth ? ['a ring around a node: the prediction is ' +
+              'wrong, its color is the target'] : []),
+            ...(graph.weights ? ['a stronger edge has more weight'] : []),
+            'drag the picture to move it; ctrl and the wheel, or a pinch, enlarge it'].join('; ');
   }
 
-  function wholeVerdict({truth_class: truth, predicted_class: predicted}) {
-    if (predicted === undefined) return '';
-    const told = element('p', {class: 'verdict'}, 'Predicted: ', element('b', {}, predicted));
-    if (truth !== undefined) {
-      told.append(', target: ', element('b', {}, truth), verdictOf(truth !== predicted));
-    }
-    return told;
-  }
-
-  // Shows one graph with its controls, and returns a function that draws the graph again.
+  // Shows one graph with its controls, and returns its picture.
   function showGraph(host, place, graph) {
-    const drawing = drawingOf(graph), info = element('div', {class: 'info', role: 'status'});
-    const names = Object.keys(drawing.ways);
+    const info = element('div', {class: 'info', role: 'status'});
     const groups = element('div'), key = element('p', {class: 'faint'});
-    let kept = -1, over = -1, told, shownLegend;
-
-    const tell = () => {
-      const node = over >= 0 ? over : kept;
-      if (node === told) return;
-      told = node;
+    const picture = new Picture(graph, (node) => {
       host.dataset.node = node < 0 ? '' : node;
-      drawing.point(node);
       tellNode(info, graph, node);
-    };
-    const hovered = (i) => { over = i; tell(); };
-    const tapped = (i) => { kept = i; tell(); };
-    const found = (i) => {
-      [kept, over] = [i, -1];
-      if (i >= 0 && !drawing.isSeen(i)) {
-        Object.assign(drawing.view, {x: graph.x[i], y: graph.y[i]});
-        drawing.draw();
-      }
-      tell();
-    };
+    });
+    const names = Object.keys(picture.ways);
     const colorBy = (name) => {
-      drawing.colorBy(name);
-      shownLegend = legend(drawing.ways[name], drawing.only);
-      groups.replaceChildren(shownLegend.root);
+      const set = (group) => {
+        Object.assign(picture, {way: picture.ways[name], solo: group});
+        picture.draw();
+      };
+      groups.replaceChildren(legendOf(picture.ways[name], set));
       key.textContent = keyOf(graph, name);
+      set(-1);
     };
-    const keys = listen(graph, drawing, {hovered, tapped});
-    const button = (text, label, act) => element('button', {
-      type: 'button', 'aria-label': label, onclick: () => { act(); drawing.draw(); }}, text);
+    const button = (text, label, act) =>
+      element('button', {type: 'button', 'aria-label': label, onclick: act}, text);
     const controls = element('div', {class: 'controls'},
-      ...(names.length > 1 ? [chooser('Color by', names, (i) => colorBy(names[i]))] : []),
-      element('span', {class: 'zoom'}, button('+', 'enlarge', keys['+']),
-              button('−', 'make smaller', keys['-']),
-              button('Whole', 'show the whole graph', keys['0'])),
-      searchBox(graph, found));
+      chooser('Color by', names, (i) => colorBy(names[i])),
+      element('span', {class: 'zoom'}, button('+', 'enlarge', () => picture.zoom(0.7)),
+              button('−', 'make smaller', () => picture.zoom(1.4)),
+              button('Whole', 'show the whole graph', () => picture.whole())),
+      searchBox(graph, (i) => picture.find(i)));
     const rates = accuracies(graph).map((text) => element('p', {class: 'accuracy'}, text));
-    const side = element('div', {class: 'side'}, groups, ...rates, info);
-    place.replaceChildren(wholeVerdict(graph), controls,
-                          element('div', {class: 'stage'}, drawing.root, side), key,
-                          element('p', {class: 'faint'}, DRAGGING));
+    place.replaceChildren(controls, element('div', {class: 'stage'}, picture.root,
+      element('div', {class: 'side'}, groups, ...rates, info)), key);
     colorBy(names[0]);
-    tell();
-    return () => {
-      shownLegend.draw();
-      drawing.draw();
-    };
+    tellNode(info, graph, -1);
+    return picture;
   }
 
-  parts.graph = (host, data) => {
+  parts.graph = (host, {graphs}) => {
     const place = element('div');
-    let draw;
+    let picture;
     const choose = (index) => {
       host.dataset.graph = index;
-      draw = showGraph(host, place, graphOf(data.graphs[index]));
+      picture = showGraph(host, place, graphOf(graphs[index]));
     };
     host.classList.add('graph');
-    if (data.graphs.length > 1) {
-      host.append(element('div', {class: 'controls'},
-                          chooser('Graph', data.graphs.map(({title}) => title), choose)));
-    } else {
-      host.append(element('p', {class: 'title'}, data.graphs[0].title));
-    }
-    host.append(place);
+    const titles = graphs.map(({title}) => title);
+    host.append(graphs.length === 1 ? element('p', {class: 'title'}, titles[0])
+      : element('div', {class: 'controls'}, chooser('Graph', titles, choose)), place);
     choose(0);
-    drawn(host, () => draw());
+    drawn(host, () => picture.draw());
   };
 }

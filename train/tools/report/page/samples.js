@@ -27,13 +27,10 @@
       current = Math.min(last, Math.max(0, index));
       const {step} = samples[current];
       host.dataset.step = step;
-      told.textContent = data.steps > 0 ? `after step ${step} of ${data.steps}` : `after step ${step}`;
+      told.textContent = `after step ${step}${data.steps > 0 ? ` of ${data.steps}` : ''}`;
       chosen.slider.value = current;
       chosen.slider.setAttribute('aria-valuetext', `step ${step}`);
-      for (const [one, end] of [[before, 0], [after, last]]) {
-        one.setAttribute('aria-disabled', current === end);
-        one.style.opacity = current === end ? 0.5 : 1;
-      }
+      [before.disabled, after.disabled] = [current === 0, current === last];
       place.replaceChildren(sampleOf(samples[current], data.name));
     };
 

@@ -1,6 +1,7 @@
 // Shows the tokens of a text as a row of boxes, for several parts of the page. A row is one tab
 // stop, in which the arrow keys move, and is colored by weights.
-const tokens = (() => {
+const tokens = {};
+{
   const WHITESPACE = {'\n': '↵', '\r': '␍', '\t': '⇥'};
   const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;  // marks that change the direction of text
 
@@ -75,5 +76,5 @@ const tokens = (() => {
     });
   }
 
-  return {visible, quoted, percent, token, tokenRow, roving, largest, weigh};
-})();
+  Object.assign(tokens, {visible, quoted, percent, token, tokenRow, roving, largest, weigh});
+}

@@ -1,7 +1,6 @@
 // Shows the best and the worst translations of a model, and the cross-attention of each predicted
 // token to the source.
 {
-  const LEAST_LINE = 0.1;
   const {visible, tokenRow, roving, weigh} = tokens;
 
   // Returns a button for each pair of a group, with the score.
@@ -34,71 +33,29 @@
     return {sources, writtens, values: values.subarray(layer * size, (layer + 1) * size)};
   }
 
-  // Returns whether the row fits on one line of this width.
-  function fits({row, spans}, width) {
-    const gap = parseFloat(getComputedStyle(row).columnGap) || 0;
-    return spans.reduce((sum, span) => sum + span.offsetWidth + gap, 0) <= width;
-  }
-
-  // Returns both sentences with lines between their tokens. If a sentence does not fit on one line,
-  // the tokens wrap, and only their colors show the weights.
+  // Returns both sentences, whose tokens are colored by their weights for the token pointed at.
   function alignment(pair) {
     const source = tokenRow('source tokens', pair.source, 'listbox');
     const written = tokenRow('predicted tokens', pair.prediction, 'listbox');
     const spans = [...source.spans, ...written.spans];
     const texts = [...pair.source, ...pair.prediction];
-    const lines = element('svg:svg', {'aria-hidden': 'true'});
-    const root = element('div', {class: 'alignment'},
-                         element('b', {}, 'Source tokens'), source.row, lines,
-                         written.row, element('b', {}, 'Predicted tokens'));
-    let layer, pointed = -1;
-
-    const center = (span) => span.offsetLeft + span.offsetWidth / 2;
-    const line = (s, t, weight) => {
-      const touched = pointed === s || pointed === layer.sources + t;
-      return element('svg:line', {
-        x1: center(source.spans[s]), y1: 0, x2: center(written.spans[t]), y2: lines.clientHeight,
-        class: touched ? 'touched' : '',
-        'stroke-opacity': (pointed < 0 || touched ? weight : 0.2 * weight).toFixed(3)});
-    };
-    const drawLines = () => {
-      const made = [];
-      layer.values.forEach((value, i) => {
-        if (value > 255 * LEAST_LINE) {
-          made.push(line(i % layer.sources, Math.floor(i / layer.sources), value / 255));
-        }
-      });
-      lines.replaceChildren(...made);
-    };
-    const draw = () => {
-      root.classList.add('flat');
-      const flat = fits(source, root.clientWidth) && fits(written, root.clientWidth);
-      root.classList.toggle('flat', flat);
-      lines.replaceChildren();
-      if (flat) drawLines();
-    };
+    const root = element('div', {class: 'alignment'}, element('b', {}, 'Source tokens'), source.row,
+                         element('b', {}, 'Predicted tokens'), written.row);
+    let layer, pointed = pair.source.length;
     const point = (k) => {
       pointed = k;
-      weigh(spans, texts, k < 0 ? new Float32Array(spans.length) : weightsOf(layer, k));
+      weigh(spans, texts, weightsOf(layer, k));
       spans.forEach((span, i) => {
         span.setAttribute('aria-selected', i === k);
-        if (k < 0 || (i < layer.sources) === (k < layer.sources)) span.title = visible(texts[i]);
+        if ((i < layer.sources) === (k < layer.sources)) span.title = visible(texts[i]);
       });
-      move(Math.max(0, k));
-      draw();
+      move(k);
     };
     const move = roving(spans, point);
-    const show = (newLayer) => {
+    return {root, show(newLayer) {
       layer = newLayer;
-      point(pointed);
-    };
-    root.addEventListener('pointerleave', ({pointerType}) => {
-      if (pointerType === 'mouse' && !root.contains(document.activeElement)) point(-1);
-    });
-    root.addEventListener('focusout', ({relatedTarget}) => {
-      if (!root.contains(relatedTarget)) point(-1);
-    });
-    return {root, show, draw};
+      point(Math.min(pointed, spans.length - 1));
+    }};
   }
 
   const line = (name, text) =>
@@ -126,7 +83,7 @@
                 element('span', {class: 'faint'}, `${data.score_name}: ${figure(pair.score)}`)),
         element('p', {class: 'faint'}, 'Point at a token, or move along the tokens with the arrow '
                 + 'keys, to see its attention: the stronger the color, the more a predicted token '
-                + 'attends to that source token. Lines stand for more than 10\u00a0%.'),
+                + 'attends to that source token.'),
         shown.root, line('Prediction', pair.prediction_text), line('Reference', pair.reference));
       showLayer(layers - 1);
     };
@@ -139,6 +96,5 @@
     host.classList.add('translation');
     host.append(lists, detail);
     choose(0);
-    drawn(host, () => shown.draw());
   };
 }
