@@ -8,12 +8,12 @@ namespace {
 
 TEST_SUITE_BEGIN("machine limits");
 
-TEST_CASE("machine limits: checkerboard data have the requested number of changed signs") {
+TEST_CASE("machine limits: turn_signs flips every sign as often as requested") {
   Array x({5, limit_columns});
   Random random(1, Stream::data);
   random.fill_normal(x, 0, 1);
   const Array before = x.clone();
-  for (const std::int64_t times : {0, 1, 6}) {  // as before, changed, and still changed
+  for (const std::int64_t times : {0, 1, 6}) {  // unchanged, flipped, and flipped six more times
     turn_signs(x, times);
     const float sign = times == 0 ? 1.0f : -1.0f;
     for (std::int64_t i = 0; i < x.size(); ++i)

@@ -64,7 +64,7 @@ TEST_CASE_FIXTURE(Club,
   for (const double one : d) squares += (one - mean) * (one - mean);
   CHECK(difference->value == doctest::Approx(mean));
   CHECK(*difference->margin == doctest::Approx(4.302652729749 * std::sqrt(squares / 2 / 3)));
-  CHECK(difference->outcome == Judged::differs);  // pretends three times the steps
+  CHECK(difference->outcome == Judged::differs);  // its rate is three times as high
   CHECK(difference->value < 0);
 
   const std::vector<SettingDifference> settings = settings_that_differ(groups);
