@@ -96,8 +96,12 @@ void Ranks::wait_for(const std::vector<int>& left, const std::string& what, Late
 
 // Each rank sends the length of its value and then its bytes to all others.
 struct Ranks::Messages : std::enable_shared_from_this<Messages> {
-  Messages(int ranks, const std::string& own, std::string_view name)
-      : what(name), values(ranks, own), sizes(ranks, own.size()), left(ranks, 0) {}
+  Messages(const Ranks& ranks, std::string own, std::string_view name)
+      : what(name), values(ranks.size()), sizes(ranks.size()), left(ranks.size(), 0) {
+    if (!ranks.are_there()) std::ranges::fill(values, own);
+    sizes[ranks.rank()] = own.size();
+    values[ranks.rank()] = std::move(own);
+  }
 
   void begin(Ranks& ranks, int tag) {
     Messenger& messenger = *ranks.messenger_;
@@ -124,7 +128,7 @@ struct Ranks::Messages : std::enable_shared_from_this<Messages> {
 };
 
 std::shared_ptr<Ranks::Messages> Ranks::begin_messages(std::string own, std::string_view what) {
-  auto messages = std::make_shared<Messages>(size_, own, what);
+  auto messages = std::make_shared<Messages>(*this, std::move(own), what);
   if (messenger_) messages->begin(*this, gathered_++ % gathers_at_once);
   return messages;
 }
