@@ -18,7 +18,7 @@
 #include "train/tools/report/page.hpp"
 #include "train/trainer/evaluation.hpp"
 
-// What `tapestry report` writes; test_report_page.cpp opens it with a browser.
+// Tests the files of `tapestry report`; test_report_page.cpp opens them in a browser.
 namespace tapestry {
 namespace {
 
@@ -31,7 +31,7 @@ std::int64_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-TEST_CASE("report: text is text, never markup") {
+TEST_CASE("report: texts are escaped") {
   CHECK(html_text("</script><b a='1' c=\"2\">&") ==
         "&lt;/script&gt;&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;");
   CHECK(html_text("\x1b[2J\n") == "\\x1b[2J\n");
@@ -43,7 +43,7 @@ TEST_CASE("report: text is text, never markup") {
       "<script type=\"application/json\" id=\"x\">{\"\\u003c/script>\":\"\\u003c!--\"}</script>\n");
 }
 
-TEST_CASE("report: base64 of RFC 4648, section 10") {
+TEST_CASE("report: base64 has the values of RFC 4648, section 10") {
   const std::vector<std::pair<std::string, std::string>> rows = {{"", ""},
                                                                  {"f", "Zg=="},
                                                                  {"fo", "Zm8="},
@@ -56,7 +56,7 @@ TEST_CASE("report: base64 of RFC 4648, section 10") {
 }
 
 // The rows are numpy's float16.
-TEST_CASE("report: float16, rounded to the nearest and to even") {
+TEST_CASE("report: float16 is rounded to nearest, ties to even") {
   const std::vector<std::pair<float, int>> rows = {
       {0.0F, 0x0000},           {-0.0F, 0x8000},          {1.0F, 0x3C00},     {-2.0F, 0xC000},
       {65504.0F, 0x7BFF},       {65519.9F, 0x7BFF},       {65520.0F, 0x7C00}, {0.1F, 0x2E66},
@@ -69,7 +69,7 @@ TEST_CASE("report: float16, rounded to the nearest and to even") {
   CHECK((float16_bits(NAN) & 0x7FFF) > 0x7C00);
 }
 
-TEST_CASE("report: a layout puts neighbors near one another, and is the same each time") {
+TEST_CASE("report: a layout places neighbors close together, and is deterministic") {
   std::vector<Edge> edges;  // two rings of twelve
   for (std::int32_t i = 0; i < 12; ++i)
     for (const std::int32_t first : {0, 12}) edges.push_back({first + i, first + (i + 1) % 12});
@@ -90,7 +90,7 @@ TEST_CASE("report: a layout puts neighbors near one another, and is the same eac
   CHECK(lay_out(1, {}).values<float>()[0] == 0.5F);
 }
 
-TEST_CASE("report: curves are thinned to means, and their last point stays as it was") {
+TEST_CASE("report: long curves are reduced to means, and keep their last point") {
   Curve curve{.metric = "loss", .split = "train"};
   for (int i = 0; i < 100; ++i)
     curve.points.push_back({double(i), double(i), double(i), double(i)});
@@ -110,7 +110,7 @@ Curve read_rows(int rows, double scale) {
   return reader.take().front();
 }
 
-TEST_CASE("report: a long curve is read in bounded memory, to its last row") {
+TEST_CASE("report: a long curve is read to its last row in bounded memory") {
   const Curve curve = read_rows(123'457, 1);
   CHECK(curve.points.size() <= 2001);
   CHECK(curve.points.back().x == 123'457);
@@ -120,7 +120,7 @@ TEST_CASE("report: a long curve is read in bounded memory, to its last row") {
     CHECK(curve.points[i].x > curve.points[i - 1].x);
 }
 
-TEST_CASE("bug: report: seeds of other lengths had no curve, of other best steps no test") {
+TEST_CASE("bug: report: seeds with other lengths had no curve, and with other best steps no test") {
   const std::vector<Curve> bands = joined({{read_rows(1990, 1)}, {read_rows(2010, 3)}});
   REQUIRE(bands.size() == 1);
   CHECK(bands[0].seeds == 2);
@@ -140,9 +140,9 @@ TEST_CASE("bug: report: seeds of other lengths had no curve, of other best steps
   CHECK(tests[0].points[0].high == 6);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: report: a folder of seeds had the figures of the first") {
+TEST_CASE_FIXTURE(RunFixture, "bug: report: a folder of seeds showed the metrics of the first") {
   must_train("vae", "seeds", "--seeds 3 train.steps=10");
-  fs::create_directory(path("seeds/seed-4"));  // has only just begun
+  fs::create_directory(path("seeds/seed-4"));  // has just begun
   std::vector<double> tests;
   for (const char* seed : {"seed-1", "seed-2", "seed-3"})
     for (const Json& line : metrics("seeds/" + std::string(seed)))
@@ -153,7 +153,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: report: a folder of seeds had the figures of
               "3 seeds: finished, 10 steps", "This is the model of"});
 }
 
-TEST_CASE("bug: report: a memory's table counted ages that nobody asked about as wrong") {
+TEST_CASE("bug: report: a memory's table counted ages without queries as wrong") {
   const RecallByAge remembered{
       .shares = {1, 0, 0, 0.5, 0, 0, 0, 1}, .asked = {4, 0, 0, 2, 0, 0, 0, 3}, .chance = 0.25};
   const ReportSection section = section_of({{"a", remembered}, {"b", remembered}});
@@ -162,7 +162,7 @@ TEST_CASE("bug: report: a memory's table counted ages that nobody asked about as
   check_says(section.fallback, {"<td class=\"number\">1.000</td><td class=\"number\">1.000</td>"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: report: one model's exploding numbers refused the whole page") {
+TEST_CASE_FIXTURE(RunFixture, "bug: report: infinite numbers of one model prevented the page") {
   must_train("vae", "vae", "train.steps=2");
   must_train("toy", "toy", "train.steps=2");
   for (const std::string& path : {best("vae"), this->checkpoint("vae")}) {
@@ -180,7 +180,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: report: one model's exploding numbers refuse
              {"<h2>Not shown", "data-show=\"attention\""});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "report: the first sentence is made for the run") {
+TEST_CASE_FIXTURE(RunFixture, "report: the first sentence describes the run") {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"text", "A character-level transformer language model: 1 layer × 16, "},
       {"toy", "A character-level transformer trained on the toy task sort: 1 layer × 16, "},
@@ -196,7 +196,7 @@ TEST_CASE_FIXTURE(RunFixture, "report: the first sentence is made for the run") 
   }
 }
 
-TEST_CASE_FIXTURE(RunFixture, "report: several runs have the outcomes of compare") {
+TEST_CASE_FIXTURE(RunFixture, "report: several runs have the results of compare") {
   for (const std::string steps : {"10", "40"})
     must_train("toy", steps, "--seeds 3 train.steps=" + steps);
   const Strings folders = {path("10"), path("40")};
@@ -211,12 +211,12 @@ TEST_CASE_FIXTURE(RunFixture, "report: several runs have the outcomes of compare
   must_train("toy", "alone", "train.steps=10");
   check_says(report_of({folders[0], path("alone")}),
              {outcome_name(FigureDifference::Outcome::one_run)});
-  must_train("text", "other", "train.steps=10");  // of single runs there is nothing to say
+  must_train("text", "other", "train.steps=10");  // nothing can be said of single runs
   CHECK(report_of({path("alone"), path("other")}).find("Comparison of the last evaluations") ==
         std::string::npos);
 }
 
-TEST_CASE("report: a confusion matrix counts targets in rows, with the accuracy of each") {
+TEST_CASE("report: a confusion matrix has targets in rows, and their accuracy") {
   const float logits[] = {2, 0, 0, 0, 1, 0, 3, 0, 0, 0, 0, 1, 0, 5, 0};
   const ClassPredictions all =
       class_predictions(Array::of(std::vector<float>(std::begin(logits), std::end(logits)), {5, 3}),
@@ -235,10 +235,11 @@ TEST_CASE("report: a confusion matrix counts targets in rows, with the accuracy 
   sort_errors_first(sorted);
   std::vector<std::int64_t> order;
   for (const ClassPrediction& one : sorted) order.push_back(one.example);
-  CHECK(order == std::vector<std::int64_t>{2, 1, 0, 4});  // of 0.91 and 0.58, then the right ones
+  CHECK(order == std::vector<std::int64_t>{2, 1, 0, 4});  // of 0.91 and 0.58, then the targets
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "report: classifiers have their evaluation's confusion matrix") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "report: classifiers have the confusion matrix of their evaluation") {
   const std::vector<Words> configs = {
       "clothes-vit data.training_images=100 data.test_images=300 model.layers=1 model.heads=2 "
       "model.width=16 model.patch=7 train.steps=20",
@@ -264,7 +265,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "report: classifiers have their evaluation's 
   }
 }
 
-TEST_CASE("report: forecasts have the errors of the last value and of the last season") {
+TEST_CASE("report: forecasts are compared with the last value and the last season") {
   const ForecastWindows windows{.names = {"a"},
                                 .step_s = 43'200,  // two steps a day
                                 .context = 2,
@@ -294,7 +295,7 @@ TEST_CASE("report: forecasts have the errors of the last value and of the last s
   CHECK(season(0, 100) == 0);
 }
 
-TEST_CASE("bug: report: a single pair that came out wrong was called right") {
+TEST_CASE("bug: report: one wrong pair was called correct") {
   const auto caption = [](double score) {
     const TranslatedPair pair{.source = {"a"},
                               .prediction = {"b", "end"},
@@ -306,7 +307,7 @@ TEST_CASE("bug: report: a single pair that came out wrong was called right") {
   CHECK(caption(1).find("are right") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: report: samples longer than a line may be were lost") {
+TEST_CASE_FIXTURE(RunFixture, "bug: report: samples longer than the limit of a line were lost") {
   const TemporaryFolder folder;
   must(tapestry_run(
       "train graphs --quiet --out {} data.least_nodes=200 data.most_nodes=300 data.examples=40 "
@@ -315,7 +316,8 @@ TEST_CASE_FIXTURE(RunFixture, "bug: report: samples longer than a line may be we
   CHECK(!read_samples(Run(folder.path("run"))).empty());
 }
 
-TEST_CASE_FIXTURE(RunFixture, "bug: sessions: a killed process's half line was glued to the next") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: sessions: the partial line of a killed process was joined to the next") {
   must_train("toy", "run", "train.steps=4");
   const Run run(path("run"));
   const std::string whole = read_bytes(run.sessions());
@@ -327,7 +329,8 @@ TEST_CASE_FIXTURE(RunFixture, "bug: sessions: a killed process's half line was g
   CHECK(sessions[1].from_step == 4);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "report: one offline page of a run, of seeds or of several runs") {
+TEST_CASE_FIXTURE(RunFixture,
+                  "report: a page of a run, of seeds or of several runs works offline") {
   must_train("text", "text", "train.samples=true --profile");
   must_train("vae", "vae");
   must_train("toy", "seeds", "--seeds 2");
@@ -370,7 +373,7 @@ TEST_CASE_FIXTURE(RunFixture, "report: names, labels and texts of a run cannot b
   CHECK(count(page, "alert(1)") > 10);
   for (const char* markup : {"<script>alert", "<img src=x", "<b>&run", "<b>&amp;run"})
     CHECK_MESSAGE(count(page, markup) == 0, markup);
-  CHECK(count(page, "\xe2\x80\xae") == 0);  // text that would be shown from right to left
+  CHECK(count(page, "\xe2\x80\xae") == 0);  // text that is shown from right to left
 }
 
 TEST_CASE("bug: report: a page showed undefined for the translation that a model wrote") {
@@ -395,12 +398,12 @@ TEST_CASE("bug: report: a page showed undefined for the translation that a model
   CHECK(members > 8);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "report: of what runs, failed, was killed or is damaged") {
+TEST_CASE_FIXTURE(RunFixture, "report: shows runs that are running, failed, killed or damaged") {
   must_train("toy", "run", "train.steps=12");
   const std::string folder = path("run"), sessions = folder + "/sessions.jsonl";
   const std::string good = read_bytes(sessions);
   check_says(report_of({folder}), {"finished, 12 steps"});
-  std::ofstream(sessions) << lines_of(good)[0] << "\n";  // no word of its end
+  std::ofstream(sessions) << lines_of(good)[0] << "\n";  // without its end
   check_says(report_of({folder}), {"finished, 12 steps"});
   std::ofstream(folder + "/metrics.jsonl", std::ios::app)
       << R"({"step": 15, "split": "train", "loss": 3.5, "elapsed_s": 9})"
@@ -426,14 +429,14 @@ TEST_CASE_FIXTURE(RunFixture, "report: of what runs, failed, was killed or is da
   check_says(message_of([&] { report_of({folder + "-none"}); }), {"run-none: no such run"});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "report: data that is gone leaves the curves, and says so") {
+TEST_CASE_FIXTURE(RunFixture, "report: without its data a run has its curves and a message") {
   must_train("text", "run", "train.steps=4");
   fs::remove(path("story.txt"));
   const std::string page = report_of({path("run")});
   check_says(page, {"<h2>Not shown", "story.txt", "data-show=\"curves\""});
 }
 
-TEST_CASE_FIXTURE(RunFixture, "report: --out never replaces what a run needs") {
+TEST_CASE_FIXTURE(RunFixture, "report: --out never replaces a file that a run needs") {
   must_train("toy", "run", "train.steps=2");
   fs::create_symlink(best("run"), path("link.html"));
   for (const std::string& name : Words(
@@ -444,9 +447,9 @@ TEST_CASE_FIXTURE(RunFixture, "report: --out never replaces what a run needs") {
   }
 }
 
-// --- what reports read beside metrics and checkpoints ---
+// --- other files of reports than metrics and checkpoints ---
 
-TEST_CASE_FIXTURE(RunFixture, "sessions: each process leaves its start, end and command") {
+TEST_CASE_FIXTURE(RunFixture, "sessions: each process records its start, end and command") {
   must_train("toy", "run", "train.steps=10");
   must_train("toy", "run", "train.steps=20 optim.decay_steps=40 --resume");
   const std::vector<Session> sessions = read_sessions(Run(path("run")));
@@ -468,7 +471,7 @@ TEST_CASE_FIXTURE(RunFixture, "sessions: each process leaves its start, end and 
   CHECK(sessions[1].end->step == 20);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "sessions: a training that diverges says so") {
+TEST_CASE_FIXTURE(RunFixture, "sessions: a training that diverges records it") {
   const Finished failed =
       train("toy", "run", "optim.learning_rate=900 optim.schedule=constant optim.clip_norm=0");
   const std::vector<Session> sessions = read_sessions(Run(path("run")));
@@ -477,7 +480,7 @@ TEST_CASE_FIXTURE(RunFixture, "sessions: a training that diverges says so") {
   CHECK(sessions[0].end->how.starts_with(failed.status == 0 ? "done" : "failed: "));
 }
 
-TEST_CASE_FIXTURE(RunFixture, "config: a run's config says where what was set came from") {
+TEST_CASE_FIXTURE(RunFixture, "config: a run's config has the origin of each setting") {
   must_train("toy", "run", "train.steps=3");
   const std::string text = read("run/config.toml");
   check_says(text, {"steps = 3", "# --set\n", "width = 16", "toy.toml:9:1\n"});
@@ -486,7 +489,8 @@ TEST_CASE_FIXTURE(RunFixture, "config: a run's config says where what was set ca
   CHECK(config.toml() == load_checkpoint(checkpoint("run")).config);
 }
 
-TEST_CASE_FIXTURE(RunFixture, "samples: kept at evaluations, forgotten if a run resumes earlier") {
+TEST_CASE_FIXTURE(
+    RunFixture, "samples: are recorded at evaluations, and removed if a run resumes before them") {
   must_train("text", "run", "train.samples=true train.steps=20");
   const Run run(path("run"));
   const std::vector<KeptSample> first = read_samples(run);

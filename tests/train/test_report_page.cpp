@@ -8,12 +8,12 @@
 #include "tests/support/run_fixture.hpp"
 #include "train/run/run.hpp"
 
-// Reports as their readers use them, in Debian's chromium: by mouse, finger and keyboard, on a desk
-// and on a phone, in light and dark, and without scripts.
+// Tests reports in Debian's chromium: by mouse, finger and keyboard, on a desktop and on a phone,
+// in light and dark, and without scripts.
 namespace tapestry {
 namespace {
 
-// A small training's report, open in a browser; nothing where there is no browser.
+// The report of a small training, open in a browser; empty without a browser.
 class OpenReport {
  public:
   OpenReport(const std::string& config, const Strings& more = {}) {
@@ -35,7 +35,7 @@ class OpenReport {
   std::string page() const { return folder_.path("page.html"); }
   const TemporaryFolder& folder() const { return folder_; }
 
-  // What the page keeps for tests on a part: data-z of its live element.
+  // Returns the data-z attribute of a part, which is set for tests.
   std::string kept(const std::string& part, const std::string& name) {
     const Json value =
         browser.run("return document.querySelector(arguments[0]).dataset[arguments[1]]",
@@ -44,7 +44,8 @@ class OpenReport {
   }
   static std::string live(const std::string& part) { return "[data-show=" + part + "] > .live"; }
 
-  // Every part is alive, and nothing is wider than the window, on a desk and on a phone.
+  // Checks that every part has its scripts, and none is wider than the window, on a desktop and on
+  // a phone.
   void check_fits() {
     for (const auto& [width, phone] : {std::pair{1280, false}, std::pair{375, true}})
       for (const bool dark : {false, true}) {
@@ -71,7 +72,7 @@ class OpenReport {
   TemporaryFolder folder_;
 };
 
-// Why reports cannot be looked at here; empty where they can.
+// Returns why reports cannot be opened here; empty if they can.
 std::string what_keeps_from_looking() {
   if (!has_browser() || *TAPESTRY_EMULATOR) return "there is no chromium with chromium-driver";
   try {
@@ -96,7 +97,7 @@ Strings small_and(const std::string& task, Strings more) {
 
 TEST_SUITE_BEGIN("page");
 
-TEST_CASE("page: an autoencoder's decoder draws in the page what the program draws") {
+TEST_CASE("page: an autoencoder's decoder draws the program's pictures") {
   if (!can_look()) return;
   for (const char* channels : {"model.channels=[]", "model.channels=[4,6]"}) {
     CAPTURE(channels);
@@ -122,7 +123,7 @@ TEST_CASE("page: an autoencoder's decoder draws in the page what the program dra
   }
 }
 
-TEST_CASE("page: a point of the latent space is dragged, the cloud is turned, images are chosen") {
+TEST_CASE("page: the latent point is dragged, the cloud is rotated, and images are chosen") {
   if (!can_look()) return;
   OpenReport report("clothes-vae", {"data.training_images=200", "data.test_images=60",
                                     "model.hidden=[16]", "train.steps=40"});
@@ -132,9 +133,9 @@ TEST_CASE("page: a point of the latent space is dragged, the cloud is turned, im
     return browser.run("return document.querySelector('.latent .side canvas').toDataURL()")
         .get<std::string>();
   };
-  browser.click(".latent .tools button");  // the centre, where the marker is in the middle
+  browser.click(".latent .tools button");  // the center, with the marker in the middle
   const std::string centre = z();
-  browser.drag(".latent canvas.front", {0.9, 0.9}, {0.7, 0.8});  // the background: it turns
+  browser.drag(".latent canvas.front", {0.9, 0.9}, {0.7, 0.8});  // the background, which rotates
   CHECK(z() == centre);
   browser.run("document.querySelector('.latent canvas.front').scrollIntoView({block: 'center'})");
   const std::string before = picture();
@@ -171,7 +172,8 @@ TEST_CASE("page: the marker follows the pointer, and a finger") {
   }
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "page: a model's attention, expectations, samples and curves") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "page: shows a model's attention, predictions, samples and curves") {
   if (!can_look()) return;
   OpenReport report("shakespeare-char",
                     {"data.path=" + write("story.txt", story(60)), "model.layers=2",
@@ -209,7 +211,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "page: a model's attention, expectations, sam
   report.check_fits();
 }
 
-TEST_CASE("page: patches of an image, pairs of a translation, windows of a forecast") {
+TEST_CASE("page: shows patches of images, pairs of translations and windows of forecasts") {
   if (!can_look()) return;
   {
     OpenReport report("clothes-vit",
@@ -248,7 +250,7 @@ TEST_CASE("page: patches of an image, pairs of a translation, windows of a forec
   report.check_fits();
 }
 
-TEST_CASE("page: the color of an attention weight is the root of its share of the largest") {
+TEST_CASE("page: the color of an attention weight is the square root of its share of the largest") {
   if (!can_look()) return;
   OpenReport report("sort", small_and("toy-sequence", {"train.steps=10", "model.heads=2"}));
   const Json heads = report.browser.run(R"(
@@ -270,7 +272,7 @@ TEST_CASE("page: the color of an attention weight is the root of its share of th
              {"Query, Key", "Attention weights", "Next-token probabilities", "Target (✓)"});
 }
 
-TEST_CASE("page: several runs stand side by side on a wide screen, and are stacked on a phone") {
+TEST_CASE("page: runs are side by side on a wide screen, and stacked on a phone") {
   if (!can_look()) return;
   OpenReport report("sort", small_and("toy-sequence", {"train.steps=10"}));
   const std::string other = report.folder().path("other");
@@ -297,14 +299,14 @@ TEST_CASE("page: several runs stand side by side on a wide screen, and are stack
   report.check_fits();
 }
 
-TEST_CASE("page: a graph's nodes, and what a memory remembers") {
+TEST_CASE("page: shows the nodes of a graph and what a memory recalls") {
   if (!can_look()) return;
   {
     OpenReport report("karate", {"train.steps=20"});
     Browser& browser = report.browser;
     browser.run("document.querySelector('[data-show=graph] canvas').scrollIntoView()");
     std::string node;
-    for (int i = 0; i < 100 && node.empty(); ++i) {  // some node lies under one of the places
+    for (int i = 0; i < 100 && node.empty(); ++i) {  // a node is under one of the places
       browser.hover("[data-show=graph] canvas", 0.3 + 0.04 * (i % 10), 0.3 + 0.04 * (i / 10));
       node = report.kept("graph", "node");
     }
@@ -328,7 +330,7 @@ TEST_CASE("page: has tables and texts without scripts") {
                                            "pictures of this page need JavaScript"});
 }
 
-TEST_CASE("page: what a run's author wrote does nothing") {
+TEST_CASE("page: texts of a run are never executed") {
   if (!can_look()) return;
   const std::string evil = "</script><script>document.title='evil'</script><img src=x>";
   std::string names = evil;

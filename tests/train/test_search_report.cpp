@@ -7,7 +7,7 @@
 #include "train/tools/report/comparison.hpp"
 #include "train/tools/search/experiment_report.hpp"
 
-// Pages about searches of tiny models.
+// Tests pages of searches over tiny models.
 namespace tapestry {
 namespace {
 
@@ -27,7 +27,7 @@ class ExperimentFixture : public RunFixture {
 
 TEST_SUITE_BEGIN("search");
 
-TEST_CASE_FIXTURE(ExperimentFixture, "report: a search's page has what its ledger says") {
+TEST_CASE_FIXTURE(ExperimentFixture, "report: the page of a search shows its ledger") {
   // The learning rates are too similar for a final test on other seeds.
   search("tried", "--vary=optim.learning_rate=2.9e-3,3.1e-3 --seeds 2");
   const std::string page = report("tried");
@@ -66,7 +66,8 @@ TEST_CASE_FIXTURE(ExperimentFixture, "report: a search's page has what its ledge
   check_says(page, {"tapestry compare --groups", "not decided with 2 seeds (p = "});
 }
 
-TEST_CASE_FIXTURE(ExperimentFixture, "report: the effects of settings are those by hand") {
+TEST_CASE_FIXTURE(ExperimentFixture,
+                  "report: the effects of settings have values computed by hand") {
   search("grid",
          "--vary=model.layers=1,2 --vary=optim.learning_rate=3e-3,1e-2 --steps 1 --seeds 2");
   SearchResult result = recorded_search(Run(path("grid")));  // the base, 1 1e-2, 2 3e-3, 2 1e-2
@@ -100,7 +101,8 @@ TEST_CASE_FIXTURE(ExperimentFixture, "report: the effects of settings are those 
   CHECK(effects_of(result)[0].difference.pairs == 1);
 }
 
-TEST_CASE_FIXTURE(ExperimentFixture, "bug: a setting by its old name had an effect without value") {
+TEST_CASE_FIXTURE(ExperimentFixture,
+                  "bug: a setting with its old name had an effect without value") {
   search("old", "--vary=train.least_gain=0,0.5 train.early_stopping=2 --steps 1 --seeds 2");
   check_says(read_bytes(path("old/ledger.jsonl")), {"train.least_gain=0.5"});  // as before
   const std::vector<KeyEffect> effects = effects_of(recorded_search(Run(path("old"))));
@@ -109,7 +111,7 @@ TEST_CASE_FIXTURE(ExperimentFixture, "bug: a setting by its old name had an effe
   CHECK(effects[0].value == "0.5");
 }
 
-TEST_CASE_FIXTURE(ExperimentFixture, "report: random values are points of a plot") {
+TEST_CASE_FIXTURE(ExperimentFixture, "report: random values are plotted as points") {
   search("drawn",
          "--method random --trials 3 --vary=optim.learning_rate=log:1e-4:1e-1 "
          "--vary=model.layers=1,2 --steps 4 --seeds 2");
@@ -119,7 +121,8 @@ TEST_CASE_FIXTURE(ExperimentFixture, "report: random values are points of a plot
                     R"("marks":true,"points":[[)", "A setting with many values"});
 }
 
-TEST_CASE_FIXTURE(ExperimentFixture, "report: a search that is stopped, damaged or foreign") {
+TEST_CASE_FIXTURE(ExperimentFixture,
+                  "report: shows searches that are stopped or damaged, and refuses others") {
   const std::string name = "<img src=x onerror=alert(1)>&'";
   search(name, "--vary=optim.learning_rate=2e-3,4e-3 --steps 10 --seeds 2");
   const std::string ledger = path(name + "/ledger.jsonl"), good = read_bytes(ledger);
