@@ -23,7 +23,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t piece_bytes = 1 << 20, least_piece_bytes = 1 << 12;
+constexpr std::int64_t bytes_per_read = 1 << 20, least_piece_bytes = 1 << 12;
 constexpr std::size_t max_character_bytes = 4;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 constexpr std::int64_t inflated_bytes = 32 << 20, inflated_ratio = 200;
@@ -182,7 +182,7 @@ std::string read_file(const std::string& path, std::int64_t max_bytes) {
   for (bool more = true; more;) {
     const std::int64_t before = std::ssize(content);
     const std::int64_t left = file.is_gzip() ? before : file.most_bytes() - before;
-    const std::int64_t wanted = std::clamp(left, least_piece_bytes, piece_bytes);
+    const std::int64_t wanted = std::clamp(left, least_piece_bytes, bytes_per_read);
     content.resize(before + wanted);
     const std::int64_t got = file.read({content.data() + before, content.data() + before + wanted});
     content.resize(before + got);
@@ -241,10 +241,10 @@ void read_text_parts(const std::string& path,
   std::string part;
   for (bool more = true; more;) {
     const std::size_t before = part.size();
-    part.resize(before + piece_bytes);
+    part.resize(before + bytes_per_read);
     const std::int64_t got = file.read(std::span(part).subspan(before));
     part.resize(before + got);
-    more = got == piece_bytes;
+    more = got == bytes_per_read;
     const std::size_t bytes = utf8_bytes(part);
     const bool cut = more && part.size() - bytes < max_character_bytes;
     if (bytes < part.size() && !cut) throw_not_utf8(path, position, part, bytes);

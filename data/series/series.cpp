@@ -8,7 +8,6 @@
 #include <numbers>
 #include <numeric>
 #include <xtensor/xadapt.hpp>
-#include <xtensor/xmath.hpp>
 
 #include "autograd/check.hpp"
 #include "autograd/dry_run.hpp"
@@ -106,12 +105,20 @@ SeriesScale SeriesScale::of(const SeriesTable& table, const RowRange& rows) {
   require(rows.begin < rows.end, "SeriesScale: rows [{}, {}); expected at least one row",
           rows.begin, rows.end);
   const std::int64_t M = table.values.dim(1);
-  const Array part = table.values.part(rows.begin * M, rows.end * M);
-  const auto x = xtensor_view<float, 2>(part.reshaped({rows.end - rows.begin, M}));
-  const xt::xtensor<double, 1> mean = xt::mean<double>(x, {0});
-  const xt::xtensor<double, 1> variance = xt::mean<double>(xt::square(x - mean), {0});
-  const xt::xtensor<double, 1> deviation = xt::where(variance > 0, xt::sqrt(variance), 1.0);
-  return {{mean.begin(), mean.end()}, {deviation.begin(), deviation.end()}};
+  const float* x = table.values.values<float>().data();
+  const auto count = static_cast<double>(rows.end - rows.begin);
+  SeriesScale scale;
+  for (std::int64_t m = 0; m < M; ++m) {
+    double mean = 0, variance = 0;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) mean += x[row * M + m];
+    mean /= count;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row)
+      variance += (x[row * M + m] - mean) * (x[row * M + m] - mean);
+    variance /= count;
+    scale.means.push_back(mean);
+    scale.deviations.push_back(variance > 0 ? std::sqrt(variance) : 1);
+  }
+  return scale;
 }
 
 Array SeriesScale::apply(const Array& values) const {

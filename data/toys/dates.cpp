@@ -94,7 +94,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-std::string lower(std::string text) {
+std::string lower_cased(std::string text) {
   for (char& letter : text) letter = static_cast<char>(std::tolower(letter));
   return text;
 }
@@ -112,7 +112,7 @@ std::string draw_text(Random& random, const Date& date) {
   std::string text;
   while (text.empty()) text = write_date(date, random.below(num_date_formats));
   const std::int64_t letters = random.below(4);
-  return letters == 0 ? upper(text) : letters == 1 ? lower(text) : text;
+  return letters == 0 ? upper(text) : letters == 1 ? lower_cased(text) : text;
 }
 
 }  // namespace
