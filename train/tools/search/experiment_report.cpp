@@ -122,7 +122,7 @@ ReportSection chart_over(const SearchResult& result, const std::string& x_name, 
       continue;
     xs.push_back(x_of(one));
     losses.push_back(one.mean_loss());
-    const std::size_t line = i == 0 ? 0 : i == result.winner ? 2 : 1;
+    const std::size_t line = i == 0 ? 1 : i == result.winner ? 2 : 0;
     points[line].emplace_back(
         xs.back(), losses.back(),
         fmt::format("{}, mean loss {:.4f}", printable(title_of(one.candidate)), losses.back()));
@@ -132,12 +132,13 @@ ReportSection chart_over(const SearchResult& result, const std::string& x_name, 
            std::ranges::max(values) > 30 * std::ranges::min(values);
   };
   JsonValue lines = JsonValue::array();
-  for (const char* name : {"base", "candidate", "winner"}) {
-    auto& some = points[lines.size()];
-    std::ranges::sort(some);
+  const std::array<const char*, 3> names = {"candidate", "base", "winner"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (points[i].empty()) continue;
+    std::ranges::sort(points[i]);
     JsonValue list = JsonValue::array();
-    for (const auto& [x, loss, title] : some) list.push_back({x, loss, title});
-    lines.push_back({{"name", name}, {"color", lines.size()}, {"marks", true}, {"points", list}});
+    for (const auto& [x, loss, title] : points[i]) list.push_back({x, loss, title});
+    lines.push_back({{"name", names[i]}, {"color", i}, {"marks", true}, {"points", list}});
   }
   return {.script = "chart",
           .data = {{"title", "mean loss"},

@@ -29,7 +29,7 @@ let LineChart;
       weight = keep * weight + 1 - keep;
       return [x, ...values.map((value, i) => {
         sums[i] = keep * sums[i] + (1 - keep) * value;
-        return sums[i] / weight;
+        return Number((sums[i] / weight).toPrecision(10));  // so that constants stay constant
       })];
     });
   }
@@ -55,22 +55,13 @@ let LineChart;
     return [...rows.values()].sort((a, b) => a[0] - b[0]);
   }
 
-  function tickText(value) {
-    const rounded = Number(value.toPrecision(10)), size = Math.abs(rounded);
-    const long = size >= 1e7 || (size < 1e-4 && size > 0);
-    return long ? rounded.toExponential().replace('e+', 'e') : String(rounded);
-  }
-
-  function faded(hex, opacity) {
-    const [red, green, blue] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-    return `rgba(${red},${green},${blue},${opacity})`;
-  }
+  const tickText = (value) => String(Number(value.toPrecision(10)));
 
   // Returns the options of a series; `raw`: of the values behind a smoothed line.
   function strokeOf({line, raw}) {
     const ink = line.color === null ? color('--faint') : seriesColor(line.color);
     return {
-      color: faded(ink, raw ? 0.3 : 1),
+      color: raw ? `${ink}4d` : ink,  // with an opacity of 0.3
       strokeWidth: line.marks ? 0 : raw || line.thin ? 1.2 : 2,
       strokePattern: line.dashed ? [7, 4] : null,
       drawPoints: Boolean(line.marks), pointSize: line.marks ? 4.5 : 2.5,
@@ -155,7 +146,7 @@ let LineChart;
       const changing = {
         file: rows, series, labels: rows[0].map((_, i) => i ? `s${i - 1}` : 'x'),
         customBars: shown.some(isBand), gridLineColor: line, axisLineColor: line,
-        ...(alone && {dateWindow: alone}), axes: {
+        ...(alone && {dateWindow: alone}), xRangePad: options.logX ? 0 : 6, axes: {
           x: {logscale: Boolean(options.logX), axisLabelFormatter: tickText, pixelsPerLabel: 60},
           y: {logscale: logY, axisLabelFormatter: tickText, axisLabelWidth: 54,
               valueRange: options.valueRange ?? null}},
@@ -173,7 +164,7 @@ let LineChart;
       const {vertical, zoomed} = this.options;
       return {
         legend: 'never', connectSeparatedPoints: true, axisLabelFontSize: 12, gridLineWidth: 1,
-        xRangePad: 6, yRangePad: 10, rightGap: 16, fillAlpha: 0.18, interactionModel,
+        yRangePad: 10, rightGap: 16, fillAlpha: 0.18, interactionModel,
         highlightCallback: (event, x) => this.read(x),
         unhighlightCallback: () => this.read(null),
         zoomCallback: (low, high) => zoomed?.(this.graph.isZoomed('x') ? [low, high] : null),

@@ -114,7 +114,7 @@
         plotter: ({drawingContext}) => this.drawNodes(drawingContext),
         underlayCallback: (context, area, chart) => this.drawEdges(context, chart),
         highlightSeriesOpts: {strokeWidth: 1}, highlightSeriesBackgroundAlpha: 1,
-        hideOverlayOnMouseOut: false,
+        hideOverlayOnMouseOut: false, drawCallback: (chart) => this.select(chart),
         drawHighlightPointCallback: (chart, name, context, px, py, tint, size, row) =>
           this.drawNear(context, this.order[row]),
         highlightCallback: (event, at, points, row) => this.point(this.order[row]),
@@ -175,12 +175,17 @@
 
     // ---- The node that is pointed at, or kept.
 
+    shown() { return this.over >= 0 ? this.over : this.kept; }
+
+    select(chart) {
+      chart.clearSelection();
+      if (this.shown() >= 0) chart.setSelection(this.order.indexOf(this.shown()), 'nodes');
+    }
+
     point(node) {
       this.over = node;
-      const shown = node >= 0 ? node : this.kept;
-      if (shown < 0) this.chart.clearSelection();
-      else this.chart.setSelection(this.order.indexOf(shown), 'nodes');
-      this.told(shown);
+      if (node < 0) this.select(this.chart);  // dygraphs has selected others
+      this.told(this.shown());
     }
 
     keep(node) {
