@@ -136,7 +136,7 @@ NodeGraph load_node_graph(const std::string& folder, const NodeSplit& split) {
   const std::int64_t N = std::ssize(papers.names);
   const bool whole = !split.whole_of.empty();
   expect_option(
-      whole || split.training + split.validation + split.test <= N, "training",
+      whole || split.training + split.validation + split.test <= N, "training_nodes",
       "{}: {} nodes; expected at least the sum of {} training, {} validation and {} test nodes",
       papers.path, N, split.training, split.validation, split.test);
   const std::set<std::string> known =

@@ -71,8 +71,8 @@ inline constexpr const char* node_graph_files = "a folder with a *.content and a
 // Reads a graph from such a folder (see citations.cpp). Throws InputError with file and line for a
 // repeated node, a node with more or fewer features than the first, a line without a class, a
 // feature that is not a number, a class that no training node has, or an edge to an unknown node;
-// InputError also for missing files and for no edges; OptionError of "training" if there are fewer
-// nodes than the splits have together.
+// InputError also for missing files and for no edges; OptionError of "training_nodes" if there are
+// fewer nodes than the splits have together.
 NodeGraph load_node_graph(const std::string& path, const NodeSplit& split);
 
 }  // namespace tapestry

@@ -177,8 +177,9 @@ void Nodes::find_columns() {
   if (chosen(options.split_column, table.column_of({"split"}))) options.split_column = no_column;
   if (options.split_column != no_column)
     split = table.column_named(options.split_column, "split_column");
-  for (const std::string& name : options.categorical) table.column_named(name, "categorical");
-  for (const std::string& name : options.ignored) table.column_named(name, "ignored");
+  for (const std::string& name : options.categorical)
+    table.column_named(name, "categorical_columns");
+  for (const std::string& name : options.ignored) table.column_named(name, "ignore_columns");
   for (std::size_t j = 0; j < names.size(); ++j)
     if (j != id && j != label && j != split && names[j] != index_column &&
         std::ranges::count(options.ignored, names[j]) == 0)
@@ -273,13 +274,13 @@ std::vector<NodeColumn> columns_of(const Nodes& nodes) {
     const std::string& name = nodes.table.names[nodes.features[i]];
     const Values& values = nodes.values[i];
     const bool is_categorical = std::ranges::count(nodes.options.categorical, name) > 0;
-    expect_option(is_categorical || values.text_line == 0, "categorical",
+    expect_option(is_categorical || values.text_line == 0, "categorical_columns",
                   "{}: line {}: column {}: expected a number, found a text; enter a number",
                   nodes.path(), values.text_line, shown(name));
-    expect_option(!values.texts.empty(), "ignored",
+    expect_option(!values.texts.empty(), "ignore_columns",
                   "{}: column {}: expected values, found only empty cells; enter values",
                   nodes.path(), shown(name));
-    expect_option(is_usable(values, is_categorical), "ignored",
+    expect_option(is_usable(values, is_categorical), "ignore_columns",
                   "{}: line {}: column {}: expected numbers or at most {} categories, found more; "
                   "join some of them",
                   nodes.path(), values.last_line, shown(name), most_categories);
@@ -467,7 +468,7 @@ std::int64_t move_shares(NodeGraph& graph, const Nodes& nodes, const SplitShares
 }
 
 // Divides the nodes with labels into splits. Returns HeldExamples::moved. Throws OptionError of
-// "split_column" or "share" if no node is for training, or none for validation.
+// "split_column" or "validation_fraction" if no node is for training, or none for validation.
 std::int64_t divide(NodeGraph& graph, const Nodes& nodes) {
   const NodeTableOptions& options = nodes.options;
   for (std::size_t node = 0; node < nodes.ids.size(); ++node) {
@@ -491,7 +492,7 @@ std::int64_t divide(NodeGraph& graph, const Nodes& nodes) {
                 "{}: column {}: no node with a label is for training; enter train for some nodes",
                 nodes.path(), shown(options.split_column));
   expect_option(
-      !graph.training.empty() && !graph.validation.empty(), "share",
+      !graph.training.empty() && !graph.validation.empty(), "validation_fraction",
       "{}: {} with labels of {}, but {} for training and {} for validation; expected at "
       "least one each; label more nodes",
       nodes.path(),

@@ -74,8 +74,8 @@ std::vector<std::string> unusable_columns(const std::string& path, const NodeTab
 // unknown, a missing column of `trained`, or, without `trained`, a class that no training node has;
 // InputError for no nodes, no edges, and too many values or ids; OptionError of "id_column",
 // "label_column" or "split_column" for an unknown name or unusable values, of "class_names" for a
-// class that is not among them, of "categorical" for a cell that is not a number, of "ignored" for
-// an unusable column, and of "share" for an empty split.
+// class that is not among them, of "categorical_columns" for a cell that is not a number, of
+// "ignore_columns" for an unusable column, and of "validation_fraction" for an empty split.
 NodeTables load_node_tables(const std::string& path, const NodeTableOptions& options,
                             const std::vector<NodeColumn>& trained = {});
 

@@ -142,7 +142,7 @@ std::vector<std::int32_t> read_idx_labels(const std::string& path, std::int32_t 
   std::vector<std::int32_t> labels;
   labels.reserve(file.values());
   file.for_each_value([&](int label, std::int64_t offset) {
-    expect_option(label < classes, "classes",
+    expect_option(label < classes, "class_names",
                   "{}: byte {}: expected a label from 0 to {}, found {}; give labels below {}",
                   path, offset, classes - 1, label, classes);
     labels.push_back(label);
@@ -260,7 +260,7 @@ ImageSplits load_images(const std::string& path, const ImageOptions& options) {
   const ImageSize train = splits.train.image_size();
   expect_option(
       options.height == 0 || (train.height == options.height && train.width == options.width),
-      "height", "{}: bytes 8 to 15: expected images of {} x {}, found {} x {}",
+      "path", "{}: bytes 8 to 15: expected images of {} x {}, found {} x {}",
       path_in(folder, first->images), options.height, options.width, train.height, train.width);
   const bool only_train = options.whole && is_of(train_files, path);
   if (only_train || first->images == test_files.images || !has(folder, test_files.images) ||

@@ -77,7 +77,7 @@ TrainAndValidation split_validation(const ImageDataset& images, double share) {
   const auto wanted = std::llround(share * static_cast<double>(N));
   const std::int64_t count = std::max<std::int64_t>(1, wanted);
   expect_option(
-      count < N, "share",
+      count < N, "validation_fraction",
       "{} of {} images are used for validation, so that none is left for training; expected fewer",
       count, N);
   const std::vector<std::int64_t> chosen = validation_examples(N, count);

@@ -59,8 +59,8 @@ struct TrainAndValidation {
   ImageDataset validation;
 };
 // Divides images by validation_examples(). The validation split has this share of them, at least
-// one image. Both splits keep the order. Throws OptionError of "share" if no image is left for
-// training.
+// one image. Both splits keep the order. Throws OptionError of "validation_fraction" if no image is
+// left for training.
 TrainAndValidation split_validation(const ImageDataset& images, double share);
 
 struct ImageOptions {
@@ -75,8 +75,8 @@ struct ImageOptions {
 // split exist, they are used for training. Images without labels are of class 0. There is no test
 // split if its images are missing, or only its labels. Throws InputError if there are no images, if
 // `path` is another file, if files are damaged, or if their sizes or the numbers of images and
-// labels differ; OptionError of "height" if the images are not of the expected size, and of
-// "classes" if there are more classes.
+// labels differ; OptionError of "path" if the images are not of the expected size, and of
+// "class_names" if there are more classes.
 ImageSplits load_images(const std::string& path, const ImageOptions& options = {});
 
 // Returns the number of classes of such files: the largest label plus one, or 1 if there are no

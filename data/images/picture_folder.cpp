@@ -88,13 +88,13 @@ class SplitReader {
   // sets the size. Throws OptionError of "broken" unless such pictures are left out, and of "size".
   bool is_usable(const std::string& path, const ReadPicture& picture) {
     if (!picture.error.empty()) {
-      expect_option(options_.skip_broken, "broken", "{}", picture.error);
+      expect_option(options_.skip_broken, "skip_broken", "{}", picture.error);
       ++skipped_;
       return false;
     }
     const ImageSize& size = picture.size;
     if (size_.height == 0) size_ = size;
-    expect_option(size == size_, "size",
+    expect_option(size == size_, "image_size",
                   "{}: expected {} x {} pixels (height x width), found {} x {}", printable(path),
                   size_.height, size_.width, size.height, size.width);
     return true;
@@ -168,7 +168,7 @@ std::int64_t divide_pictures(PictureFolder& folder, const PictureOptions& option
     (std::ranges::binary_search(held.validation, i) ? folder.validation : folder.train)
         .push_back(all[i]);
   expect_option(
-      !folder.train.empty() && !folder.validation.empty(), "share",
+      !folder.train.empty() && !folder.validation.empty(), "validation_fraction",
       "leaves {} pictures for training and {} for validation; expected at least one of each",
       folder.train.size(), folder.validation.size());
   return held.moved;

@@ -40,16 +40,16 @@ struct PictureSplits {
 };
 
 // Moves a share of each class of a folder without a validation split into one. Returns
-// HeldExamples::moved. Throws OptionError of "share" if no picture is left for the training or the
-// validation.
+// HeldExamples::moved. Throws OptionError of "validation_fraction" if no picture is left for
+// the training or the validation.
 std::int64_t divide_pictures(PictureFolder& folder, const PictureOptions& options);
 
 // Reads the pictures of a folder on all threads. The images of a class that are used for validation
 // are the same for every seed. Those of validation and test are in a random order, also the same.
-// Throws InputError if no picture of a split can be read; OptionError of "broken" for a file that
-// cannot be read, unless such files are left out; of "size" if sizes differ and none is given; and
-// of "share" as divide_pictures() does. If all pictures were listed as the validation split,
-// `train` is the same split.
+// Throws InputError if no picture of a split can be read; OptionError of "skip_broken" for a file
+// that cannot be read, unless such files are left out; of "image_size" if sizes differ and none is
+// given; and of "validation_fraction" as divide_pictures() does. If all pictures were listed as the
+// validation split, `train` is the same split.
 PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& options);
 
 }  // namespace tapestry

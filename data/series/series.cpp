@@ -88,7 +88,7 @@ SeriesRanges split_by_fractions(const SeriesTable& table, double train, double v
 SeriesRanges split_by_months(const SeriesTable& table, const Months& months) {
   const auto row_after = [&](std::int64_t count) {
     const std::int64_t end = table.times.front() + count * month_s;
-    expect_option(end <= table.times.back() + table.step_s(), "months",
+    expect_option(end <= table.times.back() + table.step_s(), "train_months",
                   "{}: {} + {} + {} months of 30 days end at {}, but the file ends at {}; expected "
                   "fewer months",
                   table.path, months.train, months.validation, months.test, time_text(end),

@@ -107,8 +107,8 @@ struct Months {
   std::int64_t train = 12, validation = 4, test = 4;
 };
 // Returns splits of these numbers of months of 30 days, from the first row on (Zhou et al. 2021,
-// arXiv 2012.07436, whose split of ETT is 12, 4 and 4). Throws OptionError of "months" if the table
-// is shorter.
+// arXiv 2012.07436, whose split of ETT is 12, 4 and 4). Throws OptionError of "train_months" if the
+// table is shorter.
 SeriesRanges split_by_months(const SeriesTable& table, const Months& months);
 
 // The scale of each of M series, which transforms it to mean 0 and variance 1: (x - mean) /

@@ -274,7 +274,7 @@ LabeledTexts labeled(std::vector<Row> rows, const std::string& path, LabeledSpli
   LabeledTexts split;
   for (Row& row : rows) {
     const auto label = labels.find(row.label);
-    expect_option(label != labels.end(), "classes",
+    expect_option(label != labels.end(), "class_names",
                   "{}: line {}: label \"{}\" is not one of the classes {}", printable(path),
                   row.line, shown(row.label), list_briefly(all.classes));
     if (trimmed(row.text).empty()) {
@@ -475,7 +475,7 @@ LabeledSplits load_labeled_texts(const std::string& path, const LabeledTextOptio
     return all;
   }
   if (all.validation.texts.empty()) divide(all, options);
-  expect_option(!all.train.texts.empty() && !all.validation.texts.empty(), "share",
+  expect_option(!all.train.texts.empty() && !all.validation.texts.empty(), "validation_fraction",
                 "leaves {} texts for training and {} for validation; expected at least one of each",
                 all.train.texts.size(), all.validation.texts.size());
   return all;

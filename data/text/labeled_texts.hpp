@@ -69,8 +69,8 @@ std::optional<LabeledColumns> guess_columns(const std::string& path);
 // Throws InputError with file and line for what is not a labeled text, labels of over 256 bytes,
 // texts of over 1 MiB, more than 1000 classes, and more than 1 GiB; and OptionError of "text_field"
 // and "label_field" for a name that is missing, "label_column" if both columns may be the labels,
-// "format" for a line of another format, "classes" for a label that is not one of the classes, and
-// "share" if no text is left for the training or the validation.
+// "format" for a line of another format, "class_names" for a label that is not one of the classes,
+// and "validation_fraction" if no text is left for the training or the validation.
 LabeledSplits load_labeled_texts(const std::string& path, const LabeledTextOptions& options = {});
 
 }  // namespace tapestry

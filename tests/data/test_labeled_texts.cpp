@@ -15,7 +15,7 @@ namespace {
 
 using Labels = std::vector<std::int32_t>;
 
-// The texts of a split, each with the name of its class: "praise: So good!".
+// Returns the texts of a split with the names of their classes: "praise: So good!".
 std::multiset<std::string> with_classes(const LabeledTexts& split, const Strings& classes) {
   std::multiset<std::string> all;
   for (std::size_t i = 0; i < split.texts.size(); ++i)
@@ -23,7 +23,7 @@ std::multiset<std::string> with_classes(const LabeledTexts& split, const Strings
   return all;
 }
 
-// All texts of a path, of whichever split.
+// Returns the texts of all splits of a path.
 std::multiset<std::string> read_all(const std::string& path,
                                     const LabeledTextOptions& options = {}) {
   const LabeledSplits found = load_labeled_texts(path, options);
@@ -33,7 +33,7 @@ std::multiset<std::string> read_all(const std::string& path,
   return all;
 }
 
-// The option of the OptionError, and its message; "" if there was another error or none.
+// Returns the option of the OptionError and its message; "" for another error or none.
 std::string option_of(const std::string& path, const LabeledTextOptions& options = {}) {
   try {
     load_labeled_texts(path, options);
@@ -46,7 +46,7 @@ std::string option_of(const std::string& path, const LabeledTextOptions& options
 
 TEST_SUITE_BEGIN("labeled texts");
 
-TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: five formats say the same") {
+TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: five formats give the same examples") {
   const std::multiset<std::string> expected = {"blame: So \"bad\", ä 🎉", "blame: never again",
                                                "praise: So good!", "praise: again, again"};
   const std::string tsv =
@@ -92,7 +92,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: five formats say the same") {
   CHECK(!is_labeled_text_folder(path("a.jsonl")));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: a CSV has cells of several lines") {
+TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: cells of a CSV may have several lines") {
   write("lines.csv",
         "label,text\n1,\"So good!\n\n\"\"Again\"\", he said.\"\n2,5\" "
         "wide\n1,\"\"\"Never.\"\"\"\n2,x\n");
@@ -101,7 +101,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: a CSV has cells of several li
                                    "1: \"Never.\"", "2: x"});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: columns are guessed by their cells") {
+TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: columns are detected by their cells") {
   const std::string rows =
       "1,good,What a match it was,2024-01-01 10:00:00\n2,bad,What a bore it was,2024-01-01 "
       "11:00:00\n3,good,Again,2024-01-01 12:00:00\n";
@@ -115,7 +115,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: columns are guessed by their 
   CHECK(!guess_columns(write("d.jsonl", "{\"text\": \"a b\", \"label\": 1}\n")));
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: splits, classes and what is left out") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "labeled texts: have splits and classes, and say what was left out") {
   std::string many;
   for (int i = 0; i < 40; ++i) many += fmt::format("{}\ttext {}\n", i % 4 == 0 ? 10 : 9, i);
   const LabeledSplits divided =
@@ -137,10 +138,10 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: splits, classes and what is l
   CHECK(files.test.labels == Labels{1});
   CHECK(load_labeled_texts(path("files"), {.classes = {"true", "1"}}).test.labels == Labels{0});
   write("files/valid.jsonl", "");
-  check_says(message_of([&] { load_labeled_texts(path("files")); }), {"is the same split as"});
+  CHECK_ERROR(load_labeled_texts(path("files")), "is the same split as");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: what is wrong, in which file and line") {
+TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: errors name file and line") {
   const auto says = [&](const std::string& name, const std::string& content,
                         const LabeledTextOptions& options = {}) {
     write(name, content);
@@ -188,16 +189,17 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: what is wrong, in which file 
   check_says(says("a.txt", "\n \n"),
              {"a.txt: has no labeled text; expected a text and a label per line"});
   check_says(says("a.txt", "__label__x\n__label__y\t\n"), {"a.txt: all texts are empty"});
-  check_says(option("a.txt", "__label__x a\n"), {"share: leaves 1 texts for training and 0"});
+  check_says(option("a.txt", "__label__x a\n"),
+             {"validation_fraction: leaves 1 texts for training and 0"});
   write("splits/train.tsv", "a\tx\nb\ty\nc\tx\nd\ty\n");
   write("splits/test.tsv", "text\tlabel\ne\tz\n");
   check_says(option_of(path("splits")),
-             {"classes: ", "test.tsv: line 2: label \"z\" is not one of the classes x, y"});
+             {"class_names: ", "test.tsv: line 2: label \"z\" is not one of the classes x, y"});
   check_says(option_of(path("a.txt"), {.format = LabeledFormat::folder}), {"format: "});
   std::string all;
   for (int i = 0; i < 1001; ++i) all += fmt::format("__label__{} a\n", i);
   check_says(option("a.txt", all), {"label_field: ", "1001 different labels, such as \"0\""});
-  check_says(message_of([&] { load_labeled_texts(path("none")); }), {"none", "No such file"});
+  CHECK_ERROR(load_labeled_texts(path("none")), "none", "No such file");
 }
 
 TEST_CASE("LabeledTextDataset: rows are padded to the longest") {
@@ -212,7 +214,7 @@ TEST_CASE("LabeledTextDataset: rows are padded to the longest") {
   CHECK_THROWS_AS(LabeledTextDataset({{1}, {}}, {0, 0}, 0), std::invalid_argument);
 }
 
-TEST_CASE("match reports: verb and order decide the winner, and no sentence is shared") {
+TEST_CASE("match reports: verb and order determine the winner, and splits share no sentence") {
   const LabeledTexts train = make_match_reports({.examples = 2000, .seed = 1});
   const LabeledTexts validation =
       make_match_reports({.examples = 500, .seed = 2, .split = Split::validation});

@@ -13,7 +13,7 @@ const Key<bool> on{"on", false, "a switch"};
 const Key<std::string> text_key{"text", "none", "any words", {.may_change_on_resume = true}};
 const Key<std::string> color{"model.color", "red", "a choice", {.choices = {"red", "green"}}};
 
-// Names and values of a choice stand in this one place.
+// The names and values of a choice are declared here.
 enum class Outline { round, square, flat };
 const Choice<Outline> outline{
     "model.outline",
@@ -34,7 +34,7 @@ std::string error_of(const std::string& toml, const Strings& overrides = {}) {
   return message_of([&] { parse(toml, overrides); });
 }
 
-// The line of a config that says where a key's value comes from.
+// Returns the line of a config with the origin of a key's value.
 std::string line_of(const Config& config, const std::string& key) {
   for (const std::string& line : lines_of(config.explain()))
     if (line.starts_with(key + " = ")) return line;
@@ -43,7 +43,7 @@ std::string line_of(const Config& config, const std::string& key) {
 
 TEST_SUITE_BEGIN("files");
 
-TEST_CASE("config: values come from the defaults, the file and --set, which say so") {
+TEST_CASE("config: values come from defaults, file and --set, and have an origin") {
   const Config config = parse("on = true\n[model]\n  layers = 2\n", {"optim.rate=0.5"});
   CHECK(config[on]);
   CHECK(config[text_key] == "none");
@@ -58,7 +58,7 @@ TEST_CASE("config: values come from the defaults, the file and --set, which say 
   for (const auto& [key, parts] : origins) check_says(line_of(config, key), parts);
 }
 
-TEST_CASE("choice: a config holds the name, and hands out the value") {
+TEST_CASE("choice: a config stores the name and returns the value") {
   CHECK((parse("")[outline] == Outline::square));
   CHECK((parse("model.outline = \"round\"")[outline] == Outline::round));
   CHECK((parse("model.outline = \"round\"", {"model.outline=flat"})[outline] == Outline::flat));
@@ -79,7 +79,7 @@ TEST_CASE("choice: a default without a name and a name without a value are refus
   CHECK_THROWS_AS(parse("")[fewer], std::invalid_argument);
 }
 
-TEST_CASE("config: --set takes every type, bare strings, and the last word") {
+TEST_CASE("config: --set takes every type and bare strings, and the last one counts") {
   const std::pair<std::string, std::string> rows[] = {
       {"on=true", "on = true"},
       {"text=bare words = some", "text = \"bare words = some\""},
@@ -104,7 +104,7 @@ TEST_CASE("config: --set takes every type, bare strings, and the last word") {
   CHECK(parse("model.layers = 5", {"model.layers=6", "model.layers=7"})[layers] == 7);
 }
 
-TEST_CASE("config: what is wrong is said in one line, with its place and what was expected") {
+TEST_CASE("config: errors are one line with place and expected value") {
   const std::tuple<std::string, Strings, Strings> rows[] = {
       {"[network]\nlayers = 2", {}, {"unknown key network.layers", "mean model.layers?"}},
       {"model.layer = 2", {}, {"file.toml:1:", "unknown key model.layer;", "mean model.layers?"}},
@@ -163,7 +163,7 @@ TEST_CASE("bug: values of several lines made messages of several lines") {
   CHECK(!error_of("\"model.lay\\ners\" = 1").empty());
 }
 
-TEST_CASE("bug: dots in strings and comments counted as those of nested keys") {
+TEST_CASE("bug: dots in strings and comments counted as nested keys") {
   std::string dots;
   for (int i = 0; i < 1001; ++i) dots += ".a";
   parse("text = \"a" + dots + "\" # comment" + dots);
@@ -173,7 +173,7 @@ TEST_CASE("bug: dots in strings and comments counted as those of nested keys") {
     CHECK_THROWS_WITH_AS(parse(toml), doctest::Contains("more than 1000 dots"), InputError);
 }
 
-TEST_CASE("config: the resolved text gives the same values again, exactly") {
+TEST_CASE("config: the resolved text gives exactly the same values") {
   const std::string hard[] = {"",
                               "plain",
                               "it's",
@@ -213,18 +213,19 @@ TEST_CASE("config: the resolved text gives the same values again, exactly") {
 TEST_CASE("bug: a run of an earlier version was not resumed because it had not recorded the data") {
   const Config before = parse("");
   Config now = before;
-  now.detect(outline, Outline::flat);
-  now.detect(layers, std::int64_t{2});
+  now.detect(outline.name, outline.name_of(Outline::flat));
+  now.detect(layers.name, std::int64_t{2});
   CHECK(before.differences(now).empty());
   CHECK(now.toml_with_origins().find("layers = 2                          # data.path") !=
         std::string::npos);
   Config set = parse("model.outline = \"round\"");
-  set.detect(outline, Outline::flat);  // does not replace what the config sets
+  set.detect(outline.name,
+             outline.name_of(Outline::flat));  // does not replace what the config sets
   CHECK(before.differences(set).size() == 1);
   CHECK(set[outline] == Outline::round);
 }
 
-TEST_CASE("config: differences name the key and both values, but not those free on resume") {
+TEST_CASE("config: differences name key and values, except keys that may change on resume") {
   const Config before = parse("on = true\ntext = \"a\"\n[model]\nlayers = 2");
   CHECK(before.differences(before).empty());
   CHECK(before.differences(parse("on = true\ntext = \"b\"\nmodel.layers = 2")).empty());
@@ -233,7 +234,7 @@ TEST_CASE("config: differences name the key and both values, but not those free 
       Strings{"on (true, now false)", "model.layers (2, now 3)", "model.hidden ([400], now [1])"});
 }
 
-TEST_CASE("config: expect gives the place and the value of the key it complains of") {
+TEST_CASE("config: an error about a key has its place and value") {
   const Config config = parse("model.layers = 3", {"text=a\nb"});
   CHECK(message_of([&] { config.expect(true, layers, "fine"); }).empty());
   CHECK(message_of([&] { config.expect(false, layers, "must be {}", 4); }) ==
@@ -244,7 +245,7 @@ TEST_CASE("config: expect gives the place and the value of the key it complains 
   CHECK_THROWS_AS(config[undeclared], std::invalid_argument);
 }
 
-TEST_CASE("nearest: fewest edits, the first of equals, nothing of nothing") {
+TEST_CASE("nearest: returns the name with the fewest edits, the first of equals") {
   CHECK(nearest("trian", {"eval", "train", "sample"}) == "train");
   CHECK(nearest("b", {"a", "c"}) == "a");
   CHECK(nearest("x", {}).empty());
@@ -252,7 +253,7 @@ TEST_CASE("nearest: fewest edits, the first of equals, nothing of nothing") {
   CHECK(nearest("vea", {"graph", "vae"}) == "vae");
 }
 
-TEST_CASE("bug: the nearest name was proposed however far it was") {
+TEST_CASE("bug: the nearest name was suggested at any distance") {
   CHECK(nearest("frobnicate", {"compare", "config", "gradcheck"}).empty());
   CHECK(nearest("", {"eval", "ab"}).empty());
   CHECK(nearest("fifo", {"copy", "sort"}).empty());
@@ -280,7 +281,7 @@ TEST_CASE("config: the task comes first") {
   CHECK(parse_config("task = \"vae\"", "f", {"task=toy-sequence"})[key::task] == "toy-sequence");
 }
 
-TEST_CASE("config: every key of every task has a help text and a default it accepts itself") {
+TEST_CASE("config: every key of every task has a help text and a valid default") {
   for (const auto& [task, spec] : task_registry()) {
     CAPTURE(task);
     CHECK(!spec.help.empty());
@@ -296,14 +297,14 @@ TEST_CASE("config: every key of every task has a help text and a default it acce
       CHECK(section == (info.name != "task" && info.name != "name" && info.name != "seed"));
       CHECK_NOTHROW(Config({ConfigDocument("default", info.name + " = " + value)}, {}, keys));
     }
-    for (const KeyInfo& own : spec.keys)  // none of a section that is not written
+    for (const KeyInfo& own : spec.keys)  // none of a section that is absent
       CHECK_MESSAGE(std::ranges::count(names, own.name) == 1, own.name);
     std::ranges::sort(names);
     CHECK(std::ranges::adjacent_find(names) == names.end());
   }
 }
 
-TEST_CASE("config: optim.name knows every registered optimizer and no other") {
+TEST_CASE("config: optim.name accepts exactly the registered optimizers") {
   const std::vector<KeyInfo> keys = key::with_common_keys({});
   const auto chosen = std::ranges::find(keys, key::optimizer.name, &KeyInfo::name);
   REQUIRE(chosen != keys.end());
@@ -312,7 +313,7 @@ TEST_CASE("config: optim.name knows every registered optimizer and no other") {
   CHECK(chosen->limits.choices.size() == optimizer_registry().size());
 }
 
-TEST_CASE("config: shipped configs are those in train/configs/, parse and resolve to themselves") {
+TEST_CASE("config: shipped configs are those in train/configs/, and resolve to themselves") {
   std::size_t files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(TAPESTRY_SOURCE_DIR "/train/configs")) {
     if (entry.is_directory() || entry.path().filename() == "README.md") continue;
@@ -330,7 +331,8 @@ TEST_CASE("config: shipped configs are those in train/configs/, parse and resolv
   CHECK(files == shipped_configs().size());
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "config: a file, a shipped name, or the nearest one") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "config: finds a file or a shipped name, or suggests the nearest one") {
   const std::string file = write("mine.toml", "task = \"toy-sequence\"\n");
   CHECK(load_config(file, {})[key::name] == "mine");
   CHECK(load_config(file, {"name=other"})[key::name] == "other");
@@ -349,7 +351,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "config: a file, a shipped name, or the neare
 
 const std::string a_task = "task = \"toy-sequence\"\n";
 
-TEST_CASE_FIXTURE(TemporaryFolder, "base: what is not set holds from the base, and its base") {
+TEST_CASE_FIXTURE(TemporaryFolder, "base: settings come from the base and its base") {
   fs::create_directory(path("shared"));
   const std::string first =
       write("shared/first.toml", a_task + "[model]\nlayers = 1\nheads = 1\nwidth = 8\n");
@@ -367,12 +369,12 @@ TEST_CASE_FIXTURE(TemporaryFolder, "base: what is not set holds from the base, a
     check_says(line_of(config, value.substr(0, value.find(' '))), {value, "# " + origin});
   CHECK(config[key::name] == "own");
   check_says(load_config(own, {"model.layers=3"}).toml(), {"\nlayers = 3\n"});
-  CHECK(config.toml().find("base") == std::string::npos);  // the resolved one is flat
+  CHECK(config.toml().find("base") == std::string::npos);  // the resolved config is flat
   const std::string resolved = write("resolved.toml", config.toml());
   CHECK(load_config(resolved, {}).toml() == config.toml());
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "base: a shipped config, unless the folder has such a file") {
+TEST_CASE_FIXTURE(TemporaryFolder, "base: names a file of the folder, or else a shipped config") {
   const std::string own = write("own.toml", "base = \"sort\"\nmodel.layers = 1\n");
   CHECK(load_config(own, {})[key::batch_size] == 64);
   check_says(line_of(load_config(own, {}), "batch_size"), {"# sort:"});
@@ -383,7 +385,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "base: a shipped config, unless the folder ha
   CHECK(load_config(path("absolute.toml"), {})[key::batch_size] == 3);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "base: a name and a published result are a config's own") {
+TEST_CASE_FIXTURE(TemporaryFolder, "base: name and published result are not inherited") {
   const std::string base = write("base.toml", "name = \"published\"\n" + a_task +
                                                   "[expected]\nmetric = \"loss\"\nvalue = 0.5\n");
   const Config config =
@@ -394,7 +396,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "base: a name and a published result are a co
   CHECK(load_config(base, {})[key::name] == "published");
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "base: what is wrong is said in one line, with its place") {
+TEST_CASE_FIXTURE(TemporaryFolder, "base: errors are one line with their place") {
   fs::create_directory(path("folder.toml"));
   write("good.toml", a_task);
   write("misspelled.toml", a_task + "[model]\nlayrs = 2\n");
@@ -481,7 +483,7 @@ TEST_CASE("config: a shipped config is found by its name in an earlier version")
         parse_config("base = \"" + current + "\"", "file", {}).settings());
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "config: values that only fit together with others") {
+TEST_CASE_FIXTURE(TemporaryFolder, "config: combinations of values are checked") {
   const std::string story = write("story.txt", "once upon a time there was a text");
   const auto refuses = [](const std::string& task, Strings overrides, const Strings& parts) {
     CAPTURE(task);
@@ -494,7 +496,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "config: values that only fit together with o
   refuses("toy-sequence", {"model.width=10", "model.heads=4"},
           {"--set: model.heads = 4: must divide model.width = 10: one of 1, 2, 5, 10"});
   refuses(
-      "toy-sequence", {"model.width=65"},  // the key that was set is named before a default
+      "toy-sequence", {"model.width=65"},  // a key that was set is named before a default
       {"--set: model.width = 65: must be a multiple of model.heads = 4; or set model.heads to one "
        "of 1, 5, 13, 65"});
   refuses("toy-sequence", {"model.width=12", "model.heads=4", "model.positions=rotary"},

@@ -2,13 +2,13 @@
 
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
-#include "train/config/keys.hpp"
+#include "train/config/settings.hpp"
 #include "train/task_spec.hpp"
 
 namespace tapestry {
 namespace {
 
-// Two IDX files of `count` images of 2 x 2 pixels, whose labels are 0, 1, 2, ...
+// Writes two IDX files of `count` images of 2 x 2 pixels with the labels 0, 1, 2, …
 void write_few_images(const TemporaryFolder& folder, const std::string& split, char count) {
   const std::string counted = {0, 0, 0, count}, side = {0, 0, 0, 2};
   std::string labels;
@@ -21,7 +21,8 @@ void write_few_images(const TemporaryFolder& folder, const std::string& split, c
 
 TEST_SUITE_BEGIN("option keys");
 
-TEST_CASE_FIXTURE(TemporaryFolder, "option keys: errors of data/ name key, origin and what to do") {
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "option keys: errors of data/ are printed with key, origin and advice") {
   write("short.txt", "to be or not");
   write("gap.csv", "date,a\n2020-01-01,1\n2020-01-02,1\n2020-01-04,2\n");
   write("small.content", content);
@@ -88,7 +89,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "option keys: errors of data/ name key, origi
   check("vae", {"data.path=" + path(), "data.validation_fraction=0.9"},
         {"--set: data.validation_fraction = 0.9: 3 of 3 images are used for validation, so that "
          "none",
-         "; lower the value, or give more images"});
+         "; change the value, or give more images"});
   check("translation", {"data.path=" + path(), "data.kind=text", "data.test=test"},
         {"--set: data.test = \"test\": ", "expected a file test*.de",
          "; leave this key empty if there is no test split"});
@@ -103,18 +104,21 @@ TEST_CASE_FIXTURE(TemporaryFolder, "option keys: errors of data/ name key, origi
               "; give images of the size this model was trained on"});
 }
 
-TEST_CASE("option keys: an option without a key, and other errors, pass as they are") {
-  const Config config = parse_config("task = \"recall\"", "test", {});
-  const Key<std::int64_t> pairs{"data.pairs", 8, ""};
+TEST_CASE("option keys: errors of options without a key, and others, are unchanged") {
+  struct Pairs {
+    std::int64_t pairs = 0;
+  };
+  const SettingsOf<Pairs> settings{{Bound<Pairs>("data.pairs", &Pairs::pairs, "")}};
+  const Given<Pairs> given = settings.of(parse_config("task = \"recall\"", "test", {}));
+  CHECK(given.pairs == 8);
   const auto fail = [](bool of_option) {
     if (of_option) throw OptionError("distractors", "1 distractor");
     throw InputError("no file");
   };
   for (const bool of_option : {true, false})
-    CHECK(message_of([&] {
-            with_keys(config, {{"pairs", pairs}}, [&] { return fail(of_option); });
-          }) == (of_option ? "1 distractor" : "no file"));
-  CHECK(with_keys(config, {}, [] { return 3; }) == 3);
+    CHECK(message_of([&] { given.checked([&] { return fail(of_option); }); }) ==
+          (of_option ? "1 distractor" : "no file"));
+  CHECK(given.checked([] { return 3; }) == 3);
 }
 
 TEST_SUITE_END();

@@ -474,7 +474,7 @@ TEST_CASE_FIXTURE(SearchFixture, "search: wrong arguments are refused before any
       {"--vary=train.log_every=linear:1:900:900 --vary=model.layers=1,2",
        {"more than 1000 candidates", "--trials"}},
       {"--vary=model.layers=1,2 --trials 3", {"a grid tries all combinations"}},
-      {"--vary=model.layers=1,2 --method gird", {"search.method", "grid, random, halving"}},
+      {"--vary=model.layers=1,2 --method gird", {"--method gird", "grid, random, halving"}},
       {"--vary=model.layers=1,2 --resume", {"there is no run to resume"}},
       {{R"(--vary=optim.groups=["nothing.* lr=2"])"},
        {"--vary: optim.groups = ", "no trainable parameter of the model matches"}},

@@ -14,6 +14,8 @@ class App;
 
 namespace tapestry {
 
+struct KeyInfo;
+
 // The arguments of a command, each bound to a variable. Text that is not of the variable's type, or
 // is out of range, is an error before the command runs.
 class Arguments {
@@ -41,6 +43,9 @@ class Arguments {
   void option(const std::string& name, const std::string& type,
               std::function<void(const std::string&)> set, const std::string& help,
               bool repeated = false);
+  // Declares an option that sets a key: "--total-steps" appends search.total_steps=TEXT to the
+  // overrides. If the key holds a list, the option may be repeated.
+  void setting(const KeyInfo& key, std::vector<std::string>& overrides);
   // Declares an option of earlier versions, which fails with the message "NAME: WHAT". The help
   // does not list it.
   void moved(const std::string& name, const std::string& what);

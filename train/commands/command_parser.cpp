@@ -11,6 +11,7 @@
 #include "train/config/config.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/options.hpp"
+#include "train/config/settings.hpp"
 #include "train/run/version.hpp"
 
 // The only source that includes CLI11, because its headers take seconds to compile.
@@ -84,6 +85,27 @@ void Arguments::option(const std::string& name, const std::string& type,
 void Arguments::option(const std::string& name, std::vector<std::string>& values,
                        const std::string& type, const std::string& help) {
   app_.add_option(name, values, help)->type_name(type)->allow_extra_args(false);
+}
+
+void Arguments::setting(const KeyInfo& key, std::vector<std::string>& overrides) {
+  KeyInfo option = key;
+  option.name = option_name(key.name);
+  std::ranges::replace(option.name, '_', '-');
+  const bool is_list = std::holds_alternative<std::vector<std::string>>(key.fallback);
+  const bool is_number = std::holds_alternative<std::int64_t>(key.fallback);
+  const auto set = [&overrides, option, is_list, beginning = key.name + "=",
+                    texts = std::vector<std::string>()](const std::string& text) mutable {
+    if (!is_list) Options({option}).set(option.name, text);  // throws InputError
+    texts.push_back(text);
+    std::erase_if(overrides,
+                  [&](const std::string& other) { return other.starts_with(beginning); });
+    overrides.push_back(beginning + (is_list ? to_toml(Value(texts)) : text));
+  };
+  this->option("--" + option.name,
+               is_list     ? "KEY=VALUES"
+               : is_number ? "N"
+                           : "TEXT",
+               set, fmt::format("{} (default: {})", help_with_choices(key), key.name), is_list);
 }
 
 void Arguments::flag(const std::string& name, bool& value, const std::string& help) {

@@ -81,7 +81,8 @@ class Import final : public Command {
   ImportedModel adapted() const {
     UnknownFields unknown{.to_ignore = to_ignore_};
     TrainedModel trained = load_trained_with(model_, base_, overrides_, false, false, &unknown);
-    return {.architecture = names_of(architecture_of(trained.config)).class_name,
+    return {.architecture =
+                names_of(architecture_of(transformer_settings.of(trained.config))).class_name,
             .config = std::move(trained.config),
             .task = std::move(trained.task),
             .ignored = std::move(unknown.ignored)};

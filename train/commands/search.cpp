@@ -9,7 +9,7 @@
 #include "train/commands/command.hpp"
 #include "train/commands/training_config.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/search_keys.hpp"
+#include "train/config/search_settings.hpp"
 #include "train/measure/machine.hpp"
 #include "train/measure/quantities.hpp"
 #include "train/run/atomic_file.hpp"
@@ -26,26 +26,7 @@ class SearchSettings final : public Command {
  public:
   void declare(Arguments& arguments) override {
     given_.declare(arguments);
-    arguments.option("--vary", vary_, "KEY=VALUES",
-                     "try these values of a key: A,B,C, or a range log:LOW:HIGH or "
-                     "linear:LOW:HIGH, :COUNT for a grid (default: search.vary)");
-    arguments.option("--method", method_,
-                     "grid, random or halving (successive halving) (default: search.method, or "
-                     "grid)");
-    arguments.option("--trials", trials_,
-                     "number of random candidates (default: search.trials, or 16)", {.low = 1});
-    arguments.option("--seeds", seeds_,
-                     "largest number of seeds per candidate (default: search.seeds, or 5)",
-                     {.low = 2, .high = 1000});
-    arguments.option("--steps", steps_, "steps of each run (default: search.steps, or train.steps)",
-                     {.low = 1});
-    arguments.option("--minutes", minutes_,
-                     "minutes after which a run ends with its next evaluation (default: 0, no "
-                     "limit)");
-    arguments.option("--total-steps", total_steps_, "steps of all runs (default: no limit)",
-                     {.low = 1});
-    arguments.option("--total-minutes", total_minutes_,
-                     "minutes of all runs after which no seeds are added (default: 0, no limit)");
+    for (const KeyInfo& key : search_settings.keys()) arguments.setting(key, overrides_);
     arguments.option("--out", out_, "folder of the experiment (default: searches/<name>)");
     arguments.flag("--resume", resume_, "resume the search; CONFIG may be the experiment's folder");
     arguments.flag("--dry-run", dry_run_, "print the number of runs and their time, and end");
@@ -57,14 +38,13 @@ class SearchSettings final : public Command {
     quiet_ |= json_;
     if (json_) leave_output_to_json();
     resume_folder();
-    const Config asked = given_.read(overrides());
-    if (asked[key::search_steps] > 0)
-      budget_ = fmt::format("{}={}", key::steps.name, asked[key::search_steps]);
+    const Config asked = given_.read(overrides_);
+    const std::int64_t steps = search_settings.of(asked).steps;
+    if (steps > 0) overrides_.push_back(fmt::format("{}={}", key::steps.name, steps));
     use_machine_as(asked);
     const Run experiment(out_.empty() ? default_folder(asked) : out_);
     const ConfigWith config_with = [&](const std::vector<std::string>& changes) {
-      std::vector<std::string> all = overrides();
-      if (!budget_.empty()) all.push_back(budget_);
+      std::vector<std::string> all = overrides_;
       all.insert(all.end(), changes.begin(), changes.end());
       return given_.read(all, resume_ ? &experiment : nullptr);
     };
@@ -123,23 +103,6 @@ class SearchSettings final : public Command {
     out_ = experiment.folder();
   }
 
-  // Returns the settings of [search] that the options set.
-  std::vector<std::string> overrides() const {
-    std::vector<std::string> all;
-    const auto add = [&](const KeyInfo& key, const std::string& value) {
-      all.push_back(fmt::format("{}={}", key.name, value));
-    };
-    if (!vary_.empty()) add(key::search_vary, to_toml(Value(vary_)));
-    if (!method_.empty()) add(key::search_method, method_);
-    if (trials_ > 0) add(key::search_trials, fmt::to_string(trials_));
-    if (seeds_ > 0) add(key::search_seeds, fmt::to_string(seeds_));
-    if (steps_ > 0) add(key::search_steps, fmt::to_string(steps_));
-    if (!minutes_.empty()) add(key::search_minutes, minutes_);
-    if (total_steps_ > 0) add(key::search_total_steps, fmt::to_string(total_steps_));
-    if (!total_minutes_.empty()) add(key::search_total_minutes, total_minutes_);
-    return all;
-  }
-
   static JsonValue json_of(const SearchSize& size) {
     return {{"candidates", size.candidates},
             {"least_runs", size.least_runs},
@@ -196,9 +159,8 @@ class SearchSettings final : public Command {
   }
 
   TrainingArguments given_;
-  std::vector<std::string> vary_;
-  std::string method_, minutes_, total_minutes_, out_, budget_;
-  std::int64_t trials_ = 0, seeds_ = 0, steps_ = 0, total_steps_ = 0;
+  std::vector<std::string> overrides_;  // of the keys that options set
+  std::string out_;
   bool resume_ = false, dry_run_ = false, quiet_ = false, json_ = false;
 };
 

@@ -15,7 +15,7 @@ ConfigDocument model_of(const std::string& run) {
   const Config config = config_of(head);
   const std::string text =
       fmt::format("task = {}\n{}", to_toml(Value(config[key::task])),
-                  config.toml({"model.", key::tokenizer.name, key::end_of_text.name}));
+                  config.toml({"model.", "data.tokenizer", "data.end_of_text"}));
   return {head.path, text};
 }
 

@@ -292,8 +292,8 @@ const Config::Entry& Config::entry(const std::string& name) const {
   return found->second;
 }
 
-void Config::detect(const std::string& name, Value value) {
-  Entry& found = entries_.at(name);
+void Config::detect(const std::string& key, Value value) {
+  Entry& found = entries_.at(key);
   const bool is_chosen = std::holds_alternative<bool>(found.value) && found.layer > 0;
   if (is_chosen || found.value != found.key.fallback) return;
   found.value = std::move(value);
@@ -323,15 +323,20 @@ bool Config::has(const std::string& key) const {
   return found != entries_.end() && found->second.unused.empty();
 }
 
-void Config::fail(const KeyInfo& key, const std::string& message) const {
-  const Entry& found = entry(key.name);
+KeyOrigin Config::origin(const std::string& key) const {
+  const Entry& found = entry(key);
   std::string value = to_toml(found.value);
   if (value.size() > longest_shown)
     value = value.starts_with('[') ? "[…]" : printable(value.substr(0, longest_shown)) + "…";
-  const std::string setting = fmt::format("{} = {}", key.name, value);
-  throw InputError(found.origin == "default"
-                       ? fmt::format("{} (default): {}", setting, message)
-                       : fmt::format("{}: {}: {}", found.origin, setting, message));
+  return {.key = key,
+          .value = found.value,
+          .text = found.origin == "default" ? fmt::format("{} = {} (default)", key, value)
+                                            : fmt::format("{}: {} = {}", found.origin, key, value),
+          .layer = found.layer};
+}
+
+void Config::fail(const KeyInfo& key, const std::string& message) const {
+  throw InputError(fmt::format("{}: {}", origin(key.name).text, message));
 }
 
 namespace {
@@ -345,15 +350,16 @@ std::string divisors_of(std::int64_t n) {
 
 }  // namespace
 
-void Config::expect_divides(const Key<std::int64_t>& divisor,
-                            const Key<std::int64_t>& whole) const {
-  const std::int64_t small = (*this)[divisor], large = (*this)[whole];
+void expect_divides(const KeyOrigin& divisor, const KeyOrigin& whole) {
+  const auto small = std::get<std::int64_t>(divisor.value),
+             large = std::get<std::int64_t>(whole.value);
   if (large % small == 0) return;
-  if (entry(whole.name).layer > entry(divisor.name).layer)
-    fail(whole, fmt::format("must be a multiple of {} = {}; or set {} to one of {}", divisor.name,
-                            small, divisor.name, divisors_of(large)));
-  fail(divisor, fmt::format("must divide {} = {}: one of {}; or set {} to a multiple of {}",
-                            whole.name, large, divisors_of(large), whole.name, small));
+  throw InputError(
+      whole.layer > divisor.layer
+          ? fmt::format("{}: must be a multiple of {} = {}; or set {} to one of {}", whole.text,
+                        divisor.key, small, divisor.key, divisors_of(large))
+          : fmt::format("{}: must divide {} = {}: one of {}; or set {} to a multiple of {}",
+                        divisor.text, whole.key, large, divisors_of(large), whole.key, small));
 }
 
 // Returns the text of all entries. `written` returns the lines of an entry, given "key = value".

@@ -36,6 +36,7 @@ struct Limits {
   std::vector<std::string> also_called{};
   std::vector<std::string> old_names{};  // names in earlier versions, which are accepted
   std::map<std::string, std::string> old_choices{};  // current choices by their earlier names
+  std::string advice{};  // what to do about a value that does not fit the data
 };
 
 // The declaration of a config key: parsing, validation, --set, resolved configs and the
@@ -105,6 +106,18 @@ std::string range_error(const KeyInfo& key, const Value& value);
 // Returns `"adam" or "adamw"`.
 std::string one_of(const std::vector<Value>& values);
 
+// The value of a key in a config, and where it was set.
+struct KeyOrigin {
+  std::string key;
+  Value value;
+  std::string text;  // for messages: "file:line:column: key = value", or "key = value (default)"
+  int layer = 0;     // settings of higher layers have precedence; 0: default
+};
+
+// Throws InputError unless `divisor` divides `whole`, which are integers. The message begins with
+// the one of the two that was set later, such as by --set.
+void expect_divides(const KeyOrigin& divisor, const KeyOrigin& whole);
+
 // The values of all declared keys, and their origins. An unused key (Limits::used_if) has its
 // default. If it was set together with the setting that makes it unused, or later, the config is an
 // error; if it was set earlier (in a base, and the other one in the config or by --set), it is
@@ -130,7 +143,9 @@ class Config {
   // Returns the current name of a key; `name` may be the name that an earlier version used. Returns
   // unknown names unchanged.
   std::string current_name(const std::string& name) const;
-  // Returns whether the task declares the key and the other settings do not make it unused.
+  // Returns whether the task has the key.
+  bool declares(const std::string& key) const { return entries_.contains(key); }
+  // Returns whether the task has the key and the other settings do not make it unused.
   bool has(const std::string& key) const;
   // Sets a value without checking it; its origin stays.
   template <class T>
@@ -142,14 +157,7 @@ class Config {
   void reset(const std::string& beginning);
   // Sets a key to a value that was found in the data, if the key has its default; a boolean only if
   // it is not set.
-  template <class T>
-  void detect(const Key<T>& key, T value) {
-    detect(key.name, Value(std::move(value)));
-  }
-  template <class Enum>
-  void detect(const Choice<Enum>& key, Enum value) {
-    detect(key.name, Value(key.name_of(value)));
-  }
+  void detect(const std::string& key, Value value);
 
   // Throws InputError unless `holds`: "file:line:column: key = value: message".
   template <class... Args>
@@ -158,9 +166,8 @@ class Config {
     if (!holds) fail(key, fmt::format(message, std::forward<Args>(args)...));
   }
   [[noreturn]] void fail(const KeyInfo& key, const std::string& message) const;
-  // Throws InputError unless `divisor` divides `whole`. The message begins with the one of the two
-  // that was set later, such as by --set.
-  void expect_divides(const Key<std::int64_t>& divisor, const Key<std::int64_t>& whole) const;
+  // Returns the value of a key with its origin.
+  KeyOrigin origin(const std::string& key) const;
 
   // Returns a text, without unused keys, that resolves to this config; or the part of it with the
   // keys whose names have one of these beginnings, such as "model.".
@@ -192,7 +199,6 @@ class Config {
     std::string unused{};  // why it is unused: "is not used with …"
   };
   const Entry& entry(const std::string& name) const;
-  void detect(const std::string& name, Value value);
   std::vector<const Condition*> unmet(const KeyInfo& key) const;
   std::string why_unused(const KeyInfo& key) const;  // returns "" if the key is used
   void drop_unused_settings();

@@ -1,11 +1,10 @@
 #include "train/config/keys.hpp"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "optim/optimizer.hpp"
 #include "train/config/parameter_names.hpp"
-#include "train/config/search_keys.hpp"
+#include "train/config/search_settings.hpp"
 
 namespace tapestry::key {
 namespace {
@@ -69,7 +68,8 @@ std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
   };
   const auto append_section = [&](const std::string& section) {
     for (const KeyInfo& own : task_keys)
-      if (own.name.starts_with(section)) keys.push_back(own);
+      if (own.name.starts_with(section) && std::ranges::count(keys, own.name, &KeyInfo::name) == 0)
+        keys.push_back(own);
   };
   append_section("data.");
   append_section("model.");
@@ -86,26 +86,8 @@ std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
   append({max_bad_steps, bad_step_factor});
   append_section("train.");
   append({expected_metric, expected_value, expected_data, expected_source});
-  append({search_vary, search_method, search_trials, search_seeds, search_steps, search_minutes,
-          search_total_steps, search_total_minutes});
+  append(search_settings.keys());
   return keys;
-}
-
-const std::string& required_path(const Config& config, const std::string& missing,
-                                 const std::string& wanted) {
-  const std::string &path = config[data_path], &source = config[data_source];
-  const std::string advice =
-      fmt::format("give {}{}{}", wanted, source.empty() ? "" : ", such as ", source);
-  std::error_code ignored;
-  config.expect(!path.empty(), data_path, "there is {}; {}", missing, advice);
-  config.expect(std::filesystem::exists(path, ignored), data_path, "no such file or folder; {}",
-                advice);
-  return path;
-}
-
-void expect_no_path(const Config& config) {
-  config.expect(config[data_path].empty(), data_path,
-                "the data of this config are synthetic; leave out this key");
 }
 
 std::string of_optimizer(const std::string& setting) { return "optim." + setting; }
@@ -156,13 +138,6 @@ Schedule make_schedule(const Config& config) {
           .cooldown = config[key::schedule] != Decay::stable_linear ? 0
                       : cooldown > 0                                ? cooldown
                                      : std::max<std::int64_t>(1, steps / 10)};
-}
-
-void rethrow_with_key(const Config& config, const std::vector<OptionKey>& keys,
-                      const OptionError& error) {
-  const auto found = std::ranges::find(keys, error.option, &OptionKey::option);
-  if (found == keys.end()) throw;
-  config.fail(found->key, error.what() + (found->advice.empty() ? "" : "; " + found->advice));
 }
 
 }  // namespace tapestry

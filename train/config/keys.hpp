@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "autograd/kernels/matmul.hpp"
-#include "data/option_error.hpp"
 #include "optim/schedule.hpp"
 #include "train/config/config.hpp"
 
@@ -44,13 +43,6 @@ extern const Key<double> expected_value;
 // sections.
 std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys);
 
-// Returns data.path. Throws InputError if it names no existing file or folder; `missing` and
-// `wanted` complete "there is …; give …".
-const std::string& required_path(const Config& config, const std::string& missing,
-                                 const std::string& wanted);
-// Throws InputError if data.path is set, although the data are synthetic.
-void expect_no_path(const Config& config);
-
 // Returns the key of an optimizer's setting: optim.<name>.
 std::string of_optimizer(const std::string& setting);
 
@@ -69,27 +61,5 @@ bool averages_weights(const Config& config);
 // InputError for an invalid group of optim.groups, and one that matches none of the parameters.
 std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
 Schedule make_schedule(const Config& config);
-
-// The key that holds an option of data/, and the advice for a value that does not fit the data.
-struct OptionKey {
-  std::string option;  // the field's name: "gaps"
-  const KeyInfo& key;
-  std::string advice{};
-};
-
-// Throws InputError with the key, its value and origin before the error's message, and the advice
-// after it. If `keys` lacks the error's option, throws the current exception again.
-[[noreturn]] void rethrow_with_key(const Config& config, const std::vector<OptionKey>& keys,
-                                   const OptionError& error);
-
-// Returns what `read` returns. An OptionError of data/ is thrown as rethrow_with_key() does.
-template <class Read>
-auto with_keys(const Config& config, const std::vector<OptionKey>& keys, Read read) {
-  try {
-    return read();
-  } catch (const OptionError& error) {
-    rethrow_with_key(config, keys, error);
-  }
-}
 
 }  // namespace tapestry

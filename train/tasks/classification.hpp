@@ -1,7 +1,7 @@
 #pragma once
 
+#include "train/config/config.hpp"
 #include "train/task_spec.hpp"
-
 
 // Functions of classifiers. Logits (N, V), floating, are scores of V classes for each of N
 // examples.

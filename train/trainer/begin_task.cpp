@@ -90,7 +90,7 @@ std::unique_ptr<Task> begin_task(const Config& config, Weights weights) {
 
 void check_training_keys(const Config& config, int ranks) {
   const std::int64_t batch = config[key::batch_size], micro_batches = config[key::micro_batches];
-  config.expect_divides(key::micro_batches, key::batch_size);
+  expect_divides(config.origin(key::micro_batches.name), config.origin(key::batch_size.name));
   config.expect(config[key::adapter_rank] == 0 || !config[key::from].empty(), key::adapter_rank,
                 "adapters need pretrained weights; add --from RUN");
   config.expect(config[key::early_stopping] == 0 || config[key::eval_every] > 0,

@@ -6,99 +6,14 @@
 #include <cmath>
 
 #include "autograd/counted.hpp"
-#include "data/graphs/node_tables.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
+#include "train/config/keys.hpp"
 #include "train/tasks/classification.hpp"
 
 namespace tapestry {
 namespace {
-
-const Condition of_citations = key::graph_kind.is(key::GraphKind::citations),
-                of_tables = key::graph_kind.is(key::GraphKind::csv);
-const Key<std::int64_t> synthetic_graphs{
-    "data.examples",
-    100'000,
-    "training graphs",
-    {.low = 1, .high = 1e9, .used_if = {key::of_drawn_graphs}}};
-const Key<std::int64_t> synthetic_validation{
-    "data.held_back",
-    1000,
-    "number of validation graphs, none of which is a training graph",
-    {.low = 1, .high = 1e6, .used_if = {key::of_drawn_graphs}}};
-const Key<std::int64_t> least_nodes{"data.least_nodes",
-                                    12,
-                                    "smallest number of nodes of a synthetic graph",
-                                    {.low = 12, .high = 1000, .used_if = {key::of_drawn_graphs}}};
-const Key<std::int64_t> most_nodes{"data.most_nodes",
-                                   24,
-                                   "largest number of nodes of a synthetic graph",
-                                   {.low = 12, .high = 1000, .used_if = {key::of_drawn_graphs}}};
-const Key<std::vector<std::int64_t>> labeled{
-    "data.labeled",
-    {1, 34},
-    "members of the karate club whose class is known",
-    {.low = 1,
-     .high = 34,
-     .used_if = {key::graph_kind.is(key::GraphKind::karate)},
-     .old_names = {"data.labelled"}}};
-const Key<std::int64_t> training_nodes{"data.training_nodes",
-                                       140,
-                                       "training nodes: the first lines of the content file",
-                                       {.low = 1, .high = 1e9, .used_if = {of_citations}}};
-const Key<std::int64_t> validation_nodes{"data.validation_nodes",
-                                         500,
-                                         "validation nodes: the lines after the training nodes",
-                                         {.low = 1, .high = 1e9, .used_if = {of_citations}}};
-const Key<std::int64_t> test_nodes{"data.test_nodes",
-                                   1000,
-                                   "test nodes: the last lines",
-                                   {.low = 1, .high = 1e9, .used_if = {of_citations}}};
-
-const Key<std::string> id_column{"data.id_column",
-                                 "",
-                                 "name of the column of nodes.csv with the ids; empty: detected",
-                                 {.used_if = {of_tables}}};
-const Key<std::string> label_column{
-    "data.label_column",
-    "",
-    "name of the column with the classes, where an empty cell is a node without label; empty: "
-    "detected",
-    {.used_if = {of_tables}}};
-const Key<std::string> split_column{
-    "data.split_column",
-    "",
-    "name of a column with train, validation, test or nothing; none: nodes are divided by "
-    "fractions; empty: detected",
-    {.used_if = {of_tables}}};
-const Choice<char> decimal_mark{"data.decimal",
-                                detected,
-                                "decimal mark of the numbers in nodes.csv",
-                                {{"auto", detected}, {".", '.'}, {",", ','}},
-                                {of_tables}};
-const Key<std::vector<std::string>> categorical_columns{
-    "data.categorical_columns",
-    {},
-    "columns of which each text becomes a feature that is 0 or 1; empty: those with texts",
-    {.used_if = {of_tables}}};
-const Key<std::vector<std::string>> ignore_columns{"data.ignore_columns",
-                                                   {},
-                                                   "columns of nodes.csv that are no features",
-                                                   {.used_if = {of_tables}}};
-const Key<bool> directed{"data.directed",
-                         false,
-                         "a node reads only the sources of its edges, not their targets",
-                         {.used_if = {of_tables}}};
-const Key<double> validation_part{
-    "data.validation_fraction",
-    0.2,
-    "fraction of each class for validation, if no column says which nodes are",
-    {.low = 0.0001, .high = 0.9, .used_if = {of_tables}}};
-const Key<double> test_part{"data.test_fraction",
-                            0.2,
-                            "fraction of each class for testing, if there is no split column",
-                            {.low = 0, .high = 0.9, .used_if = {of_tables}}};
 
 GraphData of_nodes(NodeGraph graph) {
   const auto whole = std::make_shared<const NodeGraph>(std::move(graph));
@@ -115,10 +30,11 @@ GraphData of_nodes(NodeGraph graph) {
 
 // Returns the classes that a model was trained on, from a checkpoint's metadata. Throws InputError
 // if they are not recorded.
-std::vector<std::string> trained_classes(const TaskSetup& setup) {
+std::vector<std::string> trained_classes(const TaskSetup& setup,
+                                         const Given<GraphSettings>& given) {
   const auto kept = setup.metadata.find("classes");
-  setup.config.expect(kept != setup.metadata.end(), key::graph_kind,
-                      "the run does not record its classes; leave out --data");
+  given.expect(kept != setup.metadata.end(), "kind",
+               "the run does not record its classes; leave out --data");
   std::vector<std::string> classes;
   constexpr std::string_view between = ", ";
   for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + between.size()) {
@@ -128,32 +44,25 @@ std::vector<std::string> trained_classes(const TaskSetup& setup) {
   return classes;
 }
 
-NodeGraph citations(const TaskSetup& setup) {
-  const Config& config = setup.config;
-  const std::string& path = key::required_path(
-      config, "no graph", std::string(node_graph_files) + " with --set data.path=FOLDER");
-  config.expect(!is_node_table_folder(path), key::graph_kind,
-                "{} has nodes.csv; set data.kind = \"csv\" to read it", path);
-  NodeSplit split{.training = config[training_nodes],
-                  .validation = config[validation_nodes],
-                  .test = config[test_nodes]};
-  if (setup.whole_data) split = {.whole_of = trained_classes(setup)};
-  return with_keys(
-      config,
-      {{"training", training_nodes, "lower this value, data.validation_nodes or data.test_nodes"}},
-      [&] { return load_node_graph(path, split); });
+NodeGraph citations(const TaskSetup& setup, const Given<GraphSettings>& given) {
+  const std::string& path = given.required_path(
+      "no graph", std::string(node_graph_files) + " with --set data.path=FOLDER");
+  given.expect(!is_node_table_folder(path), "kind",
+               "{} has nodes.csv; set data.kind = \"csv\" to read it", path);
+  NodeSplit split = given.citations;
+  if (setup.whole_data) split = {.whole_of = trained_classes(setup, given)};
+  return given.checked([&] { return load_node_graph(path, split); });
 }
 
-GraphData of_graphs(const Config& config) {
-  config.expect(config[least_nodes] <= config[most_nodes], most_nodes,
-                "must be at least data.least_nodes = {}", config[least_nodes]);
+GraphData of_graphs(const Given<GraphSettings>& given) {
+  given.expect_no_path();
+  given.expect(given.drawn.least_nodes <= given.drawn.most_nodes, "most_nodes",
+               "must be at least data.least_nodes = {}", given.drawn.least_nodes);
   const auto part = [&](Split split) {
-    return std::make_unique<SyntheticGraphs>(SyntheticGraphOptions{
-        .least_nodes = config[least_nodes],
-        .most_nodes = config[most_nodes],
-        .examples = config[split == Split::train ? synthetic_graphs : synthetic_validation],
-        .seed = seed_of(config),
-        .split = split});
+    SyntheticGraphOptions options = given.drawn;
+    options.split = split;
+    if (split != Split::train) options.examples = given.held_back;
+    return std::make_unique<SyntheticGraphs>(options);
   };
   GraphData graphs{
       .inputs = 1, .classes = SyntheticGraphs::classes(), .training = part(Split::train)};
@@ -161,36 +70,6 @@ GraphData of_graphs(const Config& config) {
   graphs.drawn = validation.get();
   graphs.validation = std::move(validation);
   return graphs;
-}
-
-NodeTableOptions table_options(const Config& config) {
-  return {.id_column = config[id_column],
-          .label_column = config[label_column],
-          .split_column = config[split_column],
-          .decimal = config[decimal_mark],
-          .class_names = config[key::class_names],
-          .categorical = config[categorical_columns],
-          .ignored = config[ignore_columns],
-          .directed = config[directed],
-          .validation_share = config[validation_part],
-          .test_share = config[test_part],
-          .rules = config[key::data_rules]};
-}
-
-// Returns what `read` returns, which reads tables. Throws InputError that names the key of an
-// option that does not fit the tables.
-template <class Read>
-auto with_table_keys(const Config& config, Read read) {
-  return with_keys(
-      config,
-      {{"id_column", id_column, "give the name of a column"},
-       {"label_column", label_column, "to read another column, set this key to its name"},
-       {"split_column", split_column, "or give another column, or \"none\""},
-       {"class_names", key::class_names, "correct the label, or list the class here"},
-       {"categorical", categorical_columns, "list all columns with texts here"},
-       {"ignored", ignore_columns, "list the columns to leave out here"},
-       {"share", validation_part, "or change this value"}},
-      read);
 }
 
 constexpr const char* kept_columns = "columns";  // name of the metadata
@@ -283,69 +162,146 @@ std::string remark_of(const NodeTables& tables, bool are_directed) {
 
 GraphData of_tables_at(const TaskSetup& setup) {
   Config config = setup.config;
-  const std::map<std::string, std::string>& trained = setup.metadata;
-  if (trained.empty()) detect_graphs(config);
-  if (setup.whole_data) config.set(split_column, std::string(no_column));
-  const std::string& path = key::required_path(
-      config, "no graph", std::string(node_table_files) + " with --set data.path=FOLDER");
-  config.expect(config[validation_part] + config[test_part] < 1, test_part,
-                "the sum with data.validation_fraction = {} must be below 1",
-                config[validation_part]);
-  NodeTableOptions options = table_options(config);
+  if (setup.metadata.empty()) detect_graphs(config);
+  const Given<GraphSettings> given = graph_settings.of(config);
+  const std::string& path = given.required_path(
+      "no graph", std::string(node_table_files) + " with --set data.path=FOLDER");
+  NodeTableOptions options = given.tables;
+  given.expect(options.validation_share + options.test_share < 1, "test_fraction",
+               "the sum with data.validation_fraction = {} must be below 1",
+               options.validation_share);
   options.whole = setup.whole_data;
-  NodeTables tables = with_table_keys(
-      config, [&] { return load_node_tables(path, options, columns_from(trained)); });
-  std::string remark = remark_of(tables, config[directed]);
+  if (options.whole) options.split_column = no_column;
+  NodeTables tables =
+      given.checked([&] { return load_node_tables(path, options, columns_from(setup.metadata)); });
+  std::string remark = remark_of(tables, options.directed);
   GraphData data = of_nodes(std::move(tables.graph));
   data.remark = std::move(remark);
   data.metadata[kept_columns] = columns_json(tables.columns);
   return data;
 }
 
-}  // namespace
+const auto drawn = &GraphSettings::drawn;
+const auto of_citations = &GraphSettings::citations;
+const auto tables = &GraphSettings::tables;
+const Condition is_drawn = key_is("data.kind", "drawn"),
+                is_citations = key_is("data.kind", "citations"),
+                is_csv = key_is("data.kind", "csv");
 
-std::vector<KeyInfo> graph_data_keys() {
-  KeyInfo class_names = key::class_names;
-  class_names.limits.used_if.push_back(of_tables);
-  return {key::graph_kind,  key::data_source, synthetic_graphs, synthetic_validation,
-          least_nodes,      most_nodes,       labeled,          training_nodes,
-          validation_nodes, test_nodes,       id_column,        label_column,
-          split_column,     decimal_mark,     class_names,      categorical_columns,
-          ignore_columns,   directed,         validation_part,  test_part};
+using GraphRow = Bound<GraphSettings>;
+
+GraphRow class_names_setting() {
+  GraphRow row(key::class_names, within(tables, &NodeTableOptions::class_names),
+               "correct the label, or list the class here");
+  row.limits.used_if.push_back(is_csv);
+  return row;
 }
 
+}  // namespace
+
+const SettingsOf<GraphSettings> graph_settings = [] {
+  using S = GraphSettings;
+  using Row = Bound<S>;
+  std::vector<Row> all{
+      GraphRow("data.kind", &S::kind,
+               "synthetic graphs to classify, or a graph with nodes to classify: the karate-club "
+               "graph, a citation data set, or tables (nodes.csv, edges.csv)",
+               {{"drawn", GraphKind::drawn},
+                {"karate", GraphKind::karate},
+                {"citations", GraphKind::citations},
+                {"csv", GraphKind::csv}}),
+      GraphRow(key::data_path, &S::path),
+      GraphRow(key::data_source, &S::source),
+      GraphRow(key::seed, within(drawn, &SyntheticGraphOptions::seed)),
+      GraphRow(key::data_rules, within(tables, &NodeTableOptions::rules)),
+      GraphRow("data.examples", within(drawn, &SyntheticGraphOptions::examples), "training graphs",
+               {.low = 1, .high = 1e9, .used_if = {is_drawn}}),
+      GraphRow("data.held_back", &S::held_back,
+               "number of validation graphs, none of which is a training graph",
+               {.low = 1, .high = 1e6, .used_if = {is_drawn}}),
+      GraphRow("data.least_nodes", within(drawn, &SyntheticGraphOptions::least_nodes),
+               "smallest number of nodes of a synthetic graph",
+               {.low = 12, .high = 1000, .used_if = {is_drawn}}),
+      GraphRow("data.most_nodes", within(drawn, &SyntheticGraphOptions::most_nodes),
+               "largest number of nodes of a synthetic graph",
+               {.low = 12, .high = 1000, .used_if = {is_drawn}}),
+      GraphRow("data.labeled", &S::labeled, "members of the karate club whose class is known",
+               {.low = 1,
+                .high = 34,
+                .used_if = {key_is("data.kind", "karate")},
+                .old_names = {"data.labelled"}}),
+      GraphRow("data.training_nodes", within(of_citations, &NodeSplit::training),
+               "training nodes: the first lines of the content file",
+               {.low = 1,
+                .high = 1e9,
+                .used_if = {is_citations},
+                .advice = "lower this value, data.validation_nodes or data.test_nodes"}),
+      GraphRow("data.validation_nodes", within(of_citations, &NodeSplit::validation),
+               "validation nodes: the lines after the training nodes",
+               {.low = 1, .high = 1e9, .used_if = {is_citations}}),
+      GraphRow("data.test_nodes", within(of_citations, &NodeSplit::test),
+               "test nodes: the last lines", {.low = 1, .high = 1e9, .used_if = {is_citations}}),
+      GraphRow("data.id_column", within(tables, &NodeTableOptions::id_column),
+               "name of the column of nodes.csv with the ids; empty: detected",
+               {.used_if = {is_csv}, .advice = "give the name of a column"}),
+      GraphRow("data.label_column", within(tables, &NodeTableOptions::label_column),
+               "name of the column with the classes, where an empty cell is a node without label; "
+               "empty: detected",
+               {.used_if = {is_csv}, .advice = "to read another column, set this key to its name"}),
+      GraphRow("data.split_column", within(tables, &NodeTableOptions::split_column),
+               "name of a column with train, validation, test or nothing; none: nodes are divided "
+               "by fractions; empty: detected",
+               {.used_if = {is_csv}, .advice = "or give another column, or \"none\""}),
+      GraphRow("data.decimal", within(tables, &NodeTableOptions::decimal),
+               "decimal mark of the numbers in nodes.csv",
+               {{"auto", detected}, {".", '.'}, {",", ','}}, {.used_if = {is_csv}}),
+      class_names_setting(),
+      GraphRow("data.categorical_columns", within(tables, &NodeTableOptions::categorical),
+               "columns of which each text becomes a feature that is 0 or 1; empty: those with "
+               "texts",
+               {.used_if = {is_csv}, .advice = "list all columns with texts here"}),
+      GraphRow("data.ignore_columns", within(tables, &NodeTableOptions::ignored),
+               "columns of nodes.csv that are no features",
+               {.used_if = {is_csv}, .advice = "list the columns to leave out here"}),
+      GraphRow("data.directed", within(tables, &NodeTableOptions::directed),
+               "a node reads only the sources of its edges, not their targets",
+               {.used_if = {is_csv}}),
+      GraphRow("data.validation_fraction", within(tables, &NodeTableOptions::validation_share),
+               "fraction of each class for validation, if no column says which nodes are",
+               {.low = 0.0001, .high = 0.9, .used_if = {is_csv}, .advice = "or change this value"}),
+      GraphRow("data.test_fraction", within(tables, &NodeTableOptions::test_share),
+               "fraction of each class for testing, if there is no split column",
+               {.low = 0, .high = 0.9, .used_if = {is_csv}})};
+  return all;
+}();
+
 GraphData load_graphs(const TaskSetup& setup) {
-  const Config& config = setup.config;
-  switch (config[key::graph_kind]) {
-    case key::GraphKind::drawn:
-      key::expect_no_path(config);
-      return of_graphs(config);
-    case key::GraphKind::karate:
-      key::expect_no_path(config);
-      return of_nodes(
-          with_keys(config, {{"labeled", labeled}}, [&] { return karate_club(config[labeled]); }));
-    case key::GraphKind::citations:
-      return of_nodes(citations(setup));
-    case key::GraphKind::csv:
+  const Given<GraphSettings> given = graph_settings.of(setup.config);
+  switch (given.kind) {
+    case GraphKind::drawn:
+      return of_graphs(given);
+    case GraphKind::karate:
+      given.expect_no_path();
+      return of_nodes(given.checked([&] { return karate_club(given.labeled); }));
+    case GraphKind::citations:
+      return of_nodes(citations(setup, given));
+    case GraphKind::csv:
       return of_tables_at(setup);
   }
-  throw_unhandled(key::graph_kind);
+  throw_unhandled(graph_settings["kind"]);
 }
 
 void detect_graphs(Config& config) {
-  const std::string& path = config[key::data_path];
-  if (config[key::graph_kind] != key::GraphKind::csv || !is_node_table_folder(path)) return;
-  const bool is_complete = !config[id_column].empty() && !config[label_column].empty() &&
-                           !config[split_column].empty() && !config[key::class_names].empty();
-  if (is_complete && config[decimal_mark] != detected) return;
-  const NodeTableOptions found =
-      with_table_keys(config, [&] { return detect_node_tables(path, table_options(config)); });
-  config.detect(id_column, found.id_column);
-  config.detect(label_column, found.label_column);
-  config.detect(split_column, found.split_column);
-  config.detect(decimal_mark, found.decimal);
-  config.detect(key::class_names, found.class_names);
-  config.detect(categorical_columns, found.categorical);
+  Given<GraphSettings> given = graph_settings.of(config);
+  if (given.kind != GraphKind::csv || !is_node_table_folder(given.path)) return;
+  const NodeTableOptions& known = given.tables;
+  const bool is_complete = !known.id_column.empty() && !known.label_column.empty() &&
+                           !known.split_column.empty() && !known.class_names.empty();
+  if (is_complete && known.decimal != detected) return;
+  given.tables = given.checked([&] { return detect_node_tables(given.path, known); });
+  graph_settings.detect(config, given,
+                        {"id_column", "label_column", "split_column", "decimal", "class_names",
+                         "categorical_columns"});
 }
 
 namespace {
@@ -358,7 +314,7 @@ void recognize_tables(Recognized& found, const std::string& path) {
   if (!unusable.empty()) {
     options = detect_node_tables(path, {.ignored = unusable});
     found.settings.push_back(
-        {ignore_columns.name, unusable, "no values, or too many different texts"});
+        {"data.ignore_columns", unusable, "no values, or too many different texts"});
   }
   const NodeTables tables = load_node_tables(path, options);
   const NodeGraph& graph = tables.graph;
@@ -386,9 +342,9 @@ void recognize_tables(Recognized& found, const std::string& path) {
   found.fit = Recognized::Fit::certain;
   found.base = "cora";
   const auto evaluated = std::ssize(graph.validation) + std::ssize(graph.test);
-  found.settings.push_back({key::graph_kind.name, key::graph_kind.name_of(key::GraphKind::csv)});
+  found.settings.push_back({"data.kind", std::string("csv")});
   found.settings.push_back(
-      {directed.name, false, "true: a node reads only the sources of its edges"});
+      {"data.directed", false, "true: a node reads only the sources of its edges"});
   found.settings.push_back({key::batch_size.name, N, "all training nodes"});
   found.settings.push_back({key::eval_batch_size.name, evaluated, "all others with a label"});
   found.examples = static_cast<double>(N);

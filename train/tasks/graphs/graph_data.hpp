@@ -6,28 +6,28 @@
 #include <vector>
 
 #include "data/graphs/node_graph.hpp"
+#include "data/graphs/node_tables.hpp"
 #include "data/graphs/synthetic_graphs.hpp"
-#include "train/config/keys.hpp"
+#include "train/config/settings.hpp"
 #include "train/inspect/recognized.hpp"
 #include "train/task.hpp"
 
 namespace tapestry {
 
-namespace key {
-
 enum class GraphKind { drawn, karate, citations, csv };
-inline const Choice<GraphKind> graph_kind{
-    "data.kind",
-    GraphKind::drawn,
-    "synthetic graphs to classify, or a graph with nodes to classify: the karate-club graph, a "
-    "citation data set, or tables (nodes.csv, edges.csv)",
-    {{"drawn", GraphKind::drawn},
-     {"karate", GraphKind::karate},
-     {"citations", GraphKind::citations},
-     {"csv", GraphKind::csv}}};
-inline const Condition of_drawn_graphs = graph_kind.is(GraphKind::drawn);
 
-}  // namespace key
+// The graphs of a config.
+struct GraphSettings {
+  GraphKind kind = GraphKind::drawn;
+  std::string path{}, source{};
+  SyntheticGraphOptions drawn{};
+  std::int64_t held_back = 1000;  // validation graphs
+  std::vector<std::int64_t> labeled{1, 34};
+  NodeSplit citations{};
+  NodeTableOptions tables{};
+};
+
+extern const SettingsOf<GraphSettings> graph_settings;
 
 // The data of the task: the nodes of one graph, or graphs, to classify.
 struct GraphData {
@@ -39,8 +39,6 @@ struct GraphData {
   std::string remark{};                    // what was found in tables, on one line
   std::map<std::string, std::string> metadata{};  // how the columns of tables become features
 };
-
-std::vector<KeyInfo> graph_data_keys();
 
 // Returns the data of a setup. Throws InputError that names file and line, or the key.
 GraphData load_graphs(const TaskSetup& setup);

@@ -16,64 +16,59 @@
 namespace tapestry {
 namespace {
 
-const Choice<GraphLayerKind> layer{
-    "model.layer",
-    GraphLayerKind::convolution,
-    "kind of graph layer",
-    {{"convolution", GraphLayerKind::convolution}, {"attention", GraphLayerKind::attention}}};
-const Choice<Normalization> normalization{"model.normalization",
-                                          Normalization::symmetric,
-                                          "normalization of a convolution's sum over neighbors",
-                                          {{"sum", Normalization::sum},
-                                           {"mean", Normalization::mean},
-                                           {"symmetric", Normalization::symmetric}},
-                                          {layer.is(GraphLayerKind::convolution)}};
-const Choice<Pooling> pooling{
-    "model.pooling",
-    Pooling::sum,
-    "pooling of a graph's nodes",
-    {{"sum", Pooling::sum}, {"mean", Pooling::mean}, {"max", Pooling::max}},
-    {key::of_drawn_graphs}};
-const Key<std::int64_t> layers{"model.layers", 2, "graph layers", {.low = 1, .high = 1000}};
-const Key<std::int64_t> width{
-    "model.width", 16, "hidden features per node", {.low = 1, .high = 65536}};
-const Key<std::int64_t> heads{
-    "model.heads",
-    1,
-    "number of attention heads; must divide model.width",
-    {.low = 1, .high = 1024, .used_if = {layer.is(GraphLayerKind::attention)}}};
-const Key<double> dropout{
-    "model.dropout", 0, "dropout of each layer's input", {.low = 0, .high = 0.99}};
-const Key<double> l2{"model.l2",
-                     0,
-                     "λ of ½ λ ‖θ‖², added to the training loss for the first layer's weights",
-                     {.low = 0, .high = 1e3}};
+struct GraphModelSettings : GraphNetworkOptions {
+  Pooling graph_pooling = Pooling::sum;
+  double l2 = 0;
+};
+
+const SettingsOf<GraphModelSettings> graph_model_settings = [] {
+  using S = GraphModelSettings;
+  using Row = Bound<S>;
+  std::vector<Row> all{
+      Row("model.layer", &S::layer, "kind of graph layer",
+          {{"convolution", GraphLayerKind::convolution}, {"attention", GraphLayerKind::attention}}),
+      Row("model.normalization", &S::normalization,
+          "normalization of a convolution's sum over neighbors",
+          {{"sum", Normalization::sum},
+           {"mean", Normalization::mean},
+           {"symmetric", Normalization::symmetric}},
+          {.used_if = {key_is("model.layer", "convolution")}}),
+      Row("model.pooling", &S::graph_pooling, "pooling of a graph's nodes",
+          {{"sum", Pooling::sum}, {"mean", Pooling::mean}, {"max", Pooling::max}},
+          {.used_if = {key_is("data.kind", "drawn")}}),
+      Row("model.layers", &S::layers, "graph layers", {.low = 1, .high = 1000}),
+      Row("model.width", &S::width, "hidden features per node", {.low = 1, .high = 65536}),
+      Row("model.heads", &S::heads, "number of attention heads; must divide model.width",
+          {.low = 1, .high = 1024, .used_if = {key_is("model.layer", "attention")}}),
+      Row("model.dropout", &S::dropout, "dropout of each layer's input", {.low = 0, .high = 0.99}),
+      Row("model.l2", &S::l2,
+          "λ of ½ λ ‖θ‖², added to the training loss for the first layer's weights",
+          {.low = 0, .high = 1e3})};
+  return all;
+}();
 
 std::vector<KeyInfo> keys() {
-  std::vector<KeyInfo> all = {layer, normalization, pooling, layers, width, heads, dropout, l2};
-  const std::vector<KeyInfo> of_data = graph_data_keys();
-  all.insert(all.begin(), of_data.begin(), of_data.end());
+  std::vector<KeyInfo> all = graph_settings.keys();
+  for (KeyInfo& key : graph_model_settings.keys()) all.push_back(std::move(key));
   return all;
 }
 
 GraphNetwork network(const Config& config, const GraphData& data) {
-  config.expect_divides(heads, width);
-  GraphNetworkOptions options{.inputs = data.inputs,
-                              .classes = std::ssize(data.classes),
-                              .layers = config[layers],
-                              .width = config[width],
-                              .layer = config[layer],
-                              .normalization = config[normalization],
-                              .heads = config[heads],
-                              .dropout = config[dropout]};
-  if (!data.whole) options.pooling = config[pooling];
+  const Given<GraphModelSettings> given = graph_model_settings.of(config);
+  given.expect_divides("heads", "width");
+  GraphNetworkOptions options = given;
+  options.inputs = data.inputs;
+  options.classes = std::ssize(data.classes);
+  if (!data.whole) options.pooling = given.graph_pooling;
   return initialized(config, [&](Random& init) { return GraphNetwork(options, init); });
 }
 
 std::string description(const Config& config, const std::map<std::string, std::string>&) {
   return fmt::format("a graph {} network that classifies {}",
-                     config[layer] == GraphLayerKind::attention ? "attention" : "convolutional",
-                     config[key::graph_kind] == key::GraphKind::drawn ? "whole graphs" : "nodes");
+                     graph_model_settings.of(config).layer == GraphLayerKind::attention
+                         ? "attention"
+                         : "convolutional",
+                     graph_settings.of(config).kind == GraphKind::drawn ? "whole graphs" : "nodes");
 }
 
 TaskSpec spec() {
@@ -122,7 +117,9 @@ void expect_classes(const std::string& path, const std::string& found, const std
 }  // namespace
 
 GraphTask::GraphTask(const TaskSetup& setup)
-    : l2_(setup.config[l2]), data_(load_graphs(setup)), model_(network(setup.config, data_)) {
+    : l2_(graph_model_settings.of(setup.config).l2),
+      data_(load_graphs(setup)),
+      model_(network(setup.config, data_)) {
   for (Parameter* parameter : model_.parameters())
     if (is_weight(parameter->role) && parameter->name.starts_with("layers.0."))
       first_weights_.push_back(parameter);

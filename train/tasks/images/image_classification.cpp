@@ -7,126 +7,125 @@
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
-#include "train/tasks/transformer_keys.hpp"
+#include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
 namespace {
 
-const Key<std::int64_t> patch{"model.patch",
-                              4,
-                              "side of a patch in pixels; must divide the images' height and width",
-                              {.low = 1, .high = 1024}};
-const Choice<Readout> pooling{
-    "model.pooling",
-    Readout::class_token,
-    "what the classifier reads: the class token, or the mean of the patches",
-    {{"class", Readout::class_token}, {"mean", Readout::mean}}};
-
 enum class ImageNetwork { transformer, convolutional };
-const Choice<ImageNetwork> network_kind{
-    "model.kind",
-    ImageNetwork::transformer,
-    "kind of network",
-    {{"transformer", ImageNetwork::transformer}, {"convolutional", ImageNetwork::convolutional}}};
-const Condition is_convolutional = network_kind.is(ImageNetwork::convolutional);
-const Key<std::vector<std::int64_t>> stages{
-    "model.channels",
-    {16, 32},
-    "channels of each stage of convolutions, which halves height and width, such as [16, 32]",
-    {.low = 1, .high = 65536, .used_if = {is_convolutional}}};
-const Key<std::int64_t> kernel{"model.kernel",
-                               3,
-                               "height and width of the kernels; odd with model.blocks",
-                               {.low = 1, .high = 1024, .used_if = {is_convolutional}}};
-const Key<std::int64_t> blocks{
-    "model.blocks",
-    0,
-    "residual blocks of each stage, after one convolution; 0: each stage is one convolution",
-    {.low = 0, .high = 1000, .used_if = {is_convolutional}}};
-const Key<std::vector<std::int64_t>> padding{
-    "model.padding",
-    {},
-    "pixels of zeros around the planes of each stage; empty: (model.kernel - 1) / 2",
-    {.low = 0, .high = 1024, .used_if = {is_convolutional, blocks.is(0)}}};
-const Choice<Downsampling> pool{"model.pool",
-                                Downsampling::max,
-                                "what halves height and width: pooling of windows of 2 × 2 pixels "
-                                "(max, average), or convolutions of stride 2 (none)",
-                                {{"max", Downsampling::max},
-                                 {"average", Downsampling::average},
-                                 {"none", Downsampling::stride}},
-                                {is_convolutional}};
-const Key<std::int64_t> norm_groups{
-    "model.norm_groups",
-    0,
-    "groups of channels of the group norm; must divide model.channels; 0: no norm",
-    {.low = 0, .high = 65536, .used_if = {is_convolutional}}};
-const Key<std::vector<std::int64_t>> linear_layers{
-    "model.hidden",
-    {},
-    "widths of the linear layers before the last, such as [120, 84]",
-    {.low = 1, .high = 65536, .used_if = {is_convolutional}}};
+
+// The network and its training. The settings of transformers are apart.
+struct ClassifierSettings : ConvolutionalClassifierOptions {
+  ImageNetwork kind = ImageNetwork::transformer;
+  std::int64_t patch = 4;
+  Readout pooling = Readout::class_token;
+  ClassWeights class_weights = ClassWeights::none;
+};
+
+const Condition is_transformer = key_is("model.kind", "transformer"),
+                is_convolutional = key_is("model.kind", "convolutional");
+
+const SettingsOf<ClassifierSettings> classifier_settings = [] {
+  using S = ClassifierSettings;
+  using Row = Bound<S>;
+  std::vector<Row> all{
+      Row("model.patch", &S::patch,
+          "side of a patch in pixels; must divide the images' height and width",
+          {.low = 1, .high = 1024, .used_if = {is_transformer}}),
+      Row("model.pooling", &S::pooling,
+          "what the classifier reads: the class token, or the mean of the patches",
+          {{"class", Readout::class_token}, {"mean", Readout::mean}},
+          {.used_if = {is_transformer}}),
+      Row("model.kind", &S::kind, "kind of network",
+          {{"transformer", ImageNetwork::transformer},
+           {"convolutional", ImageNetwork::convolutional}}),
+      Row("model.channels", &S::channels,
+          "channels of each stage of convolutions, which halves height and width, such as "
+          "[16, 32]",
+          {.low = 1, .high = 65536, .used_if = {is_convolutional}}),
+      Row("model.kernel", &S::kernel, "height and width of the kernels; odd with model.blocks",
+          {.low = 1, .high = 1024, .used_if = {is_convolutional}}),
+      Row("model.blocks", &S::blocks,
+          "residual blocks of each stage, after one convolution; 0: each stage is one "
+          "convolution",
+          {.low = 0, .high = 1000, .used_if = {is_convolutional}}),
+      Row("model.padding", &S::padding,
+          "pixels of zeros around the planes of each stage; empty: (model.kernel - 1) / 2",
+          {.low = 0,
+           .high = 1024,
+           .used_if = {is_convolutional, {"model.blocks", {std::int64_t{0}}}}}),
+      Row("model.pool", &S::downsampling,
+          "what halves height and width: pooling of windows of 2 × 2 pixels (max, "
+          "average), or convolutions of stride 2 (none)",
+          {{"max", Downsampling::max},
+           {"average", Downsampling::average},
+           {"none", Downsampling::stride}},
+          {.used_if = {is_convolutional}}),
+      Row("model.norm_groups", &S::groups,
+          "groups of channels of the group norm; must divide model.channels; 0: no norm",
+          {.low = 0, .high = 65536, .used_if = {is_convolutional}}),
+      Row("model.hidden", &S::hidden,
+          "widths of the linear layers before the last, such as [120, 84]",
+          {.low = 1, .high = 65536, .used_if = {is_convolutional}}),
+      Row(key::class_weights, &S::class_weights)};
+  return all;
+}();
 
 std::vector<KeyInfo> image_classification_keys() {
   std::vector<KeyInfo> all = block_keys();
-  all.insert(all.end(), {patch, pooling});
   for (KeyInfo& key : all)
-    if (key.name != key::activation.name && key.name != key::dropout.name)
-      key.limits.used_if.push_back(network_kind.is(ImageNetwork::transformer));
-  all.insert(all.end(),
-             {network_kind, stages, kernel, blocks, padding, pool, norm_groups, linear_layers});
-  for (KeyInfo& key : image_keys()) all.push_back(std::move(key));
-  all.push_back(key::class_weights);
+    if (key.name != "model.activation" && key.name != "model.dropout")
+      key.limits.used_if.push_back(is_transformer);
+  for (const auto& more : {image_settings.keys(), classifier_settings.keys()})
+    all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
 VisionTransformerOptions transformer_options_of(const Config& config, const ImageData& images) {
-  const std::int64_t side = config[patch];
+  const Given<ClassifierSettings> given = classifier_settings.of(config);
+  const Given<TransformerSettings> blocks = transformer_settings.of(config);
   const auto [C, H, W] = images.size();
-  config.expect(H % side == 0 && W % side == 0, patch,
-                "does not divide images of {} × {} pixels; give a divisor of both", H, W);
+  given.expect(H % given.patch == 0 && W % given.patch == 0, "patch",
+               "does not divide images of {} × {} pixels; give a divisor of both", H, W);
   return {.channels_in = C,
           .height = H,
           .width = W,
-          .patch = side,
+          .patch = given.patch,
           .classes = std::ssize(images.class_names()),
-          .layers = config[key::layers],
-          .block = block_options(config),
-          .readout = config[pooling]};
+          .layers = blocks.layers,
+          .block = block_options(blocks),
+          .readout = given.pooling};
 }
 
 ConvolutionalClassifierOptions convolutional_options(const Config& config,
                                                      const ImageData& images) {
+  const Given<ClassifierSettings> given = classifier_settings.of(config);
+  const TransformerBlockOptions shared = transformer_settings.of(config).block;
   const auto [C, H, W] = images.size();
-  const ConvolutionalClassifierOptions options{.channels_in = C,
-                                               .height = H,
-                                               .width = W,
-                                               .classes = std::ssize(images.class_names()),
-                                               .channels = config[stages],
-                                               .kernel = config[kernel],
-                                               .padding = config[padding],
-                                               .downsampling = config[pool],
-                                               .blocks = config[blocks],
-                                               .groups = config[norm_groups],
-                                               .hidden = config[linear_layers],
-                                               .dropout = config[key::dropout],
-                                               .activation = config[key::activation]};
-  config.expect(!options.channels.empty(), stages, "expected at least one stage, such as [16, 32]");
-  config.expect(options.padding.empty() || options.padding.size() == options.channels.size(),
-                padding, "expected one number for each of {}",
-                counted(std::ssize(options.channels), "stage"));
-  config.expect(options.blocks == 0 || options.kernel % 2 == 1, kernel,
-                "expected an odd number, because model.blocks is not 0");
+  ConvolutionalClassifierOptions options = given;
+  options.channels_in = C;
+  options.height = H;
+  options.width = W;
+  options.classes = std::ssize(images.class_names());
+  options.dropout = shared.dropout;
+  options.activation = shared.feed_forward.activation;
+  const std::string stages = counted(std::ssize(options.channels), "stage");
+  given.expect(!options.channels.empty(), "channels",
+               "expected at least one stage, such as [16, 32]");
+  given.expect(options.padding.empty() || options.padding.size() == options.channels.size(),
+               "padding", "expected one number for each of {}", stages);
+  given.expect(options.blocks == 0 || options.kernel % 2 == 1, "kernel",
+               "expected an odd number, because model.blocks is not 0");
   for (const std::int64_t channels : options.channels)
-    config.expect(options.groups == 0 || channels % options.groups == 0, norm_groups,
-                  "does not divide {} channels; give a divisor of the channels of every stage",
-                  channels);
+    given.expect(options.groups == 0 || channels % options.groups == 0, "norm_groups",
+                 "does not divide {} channels; give a divisor of the channels of every stage",
+                 channels);
   const Planes last = features_of(options);
-  config.expect(
-      last.height >= 1 && last.width >= 1, stages,
+  given.expect(
+      last.height >= 1 && last.width >= 1, "channels",
       "nothing is left of images of {1} × {2} pixels after {0}; give fewer stages, or lower "
       "model.kernel",
-      counted(std::ssize(options.channels), "stage"), H, W);
+      stages, H, W);
   return options;
 }
 
@@ -134,25 +133,21 @@ ImageClassification::Network make_image_network(const Config& config, const Imag
   config.expect(images.class_names().size() >= 2, key::data_path,
                 "has {}; expected at least two: sub-folders of pictures, or a file of labels",
                 counted(std::ssize(images.class_names()), "class", "classes"));
-  switch (config[network_kind]) {
-    case ImageNetwork::transformer: {
-      const VisionTransformerOptions options = transformer_options_of(config, images);
-      return initialized(config, [&](Random& init) { return VisionTransformer(options, init); });
-    }
-    case ImageNetwork::convolutional: {
-      const ConvolutionalClassifierOptions options = convolutional_options(config, images);
-      return initialized(config,
-                         [&](Random& init) { return ConvolutionalClassifier(options, init); });
-    }
+  if (classifier_settings.of(config).kind == ImageNetwork::convolutional) {
+    const ConvolutionalClassifierOptions options = convolutional_options(config, images);
+    return initialized(config,
+                       [&](Random& init) { return ConvolutionalClassifier(options, init); });
   }
-  throw_unhandled(network_kind);
+  const VisionTransformerOptions options = transformer_options_of(config, images);
+  return initialized(config, [&](Random& init) { return VisionTransformer(options, init); });
 }
 
 std::string image_classifier_description(const Config& config,
                                          const std::map<std::string, std::string>&) {
   return fmt::format("a {} that classifies images",
-                     config[network_kind] == ImageNetwork::transformer ? "vision transformer"
-                                                                       : "convolutional network");
+                     classifier_settings.of(config).kind == ImageNetwork::transformer
+                         ? "vision transformer"
+                         : "convolutional network");
 }
 
 std::vector<Recognized> recognize_classes(const std::string& path) {
@@ -168,7 +163,7 @@ std::vector<Recognized> recognize_classes(const std::string& path) {
     std::vector<std::int64_t> channels{16, 32, 64};  // those of the base, which halve the size
     while (channels.size() > 1 && shorter < std::int64_t{1} << channels.size()) channels.pop_back();
     if (channels.size() < 3)
-      found.settings.push_back({stages.name, channels, "each stage halves the small images"});
+      found.settings.push_back({"model.channels", channels, "each stage halves the small images"});
   })};
 }
 
@@ -196,7 +191,7 @@ const RegisterTask registered_image_classification(image_classification_spec);
 ImageClassification::ImageClassification(const TaskSetup& setup)
     : data_(setup), network_(make_image_network(setup.config, data_)) {
   if (setup.needs_data && !setup.whole_data &&
-      setup.config[key::class_weights] == ClassWeights::balanced)
+      classifier_settings.of(setup.config).class_weights == ClassWeights::balanced)
     class_weights_ =
         balanced_weights(data_.splits().train.labels(), std::ssize(data_.class_names()));
 }

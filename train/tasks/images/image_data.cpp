@@ -20,17 +20,17 @@ namespace {
 // Returns the names of the classes: those of the config, or of a folder of pictures; else those of
 // the synthetic images or, with data.path, "0" to "9". Throws InputError unless all names differ,
 // and for an empty name or one with a quote, comma or line break.
-std::vector<std::string> class_names_of(const Config& config,
+std::vector<std::string> class_names_of(const Given<ImageSettings>& given,
                                         const std::optional<PictureFolder>& folder) {
-  std::vector<std::string> names = config[key::class_names];
+  std::vector<std::string> names = given.class_names;
   if (names.empty() && folder) return folder->classes;
-  for (int label = 0; config[key::class_names].empty() && label < garment_classes; ++label)
-    names.push_back(config[key::data_path].empty() ? garment_name(label) : fmt::to_string(label));
+  for (int label = 0; given.class_names.empty() && label < garment_classes; ++label)
+    names.push_back(given.path.empty() ? garment_name(label) : fmt::to_string(label));
   for (const std::string& name : names)
-    config.expect(
+    given.expect(
         !name.empty() && name.find_first_of("\",\n\r") == std::string::npos &&
             std::ranges::count(names, name) == 1,
-        key::class_names,
+        "class_names",
         "the name \"{}\": expected different names, none empty, without quotes, commas and "
         "line breaks",
         printable(name));
@@ -39,36 +39,30 @@ std::vector<std::string> class_names_of(const Config& config,
 
 // Reads the images of data.path. The validation split is a part of the published training images.
 // Throws InputError as load_images() does, and for keys that only folders of pictures use.
-ImageTaskSplits read(const Config& config, const ImageOptions& options) {
+ImageTaskSplits read(const Given<ImageSettings>& given, const ImageOptions& options) {
   constexpr const char* unused = "is used only for folders of pictures; set this key to";
-  config.expect(config[key::image_size] == 0, key::image_size, "{} 0", unused);
-  config.expect(config[key::color] != ColorMode::rgb, key::color, "{} \"auto\"", unused);
-  config.expect(!config[key::skip_broken], key::skip_broken, "{} false", unused);
-  return with_keys(
-      config,
-      {{"height", key::data_path, "give images of the size this model was trained on"},
-       {"classes", key::class_names, "or list all classes of the file here"},
-       {"share", key::image_validation_fraction, "lower the value, or give more images"}},
-      [&]() -> ImageTaskSplits {
-        ImageSplits published = load_images(config[key::data_path], options);
-        if (options.whole) return {published.train, published.train};
-        TrainAndValidation parts =
-            split_validation(published.train, config[key::image_validation_fraction]);
-        return {std::move(parts.train), std::move(parts.validation), std::move(published.test)};
-      });
+  given.expect(given.image_size == 0, "image_size", "{} 0", unused);
+  given.expect(given.color != ColorMode::rgb, "color", "{} \"auto\"", unused);
+  given.expect(!given.skip_broken, "skip_broken", "{} false", unused);
+  return given.checked([&]() -> ImageTaskSplits {
+    ImageSplits published = load_images(given.path, options);
+    if (options.whole) return {published.train, published.train};
+    TrainAndValidation parts = split_validation(published.train, given.validation_share);
+    return {std::move(parts.train), std::move(parts.validation), std::move(published.test)};
+  });
 }
 
-ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
-  config.expect(options.classes == garment_classes, key::class_names,
-                "expected {} names, found {}; name the classes of the synthetic images, or set "
-                "data.path",
-                garment_classes, options.classes);
-  const auto part = [&](const Key<std::int64_t>& images, SyntheticSplit split) {
-    return make_clothes(config[images], seed_of(config), split);
+ImageTaskSplits draw(const Given<ImageSettings>& given, const ImageOptions& options) {
+  given.expect(options.classes == garment_classes, "class_names",
+               "expected {} names, found {}; name the classes of the synthetic images, or set "
+               "data.path",
+               garment_classes, options.classes);
+  const auto part = [&](std::int64_t images, SyntheticSplit split) {
+    return make_clothes(images, given.seed, split);
   };
-  ImageTaskSplits drawn{part(key::training_images, SyntheticSplit::train),
-                        part(key::test_images, SyntheticSplit::validation),
-                        part(key::test_images, SyntheticSplit::test)};
+  ImageTaskSplits drawn{part(given.training_images, SyntheticSplit::train),
+                        part(given.test_images, SyntheticSplit::validation),
+                        part(given.test_images, SyntheticSplit::test)};
   const auto [channels, height, width] = drawn.train.image_size();
   expect_input(options.height == 0 || (height == options.height && width == options.width),
                "the synthetic clothes have {} x {} pixels, but this model was trained on {} x {}; "
@@ -79,14 +73,13 @@ ImageTaskSplits draw(const Config& config, const ImageOptions& options) {
 
 // Returns the pictures of data.path; nothing unless it is a folder of pictures. Throws InputError
 // as list_pictures() does.
-std::optional<PictureFolder> picture_folder(const Config& config, bool whole = false) {
-  const std::string& path = config[key::data_path];
-  if (path.empty() || !is_picture_folder(path)) return std::nullopt;
-  return list_pictures(path, config[key::class_names], whole);
+std::optional<PictureFolder> picture_folder(const ImageSettings& settings, bool whole = false) {
+  if (settings.path.empty() || !is_picture_folder(settings.path)) return std::nullopt;
+  return list_pictures(settings.path, settings.class_names, whole);
 }
 
 // Returns whether JPEG files are decoded in a smaller size if that is fitted anyway.
-bool reduces_jpeg(const Config& config) { return config[key::data_rules] >= 2; }
+bool reduces_jpeg(const ImageSettings& settings) { return settings.rules >= 2; }
 
 bool has_color(const PictureFolder& folder) {
   return std::ranges::any_of(
@@ -95,34 +88,71 @@ bool has_color(const PictureFolder& folder) {
 
 }  // namespace
 
-std::vector<KeyInfo> image_keys() {
-  return {key::training_images,
-          key::test_images,
-          key::image_validation_fraction,
-          key::class_names,
-          key::image_size,
-          key::color,
-          key::skip_broken,
-          key::image_cache,
-          key::flip,
-          key::shift};
-}
+const Condition is_drawn = key_is("data.path", ""), is_read{"data.path", {std::string()}, true};
+
+const SettingsOf<ImageSettings> image_settings = [] {
+  using S = ImageSettings;
+  using Row = Bound<S>;
+  std::vector<Row> all{
+      Row(key::data_path, &S::path, "give images of the size this model was trained on"),
+      Row(key::seed, &S::seed),
+      Row(key::data_rules, &S::rules),
+      Row("data.training_images", &S::training_images,
+          "synthetic training images, if data.path is empty",
+          {.low = 1, .high = 1e6, .used_if = {is_drawn}}),
+      Row("data.test_images", &S::test_images,
+          "number of synthetic validation images, and of test images",
+          {.low = 1, .high = 1e6, .used_if = {is_drawn}}),
+      Row("data.validation_fraction", &S::validation_share,
+          "fraction of the training images that is used for validation",
+          {.low = 0.0001,
+           .high = 0.9,
+           .used_if = {is_read},
+           .advice = "change the value, or give more images"}),
+      Row(key::class_names, &S::class_names, "or list all classes of the file here"),
+      Row("data.image_size", &S::image_size,
+          "height and width in pixels to which pictures of a folder are fitted; 0: all have "
+          "one size",
+          {.low = 0,
+           .high = 4096,
+           .used_if = {is_read},
+           .advice = "set it to fit all pictures to one size, such as 32"}),
+      Row("data.color", &S::color,
+          "read pictures of a folder as gray values or as red, green and blue; auto: rgb if "
+          "the file of any training picture has colors",
+          {{"auto", ColorMode::detected},
+           {"grayscale", ColorMode::grayscale},
+           {"rgb", ColorMode::rgb}},
+          {.used_if = {is_read}}),
+      Row("data.skip_broken", &S::skip_broken, "leave out pictures of a folder that cannot be read",
+          {.used_if = {is_read}, .advice = "set it to true to leave out such files"}),
+      Row("data.image_cache", &S::image_cache,
+          "MiB of decoded pictures of a folder that are kept in memory; others are read in "
+          "every epoch",
+          {.low = 1, .high = 1e6, .does_not_affect_result = true, .used_if = {is_read}}),
+      Row("data.flip", within(&S::augmentation, &Augmentation::flip),
+          "mirror every second training image, chosen at random, left to right"),
+      Row("data.shift", within(&S::augmentation, &Augmentation::shift),
+          "largest random shift of a training image in pixels, in each direction",
+          {.low = 0, .high = 4096})};
+  return all;
+}();
 
 void detect_images(Config& config) {
-  const std::string& path = config[key::data_path];
-  const bool is_named = !config[key::class_names].empty();
-  const bool has_mode = config[key::color] != ColorMode::detected;
+  ImageSettings found = image_settings.of(config);
+  const bool is_named = !found.class_names.empty(), has_mode = found.color != ColorMode::detected;
   std::error_code unseen;
-  if (path.empty() || (is_named && has_mode) || !std::filesystem::exists(path, unseen)) return;
-  if (const std::optional<PictureFolder> folder = picture_folder(config)) {
-    config.detect(key::class_names, folder->classes);
-    if (!has_mode)
-      config.detect(key::color, has_color(*folder) ? ColorMode::rgb : ColorMode::grayscale);
+  if (found.path.empty() || (is_named && has_mode) || !std::filesystem::exists(found.path, unseen))
+    return;
+  if (const std::optional<PictureFolder> folder = picture_folder(found)) {
+    found.class_names = folder->classes;
+    if (!has_mode) found.color = has_color(*folder) ? ColorMode::rgb : ColorMode::grayscale;
+    image_settings.detect(config, found, {"class_names", "color"});
   } else if (!is_named) {
-    const std::int32_t classes = count_classes(path);
-    std::vector<std::string> names;
-    for (std::int32_t label = 0; label < classes; ++label) names.push_back(fmt::to_string(label));
-    config.detect(key::class_names, names);
+    const std::int32_t classes = count_classes(found.path);
+    for (std::int32_t label = 0; label < classes; ++label)
+      found.class_names.push_back(fmt::to_string(label));
+    image_settings.detect(config, found, {"class_names"});
   }
 }
 
@@ -198,11 +228,11 @@ void recognize_pictures(Recognized& found, const std::string& path, bool has_cla
   const bool fits =
       sizes.size() > 1 || side != sizes.begin()->first || side != sizes.begin()->second;
   if (fits)
-    found.settings.push_back({key::image_size.name, side, "pixels; pictures are fitted to it"});
+    found.settings.push_back({"data.image_size", side, "pixels; pictures are fitted to it"});
   if (broken > 0)
     found.problems.push_back(fmt::format("{} left out", counted(broken, "broken picture")));
   // Headers do not tell which files are cut short.
-  found.settings.push_back({key::skip_broken.name, true, "leaves out, and counts, broken files"});
+  found.settings.push_back({"data.skip_broken", true, "leaves out, and counts, broken files"});
 }
 
 // Returns whether the path, or a file in this folder, is named as IDX files are.
@@ -231,8 +261,8 @@ void recognize_images(Recognized& found, const std::string& path, bool has_class
                  {"classes", std::ssize(counts)}};
   std::vector<std::string> names(counts.size());
   for (std::size_t label = 0; label < names.size(); ++label) names[label] = fmt::to_string(label);
-  const double share = std::get<double>(key::image_validation_fraction.fallback);
-  const double validated = share * static_cast<double>(images.train.size());
+  const double validated =
+      ImageSettings().validation_share * static_cast<double>(images.train.size());
   set_training(found, counts, std::max<std::int64_t>(1, std::llround(validated)));
   if (has_classes) check_classes(found, counts, names);
 }
@@ -244,69 +274,69 @@ onnx::Described onnx_images(const ImageSize& size, const std::string& range) {
   return images;
 }
 
+namespace {
+
+// Returns the settings, with what is detected if the model is a new one.
+Given<ImageSettings> settings_of(const TaskSetup& setup) {
+  Config config = setup.config;
+  if (setup.metadata.empty()) detect_images(config);
+  return image_settings.of(config);
+}
+
+}  // namespace
+
 ImageData::ImageData(const TaskSetup& setup)
-    : config_(setup.config), whole_data_(setup.whole_data) {
-  if (setup.metadata.empty()) {
-    detect_images(config_);
-  } else {
+    : given_(settings_of(setup)), whole_data_(setup.whole_data) {
+  if (!setup.metadata.empty()) {
     size_.height = std::stoll(kept_value(setup.metadata, "height"));
     size_.width = std::stoll(kept_value(setup.metadata, "width"));
     if (const auto channels = setup.metadata.find("channels"); channels != setup.metadata.end())
       size_.channels = std::stoll(channels->second);
   }
-  if (setup.needs_data) folder_ = picture_folder(config_, whole_data_);
-  class_names_ = class_names_of(config_, folder_);
+  if (setup.needs_data) folder_ = picture_folder(given_, whole_data_);
+  class_names_ = class_names_of(given_, folder_);
   if (!setup.needs_data) return;
   // A plan needs only the shapes of synthetic images.
-  const DryRun without_values(setup.assumes_text && config_[key::data_path].empty());
+  const DryRun without_values(setup.assumes_text && given_.path.empty());
   splits();
 }
 
 const ImageTaskSplits& ImageData::splits() {
   if (splits_) return *splits_;
-  if (!folder_) folder_ = picture_folder(config_);  // if the model was made without its data
-  const bool is_synthetic = config_[key::data_path].empty();
+  if (!folder_) folder_ = picture_folder(given_);  // if the model was made without its data
   const ImageOptions options{.classes = static_cast<std::int32_t>(class_names_.size()),
                              .height = size_.height,
                              .width = size_.width,
                              .whole = whole_data_};
-  splits_.emplace(is_synthetic ? draw(config_, options)
-                  : folder_    ? read_folder()
-                               : read(config_, options));
+  splits_.emplace(given_.path.empty() ? draw(given_, options)
+                  : folder_           ? read_folder()
+                                      : read(given_, options));
   const ImageSize found = splits_->train.image_size();
-  config_.expect(size_.height == 0 || found == size_, key::data_path,
-                 "has images with {}; expected {}, as in the training",
-                 counted(found.channels, "channel"), size_.channels);
+  given_.expect(size_.height == 0 || found == size_, "path",
+                "has images with {}; expected {}, as in the training",
+                counted(found.channels, "channel"), size_.channels);
   size_ = found;
-  config_.expect(config_[key::shift] < std::min(size_.height, size_.width), key::shift,
-                 "moves images of {} × {} pixels out of sight; give a smaller number", size_.height,
-                 size_.width);
+  given_.expect(given_.augmentation.shift < std::min(size_.height, size_.width), "shift",
+                "moves images of {} × {} pixels out of sight; give a smaller number", size_.height,
+                size_.width);
   return *splits_;
 }
 
 ImageTaskSplits ImageData::read_folder() {
-  const std::int64_t side = config_[key::image_size];
-  ImageSize size{
-      .channels = config_[key::color] == ColorMode::rgb ? 3 : 1, .height = side, .width = side};
-  if (size_.height != 0) size = size_;
-  const PictureOptions options{.size = size,
-                               .reduces_jpeg = reduces_jpeg(config_),
-                               .skip_broken = config_[key::skip_broken],
-                               .validation_share = config_[key::image_validation_fraction],
-                               .rules = config_[key::data_rules],
-                               .cache_bytes = config_[key::image_cache] << 20};
-  PictureSplits pictures = with_keys(
-      config_,
-      {{"size", key::image_size, "set it to fit all pictures to one size, such as 32"},
-       {"broken", key::skip_broken, "set it to true to leave out such files"},
-       {"share", key::image_validation_fraction, "change the value, or give more pictures"}},
-      [&] { return read_pictures(*folder_, options); });
+  PictureOptions options = given_;
+  options.size = {.channels = given_.color == ColorMode::rgb ? 3 : 1,
+                  .height = given_.image_size,
+                  .width = given_.image_size};
+  if (size_.height != 0) options.size = size_;
+  options.reduces_jpeg = reduces_jpeg(given_);
+  options.cache_bytes = given_.image_cache << 20;
+  PictureSplits pictures = given_.checked([&] { return read_pictures(*folder_, options); });
   return {std::move(pictures.train), std::move(pictures.validation), std::move(pictures.test),
           pictures.skipped, pictures.moved};
 }
 
 std::string ImageData::remark() const {
-  if (!splits_ || config_[key::data_path].empty()) return "";
+  if (!splits_ || given_.path.empty()) return "";
   const auto& [train, validation, test, skipped, moved] = *splits_;
   std::string text = fmt::format(
       "images: {} for training, {} for validation, {} for test; {} x {} {} pixels; {}: {}",
@@ -329,7 +359,7 @@ ImageData::Metadata ImageData::metadata() const {
 }
 
 Array ImageData::inputs(const Batch& batch, const Pass& pass) const {
-  const Augmentation options{.flip = config_[key::flip], .shift = config_[key::shift]};
+  const Augmentation& options = given_.augmentation;
   if (!pass.training || !pass.noise || !options.is_any()) return batch.inputs;
   return augmented(batch.inputs.to(DType::float32), size_, options, *pass.noise)
       .to(batch.inputs.dtype());
@@ -339,7 +369,7 @@ Array ImageData::pictures(const std::vector<std::string>& paths) const {
   Array images({std::ssize(paths), size_.values()});
   auto to = images.mutable_values<float>().begin();
   for (const std::string& path : paths) {
-    const Array image = read_picture(path, {.size = size_, .reduces_jpeg = reduces_jpeg(config_)});
+    const Array image = read_picture(path, {.size = size_, .reduces_jpeg = reduces_jpeg(given_)});
     to = std::ranges::copy(image.values<float>(), to).out;
   }
   return images;

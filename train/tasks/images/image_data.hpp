@@ -5,7 +5,7 @@
 #include "data/images/augmentation.hpp"
 #include "data/images/images.hpp"
 #include "data/images/picture_folder.hpp"
-#include "train/config/keys.hpp"
+#include "train/config/settings.hpp"
 #include "train/inspect/onnx/onnx_graph.hpp"
 #include "train/inspect/recognized.hpp"
 #include "train/task.hpp"
@@ -16,56 +16,19 @@ namespace tapestry {
 // Channels of the pictures of a folder.
 enum class ColorMode { detected, grayscale, rgb };
 
-// The keys of images, synthetic or from data.path, and of their classes.
-namespace key {
+// The images of a config, synthetic or from data.path, and their classes.
+struct ImageSettings : PictureOptions {
+  std::string path{};  // empty: synthetic images
+  std::uint64_t seed = 0;
+  std::int64_t training_images = 10'000, test_images = 1000;  // numbers of synthetic ones
+  std::vector<std::string> class_names{};
+  std::int64_t image_size = 0;  // height and width to which pictures are fitted; 0: of one size
+  ColorMode color = ColorMode::detected;
+  std::int64_t image_cache = 1024;  // MiB
+  Augmentation augmentation{};
+};
 
-inline const Key<std::int64_t> training_images{
-    "data.training_images",
-    10'000,
-    "synthetic training images, if data.path is empty",
-    {.low = 1, .high = 1e6, .used_if = {data_path.is("")}}};
-inline const Key<std::int64_t> test_images{
-    "data.test_images",
-    1000,
-    "number of synthetic validation images, and of test images",
-    {.low = 1, .high = 1e6, .used_if = {data_path.is("")}}};
-inline const Key<double> image_validation_fraction{
-    "data.validation_fraction",
-    0.1,
-    "fraction of the training images that is used for validation",
-    {.low = 0.0001, .high = 0.9, .used_if = {data_path.is_not("")}}};
-inline const Key<std::int64_t> image_size{
-    "data.image_size",
-    0,
-    "height and width in pixels to which pictures of a folder are fitted; 0: all have one size",
-    {.low = 0, .high = 4096, .used_if = {data_path.is_not("")}}};
-inline const Choice<ColorMode> color{
-    "data.color",
-    ColorMode::detected,
-    "read pictures of a folder as gray values or as red, green and blue; auto: rgb if the file of "
-    "any training picture has colors",
-    {{"auto", ColorMode::detected}, {"grayscale", ColorMode::grayscale}, {"rgb", ColorMode::rgb}},
-    {data_path.is_not("")}};
-inline const Key<std::int64_t> image_cache{
-    "data.image_cache",
-    1024,
-    "MiB of decoded pictures of a folder that are kept in memory; others are read in every epoch",
-    {.low = 1, .high = 1e6, .does_not_affect_result = true, .used_if = {data_path.is_not("")}}};
-inline const Key<bool> flip{"data.flip", false,
-                            "mirror every second training image, chosen at random, left to right"};
-inline const Key<std::int64_t> shift{
-    "data.shift",
-    0,
-    "largest random shift of a training image in pixels, in each direction",
-    {.low = 0, .high = 4096}};
-inline const Key<bool> skip_broken{"data.skip_broken",
-                                   false,
-                                   "leave out pictures of a folder that cannot be read",
-                                   {.used_if = {data_path.is_not("")}}};
-
-}  // namespace key
-
-std::vector<KeyInfo> image_keys();
+extern const SettingsOf<ImageSettings> image_settings;
 
 // Detects the classes of images and, for pictures of a folder, whether they have colors, as
 // TaskSpec::detect does. Detects nothing if data.path is empty or missing. Throws InputError if a
@@ -124,7 +87,7 @@ class ImageData {
  private:
   ImageTaskSplits read_folder();
 
-  Config config_;
+  Given<ImageSettings> given_;
   bool whole_data_;
   std::optional<PictureFolder> folder_;
   std::vector<std::string> class_names_;

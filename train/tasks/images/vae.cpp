@@ -8,79 +8,70 @@
 #include "train/inspect/report_panels.hpp"
 #include "train/inspect/values.hpp"
 #include "train/tasks/initialized.hpp"
-#include "train/tasks/transformer_keys.hpp"
+#include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
 namespace {
 
-const Key<std::vector<std::int64_t>> channels{
-    "model.channels",
-    {},
-    "channels of 3 × 3 convolutions of stride 2 before the hidden layers, such as [32, 64]",
-    {.low = 1, .high = 65536}};
-const Key<std::vector<std::int64_t>> hidden{
-    "model.hidden",
-    {400},
-    "widths of the encoder's hidden layers; the decoder mirrors them",
-    {.low = 1, .high = 65536}};
-const Key<std::int64_t> latent{
-    "model.latent",
-    3,
-    "latent dimensions",
-    {.low = 1, .high = 65536, .also_called = {"latent_dim", "latent_size", "z_dim"}}};
-const Choice<Sigma> sigma{
-    "model.sigma",
-    Sigma::per_dimension,
-    "log σ of the code: predicted per dimension, one learned number, or none (a plain autoencoder)",
-    {{"per-dimension", Sigma::per_dimension}, {"shared", Sigma::shared}, {"none", Sigma::none}}};
-const Choice<Likelihood> likelihood{
-    "model.likelihood",
-    Likelihood::bernoulli,
-    "likelihood of a pixel: bernoulli, or gaussian with variance 1 (half the squared error)",
-    {{"bernoulli", Likelihood::bernoulli}, {"gaussian", Likelihood::gaussian}}};
-const Key<double> reconstruction_weight{
-    "model.reconstruction_weight",
-    0,
-    "weight of the reconstruction error (mean over m pixels) relative to the KL term (mean over n "
-    "dimensions); 0: m/n, the ELBO",
-    {.low = 0, .high = 1e9}};
-const Condition variational = sigma.is(Sigma::per_dimension, Sigma::shared);
-const Key<double> beta{"model.beta",
-                       1,
-                       "weight of the KL term in training",
-                       {.low = 0, .high = 1e6, .used_if = {variational}}};
-const Key<std::int64_t> kl_warmup_steps{"model.kl_warmup_steps",
-                                        0,
-                                        "steps in which the weight of the KL term rises from 0",
-                                        {.low = 0, .used_if = {variational}}};
+const Condition is_variational = key_is("model.sigma", "per-dimension", "shared");
+
+const SettingsOf<VaeSettings> vae_settings = [] {
+  using S = VaeSettings;
+  using Row = Bound<S>;
+  std::vector<Row> all{
+      Row("model.channels", &S::channels,
+          "channels of 3 × 3 convolutions of stride 2 before the hidden layers, such as [32, 64]",
+          {.low = 1, .high = 65536}),
+      Row("model.hidden", &S::hidden,
+          "widths of the encoder's hidden layers; the decoder mirrors them",
+          {.low = 1, .high = 65536}),
+      Row("model.latent", &S::latent, "latent dimensions",
+          {.low = 1, .high = 65536, .also_called = {"latent_dim", "latent_size", "z_dim"}}),
+      Row("model.sigma", &S::sigma,
+          "log σ of the code: predicted per dimension, one learned number, or none (a plain "
+          "autoencoder)",
+          {{"per-dimension", Sigma::per_dimension},
+           {"shared", Sigma::shared},
+           {"none", Sigma::none}}),
+      Row("model.likelihood", &S::likelihood,
+          "likelihood of a pixel: bernoulli, or gaussian with variance 1 (half the squared error)",
+          {{"bernoulli", Likelihood::bernoulli}, {"gaussian", Likelihood::gaussian}}),
+      Row("model.reconstruction_weight", &S::reconstruction_weight,
+          "weight of the reconstruction error (mean over m pixels) relative to the KL term (mean "
+          "over n dimensions); 0: m/n, the ELBO",
+          {.low = 0, .high = 1e9}),
+      Row("model.beta", &S::beta, "weight of the KL term in training",
+          {.low = 0, .high = 1e6, .used_if = {is_variational}}),
+      Row("model.kl_warmup_steps", &S::kl_warmup_steps,
+          "steps in which the weight of the KL term rises from 0",
+          {.low = 0, .used_if = {is_variational}}),
+      activation_setting<VaeSettings>(&S::activation)};
+  return all;
+}();
 
 std::vector<KeyInfo> vae_keys() {
-  std::vector<KeyInfo> all = image_keys();
-  all.insert(all.end(), {channels, hidden, latent, sigma, likelihood, reconstruction_weight, beta,
-                         kl_warmup_steps, key::activation});
+  std::vector<KeyInfo> all = image_settings.keys();
+  for (KeyInfo& key : vae_settings.keys()) all.push_back(std::move(key));
   return all;
 }
 
 Vae make_vae(const Config& config, const ImageData& images) {
-  config.expect(!config[hidden].empty(), hidden, "expected at least one layer");
+  const Given<VaeSettings> given = vae_settings.of(config);
+  given.expect(!given.hidden.empty(), "hidden", "expected at least one layer");
+  VaeOptions options = given;
   const auto [C, H, W] = images.size();
-  const VaeOptions options{.channels_in = C,
-                           .height = H,
-                           .width = W,
-                           .channels = config[channels],
-                           .hidden = config[hidden],
-                           .latent = config[latent],
-                           .sigma = config[sigma],
-                           .likelihood = config[likelihood],
-                           .activation = config[key::activation]};
+  options.channels_in = C;
+  options.height = H;
+  options.width = W;
   return initialized(config, [&](Random& init) { return Vae(options, init); });
 }
 
 std::string description(const Config& config, const std::map<std::string, std::string>&) {
+  const VaeSettings model = vae_settings.of(config);
   return fmt::format("a {}{} autoencoder of images with {}",
-                     config[channels].empty() ? "" : "convolutional ",
-                     config[sigma] == Sigma::none ? "plain" : "variational",
-                     counted(config[latent], "latent dimension"));
+                     model.channels.empty() ? "" : "convolutional ",
+                     model.sigma == Sigma::none ? "plain" : "variational",
+                     counted(model.latent, "latent dimension"));
 }
 
 std::vector<Recognized> recognize_for_vae(const std::string& path) {
@@ -105,12 +96,12 @@ TaskSpec vae_spec() {
                    .unit = "nats",
                    .better = lower,
                    .meaning = "the weighted sum of recon and kl",
-                   .settings = {beta.name, reconstruction_weight.name, likelihood.name}},
+                   .settings = {"model.beta", "model.reconstruction_weight", "model.likelihood"}},
                   {.name = "recon",
                    .unit = "nats",
                    .better = lower,
                    .meaning = "the reconstruction error of an image",
-                   .settings = {likelihood.name}},
+                   .settings = {"model.likelihood"}},
                   {.name = "kl",
                    .unit = "nats",
                    .meaning = "the KL divergence from the prior: the information in the code; near "
@@ -119,7 +110,7 @@ TaskSpec vae_spec() {
                    .unit = "nats",
                    .better = higher,
                    .meaning = "a lower bound of the log likelihood of an image",
-                   .settings = {likelihood.name}},
+                   .settings = {"model.likelihood"}},
                   {.name = "mse", .better = lower, .meaning = "the mean squared error of a pixel"}},
       .samples = vae_samples(),
       .latent_codes = vae_latent_codes,
@@ -134,7 +125,9 @@ const RegisterTask registered_vae(vae_spec);
 }  // namespace
 
 VaeTask::VaeTask(const TaskSetup& setup)
-    : config_(setup.config), data_(setup), model_(make_vae(config_, data_)) {}
+    : settings_(vae_settings.of(setup.config)),
+      data_(setup),
+      model_(make_vae(setup.config, data_)) {}
 
 Loss VaeTask::loss(const Batch& batch, const Pass& pass) {
   const Array images = data_.inputs(batch, pass);
@@ -142,7 +135,7 @@ Loss VaeTask::loss(const Batch& batch, const Pass& pass) {
                                                : model_.elbo(images, pass.noise_of_examples);
   const double recon = elbo.recon.item(), kl = elbo.kl.item(), w = weight_of_reconstruction();
   Loss loss{w * elbo.recon + weight_of_kl(pass) * elbo.kl,
-            {{"loss", {w * recon + config_[beta] * kl, batch.count}}}};
+            {{"loss", {w * recon + settings_.beta * kl, batch.count}}}};
   if (variational())
     loss.averages.insert({{"recon", {recon, batch.count}}, {"kl", {kl, batch.count}}});
   if (!pass.training) {
@@ -157,18 +150,18 @@ void VaeTask::add_derived_metrics(Metrics& metrics) const {
 }
 
 double VaeTask::weight_of_reconstruction() const {
-  const double w = config_[reconstruction_weight];
+  const double w = settings_.reconstruction_weight;
   return w == 0 ? 1
-                : w * static_cast<double>(config_[latent]) /
+                : w * static_cast<double>(settings_.latent) /
                       static_cast<double>(model_.options.values());
 }
 
 double VaeTask::weight_of_kl(const Pass& pass) const {
-  const std::int64_t warmup = config_[kl_warmup_steps];
+  const std::int64_t warmup = settings_.kl_warmup_steps;
   const double risen = pass.training && pass.step < warmup
                            ? static_cast<double>(pass.step) / static_cast<double>(warmup)
                            : 1.0;
-  return config_[beta] * risen;
+  return settings_.beta * risen;
 }
 
 }  // namespace tapestry

@@ -6,6 +6,17 @@
 
 namespace tapestry {
 
+// An autoencoder as a config describes it, and the weights of its loss.
+struct VaeSettings : VaeOptions {
+  VaeSettings() {
+    latent = 3;
+    activation = Activation::gelu;
+  }
+  double reconstruction_weight = 0;  // 0: the ELBO
+  double beta = 1;                   // weight of the KL term
+  std::int64_t kl_warmup_steps = 0;
+};
+
 // The task `vae`: an autoencoder of images, variational or plain.
 class VaeTask final : public Task {
  public:
@@ -33,7 +44,7 @@ class VaeTask final : public Task {
   // any step, because evaluations choose the best model.
   double weight_of_kl(const Pass& pass) const;
 
-  Config config_;
+  VaeSettings settings_;
   ImageData data_;
   Vae model_;
 };

@@ -13,7 +13,7 @@
 #include "train/plot/principal_components.hpp"
 #include "train/tasks/images/vae.hpp"
 #include "train/tasks/inspectors.hpp"
-#include "train/tasks/transformer_keys.hpp"
+#include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
 namespace {
@@ -242,7 +242,7 @@ std::int64_t fitting(std::int64_t most, std::int64_t each) {
 }
 
 std::string activation_name(Activation activation) {
-  return activation == Activation::none ? "" : key::activation.name_of(activation);
+  return activation == Activation::none ? "" : name_of(activation);
 }
 
 DecoderLayer described(const Linear& linear, Activation activation) {

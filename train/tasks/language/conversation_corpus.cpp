@@ -18,12 +18,12 @@ struct ConversationSplits {
   std::int64_t moved = 0;  // HeldExamples::moved
 };
 
-std::vector<ConversationList> load_lists(const Config& config) {
+std::vector<ConversationList> load_lists(const Given<CorpusSettings>& given) {
   const std::string& path =
-      is_pattern(config[key::data_path])
-          ? config[key::data_path]
-          : key::required_path(config, "no file of conversations",
-                               "a JSONL file, or a pattern of several, with --set data.path=FILE");
+      is_pattern(given.path)
+          ? given.path
+          : given.required_path("no file of conversations",
+                                "a JSONL file, or a pattern of several, with --set data.path=FILE");
   std::vector<ConversationList> lists;
   for (const std::string& file : is_pattern(path) ? text_files(path) : std::vector{path})
     lists.push_back(load_conversations(file));
@@ -31,7 +31,8 @@ std::vector<ConversationList> load_lists(const Config& config) {
 }
 
 // Returns the validation split by rules 2: conversations are equal if roles and texts are.
-HeldExamples held_conversations(const Config& config, const std::vector<ConversationList>& lists) {
+HeldExamples held_conversations(const CorpusSettings& settings,
+                                const std::vector<ConversationList>& lists) {
   std::vector<std::uint64_t> hashes;
   for (const ConversationList& list : lists)
     for (const Conversation& conversation : list.conversations) {
@@ -41,28 +42,28 @@ HeldExamples held_conversations(const Config& config, const std::vector<Conversa
                             message.content);
       hashes.push_back(text_hash(text));
     }
-  return divide_by_hash(hashes, {}, {.validation = config[key::text_validation_fraction]});
+  return divide_by_hash(hashes, {}, {.validation = settings.validation_fraction});
 }
 
 // Divides the conversations into splits, each of at least one conversation. Throws InputError for
 // fewer than two conversations.
-ConversationSplits split_conversations(const Config& config) {
-  std::vector<ConversationList> lists = load_lists(config);
+ConversationSplits split_conversations(const Given<CorpusSettings>& given) {
+  std::vector<ConversationList> lists = load_lists(given);
   std::int64_t count = 0;
   for (const ConversationList& list : lists) count += std::ssize(list.conversations);
-  config.expect(
-      count >= 2, key::data_path,
+  given.expect(
+      count >= 2, "path",
       "contains one conversation; expected at least 2, because one is used for validation");
   HeldExamples held;
-  if (config[key::data_rules] == 1) {
-    const std::int64_t wanted = count - training_share(config, count);
+  if (given.rules == 1) {
+    const std::int64_t wanted = count - training_share(given, count);
     held.validation = validation_examples(count, std::clamp<std::int64_t>(wanted, 1, count - 1));
   } else {
-    held = held_conversations(config, lists);
-    config.expect(!held.validation.empty(), key::data_path,
-                  "all of its {} conversations are equal; expected at least 2 different ones, "
-                  "because one is used for validation",
-                  count);
+    held = held_conversations(given, lists);
+    given.expect(!held.validation.empty(), "path",
+                 "all of its {} conversations are equal; expected at least 2 different ones, "
+                 "because one is used for validation",
+                 count);
   }
   ConversationSplits splits{.moved = held.moved};
   std::int64_t number = 0;
@@ -80,56 +81,56 @@ ConversationSplits split_conversations(const Config& config) {
 
 // Returns the template of the config, or else of the trained model, or of the files beside the
 // tokenizer. Throws InputError if there is none, or if it is not recognized.
-ChatTemplate chosen_template(const TaskSetup& setup) {
-  const Config& config = setup.config;
-  const std::string& text = config[key::chat_template];
+ChatTemplate chosen_template(const TaskSetup& setup, const Given<CorpusSettings>& given) {
+  const std::string& text = given.chat_template;
   constexpr const char* advice =
       "set data.template to \"chatml\", \"llama3\", or a text with {role} and {content}";
   std::optional<ChatTemplate> chosen;
   try {
     if (!text.empty()) return read_chat_template(text);
     chosen = kept_chat_template(setup.metadata);
-    if (!chosen && config[key::tokenizer] != train_tokenizer)
-      chosen = chat_template_beside(config[key::tokenizer]);
+    if (!chosen && given.tokenizer != train_tokenizer)
+      chosen = chat_template_beside(given.tokenizer);
   } catch (const InputError& error) {
-    config.fail(key::chat_template,
-                text.empty() ? fmt::format("{}; {}", error.what(), advice) : error.what());
+    given.fail("template",
+               text.empty() ? fmt::format("{}; {}", error.what(), advice) : error.what());
   }
-  config.expect(chosen.has_value(), key::chat_template, "the tokenizer has no chat template; {}",
-                advice);
+  given.expect(chosen.has_value(), "template", "the tokenizer has no chat template; {}", advice);
   return *chosen;
 }
 
 // Returns the corpus with a tokenizer, which is trained on the training split `lists` if the config
 // asks for it. Throws InputError for a model that reads characters, and if data.tokenizer is empty.
-Corpus with_tokenizer(const Config& config, Corpus corpus, const ChatTemplate& chat_template,
+Corpus with_tokenizer(const Given<CorpusSettings>& given, Corpus corpus,
+                      const ChatTemplate& chat_template,
                       const std::vector<ConversationList>& lists) {
-  config.expect(!corpus.has_characters, key::corpus_kind,
-                "the model is character-level; conversations need a model with byte pairs");
-  config.expect(corpus.tokenizer || !config[key::tokenizer].empty(), key::tokenizer,
-                "conversations need byte pairs; set this key to \"train\", or to a tokenizer.json");
+  given.expect(!corpus.has_characters, "kind",
+               "the model is character-level; conversations need a model with byte pairs");
+  given.expect(corpus.tokenizer || !given.tokenizer.empty(), "tokenizer",
+               "conversations need byte pairs; set this key to \"train\", or to a tokenizer.json");
   if (corpus.tokenizer) return corpus;
   std::vector<std::string> texts;
-  if (config[key::tokenizer] == train_tokenizer)
+  if (given.tokenizer == train_tokenizer)
     for (const ConversationList& list : lists)
       for (const Conversation& conversation : list.conversations)
         for (const Message& message : conversation.messages) texts.push_back(message.content);
   std::vector<std::string> special = {"<|endoftext|>"};
   for (const std::string& name : special_names(chat_template))
     if (name != special.front()) special.push_back(name);
-  return by_byte_pairs(config, chosen_tokenizer(config, texts, special));
+  return by_byte_pairs(given,
+                       given.checked([&] { return chosen_tokenizer(given, texts, special); }));
 }
 
 struct ConversationCounts {
   std::int64_t read = 0, cut = 0, dropped = 0;
 };
 
-std::unique_ptr<ConversationDataset> make_conversations(const Config& config,
+std::unique_ptr<ConversationDataset> make_conversations(const Given<CorpusSettings>& given,
                                                         const ChatEncoder& encoder,
                                                         const std::vector<ConversationList>& lists,
                                                         const char* split,
                                                         ConversationCounts& counts) {
-  const std::int64_t context = config[key::context];
+  const std::int64_t context = given.context;
   std::vector<EncodedConversation> all;
   for (const ConversationList& list : lists) {
     EncodedConversations encoded = encode_conversations(list, encoder, context);
@@ -138,12 +139,12 @@ std::unique_ptr<ConversationDataset> make_conversations(const Config& config,
     counts.dropped += encoded.dropped;
     std::ranges::move(encoded.all, std::back_inserter(all));
   }
-  config.expect(!all.empty(), key::context,
-                "no conversation of the {} split has an answer of weight 1 within this context; "
-                "raise this value, or set the weight of answers",
-                split);
+  given.expect(!all.empty(), "context",
+               "no conversation of the {} split has an answer of weight 1 within this context; "
+               "raise this value, or set the weight of answers",
+               split);
   return std::make_unique<ConversationDataset>(
-      std::move(all), ConversationOptions{.context = context, .packing = config[key::packing]});
+      std::move(all), ConversationOptions{.context = context, .packing = given.packing});
 }
 
 std::string remark_on(const ConversationCounts& counts, std::int64_t moved, std::int64_t context) {
@@ -158,24 +159,24 @@ std::string remark_on(const ConversationCounts& counts, std::int64_t moved, std:
 
 }  // namespace
 
-Corpus read_conversations(const TaskSetup& setup, Corpus corpus) {
-  const Config& config = setup.config;
-  const ChatTemplate chat_template = chosen_template(setup);
+Corpus read_conversations(const TaskSetup& setup, const Given<CorpusSettings>& given,
+                          Corpus corpus) {
+  const ChatTemplate chat_template = chosen_template(setup, given);
   const ConversationSplits splits = setup.whole_data
-                                        ? ConversationSplits{.validation = load_lists(config)}
-                                        : split_conversations(config);
-  corpus = with_tokenizer(config, std::move(corpus), chat_template, splits.training);
+                                        ? ConversationSplits{.validation = load_lists(given)}
+                                        : split_conversations(given);
+  corpus = with_tokenizer(given, std::move(corpus), chat_template, splits.training);
   try {
     set_template(corpus, chat_template);
   } catch (const InputError& error) {
-    config.fail(key::chat_template, error.what());
+    given.fail("template", error.what());
   }
   const ChatEncoder encoder(byte_pairs_of(corpus), chat_template, corpus.end_of_text);
   ConversationCounts counts;
   if (!setup.whole_data)
-    corpus.training = make_conversations(config, encoder, splits.training, "training", counts);
-  corpus.validation = make_conversations(config, encoder, splits.validation, "validation", counts);
-  corpus.remark = remark_on(counts, splits.moved, config[key::context]);
+    corpus.training = make_conversations(given, encoder, splits.training, "training", counts);
+  corpus.validation = make_conversations(given, encoder, splits.validation, "validation", counts);
+  corpus.remark = remark_on(counts, splits.moved, given.context);
   return corpus;
 }
 

@@ -10,7 +10,7 @@
 #include "data/text/byte_pair.hpp"
 #include "data/text/chat_template.hpp"
 #include "data/text/text.hpp"
-#include "train/config/keys.hpp"
+#include "train/config/settings.hpp"
 #include "train/inspect/recognized.hpp"
 #include "train/task.hpp"
 
@@ -23,58 +23,32 @@ enum class CorpusKind { text, names, conversations };
 inline constexpr const char* train_tokenizer =
     "train";  // the value of data.tokenizer that trains one
 
+// How a tokenizer is chosen.
+struct TokenizerSettings {
+  std::string tokenizer{};         // a tokenizer.json, train_tokenizer, or empty
+  std::int64_t vocabulary = 1024;  // of one that is trained
+};
+
+// The corpus of a config.
+struct CorpusSettings : TokenizerSettings {
+  CorpusKind kind = CorpusKind::text;
+  std::string path{}, source{};
+  std::uint64_t seed = 0;
+  std::int64_t rules = 2;
+  double validation_fraction = 0.1;  // 1: all data are the validation split
+  std::string end_of_text{};         // empty: the tokenizer's
+  bool begin_of_text = true;
+  std::int64_t held_back = 1000;  // validation names
+  std::string chat_template{};    // empty: the tokenizer's
+  bool packing = true;            // several conversations in a row
+  std::int64_t context = 64;
+};
+
+extern const SettingsOf<CorpusSettings> corpus_settings;
+
 namespace key {
-inline const Key<std::int64_t> context{
-    "model.context",
-    64,
-    "context length: maximum number of tokens that the model reads",
-    {.low = 1, .high = 1048576}};
 inline const Key<std::int64_t> vocabulary{
     "model.vocabulary", 0, "rows of the embedding; 0: one per token", {.low = 0, .high = 1e7}};
-inline const Choice<CorpusKind> corpus_kind{
-    "data.kind",
-    CorpusKind::text,
-    "texts or token shards, a name per line, or conversations as JSONL",
-    {{"text", CorpusKind::text},
-     {"names", CorpusKind::names},
-     {"conversations", CorpusKind::conversations}}};
-inline const Condition of_tokens = corpus_kind.is(CorpusKind::text, CorpusKind::conversations);
-inline const Key<std::string> tokenizer{"data.tokenizer",
-                                        "",
-                                        "a tokenizer.json; \"train\": a tokenizer is trained on "
-                                        "the text; empty: characters, or the shards' tokenizer",
-                                        {.used_if = {of_tokens}}};
-inline const Key<std::string> end_of_text{
-    "data.end_of_text",
-    "",
-    "token that ends a document; empty: the tokenizer's end-of-text token",
-    {.used_if = {of_tokens}}};
-inline const Key<bool> begin_of_text{
-    "data.begin_of_text",
-    true,
-    "begin each document with the tokens that the tokenizer's template puts before a text, if any",
-    {.used_if = {of_tokens, data_rules.is(2)}}};
-inline const Key<bool> packing{
-    "data.packing",
-    true,
-    "pack several conversations into a row of model.context tokens, without attention between them",
-    {.used_if = {corpus_kind.is(CorpusKind::conversations)}}};
-inline const Key<double> text_validation_fraction{
-    "data.validation_fraction",
-    0.1,
-    "fraction of the data for validation: the end of a text, or conversations",
-    {.low = 0, .high = 0.9, .used_if = {key::of_tokens}}};
-inline const Key<std::int64_t> trained_vocabulary{
-    "data.vocabulary",
-    1024,
-    "vocabulary size of a tokenizer that is trained",
-    {.low = 257, .high = 1e6, .used_if = {key::of_tokens, key::tokenizer.is(train_tokenizer)}}};
-inline const Key<std::string> chat_template{
-    "data.template",
-    "",
-    "chat template: \"chatml\", \"llama3\", or a text with {role} and {content}, or {user} and "
-    "{assistant}; empty: the tokenizer's own",
-    {.used_if = {key::corpus_kind.is(CorpusKind::conversations)}}};
 }  // namespace key
 
 // A tokenizer and data sets of tokens.
@@ -94,11 +68,9 @@ struct Corpus {
 // Returns how a path can be read: as text, names or conversations.
 std::vector<Recognized> recognize_corpora(const std::string& path);
 
-// Returns the number of rows of the embedding of tokens. Throws InputError if key::vocabulary is
+// Returns the number of rows of the embedding of tokens. Throws InputError if model.vocabulary is
 // below the number of tokens.
 std::int64_t vocabulary_of(const Config& config, const Tokenizer& tokenizer);
-
-std::vector<KeyInfo> corpus_keys();  // returns the keys, including key::context
 
 // Returns one line that says which text is missing and what a plan assumes instead; nothing if no
 // text is missing, or if the task reads none.
@@ -123,7 +95,7 @@ void detect_begin_of_text(Config& config);
 // with them. `json` is the unchanged text of the
 // tokenizer.json that the tokenizer was loaded from; none: the text that the tokenizer writes.
 // Throws InputError if the tokenizer has no token data.end_of_text.
-Corpus by_byte_pairs(const Config& config, BytePairTokenizer tokenizer,
+Corpus by_byte_pairs(const Given<CorpusSettings>& given, BytePairTokenizer tokenizer,
                      std::optional<std::string> json = {});
 // Returns the tokenizer of a corpus, which must have byte pairs.
 const BytePairTokenizer& byte_pairs_of(const Corpus& corpus);
@@ -132,26 +104,27 @@ const BytePairTokenizer& byte_pairs_of(const Corpus& corpus);
 // InputError if the template does not fit the tokenizer.
 void set_template(Corpus& corpus, const ChatTemplate& chat_template);
 
-// Returns the tokenizer that data.tokenizer names, or trains one on the texts. Throws InputError as
+// Returns the tokenizer that is named, or trains one on the texts. Throws as
 // BytePairTokenizer::load() and train() do.
-BytePairTokenizer chosen_tokenizer(const Config& config, std::span<const std::string> texts,
+BytePairTokenizer chosen_tokenizer(const TokenizerSettings& settings,
+                                   std::span<const std::string> texts,
                                    const std::vector<std::string>& special = {"<|endoftext|>"});
 
 // Returns data.path. Throws InputError if it is empty, or if it does not exist and is not a
 // pattern.
-const std::string& text_path(const Config& config);
+const std::string& text_path(const Given<CorpusSettings>& given);
 
 // Returns how many of n are used for training: all but the fraction data.validation_fraction.
-std::int64_t training_share(const Config& config, std::int64_t n);
+std::int64_t training_share(const CorpusSettings& settings, std::int64_t n);
 
 // Returns the remark on examples that were moved, as HeldExamples::moved counts them.
 std::string moved_to_empty_split(std::int64_t moved, const char* noun);
 
 // Return the corpus with data. `known` has the tokenizer of a trained model, or none. Throw
-// InputError as read_corpus() does. A data.validation_fraction of 1 stands for whole_data.
-Corpus read_text_corpus(const Config& config, Corpus known);
+// InputError as read_corpus() does.
+Corpus read_text_corpus(const Given<CorpusSettings>& given, Corpus known);
 // Returns a corpus for a plan, with a text of the size that assumed_text names.
-Corpus assume_text(const Config& config, Corpus known);
-Corpus read_conversations(const TaskSetup& setup, Corpus known);
+Corpus assume_text(const Given<CorpusSettings>& given, Corpus known);
+Corpus read_conversations(const TaskSetup& setup, const Given<CorpusSettings>& given, Corpus known);
 
 }  // namespace tapestry

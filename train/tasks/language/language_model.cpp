@@ -10,45 +10,60 @@
 #include "train/config/keys.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/initialized.hpp"
-#include "train/tasks/transformer_keys.hpp"
+#include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
 namespace {
 
 enum class Network { transformer, recurrent };
-const Choice<Network> model_kind{
-    "model.kind",
-    Network::transformer,
-    "kind of network",
-    {{"transformer", Network::transformer}, {"recurrent", Network::recurrent}}};
+
+struct LanguageModelSettings {
+  Network kind = Network::transformer;
+  std::int64_t vocabulary = 0;
+};
+
+const SettingsOf<LanguageModelSettings> language_model_settings = [] {
+  using S = LanguageModelSettings;
+  using Row = Bound<S>;
+  std::vector<Row> all{
+      Row("model.kind", &S::kind, "kind of network",
+          {{"transformer", Network::transformer}, {"recurrent", Network::recurrent}}),
+      Row(key::vocabulary, &S::vocabulary)};
+  return all;
+}();
 
 // Returns the keys of a transformer, some of which a recurrent network has as well.
 std::vector<KeyInfo> network_keys() {
-  const std::vector<KeyInfo> shared = recurrent_keys();
+  static const std::set<std::string> shared{"model.layers", "model.width", "model.dropout",
+                                            "model.bias", "model.tied_embeddings"};
   std::vector<KeyInfo> all = decoder_only_keys();
   for (KeyInfo& key : all)
-    if (std::ranges::find(shared, key.name, &KeyInfo::name) == shared.end())
-      key.limits.used_if.push_back(model_kind.is(Network::transformer));
+    if (!shared.contains(key.name))
+      key.limits.used_if.push_back(key_is("model.kind", "transformer"));
   return all;
 }
 
 std::vector<KeyInfo> language_model_keys() {
   std::vector<KeyInfo> all = network_keys();
-  const std::vector<KeyInfo> reading = corpus_keys();
-  all.insert(all.end(), reading.begin(), reading.end());
-  all.insert(all.end(), {model_kind, key::vocabulary});
+  for (const auto& more : {corpus_settings.keys(), language_model_settings.keys()})
+    all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
 LanguageModel::Network make_network(const Config& config, std::int64_t vocabulary) {
+  const Given<TransformerSettings> given = transformer_settings.of(config);
+  const Network kind = language_model_settings.of(config).kind;
+  const std::int64_t context = corpus_settings.of(config).context;
   return initialized(config, [&](Random& init) -> LanguageModel::Network {
-    switch (config[model_kind]) {
-      case Network::recurrent:
-        return RecurrentNetwork(recurrent_options(config, vocabulary), init);
-      case Network::transformer:
-        return Transformer(transformer_options(config, vocabulary, config[key::context]), init);
-    }
-    throw_unhandled(model_kind);
+    if (kind == Network::transformer)
+      return Transformer(transformer_options(given, vocabulary, context), init);
+    return RecurrentNetwork({.vocabulary = vocabulary,
+                             .layers = given.layers,
+                             .width = given.block.width,
+                             .dropout = given.block.dropout,
+                             .bias = given.bias,
+                             .tied_embeddings = given.tied_embeddings},
+                            init);
   });
 }
 
@@ -88,17 +103,16 @@ std::set<std::int32_t> ends_of_text(const Corpus& corpus,
 // Returns the kind of the corpus. Throws InputError if the model cannot separate packed
 // conversations in a row.
 CorpusKind checked_kind(const Config& config) {
-  const CorpusKind kind = config[key::corpus_kind];
-  const bool packs = kind == CorpusKind::conversations && config[key::packing];
-  config.expect(
-      !packs || config[model_kind] == Network::transformer, key::packing,
+  const Given<CorpusSettings> given = corpus_settings.of(config);
+  const bool packs = given.kind == CorpusKind::conversations && given.packing;
+  const bool is_transformer = language_model_settings.of(config).kind == Network::transformer;
+  given.expect(
+      !packs || is_transformer, "packing",
       "a recurrent network cannot separate the conversations of a row; set this key to false");
-  config.expect(
-      !packs || config[model_kind] != Network::transformer ||
-          config[key::attention] == AttentionKind::softmax,
-      key::packing,
-      "random features cannot separate the conversations of a row; set this key to false");
-  return kind;
+  given.expect(!packs || transformer_settings.of(config).attention == AttentionKind::softmax,
+               "packing",
+               "random features cannot separate the conversations of a row; set this key to false");
+  return given.kind;
 }
 
 // Returns the logits (B, T, V). If rows have several documents, each is read separately. Throws
@@ -123,7 +137,7 @@ std::string description(const Config& config, const std::map<std::string, std::s
                      metadata.contains("vocabulary")  ? "character-level "
                      : metadata.contains("tokenizer") ? "byte-pair "
                                                       : "",
-                     model_kind.name_of(config[model_kind]));
+                     language_model_settings.text("kind", language_model_settings.of(config)));
 }
 
 TaskSpec language_model_spec() {
@@ -156,10 +170,10 @@ const RegisterTask registered_language_model(language_model_spec);
 
 }  // namespace
 
-std::string source_context_name() { return key::from.name + "." + key::context.name; }
+std::string source_context_name() { return key::from.name + ".model.context"; }
 
 LanguageModel::LanguageModel(const TaskSetup& setup)
-    : context_(setup.config[key::context]),
+    : context_(corpus_settings.of(setup.config).context),
       source_context_(longer_context(context_, setup.metadata)),
       kind_(checked_kind(setup.config)),
       corpus_(read_corpus(setup)),

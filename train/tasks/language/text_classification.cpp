@@ -3,50 +3,61 @@
 #include <algorithm>
 
 #include "autograd/counted.hpp"
+#include "train/config/keys.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/language/corpus.hpp"
-#include "train/tasks/transformer_keys.hpp"
+#include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
 namespace {
 
 enum class TextNetwork { transformer, decoder, embeddings };
-const Choice<TextNetwork> text_network{
-    "model.kind",
-    TextNetwork::transformer,
-    "kind of network: a transformer encoder; a decoder, which reads from left to right and is "
-    "classified at the last token, as language models are; or the mean of the tokens' embeddings, "
-    "which knows no order",
-    {{"transformer", TextNetwork::transformer},
-     {"decoder", TextNetwork::decoder},
-     {"embeddings", TextNetwork::embeddings}}};
-const Condition is_encoder = text_network.is(TextNetwork::transformer),
-                is_decoder = text_network.is(TextNetwork::decoder),
-                has_blocks = text_network.is(TextNetwork::transformer, TextNetwork::decoder);
-const Choice<Readout> text_pooling{
-    "model.pooling",
-    Readout::mean,
-    "what the encoder's classifier reads: the mean of the tokens, or a class token before them",
-    {{"mean", Readout::mean}, {"class", Readout::class_token}},
-    {is_encoder}};
+
+struct TextClassifierSettings {
+  TextNetwork kind = TextNetwork::transformer;
+  Readout pooling = Readout::mean;
+  std::int64_t vocabulary = 0;
+};
+
+const Condition is_decoder = key_is("model.kind", "decoder"),
+                has_blocks = key_is("model.kind", "transformer", "decoder");
+
+const SettingsOf<TextClassifierSettings> text_classifier_settings = [] {
+  using S = TextClassifierSettings;
+  using Row = Bound<S>;
+  std::vector<Row> all{
+      Row("model.kind", &S::kind,
+          "kind of network: a transformer encoder; a decoder, which reads from left to "
+          "right and is classified at the last token, as language models are; or the mean "
+          "of the tokens' embeddings, which knows no order",
+          {{"transformer", TextNetwork::transformer},
+           {"decoder", TextNetwork::decoder},
+           {"embeddings", TextNetwork::embeddings}}),
+      Row("model.pooling", &S::pooling,
+          "what the encoder's classifier reads: the mean of the tokens, or a class token "
+          "before them",
+          {{"mean", Readout::mean}, {"class", Readout::class_token}},
+          {.used_if = {key_is("model.kind", "transformer")}}),
+      Row(key::vocabulary, &S::vocabulary)};
+  return all;
+}();
 
 std::vector<KeyInfo> text_classification_keys() {
   const std::vector<KeyInfo> of_blocks = block_keys();
   std::vector<KeyInfo> all = decoder_only_keys();
-  std::erase_if(all, [](const KeyInfo& key) { return key.name == key::tied_embeddings.name; });
+  std::erase_if(all, [](const KeyInfo& key) { return key.name == "model.tied_embeddings"; });
   for (KeyInfo& key : all) {
-    if (key.name == key::width.name || key.name == key::dropout.name) continue;
+    if (key.name == "model.width" || key.name == "model.dropout") continue;
     const bool is_shared =
         std::ranges::find(of_blocks, key.name, &KeyInfo::name) != of_blocks.end();
     if (!is_shared) key.limits.used_if.push_back(is_decoder);
     key.limits.used_if.push_back(has_blocks);  // as model.positions, on which some depend
   }
-  KeyInfo vocabulary = key::vocabulary;
-  vocabulary.limits.used_if.push_back(is_decoder);
-  all.insert(all.end(), {text_network, text_pooling, vocabulary});
-  for (KeyInfo& key : labeled_text_keys()) all.push_back(std::move(key));
+  for (KeyInfo& key : text_classifier_settings.keys()) all.push_back(std::move(key));
+  all.back().limits.used_if.push_back(is_decoder);  // the vocabulary
+  for (KeyInfo& key : labeled_text_settings.keys()) all.push_back(std::move(key));
   return all;
 }
 
@@ -55,9 +66,11 @@ TextClassification::Network make_text_classifier(const Config& config,
   const std::int64_t classes = std::ssize(data.class_names());
   config.expect(classes >= 2, key::data_path, "has {}; expected at least two different labels",
                 counted(classes, "class", "classes"));
-  if (config[text_network] == TextNetwork::decoder) {
+  const TextClassifierSettings own = text_classifier_settings.of(config);
+  const Given<TransformerSettings> given = transformer_settings.of(config);
+  if (own.kind == TextNetwork::decoder) {
     const TransformerOptions options =
-        transformer_options(config, vocabulary_of(config, data.tokenizer()), data.context());
+        transformer_options(given, vocabulary_of(config, data.tokenizer()), data.context());
     return initialized(config, [&](Random& init) -> TextClassification::Network {
       return DecoderClassifier(options, classes, init);
     });
@@ -67,11 +80,11 @@ TextClassification::Network make_text_classifier(const Config& config,
       .context = data.context(),
       .classes = classes,
       .layers = 0,
-      .block = {.width = config[key::width], .dropout = config[key::dropout]}};
-  if (config[text_network] == TextNetwork::transformer) {
-    options.layers = config[key::layers];
-    options.block = block_options(config);
-    options.readout = config[text_pooling];
+      .block = {.width = given.block.width, .dropout = given.block.dropout}};
+  if (own.kind == TextNetwork::transformer) {
+    options.layers = given.layers;
+    options.block = block_options(given);
+    options.readout = own.pooling;
   }
   return initialized(config, [&](Random& init) -> TextClassification::Network {
     return TextClassifier(options, init);
@@ -91,7 +104,7 @@ TextRows rows_of(const TextClassification::Network& network, const Tokenizer& to
 
 std::string text_classifier_description(const Config& config,
                                         const std::map<std::string, std::string>&) {
-  switch (config[text_network]) {
+  switch (text_classifier_settings.of(config).kind) {
     case TextNetwork::transformer:
       return "a transformer encoder that classifies texts";
     case TextNetwork::decoder:
@@ -99,7 +112,7 @@ std::string text_classifier_description(const Config& config,
     case TextNetwork::embeddings:
       return "a classifier of texts by the mean of their embeddings";
   }
-  throw_unhandled(text_network);
+  throw_unhandled(text_classifier_settings["kind"]);
 }
 
 std::vector<MetricInfo> text_classification_metrics() {
@@ -111,9 +124,9 @@ std::vector<MetricInfo> text_classification_metrics() {
 
 Pretraining text_pretraining() {
   return {.task = "language-model",
-          .kind = text_network,
+          .kind = text_classifier_settings["kind"],
           .their_kind = "transformer",
-          .own_kind = text_network.name_of(TextNetwork::decoder),
+          .own_kind = "decoder",
           .old_head = "head",
           .new_head = "score"};
 }
@@ -146,7 +159,7 @@ TextClassification::TextClassification(const TaskSetup& setup)
   data_.set_rows(rows_of(network_, data_.tokenizer()));
   if (!setup.needs_data) return;
   const std::vector<std::int32_t>& labels = data_.splits().train.labels();
-  if (!setup.whole_data && setup.config[key::class_weights] == ClassWeights::balanced)
+  if (!setup.whole_data && data_.class_weights() == ClassWeights::balanced)
     class_weights_ = balanced_weights(labels, std::ssize(data_.class_names()));
 }
 

@@ -15,122 +15,32 @@
 #include "data/text/printable.hpp"
 #include "data/text/text.hpp"
 #include "data/toys/match_reports.hpp"
+#include "train/config/keys.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/language/corpus.hpp"
-#include "train/tasks/transformer_keys.hpp"
 
 namespace tapestry {
 namespace {
 
-enum class LabeledKind { text, reports };
-const Choice<LabeledKind> labeled_kind{
-    "data.kind",
-    LabeledKind::text,
-    "the labeled texts of data.path, or synthetic reports of matches",
-    {{"text", LabeledKind::text}, {"reports", LabeledKind::reports}}};
-const Condition of_files = labeled_kind.is(LabeledKind::text),
-                of_reports = labeled_kind.is(LabeledKind::reports);
-const Choice<LabeledFormat> labeled_format{
-    "data.format",
-    LabeledFormat::detected,
-    "format of the texts: JSONL, CSV, TSV, fastText's lines (__label__NAME TEXT), or a folder per "
-    "class",
-    {{"auto", LabeledFormat::detected},
-     {"jsonl", LabeledFormat::jsonl},
-     {"csv", LabeledFormat::csv},
-     {"tsv", LabeledFormat::tsv},
-     {"fasttext", LabeledFormat::fasttext},
-     {"folder", LabeledFormat::folder}},
-    {of_files}};
-const Key<std::string> text_field{
-    "data.text_field",
-    "text",
-    "name of the text's field in JSONL, or column in a table's header",
-    {.used_if = {of_files}}};
-const Key<std::string> label_field{
-    "data.label_field",
-    "label",
-    "name of the label's field in JSONL, or column in a table's header",
-    {.used_if = {of_files}}};
-const Key<std::int64_t> label_column{
-    "data.label_column",
-    0,
-    "column of the labels in a table without header; 0: the one with fewer different values",
-    {.low = 0, .high = 1e6, .used_if = {of_files}}};
-const Key<double> labeled_validation_fraction{
-    "data.validation_fraction",
-    0.1,
-    "fraction of each class for validation, if the data have no validation split",
-    {.low = 0.0001, .high = 0.9, .used_if = {of_files}}};
-const Key<std::int64_t> training_reports{"data.examples",
-                                         10'000,
-                                         "synthetic training texts",
-                                         {.low = 1, .high = 1e6, .used_if = {of_reports}}};
-const Key<std::int64_t> validation_reports{
-    "data.held_back",
-    1000,
-    "number of synthetic validation texts, none of which is a training text",
-    {.low = 1, .high = 1e6, .used_if = {of_reports}}};
-const Key<std::string> labeled_tokenizer{
-    "data.tokenizer", train_tokenizer,
-    "a tokenizer.json; \"train\": byte pairs, trained on the training texts; empty: characters"};
-const Key<std::int64_t> labeled_vocabulary{
-    "data.vocabulary",
-    2000,
-    "vocabulary size of a tokenizer that is trained",
-    {.low = 257, .high = 1e6, .used_if = {labeled_tokenizer.is(train_tokenizer)}}};
-const Key<std::int64_t> text_context{"model.context",
-                                     128,
-                                     "maximum number of tokens of a text; longer ones are cut",
-                                     {.low = 2, .high = 1048576}};
-
-LabeledTextOptions options_of(const Config& config, bool whole) {
-  return {.format = config[labeled_format],
-          .text_field = config[text_field],
-          .label_field = config[label_field],
-          .label_column = config[label_column],
-          .classes = config[key::class_names],
-          .validation_share = config[labeled_validation_fraction],
-          .whole = whole,
-          .rules = config[key::data_rules]};
+LabeledSplits load(const Given<LabeledTextSettings>& given, bool whole = false) {
+  const std::string& path = given.required_path(
+      "no labeled text", std::string(labeled_text_files) + ", with --set data.path=PATH");
+  LabeledTextOptions options = given;
+  options.whole = whole;
+  return given.checked([&] { return load_labeled_texts(path, options); });
 }
 
-LabeledSplits load(const Config& config, bool whole = false) {
-  const std::string& path = key::required_path(
-      config, "no labeled text", std::string(labeled_text_files) + ", with --set data.path=PATH");
-  return with_keys(
-      config,
-      {{"format", labeled_format, "correct the data, or set this key"},
-       {"text_field", text_field,
-        "correct the line, or set this key to the field or column of the text"},
-       {"label_field", label_field,
-        "correct the line, or set this key to the field or column of the label"},
-       {"label_column", label_column, "set this key to the column of the labels, 1 or 2"},
-       {"classes", key::class_names, "correct the label, or list all classes here"},
-       {"share", labeled_validation_fraction, "change the value, or give more texts"}},
-      [&] { return load_labeled_texts(path, options_of(config, whole)); });
+LabeledSplits make_reports(const Given<LabeledTextSettings>& given) {
+  given.expect(given.path.empty(), "path",
+               "data.kind = \"reports\" makes the texts; set data.kind = \"text\" to read yours");
+  return {.classes = match_report_classes(),
+          .train = make_match_reports({.examples = given.examples, .seed = given.seed}),
+          .validation = make_match_reports(
+              {.examples = given.held_back, .seed = given.seed, .split = Split::validation})};
 }
 
-LabeledSplits make_reports(const Config& config) {
-  config.expect(config[key::data_path].empty(), key::data_path,
-                "{} = \"reports\" makes the texts; set {} = \"text\" to read yours",
-                labeled_kind.name, labeled_kind.name);
-  return {
-      .classes = match_report_classes(),
-      .train = make_match_reports({.examples = config[training_reports], .seed = seed_of(config)}),
-      .validation = make_match_reports({.examples = config[validation_reports],
-                                        .seed = seed_of(config),
-                                        .split = Split::validation})};
-}
-
-LabeledSplits read_texts(const Config& config, bool whole) {
-  switch (config[labeled_kind]) {
-    case LabeledKind::text:
-      return load(config, whole);
-    case LabeledKind::reports:
-      return make_reports(config);
-  }
-  throw_unhandled(labeled_kind);
+LabeledSplits read_texts(const Given<LabeledTextSettings>& given, bool whole) {
+  return given.kind == LabeledKind::text ? load(given, whole) : make_reports(given);
 }
 
 // Returns the characters of all splits, so that each of them can be read.
@@ -141,10 +51,11 @@ CharVocabulary characters_of(const LabeledSplits& all) {
   return CharVocabulary::of_text(text);
 }
 
-std::shared_ptr<const Tokenizer> make_tokenizer(const Config& config, const LabeledSplits& all) {
-  if (config[labeled_tokenizer].empty())
-    return std::make_shared<const CharVocabulary>(characters_of(all));
-  return std::make_shared<const BytePairTokenizer>(chosen_tokenizer(config, all.train.texts, {}));
+std::shared_ptr<const Tokenizer> make_tokenizer(const Given<LabeledTextSettings>& given,
+                                                const LabeledSplits& all) {
+  if (given.tokenizer.empty()) return std::make_shared<const CharVocabulary>(characters_of(all));
+  return std::make_shared<const BytePairTokenizer>(
+      given.checked([&] { return chosen_tokenizer(given, all.train.texts, {}); }));
 }
 
 std::shared_ptr<const Tokenizer> kept_tokenizer(const TextClassificationData::Metadata& metadata) {
@@ -175,26 +86,81 @@ const char* name_of(LabeledFormat format) {
 
 }  // namespace
 
-std::vector<KeyInfo> labeled_text_keys() {
-  return {labeled_kind,       labeled_format,     text_field,
-          label_field,        label_column,       key::class_names,
-          key::class_weights, key::data_source,   labeled_validation_fraction,
-          training_reports,   validation_reports, labeled_tokenizer,
-          labeled_vocabulary, text_context};
-}
+const Condition is_text = key_is("data.kind", "text"), is_reports = key_is("data.kind", "reports");
+
+const SettingsOf<LabeledTextSettings> labeled_text_settings = [] {
+  using S = LabeledTextSettings;
+  using Row = Bound<S>;
+  std::vector<Row> all{
+      Row("data.kind", &S::kind, "the labeled texts of data.path, or synthetic reports of matches",
+          {{"text", LabeledKind::text}, {"reports", LabeledKind::reports}}),
+      Row(key::data_path, &S::path),
+      Row(key::seed, &S::seed),
+      Row(key::data_rules, &S::rules),
+      Row("data.format", &S::format,
+          "format of the texts: JSONL, CSV, TSV, fastText's lines (__label__NAME TEXT), or a "
+          "folder per class",
+          {{"auto", LabeledFormat::detected},
+           {"jsonl", LabeledFormat::jsonl},
+           {"csv", LabeledFormat::csv},
+           {"tsv", LabeledFormat::tsv},
+           {"fasttext", LabeledFormat::fasttext},
+           {"folder", LabeledFormat::folder}},
+          {.used_if = {is_text}, .advice = "correct the data, or set this key"}),
+      Row("data.text_field", &S::text_field,
+          "name of the text's field in JSONL, or column in a table's header",
+          {.used_if = {is_text},
+           .advice = "correct the line, or set this key to the field or column of the text"}),
+      Row("data.label_field", &S::label_field,
+          "name of the label's field in JSONL, or column in a table's header",
+          {.used_if = {is_text},
+           .advice = "correct the line, or set this key to the field or column of the label"}),
+      Row("data.label_column", &S::label_column,
+          "column of the labels in a table without header; 0: the one with fewer different "
+          "values",
+          {.low = 0,
+           .high = 1e6,
+           .used_if = {is_text},
+           .advice = "set this key to the column of the labels, 1 or 2"}),
+      Row(key::class_names, &S::classes, "correct the label, or list all classes here"),
+      Row(key::class_weights, &S::class_weights),
+      Row(key::data_source, &S::source),
+      Row("data.validation_fraction", &S::validation_share,
+          "fraction of each class for validation, if the data have no validation split",
+          {.low = 0.0001,
+           .high = 0.9,
+           .used_if = {is_text},
+           .advice = "change the value, or give more texts"}),
+      Row("data.examples", &S::examples, "synthetic training texts",
+          {.low = 1, .high = 1e6, .used_if = {is_reports}}),
+      Row("data.held_back", &S::held_back,
+          "number of synthetic validation texts, none of which is a training text",
+          {.low = 1, .high = 1e6, .used_if = {is_reports}}),
+      Row("data.tokenizer", &S::tokenizer,
+          "a tokenizer.json; \"train\": byte pairs, trained on the training texts; empty: "
+          "characters"),
+      Row("data.vocabulary", &S::vocabulary, "vocabulary size of a tokenizer that is trained",
+          {.low = 257,
+           .high = 1e6,
+           .used_if = {key_is("data.tokenizer", train_tokenizer)},
+           .advice = "raise this value"}),
+      Row("model.context", &S::context, "maximum number of tokens of a text; longer ones are cut",
+          {.low = 2, .high = 1048576})};
+  return all;
+}();
 
 void detect_labeled_texts(Config& config) {
-  const std::string& path = config[key::data_path];
-  const bool is_known =
-      !config[key::class_names].empty() && config[labeled_format] != LabeledFormat::detected;
+  Given<LabeledTextSettings> given = labeled_text_settings.of(config);
+  const bool is_known = !given.classes.empty() && given.format != LabeledFormat::detected;
   std::error_code unseen;
-  if (path.empty() || is_known || config[labeled_kind] != LabeledKind::text ||
-      !std::filesystem::exists(path, unseen))
+  if (given.path.empty() || is_known || given.kind != LabeledKind::text ||
+      !std::filesystem::exists(given.path, unseen))
     return;
-  const LabeledSplits found = load(config);
-  config.detect(labeled_format, found.format);
-  config.detect(label_column, found.label_column);
-  config.detect(key::class_names, found.classes);
+  const LabeledSplits found = load(given);
+  given.format = found.format;
+  given.label_column = found.label_column;
+  given.classes = found.classes;
+  labeled_text_settings.detect(config, given, {"format", "label_column", "class_names"});
 }
 
 namespace {
@@ -206,12 +172,11 @@ void choose_text_classifier(Recognized& found, const std::vector<std::int64_t>& 
   std::int64_t context = 32;
   while (context < tokens && context < 512) context *= 2;
   found.settings.push_back(
-      {text_context.name, context,
+      {"model.context", context,
        context < tokens ? "tokens; longer texts are cut" : "tokens, enough for most texts"});
   if (std::ssize(lengths) >= few) return;
-  found.settings.push_back({key::dropout.name, 0.2, "few texts are soon memorized"});
-  found.settings.push_back(
-      {labeled_vocabulary.name, std::int64_t{1000}, "few texts have few words"});
+  found.settings.push_back({"model.dropout", 0.2, "few texts are soon memorized"});
+  found.settings.push_back({"data.vocabulary", std::int64_t{1000}, "few texts have few words"});
   found.settings.push_back({key::batch_size.name, std::int64_t{32}, "few texts have few batches"});
 }
 
@@ -275,9 +240,9 @@ LabeledSplits load_with_columns(Recognized& found, const std::string& path,
   if (!is_name || !std::filesystem::is_regular_file(path, unseen)) throw;
   if (!columns) columns = guess_columns(path);
   if (!columns) throw;
-  found.settings.push_back({text_field.name, columns->text, "the column with the longest texts"});
+  found.settings.push_back({"data.text_field", columns->text, "the column with the longest texts"});
   found.settings.push_back(
-      {label_field.name, columns->label, "the column with the fewest different values"});
+      {"data.label_field", columns->label, "the column with the fewest different values"});
   return load_labeled_texts(path, {.text_field = columns->text, .label_field = columns->label});
 }
 
@@ -313,24 +278,31 @@ std::vector<Recognized> recognize_labeled_texts(const std::string& path) {
     note_contradictions(found, texts.train);
     found.fit = have_letters(texts.train) ? Recognized::Fit::certain : Recognized::Fit::on_request;
     found.base = "match-reports";
-    found.settings.push_back({labeled_kind.name, labeled_kind.name_of(LabeledKind::text)});
+    found.settings.push_back({"data.kind", std::string("text")});
     choose_text_classifier(found, lengths);
     found.examples = static_cast<double>(train);
     found.most_epochs = 30;
   })};
 }
 
-TextClassificationData::TextClassificationData(const TaskSetup& setup)
-    : config_(setup.config), whole_data_(setup.whole_data) {
-  if (setup.metadata.empty()) detect_labeled_texts(config_);
-  if (setup.needs_data || setup.metadata.empty()) texts_ = read_texts(config_, whole_data_);
-  class_names_ = config_[key::class_names];
-  if (config_[labeled_kind] == LabeledKind::reports) class_names_ = match_report_classes();
-  tokenizer_ =
-      setup.metadata.empty() ? make_tokenizer(config_, *texts_) : kept_tokenizer(setup.metadata);
+namespace {
+
+// Returns the settings, with what is detected if the model is a new one.
+Given<LabeledTextSettings> labeled_settings_of(const TaskSetup& setup) {
+  Config config = setup.config;
+  if (setup.metadata.empty()) detect_labeled_texts(config);
+  return labeled_text_settings.of(config);
 }
 
-std::int64_t TextClassificationData::context() const { return config_[text_context]; }
+}  // namespace
+
+TextClassificationData::TextClassificationData(const TaskSetup& setup)
+    : given_(labeled_settings_of(setup)), whole_data_(setup.whole_data) {
+  if (setup.needs_data || setup.metadata.empty()) texts_ = read_texts(given_, whole_data_);
+  class_names_ = given_.kind == LabeledKind::reports ? match_report_classes() : given_.classes;
+  tokenizer_ =
+      setup.metadata.empty() ? make_tokenizer(given_, *texts_) : kept_tokenizer(setup.metadata);
+}
 
 TextClassificationData::Metadata TextClassificationData::metadata() const {
   if (const BytePairTokenizer* pairs = tokenizer_->byte_pairs())
@@ -340,7 +312,7 @@ TextClassificationData::Metadata TextClassificationData::metadata() const {
 
 const TextClassificationData::Splits& TextClassificationData::splits() {
   if (splits_) return *splits_;
-  if (!texts_) texts_ = read_texts(config_, whole_data_);
+  if (!texts_) texts_ = read_texts(given_, whole_data_);
   std::int64_t cut = 0;
   auto train = encoded(texts_->train, cut), validation = encoded(texts_->validation, cut),
        test = encoded(texts_->test, cut);
@@ -366,7 +338,7 @@ std::optional<LabeledTextDataset> TextClassificationData::encoded(const LabeledT
       cut += is_cut;
     }
   } catch (const InputError& error) {  // the tokenizer does not know a character
-    config_.fail(key::data_path, error.what());
+    given_.fail("path", error.what());
   }
   return LabeledTextDataset(std::move(rows), split.labels, rows_.padding);
 }
@@ -376,8 +348,8 @@ TextClassificationData::Row TextClassificationData::row(const std::string& text)
   expect_input(!row.tokens.empty(), "text \"{}\": the tokenizer has no token for it; remove it",
                printable_beginning(text));
   row.tokens.insert(row.tokens.begin(), rows_.before.begin(), rows_.before.end());
-  row.is_cut = std::ssize(row.tokens) > config_[text_context];
-  if (row.is_cut) row.tokens.resize(config_[text_context]);
+  row.is_cut = std::ssize(row.tokens) > given_.context;
+  if (row.is_cut) row.tokens.resize(given_.context);
   return row;
 }
 
@@ -397,18 +369,17 @@ std::vector<std::string> TextClassificationData::labels(std::span<const std::int
 }
 
 std::string TextClassificationData::remark() const {
-  if (!splits_ || config_[labeled_kind] == LabeledKind::reports) return "";
+  if (!splits_ || given_.kind == LabeledKind::reports) return "";
   const auto& [train, validation, test, empty, cut, is_divided, moved] = *splits_;
-  std::string text = fmt::format(
-      "texts: {} for training, {} for validation, {} for test; {}; {}: {}",
-      whole_data_ ? 0 : train.size(), validation.size(), test ? test->size() : 0,
-      name_of(config_[labeled_format]), counted(std::ssize(class_names_), "class", "classes"),
-      list_briefly(class_names_));
+  std::string text =
+      fmt::format("texts: {} for training, {} for validation, {} for test; {}; {}: {}",
+                  whole_data_ ? 0 : train.size(), validation.size(), test ? test->size() : 0,
+                  name_of(given_.format), counted(std::ssize(class_names_), "class", "classes"),
+                  list_briefly(class_names_));
   if (moved > 0)
     text += fmt::format("; {} moved to a split without its class", counted(moved, "text"));
   if (empty > 0) text += fmt::format("; {} left out", counted(empty, "empty text"));
-  if (cut > 0)
-    text += fmt::format("; {} cut to {} tokens", counted(cut, "text"), config_[text_context]);
+  if (cut > 0) text += fmt::format("; {} cut to {} tokens", counted(cut, "text"), given_.context);
   return text;
 }
 

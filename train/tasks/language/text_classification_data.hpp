@@ -8,13 +8,26 @@
 #include "data/text/labeled_text_dataset.hpp"
 #include "data/text/labeled_texts.hpp"
 #include "data/text/tokenizer.hpp"
-#include "train/config/keys.hpp"
 #include "train/inspect/recognized.hpp"
+#include "train/tasks/classification.hpp"
+#include "train/tasks/language/corpus.hpp"
 
 namespace tapestry {
 
-// The keys of labeled texts, and the tokenizer that reads them.
-std::vector<KeyInfo> labeled_text_keys();
+enum class LabeledKind { text, reports };
+
+// The labeled texts of a config, and the tokenizer that reads them.
+struct LabeledTextSettings : LabeledTextOptions, TokenizerSettings {
+  LabeledTextSettings() : TokenizerSettings{.tokenizer = train_tokenizer, .vocabulary = 2000} {}
+  LabeledKind kind = LabeledKind::text;
+  std::string path{}, source{};
+  std::uint64_t seed = 0;
+  ClassWeights class_weights = ClassWeights::none;
+  std::int64_t examples = 10'000, held_back = 1000;  // numbers of reports
+  std::int64_t context = 128;
+};
+
+extern const SettingsOf<LabeledTextSettings> labeled_text_settings;
 
 // Detects format, column and classes of labeled texts, as TaskSpec::detect does. Leaves what a
 // missing path determines.
@@ -52,7 +65,8 @@ class TextClassificationData {
   bool is_read() const { return splits_.has_value(); }  // whether splits() was called
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::vector<std::string>& class_names() const { return class_names_; }
-  std::int64_t context() const;  // most tokens of a row
+  ClassWeights class_weights() const { return given_.class_weights; }
+  std::int64_t context() const { return given_.context; }  // most tokens of a row
   Metadata metadata() const;
   // Returns what was found at data.path, on one line; "" for synthetic texts.
   std::string remark() const;
@@ -72,7 +86,7 @@ class TextClassificationData {
  private:
   std::optional<LabeledTextDataset> encoded(const LabeledTexts& split, std::int64_t& cut) const;
 
-  Config config_;
+  Given<LabeledTextSettings> given_;
   bool whole_data_;
   std::optional<LabeledSplits> texts_{};  // until they are encoded
   std::shared_ptr<const Tokenizer> tokenizer_;

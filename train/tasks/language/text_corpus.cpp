@@ -13,42 +13,35 @@ namespace {
 
 // Sets the data sets: the first `training` tokens are for training, the rest for validation. If
 // that is all of the data, there is no training split.
-void set_splits(Corpus& corpus, const Config& config, std::shared_ptr<const TokenStream> tokens,
-                std::int64_t training) {
-  const bool is_whole = config[key::text_validation_fraction] == 1;
-  const KeyInfo& of_end =
-      is_whole ? static_cast<const KeyInfo&>(key::data_path) : key::text_validation_fraction;
+void set_splits(Corpus& corpus, const Given<CorpusSettings>& given,
+                std::shared_ptr<const TokenStream> tokens, std::int64_t training) {
+  const bool is_whole = given.validation_fraction == 1;
   const auto part = [&](std::int64_t begin, std::int64_t end, Windows windows, const char* name) {
-    return with_keys(
-        config,
-        {{"context", key::context,
-          "lower this value or data.validation_fraction, or give a longer text"},
-         {"end", of_end,
-          is_whole ? "give a longer text" : "raise this value, or give a longer text"}},
+    return given.checked(
         [&] {
           return std::make_unique<TextDataset>(tokens, TextRange{.begin = begin,
                                                                  .end = end,
-                                                                 .context = config[key::context],
+                                                                 .context = given.context,
                                                                  .windows = windows,
-                                                                 .path = config[key::data_path],
+                                                                 .path = given.path,
                                                                  .split = name});
-        });
+        },
+        {{"end", is_whole ? "path" : "validation_fraction"}});
   };
   if (!is_whole) corpus.training = part(0, training, Windows::overlapping, "train");
   corpus.validation = part(training, tokens->size(), Windows::consecutive, "validation");
 }
 
-std::vector<Text> load_texts(const Config& config) {
+std::vector<Text> load_texts(const Given<CorpusSettings>& given) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
   std::vector<Text> texts;
   std::int64_t bytes = 0;
-  for (const std::string& file : text_files(text_path(config))) {
+  for (const std::string& file : text_files(text_path(given))) {
     texts.push_back(load_text(file));
     bytes += std::ssize(texts.back().content);
-    config.expect(
-        bytes <= most_bytes, key::data_path,
-        "the text has more than 1 GiB; convert it to token shards with `tapestry tokens`, "
-        "which are read in constant memory");
+    given.expect(bytes <= most_bytes, "path",
+                 "the text has more than 1 GiB; convert it to token shards with `tapestry tokens`, "
+                 "which are read in constant memory");
   }
   return texts;
 }
@@ -62,8 +55,8 @@ CharVocabulary characters_of(const std::vector<Text>& texts) {
   return CharVocabulary::of_text(all);
 }
 
-Corpus read_characters(const Config& config, Corpus corpus) {
-  const std::vector<Text> texts = load_texts(config);
+Corpus read_characters(const Given<CorpusSettings>& given, Corpus corpus) {
+  const std::vector<Text> texts = load_texts(given);
   if (!corpus.tokenizer) corpus = by_characters(characters_of(texts));
   std::vector<std::int32_t> tokens;
   for (const Text& text : texts) try {
@@ -72,19 +65,21 @@ Corpus read_characters(const Config& config, Corpus corpus) {
     } catch (const InputError& error) {
       throw InputError(fmt::format("{}: {}", text.path, error.what()));
     }
-  const std::int64_t training = training_share(config, std::ssize(tokens));
-  set_splits(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
+  const std::int64_t training = training_share(given, std::ssize(tokens));
+  set_splits(corpus, given, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
   return corpus;
 }
 
 // Reads a text with a byte-pair tokenizer. The text is split by bytes first, so that the tokenizer
 // is not trained on the validation split, and every tokenizer is evaluated on the same text.
-Corpus read_byte_pairs(const Config& config, Corpus corpus) {
-  std::vector<Text> texts = load_texts(config);
+Corpus read_byte_pairs(const Given<CorpusSettings>& given, Corpus corpus) {
+  std::vector<Text> texts = load_texts(given);
   std::int64_t bytes = 0;
   for (const Text& text : texts) bytes += std::ssize(text.content);
-  const CutTexts cut = cut_texts(std::move(texts), training_share(config, bytes));
-  if (!corpus.tokenizer) corpus = by_byte_pairs(config, chosen_tokenizer(config, cut.before));
+  const CutTexts cut = cut_texts(std::move(texts), training_share(given, bytes));
+  if (!corpus.tokenizer)
+    corpus =
+        by_byte_pairs(given, given.checked([&] { return chosen_tokenizer(given, cut.before); }));
   std::vector<std::int32_t> tokens;
   const auto encode = [&](const std::vector<std::string>& parts, bool continues,
                           bool last_goes_on) {
@@ -105,16 +100,16 @@ Corpus read_byte_pairs(const Config& config, Corpus corpus) {
   };
   const std::int64_t training = encode(cut.before, false, cut.cuts_a_text);
   encode(cut.after, cut.cuts_a_text, false);
-  set_splits(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
+  set_splits(corpus, given, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
   return corpus;
 }
 
-Corpus read_shards(const Config& config, const Corpus& known) {
-  const auto shards = std::make_shared<const TokenShards>(text_path(config));
+Corpus read_shards(const Given<CorpusSettings>& given, const Corpus& known) {
+  const auto shards = std::make_shared<const TokenShards>(text_path(given));
   const std::string path = shards->folder() + "/" + TokenShards::tokenizer_name;
   auto tokenizer = BytePairTokenizer::from_json(shards->tokenizer_json(), path);
   const std::string written = tokenizer.to_json();
-  Corpus corpus = by_byte_pairs(config, std::move(tokenizer), shards->tokenizer_json());
+  Corpus corpus = by_byte_pairs(given, std::move(tokenizer), shards->tokenizer_json());
   const std::string own = byte_pairs_of(corpus).to_json();
   expect_input(
       corpus.tokenizer->size() == shards->vocabulary(),
@@ -123,30 +118,28 @@ Corpus read_shards(const Config& config, const Corpus& known) {
       path, corpus.tokenizer->size(), shards->vocabulary());
   if (known.tokenizer) {
     const BytePairTokenizer* models = known.tokenizer->byte_pairs();
-    config.expect(models && models->to_json() == own, key::data_path,
-                  "the shards have another tokenizer than the model; create shards with the "
-                  "model's tokenizer");
-  } else if (const std::string& wanted = config[key::tokenizer]; !wanted.empty()) {
-    config.expect(wanted != train_tokenizer, key::tokenizer,
-                  "{} contains shards, which have a tokenizer; leave out this key",
-                  shards->folder());
-    config.expect(
-        BytePairTokenizer::load(wanted).to_json() == written, key::tokenizer,
+    given.expect(models && models->to_json() == own, "path",
+                 "the shards have another tokenizer than the model; create shards with the "
+                 "model's tokenizer");
+  } else if (const std::string& wanted = given.tokenizer; !wanted.empty()) {
+    given.expect(wanted != train_tokenizer, "tokenizer",
+                 "{} contains shards, which have a tokenizer; leave out this key",
+                 shards->folder());
+    given.expect(
+        BytePairTokenizer::load(wanted).to_json() == written, "tokenizer",
         "{} contains shards of another tokenizer; leave out this key, or create the shards again",
         shards->folder());
   }
   const bool begins = shards->begins_documents();
-  const KeyInfo& chosen_by = config.has(key::begin_of_text.name)
-                                 ? static_cast<const KeyInfo&>(key::begin_of_text)
-                                 : key::data_rules;
-  config.expect(begins == !corpus.begin_of_text.empty(), chosen_by,
-                "the documents in the shards {} with begin-of-text tokens; create the shards again "
-                "with `tapestry tokens{}`",
-                begins ? "begin" : "do not begin", begins ? " --no-begin-of-text" : "");
+  given.expect(begins == !corpus.begin_of_text.empty(),
+               given.rules == 2 ? "begin_of_text" : "rules",
+               "the documents in the shards {} with begin-of-text tokens; create the shards again "
+               "with `tapestry tokens{}`",
+               begins ? "begin" : "do not begin", begins ? " --no-begin-of-text" : "");
   constexpr std::int64_t soon_compared = std::int64_t{1}
                                          << 30;  // larger shards are checked when they are read
   if (shards->stored_bytes() <= soon_compared) shards->verify();
-  set_splits(corpus, config, shards, training_share(config, shards->size()));
+  set_splits(corpus, given, shards, training_share(given, shards->size()));
   return corpus;
 }
 
@@ -164,47 +157,50 @@ CharVocabulary made_up_vocabulary(std::int64_t size) {
 
 }  // namespace
 
-Corpus read_text_corpus(const Config& config, Corpus known) {
-  if (holds_shards(config[key::data_path])) return read_shards(config, known);
-  const bool characters = known.tokenizer ? known.has_characters : config[key::tokenizer].empty();
-  return characters ? read_characters(config, std::move(known))
-                    : read_byte_pairs(config, std::move(known));
+Corpus read_text_corpus(const Given<CorpusSettings>& given, Corpus known) {
+  if (holds_shards(given.path)) return read_shards(given, known);
+  const bool characters = known.tokenizer ? known.has_characters : given.tokenizer.empty();
+  return characters ? read_characters(given, std::move(known))
+                    : read_byte_pairs(given, std::move(known));
 }
 
 void detect_begin_of_text(Config& config) {
-  const std::string& path = config[key::data_path];
+  Given<CorpusSettings> given = corpus_settings.of(config);
   std::error_code unknown;
-  if (!config.has(key::begin_of_text.name) || config[key::corpus_kind] != CorpusKind::text ||
-      !std::filesystem::is_directory(path, unknown) || !holds_shards(path))
+  if (!config.has("data.begin_of_text") || given.kind != CorpusKind::text ||
+      !std::filesystem::is_directory(given.path, unknown) || !holds_shards(given.path))
     return;
-  config.detect(key::begin_of_text, TokenShards(path).begins_documents());
+  given.begin_of_text = TokenShards(given.path).begins_documents();
+  corpus_settings.detect(config, given, {"begin_of_text"});
 }
 
-Corpus assume_text(const Config& config, Corpus corpus) {
-  const std::string& tokenizer = config[key::tokenizer];
+Corpus assume_text(const Given<CorpusSettings>& given, Corpus corpus) {
+  const std::string& tokenizer = given.tokenizer;
   if (!corpus.tokenizer && (tokenizer.empty() || tokenizer == train_tokenizer))
-    corpus = by_characters(
-        made_up_vocabulary(tokenizer.empty() ? assumed_symbols : config[key::trained_vocabulary]));
-  if (!corpus.tokenizer) corpus = by_byte_pairs(config, BytePairTokenizer::load(tokenizer));
+    corpus =
+        by_characters(made_up_vocabulary(tokenizer.empty() ? assumed_symbols : given.vocabulary));
+  if (!corpus.tokenizer) corpus = by_byte_pairs(given, BytePairTokenizer::load(tokenizer));
   std::vector<std::int32_t> tokens(assumed_characters);
-  const std::int64_t training = training_share(config, std::ssize(tokens));
-  set_splits(corpus, config, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
+  const std::int64_t training = training_share(given, std::ssize(tokens));
+  set_splits(corpus, given, std::make_shared<const TokensInMemory>(std::move(tokens)), training);
   return corpus;
 }
 
 std::optional<std::string> assumed_text(const Config& config) {
-  if (config[key::task] != "language-model" || config[key::corpus_kind] != CorpusKind::text)
-    return {};
-  const std::string& path = config[key::data_path];
+  if (config[key::task] != "language-model") return {};
+  const CorpusSettings settings = corpus_settings.of(config);
+  if (settings.kind != CorpusKind::text) return {};
   std::error_code unknown;
-  if (!path.empty() && (is_pattern(path) || std::filesystem::exists(path, unknown))) return {};
+  if (!settings.path.empty() &&
+      (is_pattern(settings.path) || std::filesystem::exists(settings.path, unknown)))
+    return {};
   const std::string missing =
-      path.empty() ? "is not set" : fmt::format("{} is missing", printable_beginning(path));
-  const std::string& tokenizer = config[key::tokenizer];
+      settings.path.empty() ? "is not set"
+                            : fmt::format("{} is missing", printable_beginning(settings.path));
   return fmt::format(
       "{}: {}; assumed a text of {} {}", key::data_path.name, missing, assumed_characters,
-      tokenizer.empty() ? fmt::format("characters, {} of them different", assumed_symbols)
-                        : "tokens");
+      settings.tokenizer.empty() ? fmt::format("characters, {} of them different", assumed_symbols)
+                                 : "tokens");
 }
 
 }  // namespace tapestry

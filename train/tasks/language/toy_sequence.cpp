@@ -14,53 +14,51 @@
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/inspectors.hpp"
 #include "train/tasks/language/decoder_inspectors.hpp"
-#include "train/tasks/transformer_keys.hpp"
+#include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
 namespace {
 
-const Choice<ToyTask> toy_task{"data.kind",
-                               ToyTask::sort,
-                               "operation on a sequence",
-                               {{"sort", ToyTask::sort},
-                                {"reverse", ToyTask::reverse},
-                                {"copy", ToyTask::copy},
-                                {"addition", ToyTask::addition}}};
-const Key<std::int64_t> length{"data.length",
-                               8,
-                               "number of symbols per sequence, or of digits per number",
-                               {.low = 1, .high = 512}};
-const Key<std::int64_t> alphabet{
-    "data.alphabet",
-    10,
-    "number of different symbols: 0-9, then a-z",
-    {.low = 2,
-     .high = 36,
-     .used_if = {toy_task.is(ToyTask::sort, ToyTask::reverse, ToyTask::copy)}}};
-const Key<std::int64_t> training_sequences{
-    "data.examples", 100'000, "training sequences", {.low = 1, .high = 1e9}};
-const Key<std::int64_t> validation_sequences{
-    "data.held_back",
-    1000,
-    "number of validation sequences, none of which is a training sequence",
-    {.low = 1, .high = 1e6}};
+struct ToySettings : ToyOptions {
+  std::string path{};  // must be empty
+  std::int64_t held_back = 1000;
+};
+
+const SettingsOf<ToySettings> toy_settings = [] {
+  using S = ToySettings;
+  using Row = Bound<S>;
+  std::vector<Row> all{
+      Row(key::data_path, &S::path),
+      Row(key::seed, &S::seed),
+      Row("data.kind", &S::task, "operation on a sequence",
+          {{"sort", ToyTask::sort},
+           {"reverse", ToyTask::reverse},
+           {"copy", ToyTask::copy},
+           {"addition", ToyTask::addition}}),
+      Row("data.length", &S::length, "number of symbols per sequence, or of digits per number",
+          {.low = 1, .high = 512, .advice = "raise this value"}),
+      Row("data.alphabet", &S::alphabet, "number of different symbols: 0-9, then a-z",
+          {.low = 2, .high = 36, .used_if = {key_is("data.kind", "sort", "reverse", "copy")}}),
+      Row("data.examples", &S::examples, "training sequences", {.low = 1, .high = 1e9}),
+      Row("data.held_back", &S::held_back,
+          "number of validation sequences, none of which is a training sequence",
+          {.low = 1, .high = 1e6})};
+  return all;
+}();
 
 std::vector<KeyInfo> toy_sequence_keys() {
   std::vector<KeyInfo> all = decoder_only_keys();
-  all.insert(all.end(), {toy_task, length, alphabet, training_sequences, validation_sequences});
+  for (KeyInfo& key : toy_settings.keys()) all.push_back(std::move(key));
   return all;
 }
 
 ToySequences sequences(const Config& config, Split split) {
-  const ToyOptions options{
-      .task = config[toy_task],
-      .length = config[length],
-      .alphabet = config[alphabet],
-      .examples = config[split == Split::train ? training_sequences : validation_sequences],
-      .seed = seed_of(config),
-      .split = split};
-  return with_keys(config, {{"length", length, "raise this value"}},
-                   [&] { return ToySequences(options); });
+  const Given<ToySettings> given = toy_settings.of(config);
+  given.expect_no_path();
+  ToyOptions options = given;
+  options.split = split;
+  if (split != Split::train) options.examples = given.held_back;
+  return given.checked([&] { return ToySequences(options); });
 }
 
 // Returns the number of rows in which every target has the largest logit; greedy decoding from the
@@ -81,8 +79,8 @@ double exact_matches(const Array& logits, const Array& targets) {
 }
 
 Transformer make_model(const Config& config, const ToySequences& data) {
-  const TransformerOptions options =
-      transformer_options(config, data.vocabulary().size(), data.context());
+  const TransformerOptions options = transformer_options(transformer_settings.of(config),
+                                                         data.vocabulary().size(), data.context());
   return initialized(config, [&](Random& init) { return Transformer(options, init); });
 }
 
@@ -163,7 +161,7 @@ onnx::Models toy_sequence_graphs(ToySequence& task) {
 
 std::string toy_description(const Config& config, const std::map<std::string, std::string>&) {
   return "a character-level transformer trained on the toy task " +
-         toy_task.name_of(config[toy_task]);
+         toy_settings.text("kind", toy_settings.of(config));
 }
 
 TaskSpec toy_sequence_spec() {
@@ -194,9 +192,7 @@ const RegisterTask registered_toy_sequence(toy_sequence_spec);
 ToySequence::ToySequence(const TaskSetup& setup)
     : training_(sequences(setup.config, Split::train)),
       validation_(sequences(setup.config, Split::validation)),
-      model_(make_model(setup.config, training_)) {
-  key::expect_no_path(setup.config);
-}
+      model_(make_model(setup.config, training_)) {}
 
 Loss ToySequence::loss(const Batch& batch, const Pass& pass) {
   const Tensor logits = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr);

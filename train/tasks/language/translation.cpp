@@ -15,118 +15,107 @@
 #include "train/inspect/report_panels.hpp"
 #include "train/run/version.hpp"
 #include "train/tasks/initialized.hpp"
-#include "train/tasks/transformer_keys.hpp"
+#include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
 namespace {
 
-enum class PairKind { dates, text };
-const Choice<PairKind> pair_kind{"data.kind",
-                                 PairKind::dates,
-                                 "synthetic dates, or the sentence pairs of data.path",
-                                 {{"dates", PairKind::dates}, {"text", PairKind::text}}};
-const Condition of_dates = pair_kind.is(PairKind::dates), of_text = pair_kind.is(PairKind::text);
-const Key<std::int64_t> training_dates{
-    "data.examples", 100'000, "training dates", {.low = 1, .high = 1e9, .used_if = {of_dates}}};
-const Key<std::int64_t> validation_dates{
-    "data.held_back",
-    1000,
-    "number of validation dates, none of which is a training date",
-    {.low = 1, .high = 1e6, .used_if = {of_dates}}};
-const Key<std::string> source_language{"data.source_language",
-                                       "de",
-                                       "last part of the source files' names: train.de",
-                                       {.may_change_on_resume = true, .used_if = {of_text}}};
-const Key<std::string> target_language{"data.target_language",
-                                       "en",
-                                       "last part of the target files' names",
-                                       {.may_change_on_resume = true, .used_if = {of_text}}};
-const Key<std::string> training_split{"data.train",
-                                      "train",
-                                      "first part of the training files' names: train.de",
-                                      {.may_change_on_resume = true, .used_if = {of_text}}};
-const Key<std::string> validation_split{"data.validation",
-                                        "val",
-                                        "first part of the validation files' names",
-                                        {.may_change_on_resume = true, .used_if = {of_text}}};
-const Key<std::string> test_split{"data.test",
-                                  "",
-                                  "first part of the test files' names; empty: no test split",
-                                  {.may_change_on_resume = true, .used_if = {of_text}}};
-const Key<std::string> tokenizer_path{
-    "data.tokenizer",
-    "",
-    "a tokenizer.json; empty: a tokenizer is trained on the training sentences",
-    {.used_if = {of_text}}};
-const Key<std::int64_t> vocabulary{
-    "data.vocabulary",
-    8000,
-    "vocabulary size of a tokenizer that is trained",
-    {.low = 300, .high = 1e6, .used_if = {of_text, tokenizer_path.is("")}}};
-const Key<bool> lower_cased{"data.lower_case",
-                            false,
-                            "convert texts to lower case, and compute BLEU in lower case",
-                            {.used_if = {of_text, tokenizer_path.is("")}}};
-const Key<std::int64_t> context{
-    "model.context",
-    64,
-    "maximum number of tokens of a source or target; longer ones are cut",
-    {.low = 2, .high = 4096, .used_if = {of_text}}};
-const Key<double> label_smoothing{
-    "model.label_smoothing",
-    0,
-    "label smoothing: share of the target probability that is spread over all tokens",
-    {.low = 0, .high = 0.9}};
-const Key<std::int64_t> beams{"model.beams",
-                              1,
-                              "number of beams in decoding; 1: greedy decoding",
-                              {.low = 1, .high = 64, .may_change_on_resume = true}};
+const Condition of_dates = key_is("data.kind", "dates"), of_text = key_is("data.kind", "text"),
+                trains_tokenizer = key_is("data.tokenizer", "");
+
+const SettingsOf<TranslationSettings> translation_settings = [] {
+  using S = TranslationSettings;
+  using Row = Bound<S>;
+  std::vector<Row> all{
+      Row("data.kind", &S::kind, "synthetic dates, or the sentence pairs of data.path",
+          {{"dates", PairKind::dates}, {"text", PairKind::text}}),
+      Row(key::data_path, &S::path),
+      Row(key::data_source, &S::source),
+      Row(key::seed, &S::seed),
+      Row("data.examples", &S::examples, "training dates",
+          {.low = 1, .high = 1e9, .used_if = {of_dates}}),
+      Row("data.held_back", &S::held_back,
+          "number of validation dates, none of which is a training date",
+          {.low = 1, .high = 1e6, .used_if = {of_dates}}),
+      Row("data.source_language", &S::source_language,
+          "last part of the source files' names: train.de",
+          {.may_change_on_resume = true, .used_if = {of_text}}),
+      Row("data.target_language", &S::target_language, "last part of the target files' names",
+          {.may_change_on_resume = true, .used_if = {of_text}}),
+      Row("data.train", &S::train, "first part of the training files' names: train.de",
+          {.may_change_on_resume = true, .used_if = {of_text}}),
+      Row("data.validation", &S::validation, "first part of the validation files' names",
+          {.may_change_on_resume = true, .used_if = {of_text}}),
+      Row("data.test", &S::test, "first part of the test files' names; empty: no test split",
+          {.may_change_on_resume = true,
+           .used_if = {of_text},
+           .advice = "leave this key empty if there is no test split"}),
+      Row("data.tokenizer", &S::tokenizer,
+          "a tokenizer.json; empty: a tokenizer is trained on the training sentences",
+          {.used_if = {of_text}}),
+      Row("data.vocabulary", &S::vocabulary, "vocabulary size of a tokenizer that is trained",
+          {.low = 300, .high = 1e6, .used_if = {of_text, trains_tokenizer}}),
+      Row("data.lower_case", &S::lower_case,
+          "convert texts to lower case, and compute BLEU in lower case",
+          {.used_if = {of_text, trains_tokenizer}}),
+      Row("model.context", &S::context,
+          "maximum number of tokens of a source or target; longer ones are cut",
+          {.low = 2, .high = 4096, .used_if = {of_text}}),
+      Row("model.decoder_layers", &S::decoder_layers,
+          "the decoder's blocks; 0: as many as the encoder's", {.low = 0, .high = 1000}),
+      Row("model.label_smoothing", &S::label_smoothing,
+          "label smoothing: share of the target probability that is spread over all tokens",
+          {.low = 0, .high = 0.9}),
+      Row("model.beams", &S::beams, "number of beams in decoding; 1: greedy decoding",
+          {.low = 1, .high = 64, .may_change_on_resume = true})};
+  return all;
+}();
 
 std::vector<KeyInfo> translation_keys() {
   std::vector<KeyInfo> all = transformer_keys();
-  all.insert(all.end(),
-             {pair_kind, key::data_source, training_dates, validation_dates, source_language,
-              target_language, training_split, validation_split, test_split, tokenizer_path,
-              vocabulary, lower_cased, context, key::decoder_layers, label_smoothing, beams});
+  for (KeyInfo& key : translation_settings.keys()) all.push_back(std::move(key));
   return all;
 }
 
-ParallelCorpus dates(const Config& config) {
-  key::expect_no_path(config);
+ParallelCorpus dates(const Given<TranslationSettings>& given) {
+  given.expect_no_path();
   const auto part = [&](Split which, std::int64_t count) {
     return std::make_unique<DateDataset>(
-        DateOptions{.examples = count, .seed = seed_of(config), .split = which});
+        DateOptions{.examples = count, .seed = given.seed, .split = which});
   };
-  auto training = part(Split::train, config[training_dates]);
+  auto training = part(Split::train, given.examples);
   const auto codec = std::make_shared<const DateDataset>(*training);
   return {.vocabulary = codec->vocabulary_size(),
           .context = DateDataset::context(),
           .encode = [codec](std::string_view text) { return codec->encode(text); },
           .decode = [codec](std::span<const std::int32_t> tokens) { return codec->decode(tokens); },
           .training = std::move(training),
-          .validation = part(Split::validation, config[validation_dates])};
+          .validation = part(Split::validation, given.held_back)};
 }
 
-const std::string& pairs_path(const Config& config) {
-  return key::required_path(
-      config, "no folder of sentence pairs",
+const std::string& pairs_path(const Given<TranslationSettings>& given) {
+  return given.required_path(
+      "no folder of sentence pairs",
       fmt::format("{2}, here train.{0}, train.{1}, val.{0}, val.{1}, with --set data.path=FOLDER",
-                  config[source_language], config[target_language], parallel_files));
+                  given.source_language, given.target_language, parallel_files));
 }
 
-ParallelText load(const Config& config, const Key<std::string>& split,
-                  const std::string& advice = "") {
-  return with_keys(config, {{"split", split, advice}}, [&] {
-    return load_parallel_text(pairs_path(config), {.split = config[split],
-                                                   .source = config[source_language],
-                                                   .target = config[target_language]});
-  });
+// Returns the sentences of the split whose file names begin with the option `split`.
+ParallelText load(const Given<TranslationSettings>& given, const std::string& split) {
+  const std::string beginning = translation_settings.text(split, given);
+  return given.checked(
+      [&] {
+        return load_parallel_text(
+            pairs_path(given),
+            {.split = beginning, .source = given.source_language, .target = given.target_language});
+      },
+      {{"split", split}});
 }
 
 // Returns the sentences of all files of data.path.
-ParallelText load_all(const Config& config) {
-  return load_all_parallel_text(
-      pairs_path(config), {.source = config[source_language], .target = config[target_language]});
+ParallelText load_all(const Given<TranslationSettings>& given) {
+  return load_all_parallel_text(pairs_path(given),
+                                {.source = given.source_language, .target = given.target_language});
 }
 
 // Returns the tokenizer of a file. Throws InputError if the tokenizer lacks the special tokens of
@@ -143,12 +132,12 @@ BytePairTokenizer load_tokenizer(const std::string& path) {
   return tokenizer;
 }
 
-BytePairTokenizer make_tokenizer(const Config& config, const ParallelText& text) {
-  if (!config[tokenizer_path].empty()) return load_tokenizer(config[tokenizer_path]);
+BytePairTokenizer make_tokenizer(const TranslationSettings& settings, const ParallelText& text) {
+  if (!settings.tokenizer.empty()) return load_tokenizer(settings.tokenizer);
   std::vector<std::string> sentences = text.sources;
   sentences.insert(sentences.end(), text.targets.begin(), text.targets.end());
   return BytePairTokenizer::train(
-      sentences, {.vocabulary = config[vocabulary], .lower_case = config[lower_cased]});
+      sentences, {.vocabulary = settings.vocabulary, .lower_case = settings.lower_case});
 }
 
 std::vector<TokenPair> encoded(const ParallelText& text, const BytePairTokenizer& tokenizer) {
@@ -166,53 +155,59 @@ std::unique_ptr<Dataset> cut_to(std::int64_t limit, std::vector<TokenPair> pairs
 
 // Returns a split for evaluation. Its references are whole lines, even if the context truncates
 // them.
-std::unique_ptr<Dataset> evaluation_split(const Config& config, ParallelText text,
+std::unique_ptr<Dataset> evaluation_split(std::int64_t context, ParallelText text,
                                           const BytePairTokenizer& tokenizer) {
   std::vector<TokenPair> pairs = encoded(text, tokenizer);
   for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i].reference = std::move(text.targets[i]);
-  return cut_to(config[context], std::move(pairs));
+  return cut_to(context, std::move(pairs));
 }
 
-ParallelCorpus sentences(const TaskSetup& setup) {
-  const Config& config = setup.config;
+ParallelCorpus sentences(const TaskSetup& setup, const Given<TranslationSettings>& given) {
   std::optional<ParallelText> training;
   const bool has_splits = setup.needs_data && !setup.whole_data;
-  if (has_splits || setup.metadata.empty()) training = load(config, training_split);
+  if (has_splits || setup.metadata.empty()) training = load(given, "train");
   const auto tokenizer = std::make_shared<const BytePairTokenizer>(
-      setup.metadata.empty() ? make_tokenizer(config, *training)
+      setup.metadata.empty() ? make_tokenizer(given, *training)
                              : BytePairTokenizer::from_json(kept_value(setup.metadata, "tokenizer"),
                                                             "the checkpoint"));
   ParallelCorpus corpus{
       .vocabulary = tokenizer->size(),
-      .context = config[context],
+      .context = given.context,
       .encode = [tokenizer](std::string_view line) { return tokenizer->encode(line); },
       .decode = [tokenizer](std::span<const std::int32_t> t) { return tokenizer->decode(t); },
       .lower_case = tokenizer->model().pieces.lower_case,
       .metadata = {{"tokenizer", tokenizer->to_json()}}};
-  if (setup.whole_data) corpus.validation = evaluation_split(config, load_all(config), *tokenizer);
+  const auto evaluated = [&](ParallelText text) {
+    return evaluation_split(given.context, std::move(text), *tokenizer);
+  };
+  if (setup.whole_data) corpus.validation = evaluated(load_all(given));
   if (!training) return corpus;
   corpus.training = cut_to(corpus.context, encoded(*training, *tokenizer));
-  corpus.validation = evaluation_split(config, load(config, validation_split), *tokenizer);
-  if (!config[test_split].empty())
-    corpus.test = evaluation_split(
-        config, load(config, test_split, "leave this key empty if there is no test split"),
-        *tokenizer);
+  corpus.validation = evaluated(load(given, "validation"));
+  if (!given.test.empty()) corpus.test = evaluated(load(given, "test"));
   return corpus;
 }
 
 ParallelCorpus read_pairs(const TaskSetup& setup) {
-  switch (setup.config[pair_kind]) {
-    case PairKind::dates:
-      return dates(setup.config);
-    case PairKind::text:
-      return sentences(setup);
-  }
-  throw_unhandled(pair_kind);
+  const Given<TranslationSettings> given = translation_settings.of(setup.config);
+  return given.kind == PairKind::dates ? dates(given) : sentences(setup, given);
 }
 
+// Both languages share one vocabulary and one embedding.
 EncoderDecoder make_model(const Config& config, const ParallelCorpus& corpus) {
-  const EncoderDecoderOptions options =
-      encoder_decoder_options(config, corpus.vocabulary, corpus.context);
+  const Given<TransformerSettings> given = transformer_settings.of(config);
+  const std::int64_t own = translation_settings.of(config).decoder_layers;
+  given.expect(!given.random_features.gate, "gate",
+               "is not supported by an encoder or cross-attention; set this key to false");
+  const EncoderDecoderOptions options{.source_vocabulary = corpus.vocabulary,
+                                      .target_vocabulary = corpus.vocabulary,
+                                      .source_context = corpus.context,
+                                      .target_context = corpus.context,
+                                      .encoder_layers = given.layers,
+                                      .decoder_layers = own > 0 ? own : given.layers,
+                                      .block = block_options_with_attention(given),
+                                      .shared_embeddings = true,
+                                      .tied_embeddings = given.tied_embeddings};
   return initialized(config, [&](Random& init) { return EncoderDecoder(options, init); });
 }
 
@@ -264,10 +259,12 @@ std::vector<std::string> ParallelCorpus::decode_each(std::span<const std::int32_
 }
 
 Translation::Translation(const TaskSetup& setup)
-    : config_(setup.config), corpus_(read_pairs(setup)), model_(make_model(config_, corpus_)) {}
+    : settings_(translation_settings.of(setup.config)),
+      corpus_(read_pairs(setup)),
+      model_(make_model(setup.config, corpus_)) {}
 
 Order Translation::order() const {
-  return config_[pair_kind] == PairKind::text ? Order::similar_lengths : Order::shuffled;
+  return settings_.kind == PairKind::text ? Order::similar_lengths : Order::shuffled;
 }
 
 Loss Translation::loss(const Batch& batch, const Pass& pass) {
@@ -275,7 +272,7 @@ Loss Translation::loss(const Batch& batch, const Pass& pass) {
   const auto& [source, padding, references] = batch.part<SourceTokens>();
   const EncoderDecoder::EncodedSource encoded = model_.encode(source, padding, noise);
   const Tensor logits = model_.decode(batch.inputs, encoded, noise);
-  const double smoothing = pass.training ? config_[label_smoothing] : 0;
+  const double smoothing = pass.training ? settings_.label_smoothing : 0;
   const Tensor total =
       cross_entropy(logits, batch.targets,
                     {.ignore_index = ignored_target, .label_smoothing = smoothing, .mean = false});
@@ -295,7 +292,7 @@ void Translation::add_corpus_metrics(const GeneratedTexts& generated, Metrics& m
     equal += generated.predictions[i] == (corpus_.lower_case ? lower_case(references) : references);
   }
   metrics["exact_match"] = equal / static_cast<double>(generated.predictions.size());
-  if (config_[pair_kind] != PairKind::text) return;
+  if (settings_.kind != PairKind::text) return;
   metrics["bleu"] = corpus_bleu(generated.predictions, generated.references, bleu()).score;
   metrics["cut_sources"] = static_cast<double>(generated.cut_sources);
 }
@@ -303,12 +300,12 @@ void Translation::add_corpus_metrics(const GeneratedTexts& generated, Metrics& m
 BleuOptions Translation::bleu() const { return {.lower_case = corpus_.lower_case}; }
 
 Signatures Translation::signatures() const {
-  if (config_[pair_kind] != PairKind::text) return {};
+  if (settings_.kind != PairKind::text) return {};
   return {{"bleu", fmt::format("{}|version:tapestry-{}", bleu_signature(bleu()), release())}};
 }
 
 TranslateOptions Translation::decoding() const {
-  return {.beams = config_[beams], .begin = bos_token, .end = eos_token};
+  return {.beams = settings_.beams, .begin = bos_token, .end = eos_token};
 }
 
 GeneratedTexts Translation::generated(const Batch& batch) const {

@@ -9,6 +9,25 @@
 
 namespace tapestry {
 
+enum class PairKind { dates, text };
+
+// The pairs of a config, and what the model has besides transformer_keys().
+struct TranslationSettings {
+  PairKind kind = PairKind::dates;
+  std::string path{}, source{};
+  std::uint64_t seed = 0;
+  std::int64_t examples = 100'000, held_back = 1000;  // numbers of dates
+  std::string source_language = "de", target_language = "en";
+  std::string train = "train", validation = "val", test{};  // beginnings of file names
+  std::string tokenizer{};                                  // empty: it is trained
+  std::int64_t vocabulary = 8000;
+  bool lower_case = false;
+  std::int64_t context = 64;
+  std::int64_t decoder_layers = 0;  // 0: those of the encoder
+  double label_smoothing = 0;
+  std::int64_t beams = 1;
+};
+
 // Pairs of sentences or dates as tokens, and the functions that encode and decode texts.
 struct ParallelCorpus {
   std::int64_t vocabulary = 0, context = 0;
@@ -46,7 +65,7 @@ class Translation final : public Task {
  private:
   BleuOptions bleu() const;
 
-  Config config_;
+  TranslationSettings settings_;
   ParallelCorpus corpus_;
   EncoderDecoder model_;
 };

@@ -6,6 +6,7 @@
 #include "autograd/dry_run.hpp"
 #include "autograd/ops/losses.hpp"
 #include "train/config/keys.hpp"
+#include "train/config/settings.hpp"
 #include "train/generate/generate.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/inspect/report_panels.hpp"
@@ -18,76 +19,68 @@
 namespace tapestry {
 namespace {
 
-const Key<std::int64_t> length{
-    "data.length", 32, "items before the question", {.low = 8, .high = 512}};
-const Key<std::int64_t> pairs{
-    "data.pairs", 8, "items that have a key and a value", {.low = 1, .high = 26}};
-const Key<std::int64_t> num_keys{
-    "data.keys", 16, "different keys, a-z; at least data.pairs", {.low = 2, .high = 26}};
-const Key<std::int64_t> num_values{
-    "data.values", 16, "different values, 0, 1, …; at least data.pairs", {.low = 2, .high = 100}};
-const Key<std::int64_t> examples{
-    "data.examples", 1'000'000, "training sequences", {.low = 1, .high = 1e9}};
-const Key<std::int64_t> held_back{
-    "data.held_back",
-    2000,
-    "number of validation sequences, none of which is a training sequence",
-    {.low = 1, .high = 1e6}};
+// The items and the memory.
+struct RecallSettings : RecallOptions {
+  std::string path{};  // must be empty
+  std::int64_t held_back = 2000;
+  MemoryOptions memory{};
+};
 
-const Choice<MemoryKind> kind{"model.memory",
-                              MemoryKind::query_key,
-                              "kind of memory",
-                              {{"sum", MemoryKind::sum},
-                               {"forgetting", MemoryKind::forgetting},
-                               {"recurrent", MemoryKind::recurrent},
-                               {"gated", MemoryKind::gated},
-                               {"sigmoid-attention", MemoryKind::sigmoid_attention},
-                               {"softmax-attention", MemoryKind::softmax_attention},
-                               {"query-key", MemoryKind::query_key},
-                               {"multi-head", MemoryKind::multi_head}}};
-const Key<std::int64_t> width{
-    "model.width", 32, "width of an item and of the memory", {.low = 1, .high = 65536}};
-const Key<std::int64_t> heads{
-    "model.heads",
-    4,
-    "heads of multi-head; must divide model.width",
-    {.low = 1, .high = 1024, .used_if = {kind.is(MemoryKind::multi_head)}}};
-const Key<double> first_gamma{
-    "model.gamma",
-    0.9,
-    "γ of forgetting: the share of the memory that remains after a step",
-    {.low = 1e-3, .high = 0.999, .used_if = {kind.is(MemoryKind::forgetting)}}};
-const Key<bool> learn_gamma{"model.learn_gamma",
-                            false,
-                            "learn one γ per column",
-                            {.used_if = {kind.is(MemoryKind::forgetting)}}};
+const Condition is_forgetting = key_is("model.memory", "forgetting");
+const auto decay = within(&RecallSettings::memory, &MemoryOptions::decay);
 
-std::vector<KeyInfo> keys() {
-  return {length, pairs, num_keys, num_values,  examples,   held_back,
-          kind,   width, heads,    first_gamma, learn_gamma};
-}
+const SettingsOf<RecallSettings> settings = [] {
+  using S = RecallSettings;
+  using Row = Bound<S>;
+  std::vector<Row> all{
+      Row(key::data_path, &S::path),
+      Row(key::seed, &S::seed),
+      Row("data.length", &S::length, "items before the question", {.low = 8, .high = 512}),
+      Row("data.pairs", &S::pairs, "items that have a key and a value", {.low = 1, .high = 26}),
+      Row("data.keys", &S::keys, "different keys, a-z; at least data.pairs",
+          {.low = 2, .high = 26}),
+      Row("data.values", &S::values, "different values, 0, 1, …; at least data.pairs",
+          {.low = 2, .high = 100}),
+      Row("data.examples", &S::examples, "training sequences", {.low = 1, .high = 1e9}),
+      Row("data.held_back", &S::held_back,
+          "number of validation sequences, none of which is a training sequence",
+          {.low = 1, .high = 1e6}),
+      Row("model.memory", within(&S::memory, &MemoryOptions::kind), "kind of memory",
+          {{"sum", MemoryKind::sum},
+           {"forgetting", MemoryKind::forgetting},
+           {"recurrent", MemoryKind::recurrent},
+           {"gated", MemoryKind::gated},
+           {"sigmoid-attention", MemoryKind::sigmoid_attention},
+           {"softmax-attention", MemoryKind::softmax_attention},
+           {"query-key", MemoryKind::query_key},
+           {"multi-head", MemoryKind::multi_head}}),
+      Row("model.width", within(&S::memory, &MemoryOptions::width),
+          "width of an item and of the memory", {.low = 1, .high = 65536}),
+      Row("model.heads", within(&S::memory, &MemoryOptions::heads),
+          "heads of multi-head; must divide model.width",
+          {.low = 1, .high = 1024, .used_if = {key_is("model.memory", "multi-head")}}),
+      Row("model.gamma", within(decay, &ExponentialForgetting::Options::gamma),
+          "γ of forgetting: the share of the memory that remains after a step",
+          {.low = 1e-3, .high = 0.999, .used_if = {is_forgetting}}),
+      Row("model.learn_gamma", within(decay, &ExponentialForgetting::Options::learn),
+          "learn one γ per column", {.used_if = {is_forgetting}})};
+  return all;
+}();
 
 Recall sequences(const Config& config, bool is_validation) {
-  const RecallOptions options{.length = config[length],
-                              .pairs = config[pairs],
-                              .keys = config[num_keys],
-                              .values = config[num_values],
-                              .examples = config[is_validation ? held_back : examples],
-                              .seed = seed_of(config),
-                              .is_validation = is_validation};
-  return with_keys(config, {{"pairs", pairs}}, [&] { return Recall(options); });
+  const Given<RecallSettings> given = settings.of(config);
+  given.expect_no_path();
+  RecallOptions options = given;
+  options.is_validation = is_validation;
+  if (is_validation) options.examples = given.held_back;
+  return given.checked([&] { return Recall(options); });
 }
 
 MemoryNetwork network(const Config& config, const Recall& data) {
-  const std::int64_t C = config[width];
-  if (config[kind] == MemoryKind::multi_head) config.expect_divides(heads, width);
+  const Given<RecallSettings> given = settings.of(config);
+  if (given.memory.kind == MemoryKind::multi_head) given.expect_divides("heads", "width");
   const MemoryNetworkOptions options{
-      .vocabulary = data.vocabulary(),
-      .classes = config[num_values],
-      .memory = {.kind = config[kind],
-                 .width = C,
-                 .heads = config[heads],
-                 .decay = {.gamma = config[first_gamma], .learn = config[learn_gamma]}}};
+      .vocabulary = data.vocabulary(), .classes = given.values, .memory = given.memory};
   return initialized(config, [&](Random& init) { return MemoryNetwork(options, init); });
 }
 
@@ -227,7 +220,8 @@ onnx::Models graphs(RecallTask& task) {
 
 std::string description(const Config& config, const std::map<std::string, std::string>&) {
   return fmt::format("a {} memory of width {} that is asked for one of the items that passed",
-                     kind.name_of(config[kind]), config[width]);
+                     settings.text("memory", settings.of(config)),
+                     settings.of(config).memory.width);
 }
 
 TaskSpec spec() {
@@ -235,7 +229,7 @@ TaskSpec spec() {
   return {.name = "recall",
           .help = "a model with a memory that answers a question about one of the items before it",
           .describe = description,
-          .keys = keys(),
+          .keys = settings.keys(),
           .make = make_task_of<RecallTask>,
           .metrics =
               {{"loss", "nats", lower, "the negative log likelihood of the answer"},
@@ -259,9 +253,7 @@ const RegisterTask registered(spec);
 RecallTask::RecallTask(const TaskSetup& setup)
     : training_(sequences(setup.config, false)),
       validation_(sequences(setup.config, true)),
-      model_(network(setup.config, training_)) {
-  key::expect_no_path(setup.config);
-}
+      model_(network(setup.config, training_)) {}
 
 Loss RecallTask::loss(const Batch& batch, const Pass& pass) {
   const Tensor logits = model_.forward(batch.inputs);

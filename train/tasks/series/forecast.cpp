@@ -9,55 +9,60 @@
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/series/baselines.hpp"
-#include "train/tasks/transformer_keys.hpp"
+#include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
 namespace {
 
 enum class Kind { patches, linear };
-const Choice<Kind> kind{"model.kind",
-                        Kind::patches,
-                        "a patch transformer, or one linear layer",
-                        {{"patches", Kind::patches}, {"linear", Kind::linear}}};
-const Key<std::int64_t> context{
-    "model.context", 96, "time steps that the model reads", {.low = 1, .high = 100000}};
-const Key<std::int64_t> horizon{
-    "model.horizon", 96, "time steps to forecast", {.low = 1, .high = 100000}};
-const Key<std::int64_t> patch{
-    "model.patch", 16, "time steps per patch", {.low = 1, .high = 100000}};
-const Key<std::int64_t> stride{
-    "model.stride", 8, "time steps between the starts of patches", {.low = 1, .high = 100000}};
-const Choice<WindowNorm> window_norm{
-    "model.window_norm",
-    WindowNorm::instance,
-    "normalize a window by its mean and deviation, or subtract its last value",
-    {{"instance", WindowNorm::instance}, {"last", WindowNorm::last}}};
+
+struct ForecastSettings : ForecasterOptions {
+  Kind kind = Kind::patches;
+};
+
+const Condition has_patches = key_is("model.kind", "patches");
+
+const SettingsOf<ForecastSettings> forecast_settings = [] {
+  using S = ForecastSettings;
+  using Row = Bound<S>;
+  std::vector<Row> all{
+      Row("model.patch", &S::patch, "time steps per patch",
+          {.low = 1, .high = 100000, .used_if = {has_patches}}),
+      Row("model.stride", &S::stride, "time steps between the starts of patches",
+          {.low = 1, .high = 100000, .used_if = {has_patches}}),
+      Row("model.kind", &S::kind, "a patch transformer, or one linear layer",
+          {{"patches", Kind::patches}, {"linear", Kind::linear}}),
+      Row("model.context", &S::context, "time steps that the model reads",
+          {.low = 1, .high = 100000}),
+      Row("model.horizon", &S::horizon, "time steps to forecast", {.low = 1, .high = 100000}),
+      Row("model.window_norm", &S::norm,
+          "normalize a window by its mean and deviation, or subtract its last value",
+          {{"instance", WindowNorm::instance}, {"last", WindowNorm::last}})};
+  return all;
+}();
 
 std::vector<KeyInfo> keys() {
   std::vector<KeyInfo> all = block_keys();
-  all.insert(all.end(), {patch, stride});
-  for (KeyInfo& key : all) key.limits.used_if.push_back(kind.is(Kind::patches));
-  all.insert(all.end(), {kind, context, horizon, window_norm});
-  for (KeyInfo& key : series_keys()) all.push_back(std::move(key));
+  for (KeyInfo& key : all) key.limits.used_if.push_back(has_patches);
+  for (const auto& more : {forecast_settings.keys(), series_settings.keys()})
+    all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
-Forecaster make_model(const Config& config) {
-  const std::int64_t T = config[context], P = config[patch], S = config[stride];
-  const bool linear = config[kind] == Kind::linear;
-  config.expect(linear || (P <= T && (T - P) % S == 0), patch,
-                "with model.stride = {} the patches do not cover model.context = {} exactly; set "
-                "model.context={}",
-                S, T, linear ? T : P + std::max<std::int64_t>(0, T - P) / S * S);
-  const ForecasterOptions options{.context = T,
-                                  .horizon = config[horizon],
-                                  .patch = P,
-                                  .stride = S,
-                                  .layers = linear ? 0 : config[key::layers],
-                                  .block = block_options(config),
-                                  .norm = config[window_norm],
-                                  .series = std::ssize(config[key::columns]),
-                                  .targets = target_indices(config)};
+Forecaster make_model(const Config& config, const Given<SeriesSettings>& series) {
+  const Given<ForecastSettings> given = forecast_settings.of(config);
+  const std::int64_t T = given.context, P = given.patch, S = given.stride;
+  const bool linear = given.kind == Kind::linear;
+  given.expect(linear || (P <= T && (T - P) % S == 0), "patch",
+               "with model.stride = {} the patches do not cover model.context = {} exactly; set "
+               "model.context={}",
+               S, T, linear ? T : P + std::max<std::int64_t>(0, T - P) / S * S);
+  const Given<TransformerSettings> blocks = transformer_settings.of(config);
+  ForecasterOptions options = given;
+  options.layers = linear ? 0 : blocks.layers;
+  options.block = block_options(blocks);
+  options.series = std::ssize(series.columns);
+  options.targets = target_indices(series);
   return initialized(config, [&](Random& init) { return Forecaster(options, init); });
 }
 
@@ -79,13 +84,16 @@ double sum_of_distances(const Array& a, const Array& b) {
 }
 
 std::string description(const Config& config, const std::map<std::string, std::string>&) {
-  const std::string series = config[key::targets].empty()
-                                 ? ""
-                                 : fmt::format(" of {} of {} series", config[key::targets].size(),
-                                               config[key::columns].size());
-  return fmt::format("a {} that forecasts {}{} from {}",
-                     config[kind] == Kind::linear ? "linear model" : "patch transformer",
-                     counted(config[horizon], "time step"), series, config[context]);
+  const ForecastSettings model = forecast_settings.of(config);
+  const SeriesSettings series = series_settings.of(config);
+  return fmt::format(
+      "a {} that forecasts {}{} from {}",
+      model.kind == Kind::linear ? "linear model" : "patch transformer",
+      counted(model.horizon, "time step"),
+      series.targets.empty()
+          ? ""
+          : fmt::format(" of {} of {} series", series.targets.size(), series.columns.size()),
+      model.context);
 }
 
 // Returns the longest of some horizons of which a validation split of a tenth has several windows.
@@ -102,13 +110,13 @@ std::vector<Recognized> recognize_forecast(const std::string& path) {
     const std::int64_t steps = horizon_for(table.rows());
     expect_input(steps > 0, "has {} rows, expected at least 240; give more rows", table.rows());
     const bool has_other_columns = std::ranges::any_of(
-        found.settings, [](const auto& one) { return one.key == key::columns.name; });
+        found.settings, [](const auto& one) { return one.key == "data.columns"; });
     found.fit =
         !has_other_columns || table.has_times ? Recognized::Fit::certain : Recognized::Fit::similar;
     found.base = "etth1";
     found.settings.push_back(
-        {context.name, steps, fmt::format("rows that the model reads, of {}", table.rows())});
-    found.settings.push_back({horizon.name, steps, "rows that it forecasts"});
+        {"model.context", steps, fmt::format("rows that the model reads, of {}", table.rows())});
+    found.settings.push_back({"model.horizon", steps, "rows that it forecasts"});
     found.examples = 0.7 * static_cast<double>(table.rows());
     found.most_epochs = 15;
   })};
@@ -116,7 +124,7 @@ std::vector<Recognized> recognize_forecast(const std::string& path) {
 
 TaskSpec spec() {
   using enum MetricInfo::Better;
-  const std::vector<std::string> horizon_key = {horizon.name};
+  const std::vector<std::string> horizon_key = {"model.horizon"};
   return {.name = "forecast",
           .help = "forecasts of several time series",
           .describe = description,
@@ -149,10 +157,10 @@ const RegisterTask registered(spec);
 }  // namespace
 
 Forecast::Forecast(const TaskSetup& setup)
-    : config_(setup.config),
+    : series_(series_settings.of(setup.config)),
       trained_(setup.metadata),
       whole_data_(setup.whole_data),
-      model_(make_model(config_)) {
+      model_(make_model(setup.config, series_)) {
   if (!trained_.empty()) {  // throws if they are damaged
     kept_scale(trained_, model_.options.targets);
     kept_names(trained_, model_.options.targets);
@@ -163,7 +171,7 @@ Forecast::Forecast(const TaskSetup& setup)
 SeriesData& Forecast::data() {
   const ForecasterOptions& options = model_.options;
   if (!data_)
-    data_.emplace(config_, SeriesDataset::Window{options.context, options.horizon, options.targets},
+    data_.emplace(series_, SeriesDataset::Window{options.context, options.horizon, options.targets},
                   trained_, whole_data_);
   return *data_;
 }
@@ -179,7 +187,8 @@ Loss Forecast::loss(const Batch& batch, const Pass& pass) {
 
 std::vector<Baseline> Forecast::baselines(const Dataset& data) {
   const SeriesTable& table = this->data().targets();
-  const std::int64_t season = table.has_times ? season_of(table.step_s(), config_[context]) : 0;
+  const std::int64_t season =
+      table.has_times ? season_of(table.step_s(), model_.options.context) : 0;
   std::vector<Baseline> all;
   const SeriesDataset* training = whole_data_ ? nullptr : &this->data().splits().train;
   for (const BaselineErrors& errors : baseline_errors(training, *data.series(), season)) {

@@ -24,7 +24,7 @@ class Forecast final : public Task {
   SeriesData& data();  // reads the data at the first call
 
  private:
-  Config config_;
+  Given<SeriesSettings> series_;
   SeriesData::Metadata trained_;  // metadata of a checkpoint, or empty
   bool whole_data_;
   std::optional<SeriesData> data_;

@@ -21,29 +21,9 @@ namespace {
 
 constexpr const char* names_of_columns = "columns";  // name of the metadata
 
-SeriesOptions options_of(const Config& config) {
-  return {.gaps = config[key::gaps],
-          .delimiter = config[key::delimiter],
-          .decimal = config[key::decimal],
-          .time_column = config[key::time_column],
-          .time_format = config[key::time_format],
-          .columns = config[key::columns],
-          .series_column = config[key::series_column],
-          .missing = config[key::missing]};
-}
-
-// Returns what `read` returns. An OptionError is thrown again with the key of the option.
-auto with_series_keys(const Config& config, const auto& read) {
-  return with_keys(
-      config,
-      {{"gaps", key::gaps, "or set data.gaps = true"},
-       {"missing", key::missing, "or set data.missing to \"interpolate\" or \"previous\""},
-       {"columns", key::columns, "or list other columns in this key"},
-       {"time_column", key::time_column, "give the name of the column of times, or \"none\""},
-       {"series_column", key::series_column,
-        "or give the column that names the series of each row"}},
-      read);
-}
+const Condition of_waves = key_is("data.kind", "waves"), of_csv = key_is("data.kind", "csv"),
+                by_fractions = key_is("data.split", "fractions"),
+                by_months = key_is("data.split", "months");
 
 // Returns the messages of the first ten of the rows with problems, and how many there are more.
 std::vector<std::string> first_problems(std::vector<std::string> all) {
@@ -63,18 +43,17 @@ std::vector<std::string> problems_of(const std::string& path, const SeriesOption
 }
 
 // Returns data.path. Throws InputError if it names nothing that exists.
-const std::string& required_csv(const Config& config) {
-  return key::required_path(config, "no time series",
-                            std::string(series_files) + " with --set data.path=FILE");
+const std::string& required_csv(const Given<SeriesSettings>& given) {
+  return given.required_path("no time series",
+                             std::string(series_files) + " with --set data.path=FILE");
 }
 
-SeriesTable load_csv(const Config& config) {
-  const std::string& path = required_csv(config);
-  const SeriesOptions options = options_of(config);
+SeriesTable load_csv(const Given<SeriesSettings>& given) {
+  const std::string& path = required_csv(given);
   try {
-    return with_series_keys(config, [&] { return load_series(path, options); });
+    return given.checked([&] { return load_series(path, given); });
   } catch (const InputError& error) {
-    const std::vector<std::string> all = problems_of(path, options);
+    const std::vector<std::string> all = problems_of(path, given);
     if (all.size() < 2) throw;
     throw WrongRows(fmt::format("{}; {} have problems: `tapestry init FILE` lists them",
                                 error.what(), counted(std::ssize(all), "row")),
@@ -82,18 +61,10 @@ SeriesTable load_csv(const Config& config) {
   }
 }
 
-SeriesTable load(const Config& config) {
-  switch (config[key::series_kind]) {
-    case key::SeriesKind::csv:
-      return load_csv(config);
-    case key::SeriesKind::waves:
-      key::expect_no_path(config);
-      return make_waves({.series = config[key::num_waves],
-                         .rows = config[key::wave_rows],
-                         .noise = config[key::wave_noise],
-                         .seed = seed_of(config)});
-  }
-  throw_unhandled(key::series_kind);
+SeriesTable load(const Given<SeriesSettings>& given) {
+  if (given.kind == SeriesKind::csv) return load_csv(given);
+  given.expect_no_path();
+  return make_waves(given.waves);
 }
 
 // Returns the elements with these indices, or all if there are none. Throws std::invalid_argument
@@ -134,52 +105,121 @@ std::vector<double> numbers(const std::string& text) {
 
 }  // namespace
 
-std::vector<KeyInfo> series_keys() {
-  using namespace key;
-  return {series_kind,    data_source,         num_waves,    wave_rows,         wave_noise,
-          gaps,           delimiter,           decimal,      time_column,       time_format,
-          columns,        series_column,       targets,      missing,           split_by,
-          train_fraction, validation_fraction, train_months, validation_months, test_months};
-}
+const SettingsOf<SeriesSettings> series_settings = [] {
+  using S = SeriesSettings;
+  using Row = Bound<S>;
+  std::vector<Row> all{
+      Row("data.kind", &S::kind, "synthetic waves, or the CSV file of data.path",
+          {{"waves", SeriesKind::waves}, {"csv", SeriesKind::csv}}),
+      Row(key::data_path, &S::path),
+      Row(key::seed, within(&S::waves, &WaveOptions::seed)),
+      Row(key::data_source, &S::source),
+      Row("data.series", within(&S::waves, &WaveOptions::series), "number of synthetic series",
+          {.low = 1, .high = 1000, .used_if = {of_waves}}),
+      Row("data.rows", within(&S::waves, &WaveOptions::rows), "rows of the synthetic series",
+          {.low = 2, .high = 1e7, .used_if = {of_waves}}),
+      Row("data.noise", within(&S::waves, &WaveOptions::noise),
+          "standard deviation of the noise of the synthetic series",
+          {.low = 0, .high = 100, .used_if = {of_waves}}),
+      Row("data.gaps", &S::gaps, "allow missing rows in the CSV file, such as weekends",
+          {.used_if = {of_csv}, .advice = "or set data.gaps = true"}),
+      Row("data.delimiter", &S::delimiter, "character between the cells of the CSV file",
+          {{"auto", detected}, {",", ','}, {";", ';'}, {"tab", '\t'}}, {.used_if = {of_csv}}),
+      Row("data.decimal", &S::decimal, "decimal mark of the numbers in the CSV file",
+          {{"auto", detected}, {".", '.'}, {",", ','}}, {.used_if = {of_csv}}),
+      Row("data.time_column", &S::time_column,
+          "name of the column of times; none: there is none, and rows are numbered; empty: "
+          "detected",
+          {.used_if = {of_csv}, .advice = "give the name of the column of times, or \"none\""}),
+      Row("data.time_format", &S::time_format,
+          "format of the times: 2016-07-31 [12:00[:00]] (iso), 31.07.2016 [12:00] (day-first), "
+          "seconds or milliseconds since 1970 (unix, unix-ms)",
+          {{"auto", TimeFormat::detected},
+           {"iso", TimeFormat::iso},
+           {"day-first", TimeFormat::day_first},
+           {"unix", TimeFormat::unix_seconds},
+           {"unix-ms", TimeFormat::unix_milliseconds}},
+          {.used_if = {of_csv}}),
+      Row("data.columns", &S::columns,
+          "names of the columns that are read as series; empty: all but those of times and of "
+          "names",
+          {.used_if = {of_csv}, .advice = "or list other columns in this key"}),
+      Row("data.series_column", &S::series_column,
+          "name of a column that names the series of each row, for files with a row per series and "
+          "time; empty: none",
+          {.used_if = {of_csv}, .advice = "or give the column that names the series of each row"}),
+      Row("data.targets", &S::targets,
+          "names of the series that are forecast, each from all series of data.columns; empty: "
+          "all, "
+          "each from its own past",
+          {.used_if = {of_csv, key_is("data.series_column", "")}}),
+      Row("data.missing", &S::missing,
+          "what replaces cells without a value: nothing (refuse), the last value (previous), or a "
+          "line between the values before and after (interpolate)",
+          {{"refuse", MissingValues::refuse},
+           {"previous", MissingValues::previous},
+           {"interpolate", MissingValues::interpolate}},
+          {.used_if = {of_csv},
+           .advice = "or set data.missing to \"interpolate\" or \"previous\""}),
+      Row("data.split", &S::split,
+          "how the rows are divided into training, validation and test split, in this order",
+          {{"fractions", SplitBy::fractions}, {"months", SplitBy::months}}),
+      Row("data.train_fraction", &S::train_fraction, "fraction of the rows in the training split",
+          {.low = 0.01, .high = 0.98, .used_if = {by_fractions}}),
+      Row("data.validation_fraction", &S::validation_fraction,
+          "fraction of the rows in the validation split",
+          {.low = 0.01, .high = 0.98, .used_if = {by_fractions}}),
+      Row("data.train_months", within(&S::months, &Months::train),
+          "length of the training split, in months of 30 days",
+          {.low = 1,
+           .high = 12000,
+           .used_if = {by_months},
+           .advice = "lower the numbers of months, or set data.split = \"fractions\""}),
+      Row("data.validation_months", within(&S::months, &Months::validation),
+          "length of the validation split, in months of 30 days",
+          {.low = 1, .high = 12000, .used_if = {by_months}}),
+      Row("data.test_months", within(&S::months, &Months::test),
+          "length of the test split, in months of 30 days",
+          {.low = 1, .high = 12000, .used_if = {by_months}})};
+  return all;
+}();
 
 void detect_series(Config& config) {
-  const std::string& path = config[key::data_path];
+  Given<SeriesSettings> given = series_settings.of(config);
   std::error_code unseen;
-  if (config[key::series_kind] != key::SeriesKind::csv || path.empty() ||
-      !std::filesystem::is_regular_file(path, unseen))
+  if (given.kind != SeriesKind::csv || given.path.empty() ||
+      !std::filesystem::is_regular_file(given.path, unseen))
     return;
-  const SeriesOptions found = detect_format(path, options_of(config));
-  config.detect(key::delimiter, found.delimiter);
-  config.detect(key::decimal, found.decimal);
-  config.detect(key::time_column, found.time_column);
-  config.detect(key::time_format, found.time_format);
-  if (!config[key::targets].empty() && config[key::columns].empty())
-    config.detect(key::columns,
-                  with_series_keys(config, [&] { return series_columns(path, found); }));
+  const bool has_columns = given.targets.empty() || !given.columns.empty();
+  static_cast<SeriesOptions&>(given) = detect_format(given.path, given);
+  series_settings.detect(config, given, {"delimiter", "decimal", "time_column", "time_format"});
+  if (has_columns) return;
+  given.columns = given.checked([&] { return series_columns(given.path, given); });
+  series_settings.detect(config, given, {"columns"});
 }
 
-std::vector<std::int64_t> target_indices(const Config& config) {
-  const std::vector<std::string>&columns = config[key::columns], &targets = config[key::targets];
+std::vector<std::int64_t> target_indices(const Given<SeriesSettings>& given) {
+  const std::vector<std::string>&columns = given.columns, &targets = given.targets;
   if (targets.empty()) return {};
   if (columns.empty()) {
-    const std::string& path = required_csv(config);
+    const std::string& path = required_csv(given);
     std::error_code unseen;
-    config.fail(key::targets,
-                std::filesystem::is_regular_file(path, unseen)
-                    ? "data.columns is empty; list the series in data.columns"
-                    : fmt::format("data.columns is empty, and {} is not a file whose columns can "
-                                  "be read; give a CSV file, or list the series in data.columns",
-                                  shown(path)));
+    given.fail("targets",
+               std::filesystem::is_regular_file(path, unseen)
+                   ? "data.columns is empty; list the series in data.columns"
+                   : fmt::format("data.columns is empty, and {} is not a file whose columns can "
+                                 "be read; give a CSV file, or list the series in data.columns",
+                                 shown(path)));
   }
   std::vector<std::int64_t> indices;
   for (const std::string& name : targets) {
     const auto found = std::ranges::find(columns, name);
-    config.expect(found != columns.end(), key::targets,
-                  "no series is named {}; expected one of data.columns: {}", shown(name),
-                  list_briefly(columns));
+    given.expect(found != columns.end(), "targets",
+                 "no series is named {}; expected one of data.columns: {}", shown(name),
+                 list_briefly(columns));
     indices.push_back(found - columns.begin());
-    config.expect(std::ranges::count(targets, name) == 1, key::targets,
-                  "{} is listed twice; remove one", shown(name));
+    given.expect(std::ranges::count(targets, name) == 1, "targets",
+                 "{} is listed twice; remove one", shown(name));
   }
   return indices;
 }
@@ -194,27 +234,29 @@ std::string column_of_names(const std::string& path, const SeriesOptions& option
 
 // Returns the table, after each problem of the data that an option solves has set that option.
 SeriesTable load_with_changes(Recognized& found, const std::string& path) {
-  SeriesOptions options;
+  SeriesSettings options;
+  const auto change = [&](const std::string& option, const char* comment) {
+    const Bound<SeriesSettings>& changed = series_settings[option];
+    found.settings.push_back({changed.name, changed.get(options), comment});
+    return changed.get(options) != changed.fallback;
+  };
   for (int changes = 0;; ++changes) try {
       return load_series(path, options);
     } catch (const OptionError& error) {
       if (changes == 0) found.problems = first_problems(find_problems(path, options));
-      if (error.option == "gaps" && !options.gaps) {
+      const std::string& option = error.option;
+      if (option == "gaps" && !options.gaps) {
         options.gaps = true;
-        found.settings.push_back({key::gaps.name, true, "rows are missing"});
-      } else if (error.option == "missing" && options.missing == MissingValues::refuse) {
+        change(option, "rows are missing");
+      } else if (option == "missing" && options.missing == MissingValues::refuse) {
         options.missing = MissingValues::interpolate;
-        found.settings.push_back(
-            {key::missing.name, key::missing.name_of(options.missing), "cells have no value"});
-      } else if (error.option == "columns" && options.columns.empty()) {
+        change(option, "cells have no value");
+      } else if (option == "columns" && options.columns.empty()) {
         options.columns = columns_with(ColumnKind::numbers, path, options);
-        if (options.columns.empty()) throw;
-        found.settings.push_back({key::columns.name, options.columns, "the others have texts"});
-      } else if (error.option == "series_column" && options.series_column.empty()) {
+        if (!change(option, "the others have texts")) throw;
+      } else if (option == "series_column" && options.series_column.empty()) {
         options.series_column = column_of_names(path, options);
-        if (options.series_column.empty()) throw;
-        found.settings.push_back(
-            {key::series_column.name, options.series_column, "names the series of each row"});
+        if (!change(option, "names the series of each row")) throw;
       } else {
         throw;
       }
@@ -245,22 +287,23 @@ void add_columns(Recognized& found, const SeriesTable& table) {
 SeriesTable recognize_series(Recognized& found, const std::string& path) {
   SeriesTable table = load_with_changes(found, path);
   add_columns(found, table);
-  const SeriesOptions format = detect_format(path);
+  SeriesSettings format;
+  static_cast<SeriesOptions&>(format) = detect_format(path);
   found.facts = {{"series", std::ssize(table.names)},
                  {"names", printable_beginning(fmt::format("{}", fmt::join(table.names, ", ")))},
                  {"rows", table.rows()},
-                 {"delimiter", key::delimiter.name_of(format.delimiter)},
-                 {"decimal mark", key::decimal.name_of(format.decimal)},
+                 {"delimiter", series_settings.text("delimiter", format)},
+                 {"decimal mark", series_settings.text("decimal", format)},
                  {"time column", printable(format.time_column)},
                  {"first time", row_text(table, 0)},
                  {"last time", row_text(table, table.rows() - 1)},
                  {"split", "70 % of the rows for training, 10 % for validation, 20 % for testing"}};
   if (table.has_times) {
-    found.facts["time format"] = key::time_format.name_of(format.time_format);
+    found.facts["time format"] = series_settings.text("time_format", format);
     found.facts["seconds between rows"] = table.step_s();
   }
   if (table.was_reversed) found.facts["order"] = "the rows descend in time and are read in reverse";
-  found.settings.push_back({key::split_by.name, std::string("fractions"),
+  found.settings.push_back({"data.split", std::string("fractions"),
                             "the first 70 % for training, then 10 % for validation"});
   return table;
 }
@@ -277,12 +320,12 @@ std::vector<std::string> kept_names(const SeriesData::Metadata& trained,
   return chosen(names.get<std::vector<std::string>>(), series);
 }
 
-SeriesData::SeriesData(const Config& config, const SeriesDataset::Window& window,
+SeriesData::SeriesData(const Given<SeriesSettings>& given, const SeriesDataset::Window& window,
                        const Metadata& trained, bool whole)
-    : config_(config),
+    : given_(given),
       whole_(whole),
       window_(window),
-      table_(std::make_shared<const SeriesTable>(load(config))),
+      table_(std::make_shared<const SeriesTable>(load(given))),
       targets_(chosen(*table_, window.targets)),
       scale_(scale_from(trained)),
       target_scale_(chosen(scale_, window.targets)),
@@ -321,24 +364,16 @@ SeriesData::Metadata SeriesData::metadata() const {
 }
 
 SeriesRanges SeriesData::ranges() const {
-  const bool by_months = config_[key::split_by] == key::SplitBy::months;
-  const double train = config_[key::train_fraction], validation = config_[key::validation_fraction];
-  config_.expect(
-      by_months || train + validation < 1, key::validation_fraction,
+  const double train = given_.train_fraction, validation = given_.validation_fraction;
+  const bool is_by_months = given_.split == SplitBy::months;
+  given_.expect(
+      is_by_months || train + validation < 1, "validation_fraction",
       "the sum with data.train_fraction = {} must be below 1, so that a test split is left", train);
-  const auto by_month = [&] {
-    return split_by_months(*table_, {.train = config_[key::train_months],
-                                     .validation = config_[key::validation_months],
-                                     .test = config_[key::test_months]});
-  };
   const RowRange all{0, table_->rows()};
   const SeriesRanges ranges =
-      whole_      ? SeriesRanges{all, all, all}
-      : by_months ? with_keys(config_,
-                              {{"months", key::train_months,
-                                "lower the numbers of months, or set data.split = \"fractions\""}},
-                              by_month)
-                  : split_by_fractions(*table_, train, validation);
+      whole_         ? SeriesRanges{all, all, all}
+      : is_by_months ? given_.checked([&] { return split_by_months(*table_, given_.months); })
+                     : split_by_fractions(*table_, train, validation);
   const std::int64_t T = window_.context, H = window_.horizon;
   for (const auto& [name, range] : {std::pair{whole_ ? "data" : "training split", ranges.train},
                                     {"validation split", ranges.validation},

@@ -45,9 +45,10 @@ struct PublishedMap {
 };
 
 std::vector<PublishedMap> published_maps(Linear& linear, const Config& config) {
+  const TransformerGiven given = transformer_settings.of(config);
   std::vector<PublishedMap> maps;
   for (const TensorPlace& place :
-       places_of({TensorFormat::huggingface, architecture_of(config)}, config,
+       places_of({TensorFormat::huggingface, architecture_of(given)}, given,
                  linear.path() + ".weight", linear.weight.tensor.shape()))
     maps.push_back({place.theirs.substr(0, place.theirs.rfind('.')), &linear, place});
   return maps;
@@ -112,7 +113,7 @@ std::string target_name(const std::string& map, Architecture architecture) {
 
 JsonValue adapter_config(const Config& config, const std::vector<MapChange>& changes,
                          std::int64_t rank) {
-  const Architecture architecture = architecture_of(config);
+  const Architecture architecture = architecture_of(transformer_settings.of(config));
   std::set<std::string> targets;
   for (const MapChange& change : changes)
     targets.insert(target_name(change.map.name, architecture));
@@ -152,8 +153,8 @@ std::vector<std::string> targets_in(const PublishedWeights& weights, Module& mod
     }
   for (const std::string& name : names)
     for (const char* ours : {"head.weight", "token_embedding.weight"}) {
-      const std::string theirs =
-          tensor_name({TensorFormat::huggingface, architecture_of(config)}, ours);
+      const std::string theirs = tensor_name(
+          {TensorFormat::huggingface, architecture_of(transformer_settings.of(config))}, ours);
       const std::string module = theirs.substr(0, theirs.rfind('.'));
       expect_input(
           !name.starts_with("base_model.model." + module + "."),

@@ -14,66 +14,65 @@ constexpr ArchitectureNames all_names[] = {{Architecture::gpt2, "GPT2LMHeadModel
                                            {Architecture::qwen2, "Qwen2ForCausalLM", "qwen2"},
                                            {Architecture::qwen3, "Qwen3ForCausalLM", "qwen3"}};
 
-std::int64_t head_width_of(const Config& config) {
-  const std::int64_t width = config[key::head_width];
-  return width > 0 ? width : config[key::width] / config[key::heads];
+std::int64_t head_width_of(const TransformerGiven& model) {
+  const std::int64_t width = model.block.attention.head_width;
+  return width > 0 ? width : model.block.width / model.block.attention.heads;
 }
 
-AttentionBias attention_bias_of(const Config& config) {
-  const AttentionBias given = config[key::attention_bias];
+AttentionBias attention_bias_of(const TransformerGiven& model) {
+  const AttentionBias given = model.attention_bias;
   if (given != AttentionBias::same) return given;
-  return config[key::bias] ? AttentionBias::all : AttentionBias::none;
+  return model.bias ? AttentionBias::all : AttentionBias::none;
 }
 
-// A value that a key must have for one of the architectures.
+// A value that an option must have for one of the architectures.
 struct Expected {
   bool holds;
-  const KeyInfo& key;
-  const char* values;
+  const char *option, *values;
 };
 
 // Throws InputError "key = value: `reason`; expected …; `advice`" for the first key that has
 // another value.
-void expect_each(const Config& config, const std::string& reason, const char* advice,
+void expect_each(const TransformerGiven& model, const std::string& reason, const char* advice,
                  std::initializer_list<Expected> all) {
   for (const Expected& each : all)
-    config.expect(each.holds, each.key, "{}; expected {}; {}", reason, each.values, advice);
+    model.expect(each.holds, each.option, "{}; expected {}; {}", reason, each.values, advice);
 }
 
-void expect_published(const Config& config, std::initializer_list<Expected> all) {
-  expect_each(config, "no supported Hugging Face architecture has this",
+void expect_published(const TransformerGiven& model, std::initializer_list<Expected> all) {
+  expect_each(model, "no supported Hugging Face architecture has this",
               "use another model, or export with --format safetensors", all);
 }
 
-void expect_gpt2(const Config& config) {
-  expect_published(
-      config, {{config[key::positions] == Positions::learned, key::positions,
-                "\"learned\" with layer norms, or \"rotary\" with model.norm_kind = \"rms\""},
-               {!config[key::gated], key::gated, "false with layer norms"},
-               {config[key::bias], key::bias, "true with layer norms"},
-               {attention_bias_of(config) == AttentionBias::all, key::attention_bias,
-                "\"same\" with layer norms"},
-               {key_value_heads_of(config) == config[key::heads], key::key_value_heads,
-                "0 with layer norms"},
-               {head_width_of(config) * config[key::heads] == config[key::width], key::head_width,
-                "0 with layer norms"},
-               {!config[key::query_key_norm], key::query_key_norm, "false with layer norms"}});
+void expect_gpt2(const TransformerGiven& model) {
+  expect_published(model,
+                   {{model.block.attention.positions == Positions::learned, "positions",
+                     "\"learned\" with layer norms, or \"rotary\" with model.norm_kind = \"rms\""},
+                    {!model.block.feed_forward.gated, "gated", "false with layer norms"},
+                    {model.bias, "bias", "true with layer norms"},
+                    {attention_bias_of(model) == AttentionBias::all, "attention_bias",
+                     "\"same\" with layer norms"},
+                    {key_value_heads_of(model) == model.block.attention.heads, "key_value_heads",
+                     "0 with layer norms"},
+                    {head_width_of(model) * model.block.attention.heads == model.block.width,
+                     "head_width", "0 with layer norms"},
+                    {!model.query_key_norm, "query_key_norm", "false with layer norms"}});
 }
 
-void expect_llama(const Config& config, Architecture architecture) {
+void expect_llama(const TransformerGiven& model, Architecture architecture) {
   const bool is_llama = architecture == Architecture::llama,
              is_qwen2 = architecture == Architecture::qwen2;
   expect_published(
-      config,
-      {{config[key::positions] == Positions::rotary, key::positions,
+      model,
+      {{model.block.attention.positions == Positions::rotary, "positions",
         "\"rotary\" with RMS norms, or \"learned\" with model.norm_kind = \"layer\""},
-       {config[key::gated], key::gated, "true with RMS norms"},
-       {is_llama || !config[key::bias], key::bias,
+       {model.block.feed_forward.gated, "gated", "true with RMS norms"},
+       {is_llama || !model.bias, "bias",
         is_qwen2 ? "false if only queries, keys and values have biases"
                  : "false with norms of queries and keys; for biases of attention alone, set "
                    "model.attention_bias = \"all\""},
-       {architecture != Architecture::qwen3 || attention_bias_of(config) != AttentionBias::inputs,
-        key::attention_bias, "\"all\" or \"none\" with norms of queries and keys"}});
+       {architecture != Architecture::qwen3 || attention_bias_of(model) != AttentionBias::inputs,
+        "attention_bias", "\"all\" or \"none\" with norms of queries and keys"}});
 }
 
 }  // namespace
@@ -94,102 +93,101 @@ Architecture architecture_named(const std::string& name, const char* Architectur
 
 std::vector<std::pair<std::string, Value>> settings_of(const PublishedConfig& published) {
   std::vector<std::pair<std::string, Value>> settings = {
-      {key::vocabulary.name, published.vocabulary},
-      {key::context.name, published.context},
-      {key::layers.name, published.layers},
-      {key::heads.name, published.heads},
-      {key::width.name, published.width},
-      {key::feed_forward.name, published.feed_forward},
-      {key::activation.name, key::activation.name_of(published.activation)},
-      {key::norm_epsilon.name, published.norm_epsilon},
-      {key::tied_embeddings.name, published.tied_embeddings}};
+      {"model.vocabulary", published.vocabulary},
+      {"model.context", published.context},
+      {"model.layers", published.layers},
+      {"model.heads", published.heads},
+      {"model.width", published.width},
+      {"model.feed_forward", published.feed_forward},
+      {"model.activation", name_of(published.activation)},
+      {"model.norm_epsilon", published.norm_epsilon},
+      {"model.tied_embeddings", published.tied_embeddings}};
   if (published.architecture == Architecture::gpt2) return settings;
-  settings.insert(
-      settings.end(),
-      {{key::key_value_heads.name, published.key_value_heads},
-       {key::head_width.name, published.head_width},
-       {key::gated.name, true},
-       {key::norm_kind.name, key::norm_kind.name_of(NormKind::rms)},
-       {key::positions.name, key::positions.name_of(Positions::rotary)},
-       {key::rotary_pairs.name, key::rotary_pairs.name_of(RotaryPairs::halves)},
-       {key::rotary_base.name, published.rotary.base},
-       {key::query_key_norm.name, published.architecture == Architecture::qwen3},
-       {key::bias.name, published.feed_forward_bias},
-       {key::attention_bias.name, key::attention_bias.name_of(published.attention_bias)}});
+  TransformerSettings biases;
+  biases.attention_bias = published.attention_bias;
+  settings.insert(settings.end(),
+                  {{"model.key_value_heads", published.key_value_heads},
+                   {"model.head_width", published.head_width},
+                   {"model.gated", true},
+                   {"model.norm_kind", std::string("rms")},
+                   {"model.positions", std::string("rotary")},
+                   {"model.rotary_pairs", std::string("halves")},
+                   {"model.rotary_base", published.rotary.base},
+                   {"model.query_key_norm", published.architecture == Architecture::qwen3},
+                   {"model.bias", published.feed_forward_bias},
+                   {"model.attention_bias", transformer_settings.text("attention_bias", biases)}});
   if (const auto& scaling = published.rotary.scaling)
-    settings.insert(
-        settings.end(),
-        {{key::rotary_scaling.name, key::rotary_scaling.name_of(RotaryScalingKind::llama3)},
-         {key::rotary_factor.name, scaling->factor},
-         {key::rotary_low_frequency.name, scaling->low_frequency},
-         {key::rotary_high_frequency.name, scaling->high_frequency},
-         {key::rotary_original_context.name, scaling->original_context}});
+    settings.insert(settings.end(), {{"model.rotary_scaling", std::string("llama3")},
+                                     {"model.rotary_factor", scaling->factor},
+                                     {"model.rotary_low_frequency", scaling->low_frequency},
+                                     {"model.rotary_high_frequency", scaling->high_frequency},
+                                     {"model.rotary_original_context", scaling->original_context}});
   return settings;
 }
 
-PublishedConfig published_config(const Config& config, const LanguageModel& task) {
-  const Architecture architecture = architecture_of(config);
+PublishedConfig published_config(const TransformerGiven& model, const LanguageModel& task) {
+  const Architecture architecture = architecture_of(model);
   const std::int64_t vocabulary = task.vocabulary();
-  const std::int64_t width = config[key::width], feed_forward = config[key::feed_forward];
-  const TransformerOptions options = transformer_options(config, vocabulary, config[key::context]);
+  const std::int64_t width = model.block.width, feed_forward = model.block.feed_forward.hidden;
+  const TransformerOptions options = transformer_options(model, vocabulary, task.context());
   return {.architecture = architecture,
           .vocabulary = vocabulary,
           .context = task.source_context(),
-          .layers = config[key::layers],
+          .layers = model.layers,
           .width = width,
           .feed_forward = feed_forward > 0 ? feed_forward : 4 * width,
-          .heads = config[key::heads],
-          .key_value_heads = key_value_heads_of(config),
-          .head_width = head_width_of(config),
-          .activation = config[key::activation],
-          .norm_epsilon = config[key::norm_epsilon],
-          .dropout = config[key::dropout],
+          .heads = model.block.attention.heads,
+          .key_value_heads = key_value_heads_of(model),
+          .head_width = head_width_of(model),
+          .activation = model.block.feed_forward.activation,
+          .norm_epsilon = model.block.norms.epsilon,
+          .dropout = model.block.dropout,
           .rotary = options.block.attention.rotary,
-          .attention_bias = attention_bias_of(config),
-          .feed_forward_bias = config[key::bias],
-          .tied_embeddings = config[key::tied_embeddings]};
+          .attention_bias = attention_bias_of(model),
+          .feed_forward_bias = model.bias,
+          .tied_embeddings = model.tied_embeddings};
 }
 
-Architecture architecture_of(const Config& config) {
-  expect_published(
-      config, {{config[key::norm] == NormPlacement::pre, key::norm, "\"pre\""},
-               {config[key::attention] == AttentionKind::softmax, key::attention, "\"softmax\""},
-               {config[key::window] == 0, key::window, "0"}});
-  if (config[key::norm_kind] == NormKind::layer) {
-    expect_gpt2(config);
+Architecture architecture_of(const TransformerGiven& model) {
+  expect_published(model, {{model.block.norm == NormPlacement::pre, "norm", "\"pre\""},
+                           {model.attention == AttentionKind::softmax, "attention", "\"softmax\""},
+                           {model.block.attention.window == 0, "window", "0"}});
+  if (model.block.norms.kind == NormKind::layer) {
+    expect_gpt2(model);
     return Architecture::gpt2;
   }
-  const Architecture architecture = config[key::query_key_norm] ? Architecture::qwen3
-                                    : attention_bias_of(config) == AttentionBias::inputs
+  const Architecture architecture = model.query_key_norm ? Architecture::qwen3
+                                    : attention_bias_of(model) == AttentionBias::inputs
                                         ? Architecture::qwen2
                                         : Architecture::llama;
-  expect_llama(config, architecture);
+  expect_llama(model, architecture);
   return architecture;
 }
 
-void expect_llama_cpp(const Config& config) {
-  const Architecture architecture = architecture_of(config);
+void expect_llama_cpp(const TransformerGiven& model) {
+  const Architecture architecture = architecture_of(model);
   const bool is_gpt2 = architecture == Architecture::gpt2,
              is_qwen2 = architecture == Architecture::qwen2,
              is_qwen3 = architecture == Architecture::qwen3;
   expect_each(
-      config,
+      model,
       fmt::format("llama.cpp does not support this for {}", names_of(architecture).model_type),
       "--format huggingface writes the model unchanged",
-      {{!is_gpt2 || config[key::activation] == Activation::gelu_tanh, key::activation,
+      {{!is_gpt2 || model.block.feed_forward.activation == Activation::gelu_tanh, "activation",
         "\"gelu_tanh\""},
-       {is_gpt2 || config[key::activation] == Activation::silu, key::activation, "\"silu\""},
-       {!(is_qwen2 || is_qwen3) || config[key::rotary_scaling] == RotaryScalingKind::none,
-        key::rotary_scaling, "\"none\""},
-       {!is_qwen2 || head_width_of(config) * config[key::heads] == config[key::width],
-        key::head_width, "0"},
-       {!is_qwen3 || attention_bias_of(config) == AttentionBias::none, key::attention_bias,
+       {is_gpt2 || model.block.feed_forward.activation == Activation::silu, "activation",
+        "\"silu\""},
+       {!(is_qwen2 || is_qwen3) || model.rotary_scaling == RotaryScalingKind::none,
+        "rotary_scaling", "\"none\""},
+       {!is_qwen2 || head_width_of(model) * model.block.attention.heads == model.block.width,
+        "head_width", "0"},
+       {!is_qwen3 || attention_bias_of(model) == AttentionBias::none, "attention_bias",
         "\"none\""}});
 }
 
-std::int64_t key_value_heads_of(const Config& config) {
-  const std::int64_t heads = config[key::key_value_heads];
-  return heads > 0 ? heads : config[key::heads];
+std::int64_t key_value_heads_of(const TransformerGiven& model) {
+  const std::int64_t heads = model.block.attention.key_value_heads;
+  return heads > 0 ? heads : model.block.attention.heads;
 }
 
 }  // namespace tapestry

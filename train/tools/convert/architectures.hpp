@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "data/json.hpp"
-#include "train/tasks/transformer_keys.hpp"
+#include "train/tasks/transformer_settings.hpp"
 #include "train/tools/convert/fields.hpp"
 
 // Architectures of language models in other programs, and the configs that describe them.
 namespace tapestry {
 
 class LanguageModel;
+using TransformerGiven = Given<TransformerSettings>;
 
 enum class Architecture { gpt2, llama, qwen2, qwen3 };
 
@@ -58,17 +59,17 @@ std::vector<std::pair<std::string, Value>> settings_of(const PublishedConfig& pu
 // Returns the description of a config's model, with the context of the model that it was tuned
 // from, if that is longer. Throws InputError that names the key if no architecture supports the
 // key's value.
-PublishedConfig published_config(const Config& config, const LanguageModel& task);
+PublishedConfig published_config(const TransformerGiven& model, const LanguageModel& task);
 
 // Returns the architecture of a config. Throws InputError as published_config does.
-Architecture architecture_of(const Config& config);
+Architecture architecture_of(const TransformerGiven& model);
 
 // Throws InputError that names the key if llama.cpp computes this config differently, and as
 // published_config does.
-void expect_llama_cpp(const Config& config);
+void expect_llama_cpp(const TransformerGiven& model);
 
-// Returns config[key::key_value_heads], or the number of heads if that is 0.
-std::int64_t key_value_heads_of(const Config& config);
+// Returns model.key_value_heads, or the number of heads if that is 0.
+std::int64_t key_value_heads_of(const TransformerGiven& model);
 
 // Reads a config.json. Throws InputError for an unknown architecture, and for a field that is
 // missing or invalid, or unknown as Fields::expect_all_known() says.

@@ -192,8 +192,8 @@ struct GgufContents {
   std::vector<std::string> unquantized{};  // stored in float16 instead of q8_0
 };
 
-GgufContents contents_of(const Config& config, const PublishedConfig& published, Module& model,
-                         GgufType stored) {
+GgufContents contents_of(const TransformerGiven& given, const PublishedConfig& published,
+                         Module& model, GgufType stored) {
   GgufContents contents;
   if (published.rotary.scaling) {
     const Array factors = rotary_factors(published.head_width, published.rotary);
@@ -203,7 +203,7 @@ GgufContents contents_of(const Config& config, const PublishedConfig& published,
   for (const Parameter* parameter : model.parameters()) {
     const Shape ours = parameter->value().shape();
     for (const TensorPlace& place :
-         places_of({TensorFormat::gguf, published.architecture}, config, parameter->name, ours)) {
+         places_of({TensorFormat::gguf, published.architecture}, given, parameter->name, ours)) {
       const Shape shape = place.shape(ours);
       const GgufType type = type_of(place.theirs, shape, stored);
       if (stored == GgufType::q8_0 && type == GgufType::f16)
@@ -240,12 +240,13 @@ ModelExport export_gguf(const TrainedModel& trained, const std::string& path, Gg
   expect_new_file(path);
   const Config& config = trained.config;
   const LanguageModel& task = transformer_of(trained, "--format gguf");
-  expect_llama_cpp(config);
-  const PublishedConfig published = published_config(config, task);
+  const TransformerGiven given = transformer_settings.of(config);
+  expect_llama_cpp(given);
+  const PublishedConfig published = published_config(given, task);
   GgufTokens tokens = gguf_tokens(task);
   std::vector<GgufField> fields = model_fields(published, config[key::name], stored);
   std::ranges::move(tokens.fields, std::back_inserter(fields));
-  const GgufContents contents = contents_of(config, published, trained.task->model(), stored);
+  const GgufContents contents = contents_of(given, published, trained.task->model(), stored);
   write_gguf(path, fields, contents.tensors, [&](std::size_t i) { return contents.makers[i](); });
   ModelExport made{names_of(published.architecture).class_name, std::move(tokens.notes)};
   if (!contents.unquantized.empty())

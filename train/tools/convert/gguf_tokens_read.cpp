@@ -62,7 +62,7 @@ class TokenReader final {
     if (!fields_.flag(names_field, false)) return read_byte_pairs(rows);
     ImportedTokens tokens = read_characters(
         [](const std::string& name) { return bytes_of_visible(name).value_or(""); });
-    tokens.settings = {{key::corpus_kind.name, key::corpus_kind.name_of(CorpusKind::names)}};
+    tokens.settings = {{"data.kind", std::string("names")}};
     return tokens;
   }
 
@@ -184,7 +184,7 @@ class TokenReader final {
     ImportedTokens tokens;
     tokens.metadata["tokenizer"] = tokenizer.to_json();
     if (end && *end < names_.size())
-      tokens.settings[key::end_of_text.name] = tokenizer.model().tokens[*end];
+      tokens.settings["data.end_of_text"] = tokenizer.model().tokens[*end];
     Json kept = Json::object();
     if (begin) kept["bos_token_id"] = *begin;
     if (pad) kept["pad_token_id"] = *pad;

@@ -7,7 +7,7 @@
 #include "train/config/keys.hpp"
 #include "train/run/new_folder.hpp"
 #include "train/tasks/language/kept_chat_template.hpp"
-#include "train/tasks/transformer_keys.hpp"
+#include "train/tasks/transformer_settings.hpp"
 #include "train/tools/convert/architectures.hpp"
 #include "train/tools/convert/export.hpp"
 #include "train/tools/convert/import.hpp"
@@ -19,12 +19,13 @@ namespace {
 // Metadata that other programs require: "pt", the library for which the tensors are stored.
 const std::map<std::string, std::string> weights_metadata = {{"format", "pt"}};
 
-Safetensors published_weights(const Config& config, Module& model, Architecture architecture) {
+Safetensors published_weights(const TransformerGiven& given, Module& model,
+                              Architecture architecture) {
   Safetensors file{.tensors = {}, .metadata = weights_metadata};
   for (const Parameter* parameter : model.parameters()) {
     const Array ours = parameter->value();
-    for (const TensorPlace& place : places_of({TensorFormat::huggingface, architecture}, config,
-                                              parameter->name, ours.shape()))
+    for (const TensorPlace& place :
+         places_of({TensorFormat::huggingface, architecture}, given, parameter->name, ours.shape()))
       file.tensors.emplace_back(place.theirs, to_published(place, ours));
   }
   return file;
@@ -114,7 +115,8 @@ ModelExport export_published(const TrainedModel& trained, const std::string& fol
                              StoredFloats stored) {
   const Config& config = trained.config;
   const LanguageModel& task = transformer_of(trained, "--format huggingface");
-  const PublishedConfig published = published_config(config, task);
+  const TransformerGiven given = transformer_settings.of(config);
+  const PublishedConfig published = published_config(given, task);
   const Metadata metadata = task.metadata();
   const JsonValue ids = special_ids(task, metadata);
 
@@ -138,7 +140,7 @@ ModelExport export_published(const TrainedModel& trained, const std::string& fol
       characters ? character_tokenizer_json(*characters) : metadata.at("tokenizer");
 
   const Safetensors weights =
-      published_weights(config, trained.task->model(), published.architecture);
+      published_weights(given, trained.task->model(), published.architecture);
   NewFolder made(folder);
   for (const auto& [name, content] : files) made.write(name, {content});
   write_safetensors([&](const auto& parts) { made.write("model.safetensors", parts); }, weights,
@@ -149,7 +151,7 @@ ModelExport export_published(const TrainedModel& trained, const std::string& fol
     written.notes.push_back(fmt::format(
         "{} = {} is not a multiple of {} = {}: transformers refuses this of a {}; "
         "--format gguf writes the model for llama.cpp",
-        key::width.name, published.width, key::heads.name, published.heads, written.architecture));
+        "model.width", published.width, "model.heads", published.heads, written.architecture));
   return written;
 }
 

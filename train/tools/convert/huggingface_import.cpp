@@ -177,9 +177,8 @@ ImportedTokens read_tokens(const Json& config, const std::string& folder, std::i
   const auto tokenizer = BytePairTokenizer::from_json(json, path);
   expect_fitting(tokenizer.size());
   tokens.metadata["tokenizer"] = std::move(json);
-  tokens.settings = {
-      {key::tokenizer.name, fs::absolute(path).string()},
-      {key::end_of_text.name, end_of_text(config, tokens.metadata, folder, tokenizer)}};
+  tokens.settings = {{"data.tokenizer", fs::absolute(path).string()},
+                     {"data.end_of_text", end_of_text(config, tokens.metadata, folder, tokenizer)}};
   return tokens;
 }
 

@@ -30,16 +30,17 @@ Config config_of(const PublishedModel& published, const std::vector<std::string>
 
 // Throws InputError if the context differs from the number of learned positions.
 void expect_context(const PublishedModel& published, const Config& config) {
-  config.expect(config[key::positions] != Positions::learned ||
-                    config[key::context] == published.config.context,
-                key::context, "expected {}, the number of learned positions of {}; leave out --set",
-                published.config.context, published.config_path);
+  const Given<CorpusSettings> given = corpus_settings.of(config);
+  given.expect(transformer_settings.of(config).block.attention.positions != Positions::learned ||
+                   given.context == published.config.context,
+               "context", "expected {}, the number of learned positions of {}; leave out --set",
+               published.config.context, published.config_path);
 }
 
 // Returns the metadata of the model. They keep the context of the file if --set lowers it.
 Metadata metadata_of(const PublishedModel& published, const Config& config) {
   Metadata metadata = published.tokens.metadata;
-  if (published.config.context > config[key::context])
+  if (published.config.context > corpus_settings.of(config).context)
     metadata[source_context_name()] = std::to_string(published.config.context);
   return metadata;
 }
@@ -64,8 +65,9 @@ std::unique_ptr<Task> build_task(const PublishedModel& published, const Config& 
 void check_unused(const PublishedTensor& tensor, const std::string& name,
                   const PublishedModel& published, const Config& config) {
   const TensorNames names = {published.format, published.config.architecture};
-  if (is_constant(names, config, name)) return;
-  const bool is_tied = config[key::tied_embeddings] && name == tensor_name(names, "head.weight");
+  const TransformerGiven model = transformer_settings.of(config);
+  if (is_constant(names, model, name)) return;
+  const bool is_tied = model.tied_embeddings && name == tensor_name(names, "head.weight");
   expect_input(is_tied, "{}: unexpected tensor {} {}: {} no such tensor; check the files and --set",
                tensor.path, printable(tensor.name), to_string(tensor.shape),
                published.weights.request);
@@ -85,18 +87,19 @@ void fill(const PublishedModel& published, const ImportedModel& model) {
     TensorPlace place;
     const PublishedTensor* tensor;
   };
+  const TransformerGiven given = transformer_settings.of(model.config);
   const TensorNames names = {published.format, published.config.architecture};
   const std::string table = tensor_name(names, "token_embedding.weight"),
                     head = tensor_name(names, "head.weight");
   const auto& tensors = published.weights.tensors;
   const bool only_head =
-      model.config[key::tied_embeddings] && !tensors.contains(table) && tensors.contains(head);
+      given.tied_embeddings && !tensors.contains(table) && tensors.contains(head);
   std::vector<Copy> copies;
   std::set<std::string> taken;
   for (Parameter* parameter : model.task->model().parameters()) {
     const Shape shape = parameter->value().shape();
     if (parameter->name.find(".lora.") != std::string::npos) continue;  // added by --set
-    for (const TensorPlace& place : places_of(names, model.config, parameter->name, shape)) {
+    for (const TensorPlace& place : places_of(names, given, parameter->name, shape)) {
       const std::string& name = only_head && place.theirs == table ? head : place.theirs;
       copies.push_back({parameter, place, &published.weights.find(name, place.shape(shape))});
       taken.insert(name);

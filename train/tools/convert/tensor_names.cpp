@@ -100,10 +100,11 @@ FoundModules find_modules(const TensorNames& names, std::string_view module) {
 
 // Returns the number of heads that rotary positions rotate in a part of the module. A norm has one
 // head.
-std::int64_t turned_heads(std::string_view module, std::size_t part, const Config& config) {
+std::int64_t turned_heads(std::string_view module, std::size_t part,
+                          const TransformerGiven& model) {
   if (module.ends_with("query_norm") || module.ends_with("key_norm")) return 1;
   if (!module.ends_with("query_key_value") || part == 2) return 0;
-  return part == 0 ? config[key::heads] : key_value_heads_of(config);
+  return part == 0 ? model.block.attention.heads : key_value_heads_of(model);
 }
 
 // Returns the row in our tensor for row `row` of theirs, relative to the first row of the place.
@@ -134,18 +135,18 @@ Shape TensorPlace::shape(const Shape& ours) const {
   return transposed ? Shape{ours[1], rows} : Shape{rows, ours[1]};
 }
 
-std::vector<TensorPlace> places_of(const TensorNames& names, const Config& config,
+std::vector<TensorPlace> places_of(const TensorNames& names, const TransformerGiven& model,
                                    const std::string& parameter, const Shape& shape) {
   const std::size_t dot = parameter.rfind('.');
   const std::string module = parameter.substr(0, dot), field = parameter.substr(dot);  // ".weight"
   const FoundModules found = find_modules(names, module);
-  const bool halves_here = config[key::positions] != Positions::rotary ||
-                           config[key::rotary_pairs] == RotaryPairs::halves,
+  const bool halves_here = model.block.attention.positions != Positions::rotary ||
+                           model.block.attention.rotary.pairs == RotaryPairs::halves,
              halves_there =
                  names.format != TensorFormat::gguf || names.architecture != Architecture::llama,
              is_reordered = names.architecture != Architecture::gpt2 && halves_here != halves_there;
   const std::size_t parts = found.names.size();
-  const std::int64_t heads = config[key::heads], shared = key_value_heads_of(config);
+  const std::int64_t heads = model.block.attention.heads, shared = key_value_heads_of(model);
   std::vector<TensorPlace> places;
   std::int64_t first_row = 0;
   for (std::size_t part = 0; part < parts; ++part) {
@@ -156,7 +157,7 @@ std::vector<TensorPlace> places_of(const TensorNames& names, const Config& confi
                       .first_row = first_row,
                       .rows = rows,
                       .transposed = found.transposed && field == ".weight",
-                      .reordered_heads = is_reordered ? turned_heads(module, part, config) : 0,
+                      .reordered_heads = is_reordered ? turned_heads(module, part, model) : 0,
                       .halves_here = halves_here});
     first_row += rows;
   }
@@ -168,9 +169,10 @@ std::string tensor_name(const TensorNames& names, const std::string& parameter) 
   return find_modules(names, parameter.substr(0, dot)).names.front() + parameter.substr(dot);
 }
 
-bool is_constant(const TensorNames& names, const Config& config, const std::string& tensor) {
+bool is_constant(const TensorNames& names, const TransformerGiven& model,
+                 const std::string& tensor) {
   if (names.format == TensorFormat::gguf)
-    return tensor == rotary_factors_name && config[key::rotary_scaling] != RotaryScalingKind::none;
+    return tensor == rotary_factors_name && model.rotary_scaling != RotaryScalingKind::none;
   if (names.architecture != Architecture::gpt2) return tensor.ends_with(".rotary_emb.inv_freq");
   return number_in(tensor, "transformer.h.*.attn.bias") ||
          number_in(tensor, "transformer.h.*.attn.masked_bias");

@@ -32,7 +32,7 @@ struct TensorPlace {
 
 // Returns the tensors that have the rows of a parameter of this shape: its queries, keys and
 // values, for example. Throws InputError if the architecture has no such parameter.
-std::vector<TensorPlace> places_of(const TensorNames& names, const Config& config,
+std::vector<TensorPlace> places_of(const TensorNames& names, const TransformerGiven& model,
                                    const std::string& parameter, const Shape& shape);
 
 // Returns the name of the tensor with all rows of a parameter such as "head.weight". Throws
@@ -43,7 +43,8 @@ std::string tensor_name(const TensorNames& names, const std::string& parameter);
 inline constexpr const char* rotary_factors_name = "rope_freqs.weight";
 
 // Returns whether the tensor holds constants that the config determines.
-bool is_constant(const TensorNames& names, const Config& config, const std::string& tensor);
+bool is_constant(const TensorNames& names, const TransformerGiven& model,
+                 const std::string& tensor);
 
 // Return our rows as float32 in the other program's order, and copy `theirs` into `ours`. The
 // latter throws std::invalid_argument unless `theirs` has place.shape().

@@ -14,7 +14,7 @@
 #include "data/text/printable.hpp"
 #include "optim/optimizer.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/search_keys.hpp"
+#include "train/config/search_settings.hpp"
 #include "train/task_spec.hpp"
 #include "train/tools/report/comparison.hpp"
 #include "train/trainer/begin_task.hpp"
@@ -122,7 +122,7 @@ Axis axis_of(const std::string& text, const Config& base) {
 
 std::vector<Axis> axes_of(const Config& base) {
   std::vector<Axis> axes;
-  for (const std::string& text : base[key::search_vary]) {
+  for (const std::string& text : search_settings.of(base).vary) {
     axes.push_back(axis_of(text, base));
     for (std::size_t i = 0; i + 1 < axes.size(); ++i)
       if (axes[i].key == axes.back().key)
@@ -179,14 +179,16 @@ std::vector<Settings> draws_of(const std::vector<Axis>& axes, std::int64_t seed,
 
 std::vector<Settings> combinations(const Config& base) {
   const std::vector<Axis> axes = axes_of(base);
-  const SearchMethod method = base[key::search_method];
-  const std::int64_t trials = base[key::search_trials];
+  const Given<SearchOptions> options = search_settings.of(base);
+  const SearchMethod method = options.method;
+  const std::int64_t trials = options.trials;
   const bool has_range =
       std::ranges::any_of(axes, [](const Axis& axis) { return axis.values.empty(); });
   const bool is_grid = method == SearchMethod::grid ||
                        (method == SearchMethod::halving && trials == 0 && !has_range);
-  base.expect(method != SearchMethod::grid || trials == 0, key::search_trials,
-              "a grid tries all combinations; leave this out, or set search.method = \"random\"");
+  options.expect(
+      method != SearchMethod::grid || trials == 0, "trials",
+      "a grid tries all combinations; leave this out, or set search.method = \"random\"");
   if (is_grid) return grid_of(axes);
   return draws_of(axes, base[key::seed], trials > 0 ? trials : default_trials);
 }
@@ -209,13 +211,14 @@ Config checked_config(const ConfigWithOverrides& config_with, const Settings& se
                       std::unique_ptr<Task>& task) try {
   Config config = config_with(settings);
   check_training_keys(config);
-  config.expect(config[key::search_method] != SearchMethod::halving ||
-                    config[key::schedule] != Decay::stable_linear,
-                key::schedule,
-                "successive halving resumes runs, and this schedule decays at the end of each run; "
-                "use another schedule");
-  config.expect(config[key::search_minutes] == 0 || config[key::eval_every] > 0,
-                key::search_minutes, "a run ends with an evaluation; set train.eval_every");
+  const Given<SearchOptions> options = search_settings.of(config);
+  config.expect(
+      options.method != SearchMethod::halving || config[key::schedule] != Decay::stable_linear,
+      key::schedule,
+      "successive halving resumes runs, and this schedule decays at the end of each run; "
+      "use another schedule");
+  options.expect(options.minutes == 0 || config[key::eval_every] > 0, "minutes",
+                 "a run ends with an evaluation; set train.eval_every");
   if (!task || !std::ranges::all_of(settings, [](const std::string& setting) {
         return setting.starts_with("optim.");
       })) {

@@ -15,7 +15,7 @@
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/search_keys.hpp"
+#include "train/config/search_settings.hpp"
 #include "train/measure/quantities.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"
@@ -47,32 +47,31 @@ std::string state_of(const Run& experiment, const SearchResult& result, bool is_
                      html_text(shell_word(experiment.folder())));
 }
 
-bool is_halving(const SearchResult& result) {
-  return result.contestants.front().candidate.config[key::search_method] == SearchMethod::halving;
+SearchOptions options_of(const SearchResult& result) {
+  return search_settings.of(result.contestants.front().candidate.config);
 }
 
 // Returns "300 steps per run"; "at most …" if runs may end earlier.
 std::string budget_of(const SearchResult& result) {
   const Config& base = result.contestants.front().candidate.config;
-  const double minutes = base[key::search_minutes];
+  const SearchOptions options = options_of(result);
+  const double minutes = options.minutes;
   const std::string steps = counted(base[key::steps], "step");
   if (minutes > 0) return fmt::format("at most {} and {:.4g} minutes per run", steps, minutes);
-  return (is_halving(result) ? "at most " : "") + steps + " per run";
+  return (options.method == SearchMethod::halving ? "at most " : "") + steps + " per run";
 }
 
 std::string lead_of(const Run& experiment, const SearchResult& result, bool is_running) {
-  const Config& base = result.contestants.front().candidate.config;
   const SearchCost cost = cost_of(result.contestants);
-  const SearchMethod method = base[key::search_method];
-  const std::int64_t most = base[key::search_seeds];
+  const SearchOptions options = options_of(result);
   return fmt::format(
       "<p>This search ({}; {} and the base; {} seeds each; {}) {}.</p>\n"
       "<p>Trained: {}{}, {}, {}.</p>\n",
-      method == SearchMethod::halving  ? "successive halving"
-      : method == SearchMethod::random ? "random search"
-                                       : "grid search",
+      options.method == SearchMethod::halving  ? "successive halving"
+      : options.method == SearchMethod::random ? "random search"
+                                               : "grid search",
       counted(std::ssize(result.contestants) - 1, "candidate"),
-      most == 2 ? "2" : fmt::format("2 to {}", most), budget_of(result),
+      options.seeds == 2 ? "2" : fmt::format("2 to {}", options.seeds), budget_of(result),
       state_of(experiment, result, is_running), counted(cost.runs, "run"),
       cost.failed > 0 ? fmt::format(" ({} of them failed)", cost.failed) : "",
       counted(cost.completed_steps, "step"), duration_text(cost.elapsed_s));
@@ -82,9 +81,10 @@ std::string lead_of(const Run& experiment, const SearchResult& result, bool is_r
 
 // Returns a sentence on losses that belong to different budgets; "" if they do not.
 std::string budgets_differ(const SearchResult& result) {
-  return is_halving(result) ? " Candidates that an earlier round dropped were trained for fewer "
-                              "steps: their losses are not those of the full budget."
-                            : "";
+  return (options_of(result).method == SearchMethod::halving)
+             ? " Candidates that an earlier round dropped were trained for fewer "
+               "steps: their losses are not those of the full budget."
+             : "";
 }
 
 std::string candidates_of(const SearchResult& result) {
@@ -152,8 +152,7 @@ ReportSection chart_over(const SearchResult& result, const std::string& x_name, 
 void add_effects(Page& page, const SearchResult& result) {
   std::map<std::string, std::vector<KeyEffect>> by_key;
   for (KeyEffect& effect : effects_of(result)) by_key[effect.key].push_back(std::move(effect));
-  const bool is_random =
-      result.contestants.front().candidate.config[key::search_method] == SearchMethod::random;
+  const bool is_random = options_of(result).method == SearchMethod::random;
   Rows rows = {{"setting", "value", "compared with", "pairs", "seeds", "difference", "95 % CI"}};
   std::vector<std::string> charts;  // keys
   for (const auto& [key, effects] : by_key) {

@@ -11,7 +11,7 @@
 #include "autograd/counted.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
-#include "train/config/search_keys.hpp"
+#include "train/config/search_settings.hpp"
 #include "train/measure/machine.hpp"
 #include "train/measure/statistics.hpp"
 #include "train/run/session.hpp"
@@ -72,14 +72,15 @@ class Searching {
         ledger_(experiment, lock),
         size_(size_of(candidates)),
         quiet_(quiet),
-        base_(candidates.front().config) {
+        base_(candidates.front().config),
+        options_(search_settings.of(base_)) {
     for (Candidate& candidate : candidates) all_.push_back({.candidate = std::move(candidate)});
     if (lock_ != nullptr)
       expect_same_data(folder_of(all_[0], base_[key::seed]), all_[0].candidate.initial, base_);
   }
 
   SearchResult result() {
-    if (base_[key::search_method] == SearchMethod::halving) halve();
+    if (options_.method == SearchMethod::halving) halve();
     add_seeds();
     SearchResult result;
     const std::size_t best = best_open();
@@ -106,7 +107,6 @@ class Searching {
     lock_->replace(experiment_.folder() + "/winner.toml", {config.toml_with_origins()});
   }
 
-  std::int64_t most_seeds() const { return base_[key::search_seeds]; }
   std::int64_t steps() const { return base_[key::steps]; }
 
   // Appends a decision to the ledger, or checks that it is the recorded one.
@@ -175,7 +175,7 @@ class Searching {
     if (!of_same_data && !ledger_.is_empty())  // a new seed: the data may have changed meanwhile
       expect_same_data(folder_of(all_[0], base_[key::seed]), initial_state_of(base_), base_);
     use_machine_as(config);
-    EndsAfterMinutes limit(base_[key::search_minutes]);
+    EndsAfterMinutes limit(options_.minutes);
     const TrainingOptions options{.resume = std::filesystem::exists(run.folder()),
                                   .quiet = true,
                                   .callbacks = {&limit},
@@ -266,7 +266,7 @@ class Searching {
 
   // Trains the open candidates with more and more seeds, until one is left, or the budget is used.
   void add_seeds() {
-    for (std::int64_t seeds = first_seeds; seeds <= most_seeds(); ++seeds) {
+    for (std::int64_t seeds = first_seeds; seeds <= options_.seeds; ++seeds) {
       if (seeds > first_seeds && !is_affordable(std::ssize(open()))) {
         record({{"decision", "budget"}, {"seeds", seeds - 1}}, {});
         return;
@@ -281,9 +281,9 @@ class Searching {
   // Returns whether the budget of the search allows these runs and the final test.
   bool is_affordable(std::int64_t runs) const {
     const SearchCost cost = cost_of(all_);
-    const std::int64_t steps_after = cost.steps + (runs + 2 * most_seeds()) * steps();
-    const std::int64_t total_steps = base_[key::search_total_steps];
-    const double total_minutes = base_[key::search_total_minutes];
+    const std::int64_t steps_after = cost.steps + (runs + 2 * options_.seeds) * steps();
+    const std::int64_t total_steps = options_.total_steps;
+    const double total_minutes = options_.total_minutes;
     const double step_s =
         cost.completed_s / static_cast<double>(std::max<std::int64_t>(1, cost.completed_steps));
     return (total_steps == 0 || steps_after <= total_steps) &&
@@ -327,8 +327,8 @@ class Searching {
       result.metric = found.test_loss ? "test_loss" : "loss";
       return found.test_loss ? *found.test_loss : found.loss;
     };
-    const std::int64_t first = base_[key::seed] + most_seeds();
-    for (std::int64_t seed = first; seed < first + most_seeds() && !one.has_failed(); ++seed) {
+    const std::int64_t first = base_[key::seed] + options_.seeds;
+    for (std::int64_t seed = first; seed < first + options_.seeds && !one.has_failed(); ++seed) {
       if (!base.has_failed()) of_base.push_back(judged(base, seed));
       of_best.push_back(judged(one, seed));
     }
@@ -338,11 +338,11 @@ class Searching {
     const bool is_lower = result.judged && result.judged->difference < 0;
     if (!one.has_failed() && (!result.judged || (result.judged->is_significant && is_lower)))
       result.winner = best;
-    else if (result.judged && is_undecided(*result.judged, most_seeds()))
-      one.dropped = "final test: " + undecided(most_seeds(), result.judged->adjusted_p);
+    else if (result.judged && is_undecided(*result.judged, options_.seeds))
+      one.dropped = "final test: " + undecided(options_.seeds, result.judged->adjusted_p);
     else
       one.dropped = "not significantly better on new seeds";
-    result.conclusion = conclusion_of(one, base, result, most_seeds());
+    result.conclusion = conclusion_of(one, base, result, options_.seeds);
     record({{"decision", "winner"},
             {"candidate", all_[*result.winner].candidate.name},
             {"metric", result.metric}},
@@ -381,6 +381,7 @@ class Searching {
   SearchSize size_;
   bool quiet_;
   Config base_;
+  SearchOptions options_;
   std::vector<Contestant> all_;
 };
 
@@ -388,14 +389,15 @@ class Searching {
 
 SearchSize size_of(const std::vector<Candidate>& candidates) {
   const Config& base = candidates.front().config;
-  const std::int64_t steps = base[key::steps], most_seeds = base[key::search_seeds];
-  const std::int64_t all = std::ssize(candidates), total = base[key::search_total_steps];
-  const bool is_halving = base[key::search_method] == SearchMethod::halving;
+  const Given<SearchOptions> options = search_settings.of(base);
+  const std::int64_t steps = base[key::steps], most_seeds = options.seeds;
+  const std::int64_t all = std::ssize(candidates), total = options.total_steps;
+  const bool is_halving = options.method == SearchMethod::halving;
   base.expect(base[key::seed] <= std::numeric_limits<std::int64_t>::max() - 2 * most_seeds,
               key::seed, "must be at most {} with search.seeds = {}",
               std::numeric_limits<std::int64_t>::max() - 2 * most_seeds, most_seeds);
-  base.expect(!is_halving || base[key::search_minutes] == 0, key::search_minutes,
-              "successive halving needs a budget in steps; set search.steps instead");
+  options.expect(!is_halving || options.minutes == 0, "minutes",
+                 "successive halving needs a budget in steps; set search.steps instead");
   SearchSize size{.candidates = all - 1};
   std::int64_t left = all, before = 0;
   for (const std::int64_t round : is_halving ? rounds_of(all - 1, steps) : std::vector{steps}) {
@@ -407,9 +409,9 @@ SearchSize size_of(const std::vector<Candidate>& candidates) {
   const std::int64_t more = (most_seeds - first_seeds) * left, judged = 2 * most_seeds;
   size.most_runs = size.least_runs + more + judged;
   size.most_steps = size.least_steps + (more + judged) * steps;
-  base.expect(total == 0 || size.least_steps + judged * steps <= total, key::search_total_steps,
-              "the first {} and the final test need {} steps; raise this, or lower search.steps",
-              counted(size.least_runs, "run"), size.least_steps + judged * steps);
+  options.expect(total == 0 || size.least_steps + judged * steps <= total, "total_steps",
+                 "the first {} and the final test need {} steps; raise this, or lower search.steps",
+                 counted(size.least_runs, "run"), size.least_steps + judged * steps);
   if (total > 0) size.most_steps = std::min(size.most_steps, total);
   return size;
 }
@@ -428,7 +430,7 @@ SearchResult recorded_search(const Run& experiment) {
   const auto config_with = [&](const std::vector<std::string>& overrides) {
     return config_of(experiment, overrides);
   };
-  expect_input(!config_with({})[key::search_vary].empty(),
+  expect_input(!search_settings.of(config_with({})).vary.empty(),
                "{}: has no search.vary, but the search that wrote ledger.jsonl had one; restore "
                "this file",
                printable(experiment.config()));
