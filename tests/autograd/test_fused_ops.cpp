@@ -411,7 +411,7 @@ std::vector<Fused> fused_ops() {
        [](In x) {
          return matmul(x[0], permute(x[1], {1, 0})) + x[2];
        },
-       {normal({7, 33, 20}), normal({35, 20}), normal({35})}},
+       {normal({7, 23, 20}), normal({35, 20}), normal({35})}},
       {"layer_norm",
        [](In x) { return layer_norm(x[0], x[1], x[2]); },
        composed_layer_norm,

@@ -9,12 +9,12 @@
 namespace tapestry {
 namespace {
 
-std::string must_run(const Words& command) { return must(run_program(command)).out; }
+std::string must_execute(const Words& command) { return must(run_program(command)).out; }
 
 // Returns the elements of the RPATH and the RUNPATH of an ELF file.
 Strings rpaths_of(const std::string& file) {
   Strings elements;
-  for (const std::string& line : lines_of(must_run({"readelf", "-d", "-W", file}))) {
+  for (const std::string& line : lines_of(must_execute({"readelf", "-d", "-W", file}))) {
     if (!contains(line, "(RPATH)") && !contains(line, "(RUNPATH)")) continue;
     const std::size_t begin = line.find('[') + 1;
     std::istringstream list(line.substr(begin, line.rfind(']') - begin) + ":");
@@ -54,7 +54,7 @@ TEST_SUITE_BEGIN("install");
 TEST_CASE("bug: a plug-in loaded libraries from the current folder") {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = TAPESTRY_BINARY_DIR;
-  must_run(Words("cmake --install {} --prefix {}", build, prefix));
+  must_execute(Words("cmake --install {} --prefix {}", build, prefix));
   CHECK(is_rpath_safe("$ORIGIN/../lib", prefix + "/bin/program", prefix));
   for (const std::string unsafe : {"", "lib", "./lib", "$ORIGIN/../../lib", "$ORIGINS"})
     CHECK_FALSE(is_rpath_safe(unsafe, prefix + "/bin/program", prefix));
@@ -75,30 +75,30 @@ TEST_CASE("install: another program finds the library with CMake, and trains" *
           not_sanitized("the other program is built without")) {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
-  must_run(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
-  must_run({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example", "-B", build, "-G", "Ninja",
-            "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
+  must_execute(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
+  must_execute({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example", "-B", build, "-G", "Ninja",
+                "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
   check_says(read_bytes(build + "/CMakeCache.txt"), {"tapestry_DIR:PATH=" + prefix});
-  must_run("cmake --build " + build);
+  must_execute("cmake --build " + build);
 
-  const auto lines = lines_of(must_run({build + "/example"}));
+  const auto lines = lines_of(must_execute({build + "/example"}));
   REQUIRE(lines.size() == 11);
   CHECK(lines.back().starts_with("step 1000  loss "));
   CHECK(std::stod(lines.front().substr(16)) > 0.1);
   CHECK(std::stod(lines.back().substr(16)) < 0.001);
 
   // The installed program runs in any folder.
-  check_says(must_run({prefix + "/bin/tapestry", "--version"}), {"tapestry 0."});
+  check_says(must_execute({prefix + "/bin/tapestry", "--version"}), {"tapestry 0."});
 }
 
 TEST_CASE("install: another program uses a trained model from threads, and encodes images" *
           not_sanitized("the other program is built without")) {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
-  must_run(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
-  must_run({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example_model", "-B", build, "-G", "Ninja",
-            "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
-  must_run("cmake --build " + build);
+  must_execute(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
+  must_execute({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example_model", "-B", build, "-G",
+                "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
+  must_execute("cmake --build " + build);
 
   const RunFixture fixture;
   fixture.must_train("text", "words");
@@ -108,9 +108,9 @@ TEST_CASE("install: another program uses a trained model from threads, and encod
   for (int seed = 1; seed <= 4; ++seed)
     expected +=
         (seed == 1 ? "" : "---\n") +
-        must_run({prefix + "/bin/tapestry", "sample", words, "--prompt", "green b", "--tokens",
-                  "60", "--temperature", "0.8", "--seed", fmt::to_string(seed)});
-  CHECK(must_run({example, words, "green b"}) == expected);
+        must_execute({prefix + "/bin/tapestry", "sample", words, "--prompt", "green b", "--tokens",
+                      "60", "--temperature", "0.8", "--seed", fmt::to_string(seed)});
+  CHECK(must_execute({example, words, "green b"}) == expected);
   for (const auto& [level, tunables] : levels_by_glibc) {
     CAPTURE(level);
     const std::string engine = prefix + "/lib/glibc-hwcaps/" + level + "/libtapestry-engine.so.0";
@@ -120,11 +120,11 @@ TEST_CASE("install: another program uses a trained model from threads, and encod
         {"env", "LD_DEBUG=files", "GLIBC_TUNABLES=" + tunables, example, words, "green b"});
     check_says(at_level.err, {"calling init: " + engine});
     const std::string sampled =
-        must_run(tapestry + Words("sample {} --prompt", words) + Words{"green b"} +
-                 Words("--tokens 60 --temperature 0.8 --seed 1"));
+        must_execute(tapestry + Words("sample {} --prompt", words) + Words{"green b"} +
+                     Words("--tokens 60 --temperature 0.8 --seed 1"));
     CHECK(at_level.out.starts_with(sampled.substr(0, sampled.find('\n'))));
   }
-  const auto numbers = lines_of(must_run(Words("{} {}", example, fixture.path("vae"))));
+  const auto numbers = lines_of(must_execute(Words("{} {}", example, fixture.path("vae"))));
   REQUIRE(numbers.size() == 1);
   std::istringstream means(numbers.front());
   int latent = 0;
@@ -141,15 +141,15 @@ TEST_CASE("install: a C++ program trains on several processes with the same loss
           not_sanitized("the other program is built without") * doctest::test_suite("mpi")) {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
-  must_run(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
-  must_run({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example_ranks", "-B", build, "-G", "Ninja",
-            "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
-  must_run("cmake --build " + build);
-  const std::string alone = must_run({build + "/example_ranks"});
+  must_execute(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
+  must_execute({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example_ranks", "-B", build, "-G",
+                "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
+  must_execute("cmake --build " + build);
+  const std::string alone = must_execute({build + "/example_ranks"});
   CHECK(std::stod(lines_of(alone).back().substr(16)) < 0.001);
   for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
     setenv(allowed, "1", 1);
-  CHECK(must_run({"mpirun.openmpi", "--oversubscribe", "-n", "3", build + "/example_ranks"}) ==
+  CHECK(must_execute({"mpirun.openmpi", "--oversubscribe", "-n", "3", build + "/example_ranks"}) ==
         alone);
 }
 

@@ -9,10 +9,6 @@
 namespace tapestry {
 namespace {
 
-Array numbers(const std::vector<double>& values, const Shape& shape) {
-  return Array::of(values, shape);
-}
-
 TEST_SUITE_BEGIN("attention");
 
 TEST_CASE("attention: recorded weights times the values equal the fused op") {

@@ -49,6 +49,17 @@ TEST_CASE("command: a command is registered by one source") {
   CHECK(greeted == "Ada");
 }
 
+TEST_CASE("command: in the process of a test it has the status and output of the program") {
+  for (const char* words : {"list", "--version", "train srot", "train sort --set train.steps=0",
+                            "eval none", "export --help"}) {
+    CAPTURE(words);
+    const Finished here = run_here(words), program = tapestry_run(words);
+    CHECK(here.status == program.status);
+    CHECK(here.out == program.out);
+    CHECK(here.err == program.err);
+  }
+}
+
 TEST_CASE("command: the help of every option with a value has its default") {
   for (const auto& [name, type] : command_registry()) {
     if (name == "greet") continue;

@@ -146,20 +146,21 @@ const std::string disc_config =
     "task = \"disc\"\n[optim]\nlearning_rate = 0.02\n[train]\nsteps = 150\neval_every = 50\n";
 
 // Runs a command, checks that it succeeds, and returns its output.
-std::string must_run(const Words& words) { return must(run_here(words)).out; }
+std::string must_run_here(const Words& words) { return must(run_here(words)).out; }
 
 TEST_SUITE_BEGIN("dummy task");
 
 TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: all commands know a task that one file registers") {
   const std::string config = write("disc.toml", disc_config), run = path("run"),
                     wide = path("wide");
-  check_says(must_run("config " + config), {"radius = 1", "hidden = 16"});
-  check_says(must_run(Words("plan {} --seconds 0", config)), {"hidden", "out"});
+  check_says(must_run_here("config " + config), {"radius = 1", "hidden = 16"});
+  check_says(must_run_here(Words("plan {} --seconds 0", config)), {"hidden", "out"});
 
-  check_says(must_run(Words("train {} --out {} --seeds 3 train.tensorboard=true train.samples=true",
-                            config, run)),
-             {"test_hit_rate 0.9"});
-  must_run(Words("train {} --out {} --seeds 3 --quiet model.hidden=1", config, wide));
+  check_says(
+      must_run_here(Words("train {} --out {} --seeds 3 train.tensorboard=true train.samples=true",
+                          config, run)),
+      {"test_hit_rate 0.9"});
+  must_run_here(Words("train {} --out {} --seeds 3 --quiet model.hidden=1", config, wide));
   const std::string first = run + "/seed-1";
   bool has_events = false;
   for (const auto& file : fs::directory_iterator(first))
@@ -168,24 +169,24 @@ TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: all commands know a task that on
       has_events = contains(bytes, "hit_rate/val") && contains(bytes, "hit_rate/test");
   CHECK(has_events);
 
-  check_says(must_run(Words("eval {} --test", first)), {"hit_rate 0.9"});
-  CHECK(Json::parse(must_run(Words("eval {} --json", first)))["hit_rate"] > 0.9);
-  CHECK(lines_of(must_run(Words("sample {} --points 5", first))).size() == 5);
-  check_says(must_run("sample " + first), {") is in\n"});
-  check_says(must_run("verify " + first), {"bitwise identical"});
-  check_says(must_run(Words("replay {} --step 50", first)), {"hit_rate"});
+  check_says(must_run_here(Words("eval {} --test", first)), {"hit_rate 0.9"});
+  CHECK(Json::parse(must_run_here(Words("eval {} --json", first)))["hit_rate"] > 0.9);
+  CHECK(lines_of(must_run_here(Words("sample {} --points 5", first))).size() == 5);
+  check_says(must_run_here("sample " + first), {") is in\n"});
+  check_says(must_run_here("verify " + first), {"bitwise identical"});
+  check_says(must_run_here(Words("replay {} --step 50", first)), {"hit_rate"});
 
-  must_run("report " + first);
+  must_run_here("report " + first);
   check_says(read_bytes(first + "/report.html"),
              {"the share of points that are classified correctly; higher is better",
               "The disc along an axis", ") is in", "test (best model)"});
-  check_says(must_run(Words("compare {} {}", run, wide)),
+  check_says(must_run_here(Words("compare {} {}", run, wide)),
              {"hit_rate", "significantly higher (worse)", "model.hidden"});
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: the doctor finds its faults") {
   const std::string config = write("disc.toml", disc_config);
-  const std::string sound = must_run("doctor " + config);
+  const std::string sound = must_run_here("doctor " + config);
   CHECK(!contains(sound, "warn"));
   check_says(sound, {"of 100 test examples", "skip  targets", "ok    one batch", "ok    resume"});
   const Finished slow = run_here(Words("doctor {} optim.learning_rate=1e-8 --skip plan", config));
@@ -195,14 +196,14 @@ TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: the doctor finds its faults") {
 
 TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: stops early, and samples are recorded") {
   const std::string config = write("disc.toml", disc_config), run = path("run");
-  check_says(must_run(Words("train {} --out {} train.early_stopping=2 train.min_delta=10 "
-                            "train.samples=true train.eval_every=25",
-                            config, run)),
+  check_says(must_run_here(Words("train {} --out {} train.early_stopping=2 train.min_delta=10 "
+                                 "train.samples=true train.eval_every=25",
+                                 config, run)),
              {"ends after step 75"});
   check_says(read_bytes(run + "/samples.jsonl"), {") is "});
-  must_run(Words("train {} --out {} --resume --quiet train.steps=200 train.early_stopping=0",
-                 config, run));
-  check_says(must_run(Words("watch {} --once", run)), {"200"});
+  must_run_here(Words("train {} --out {} --resume --quiet train.steps=200 train.early_stopping=0",
+                      config, run));
+  check_says(must_run_here(Words("watch {} --once", run)), {"200"});
 }
 
 TEST_CASE("bug: of two tasks with the same name the second was ignored without a message") {

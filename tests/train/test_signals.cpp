@@ -96,7 +96,7 @@ TEST_CASE("bug: tests depended on the caller's terminal, language and threads") 
   const std::string tests = fs::read_symlink("/proc/self/exe");
   const Finished finished =
       run_program({"env", "-i", "TERM=dumb", "LC_ALL=POSIX", "OMP_NUM_THREADS=many", tests,
-                   "-tc=bug: an error was written behind*"});
+                   "-tc=bug: an error was printed behind*"});
   CHECK_MESSAGE(finished.status == 0, finished.out);
   check_says(finished.out, {" 1 passed"});
 }

@@ -68,9 +68,8 @@ TEST_CASE("vision: without positions, the order of patches does not matter") {
     }
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
+TEST_CASE_FIXTURE(CommandFolder,
                   "vision: trains on an IDX folder, names classes and shows attention") {
-  const auto run = [&](const Words& words) { return tapestry_run(words, {.folder = path()}); };
   write_images(*this, "small", 6);
   write_images(*this, "large", 9);
   for (const std::string pooling : {"class", "mean"}) {
@@ -110,9 +109,8 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   CHECK(read("mean/checkpoint.safetensors") == before);
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder,
+TEST_CASE_FIXTURE(CommandFolder,
                   "vision: convolutions train on IDX images, and have no attention") {
-  const auto run = [&](const Words& words) { return tapestry_run(words, {.folder = path()}); };
   write_images(*this, "small", 6);
   const Words own =
       "data.path=small data.validation_fraction=0.3 train.batch_size=10 "
@@ -176,7 +174,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: vision: other images had the class name
     check_says(shown(out), {": sh"});
   }
   check_fails(
-      here("train clothes-vit", "twice", R"(["shirt", "shirt"])"),
+      run("train clothes-vit", "twice", R"(["shirt", "shirt"])"),
       {"data.class_names = [\"shirt\", \"shirt\"]: the name \"shirt\": expected different names"});
 }
 
