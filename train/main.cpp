@@ -153,8 +153,8 @@ void require_no_engine_but(const std::string& path) {
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
-// Suppresses the report of tables that Clang's OpenMP does not free.
-extern "C" const char* __lsan_default_suppressions() { return "leak:libomp"; }
+// Suppresses the report of what Clang's OpenMP and fontconfig, which cairo loads, do not free.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libomp\nleak:libfontconfig\n"; }
 #endif
 #endif
 

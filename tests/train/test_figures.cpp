@@ -179,28 +179,35 @@ TEST_CASE_FIXTURE(RunFixture, "bug: attention to dates required a prompt") {
   CHECK(read_bytes(run + "/attention.png").starts_with(png_begin));
 }
 
-// Makes programs of a test find a file that is no library in place of libcairo.
-class WithoutCairo {
+// Sets a variable of the environment of the programs that a test starts, until it is destroyed.
+class Variable {
  public:
-  WithoutCairo() {
-    folder_.write("libcairo.so.2", "no library");
-    setenv("LD_LIBRARY_PATH", folder_.path().c_str(), 1);
+  Variable(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), 1);
   }
-  ~WithoutCairo() { unsetenv("LD_LIBRARY_PATH"); }
+  ~Variable() { unsetenv(name_); }
 
  private:
-  const TemporaryFolder folder_;
+  const char* name_;
 };
 
 TEST_CASE_FIXTURE(RunFixture, "figures: without cairo SVG is written, and no partial PNG") {
   must_train("toy", "run", "train.steps=2 train.eval_every=0");
-  const WithoutCairo here;
+  write("libcairo.so.2", "no library");
+  const Variable instead("LD_LIBRARY_PATH", path());
   check_fails(tapestry_run("attention {} --prompt 020> --out {}", path("run"), path("map")),
               {"PNG figures need cairo", "libcairo.so.2", "apt install libcairo2", "--out x.svg"},
               1);
   for (const char* name : {"map.csv", "map.png", "map.svg"}) CHECK(!has(name));
   must(tapestry_run("attention {} --prompt 020> --out {}", path("run"), path("map.svg")));
   CHECK(read("map.svg").starts_with("<svg"));
+}
+
+TEST_CASE_FIXTURE(RunFixture, "figures: PNG is written on a machine without fonts") {
+  must_train("toy", "run", "train.steps=2 train.eval_every=0");
+  const Variable no_fonts("FONTCONFIG_FILE", write("fonts.conf", "<fontconfig></fontconfig>"));
+  must(tapestry_run("attention {} --prompt 020> --out {}", path("run"), path("map.png")));
+  CHECK(read_bytes(path("map.png")).starts_with(png_begin));
 }
 
 TEST_CASE("figures: a grid of pictures is a PNG alone, with a dark pixel between them") {

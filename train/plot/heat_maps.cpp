@@ -89,9 +89,9 @@ void outline(const Box& box, Canvas& canvas) {
 // that would overlap, one in several.
 void draw_labels(const std::vector<std::string>& labels, const Box& box, bool of_rows,
                  Canvas& canvas) {
-  const double step = (of_rows ? box.height : box.width) /
-                      static_cast<double>(std::max<std::size_t>(1, labels.size()));
-  const auto stride = static_cast<std::size_t>(std::ceil(TextStyle{}.size / step));
+  if (labels.empty()) return;
+  const double step = (of_rows ? box.height : box.width) / static_cast<double>(labels.size());
+  const auto stride = static_cast<std::size_t>(std::ceil(TextStyle{}.size / std::max(step, 0.01)));
   for (std::size_t i = 0; i < labels.size(); i += stride) {
     const double along = (static_cast<double>(i) + 0.5) * step + 4.5;  // to the baseline
     canvas.text(of_rows ? Position{box.left - 6, box.top + along}
