@@ -187,7 +187,7 @@ Array unpooled(const PoolWindows& windows, const Array& gradient, double scale, 
 
 // Returns the larger of two numbers, the first if they are equal, or NaN if one is.
 template <class X>
-X larger(const X& a, const X& b) {
+X larger_or_nan(const X& a, const X& b) {
   if constexpr (std::is_floating_point_v<X>)
     return ((b > a) | std::isnan(b)) ? b : a;
   else
@@ -294,7 +294,7 @@ Tensor max_pool2d(const Tensor& x, const PoolOptions& options) {
   const PoolWindows windows = pool_windows("max_pool2d", x, options);
   const Array maxima = pooled(
       windows, x.value(), -std::numeric_limits<double>::infinity(),
-      [](auto a, auto b) { return larger(a, b); }, [](auto v) { return v; });
+      [](auto a, auto b) { return larger_or_nan(a, b); }, [](auto v) { return v; });
   const Tensor y =
       record("max_pool2d", maxima, {x},
              [windows, x = x.value(), maxima](const Array& gradient, InputGradients& into) {
