@@ -111,7 +111,7 @@
       this.chart = new Dygraph(this.root, this.order.map((i) => [x[i], y[i]]), {
         labels: ['x', 'nodes'], axes: {x: hide, y: hide}, legend: 'never', ...this.wholeWindow(),
         interactionModel: this.interactions(),
-        plotter: ({drawingContext}) => this.drawNodes(drawingContext),
+        plotter: ({drawingContext: context}) => context === this.main && this.drawNodes(context),
         underlayCallback: (context, area, chart) => this.drawEdges(context, chart),
         highlightSeriesOpts: {strokeWidth: 1}, highlightSeriesBackgroundAlpha: 1,
         hideOverlayOnMouseOut: false, drawCallback: (chart) => this.select(chart),
@@ -217,6 +217,7 @@
     }
 
     drawEdges(context, chart) {
+      this.main = context;  // dygraphs has another for what is highlighted
       const tints = new Map();  // as the theme may have turned
       this.tint = (name) => tints.get(name) ?? tints.set(name, color(name)).get(name);
       const {x, y, edges, count} = this.graph;
