@@ -64,7 +64,7 @@ TEST_CASE_FIXTURE(RunFixture,
                   "watch: shows a finished run and a running one, and refuses other folders") {
   must_train("vae", "run");
   check_prints(
-      tapestry_run("watch " + path("run")),
+      tapestry_run("watch {} --once", path("run")),
       {"step 10/40  validation: loss", "step 40/40  test (best model): loss", "examples/s"});
 
   const std::string lines = read("run/metrics.jsonl");
@@ -72,7 +72,7 @@ TEST_CASE_FIXTURE(RunFixture,
   fs::copy(path("run"), path("early"), fs::copy_options::recursive);
   write("early/metrics.jsonl",
         replaced(lines, "{\"step\":40,\"split\":\"test\"", "{\"step\":10,\"split\":\"test\""));
-  check_says(must_run("watch {} --json", path("early")),
+  check_says(must_run("watch {} --once --json", path("early")),
              {"\"state\":\"finished\",\"step\":40,\"steps\":40}"});
   fs::create_directory(path("grows"));
   fs::copy_file(path("run/config.toml"), path("grows/config.toml"));
@@ -94,7 +94,8 @@ TEST_CASE_FIXTURE(RunFixture,
   check_prints(grown, {"step 40/40  test (best model): loss"});
 
   must_train("toy", "short", "optim.learning_rate=0 train.log_every=50 train.early_stopping=1");
-  const Finished brief = tapestry_run("watch " + path("short"));  // without a line of training
+  const Finished brief =
+      tapestry_run("watch {} --once", path("short"));  // without a line of training
   check_says(brief.out, {"step 10/40  validation", "step 20/40  validation"});
   CHECK(brief.status == 0);
 
