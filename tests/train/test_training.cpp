@@ -417,11 +417,12 @@ TEST_CASE_FIXTURE(RunFixture, "bug: micro-batches of similar lengths had another
   std::vector<Json> whole;
   for (const std::string parts : {"1", "2", "4"}) {
     CAPTURE(parts);
-    must_run({"train", "multi30k", "--quiet", "--out", path("run" + parts), "data.path=" + path(),
+    const std::string run = fmt::format("run-{}", parts);
+    must_run({"train", "multi30k", "--quiet", "--out", path(run), "data.path=" + path(),
               "data.vocabulary=300", "model.layers=1", "model.width=16", "model.heads=2",
               "model.feed_forward=16", "model.dropout=0", "train.batch_size=8", "train.steps=8",
               "train.eval_every=8", "train.log_every=1", "train.micro_batches=" + parts});
-    const std::vector<Json> lines = metrics("run" + parts);
+    const std::vector<Json> lines = metrics(run);
     if (parts == "1") whole = lines;
     REQUIRE(lines.size() == whole.size());
     for (std::size_t i = 0; i < lines.size(); ++i)
