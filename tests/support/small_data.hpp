@@ -18,7 +18,7 @@ struct SmallData {
   Strings sample = {};                            // what is asked of the trained model
 };
 
-// `kind` as data.kind has it. Defined beside the smoke test.
+// `kind` as data.kind has it.
 SmallData small_data_of(const std::string& task, const std::string& kind);
 
 // Returns a setting that is a text, or "" if the config's task does not have the key.
