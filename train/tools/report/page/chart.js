@@ -140,9 +140,10 @@ let LineChart;
       const left = logY ? points.filter((point) => middle(point) <= 0).length : 0;
       this.note.textContent = points.length === 0 ? 'There are no values here.' :
         left ? `${left} values are at or below 0, which a log axis cannot show.` : '';
-      if (rows.length === 0) rows.push([0, ...(shown.length ? shown.map(() => null) : [null])]);
+      if (rows.length === 0) rows.push([1, ...(shown.length ? shown.map(() => null) : [null])]);
       const series = Object.fromEntries(shown.map((one, i) => [`s${i}`, strokeOf(one)]));
-      const alone = rows.length === 1 ? [rows[0][0] - 1, rows[0][0] + 1] : null;
+      const [[x]] = rows, half = Math.abs(x) / 2 || 1;
+      const alone = rows.length === 1 ? [x - half, x + half] : null;
       const changing = {
         file: rows, series, labels: rows[0].map((_, i) => i ? `s${i - 1}` : 'x'),
         customBars: shown.some(isBand), gridLineColor: line, axisLineColor: line,
