@@ -6,6 +6,19 @@ namespace tapestry {
 
 std::string option_name(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
+std::vector<KeyInfo> joined(const std::vector<std::vector<KeyInfo>>& lists) {
+  std::vector<KeyInfo> all;
+  for (const std::vector<KeyInfo>& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+std::vector<KeyInfo> used_with(const Condition& condition, std::vector<KeyInfo> keys,
+                               const std::vector<std::string>& except) {
+  for (KeyInfo& key : keys)
+    if (std::ranges::count(except, key.name) == 0) key.limits.used_if.push_back(condition);
+  return keys;
+}
+
 Origins::Origins(const Config& config, const std::vector<KeyInfo>& keys) {
   for (const KeyInfo& key : keys)
     if (config.declares(key.name))

@@ -154,6 +154,12 @@ struct Given : Options, Origins {
   Given(const Config& config, const std::vector<KeyInfo>& keys) : Origins(config, keys) {}
 };
 
+// Returns these lists of keys as one.
+std::vector<KeyInfo> joined(const std::vector<std::vector<KeyInfo>>& lists);
+// Returns the keys with a further condition on all of them except these.
+std::vector<KeyInfo> used_with(const Condition& condition, std::vector<KeyInfo> keys,
+                               const std::vector<std::string>& except = {});
+
 // The settings of a component.
 template <class Options>
 class SettingsOf {

@@ -202,7 +202,7 @@ GraphRow class_names_setting() {
 const SettingsOf<GraphSettings> graph_settings = [] {
   using S = GraphSettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       GraphRow("data.kind", &S::kind,
                "synthetic graphs to classify, or a graph with nodes to classify: the karate-club "
                "graph, a citation data set, or tables (nodes.csv, edges.csv)",
@@ -256,10 +256,10 @@ const SettingsOf<GraphSettings> graph_settings = [] {
                "decimal mark of the numbers in nodes.csv",
                {{"auto", detected}, {".", '.'}, {",", ','}}, {.used_if = {is_csv}}),
       class_names_setting(),
-      GraphRow("data.categorical_columns", within(tables, &NodeTableOptions::categorical),
-               "columns of which each text becomes a feature that is 0 or 1; empty: those with "
-               "texts",
-               {.used_if = {is_csv}, .advice = "list all columns with texts here"}),
+      GraphRow(
+          "data.categorical_columns", within(tables, &NodeTableOptions::categorical),
+          "columns of which each text becomes a feature that is 0 or 1; empty: those with texts",
+          {.used_if = {is_csv}, .advice = "list all columns with texts here"}),
       GraphRow("data.ignore_columns", within(tables, &NodeTableOptions::ignored),
                "columns of nodes.csv that are no features",
                {.used_if = {is_csv}, .advice = "list the columns to leave out here"}),
@@ -272,7 +272,6 @@ const SettingsOf<GraphSettings> graph_settings = [] {
       GraphRow("data.test_fraction", within(tables, &NodeTableOptions::test_share),
                "fraction of each class for testing, if there is no split column",
                {.low = 0, .high = 0.9, .used_if = {is_csv}})};
-  return all;
 }();
 
 GraphData load_graphs(const TaskSetup& setup) {

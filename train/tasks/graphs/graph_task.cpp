@@ -24,7 +24,7 @@ struct GraphModelSettings : GraphNetworkOptions {
 const SettingsOf<GraphModelSettings> graph_model_settings = [] {
   using S = GraphModelSettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       Row("model.layer", &S::layer, "kind of graph layer",
           {{"convolution", GraphLayerKind::convolution}, {"attention", GraphLayerKind::attention}}),
       Row("model.normalization", &S::normalization,
@@ -44,14 +44,7 @@ const SettingsOf<GraphModelSettings> graph_model_settings = [] {
       Row("model.l2", &S::l2,
           "λ of ½ λ ‖θ‖², added to the training loss for the first layer's weights",
           {.low = 0, .high = 1e3})};
-  return all;
 }();
-
-std::vector<KeyInfo> keys() {
-  std::vector<KeyInfo> all = graph_settings.keys();
-  for (KeyInfo& key : graph_model_settings.keys()) all.push_back(std::move(key));
-  return all;
-}
 
 GraphNetwork network(const Config& config, const GraphData& data) {
   const Given<GraphModelSettings> given = graph_model_settings.of(config);
@@ -75,7 +68,7 @@ TaskSpec spec() {
   return {.name = "graph",
           .help = "a graph network that classifies nodes or whole graphs",
           .describe = description,
-          .keys = keys(),
+          .keys = joined({graph_settings.keys(), graph_model_settings.keys()}),
           .make = make_task_of<GraphTask>,
           .detect = detect_graphs,
           .recognize = recognize_graphs,

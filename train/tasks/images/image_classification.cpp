@@ -28,7 +28,7 @@ const Condition is_transformer = key_is("model.kind", "transformer"),
 const SettingsOf<ClassifierSettings> classifier_settings = [] {
   using S = ClassifierSettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       Row("model.patch", &S::patch,
           "side of a patch in pixels; must divide the images' height and width",
           {.low = 1, .high = 1024, .used_if = {is_transformer}}),
@@ -40,14 +40,12 @@ const SettingsOf<ClassifierSettings> classifier_settings = [] {
           {{"transformer", ImageNetwork::transformer},
            {"convolutional", ImageNetwork::convolutional}}),
       Row("model.channels", &S::channels,
-          "channels of each stage of convolutions, which halves height and width, such as "
-          "[16, 32]",
+          "channels of each stage of convolutions, which halves height and width, such as [16, 32]",
           {.low = 1, .high = 65536, .used_if = {is_convolutional}}),
       Row("model.kernel", &S::kernel, "height and width of the kernels; odd with model.blocks",
           {.low = 1, .high = 1024, .used_if = {is_convolutional}}),
       Row("model.blocks", &S::blocks,
-          "residual blocks of each stage, after one convolution; 0: each stage is one "
-          "convolution",
+          "residual blocks of each stage, after one convolution; 0: each stage is one convolution",
           {.low = 0, .high = 1000, .used_if = {is_convolutional}}),
       Row("model.padding", &S::padding,
           "pixels of zeros around the planes of each stage; empty: (model.kernel - 1) / 2",
@@ -55,8 +53,8 @@ const SettingsOf<ClassifierSettings> classifier_settings = [] {
            .high = 1024,
            .used_if = {is_convolutional, {"model.blocks", {std::int64_t{0}}}}}),
       Row("model.pool", &S::downsampling,
-          "what halves height and width: pooling of windows of 2 × 2 pixels (max, "
-          "average), or convolutions of stride 2 (none)",
+          "what halves height and width: pooling of windows of 2 × 2 pixels (max, average), or "
+          "convolutions of stride 2 (none)",
           {{"max", Downsampling::max},
            {"average", Downsampling::average},
            {"none", Downsampling::stride}},
@@ -68,18 +66,7 @@ const SettingsOf<ClassifierSettings> classifier_settings = [] {
           "widths of the linear layers before the last, such as [120, 84]",
           {.low = 1, .high = 65536, .used_if = {is_convolutional}}),
       Row(key::class_weights, &S::class_weights)};
-  return all;
 }();
-
-std::vector<KeyInfo> image_classification_keys() {
-  std::vector<KeyInfo> all = block_keys();
-  for (KeyInfo& key : all)
-    if (key.name != "model.activation" && key.name != "model.dropout")
-      key.limits.used_if.push_back(is_transformer);
-  for (const auto& more : {image_settings.keys(), classifier_settings.keys()})
-    all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
 
 VisionTransformerOptions transformer_options_of(const Config& config, const ImageData& images) {
   const Given<ClassifierSettings> given = classifier_settings.of(config);
@@ -171,7 +158,9 @@ TaskSpec image_classification_spec() {
   return {.name = "image-classification",
           .help = "a vision transformer or convolutional network that classifies images",
           .describe = image_classifier_description,
-          .keys = image_classification_keys(),
+          .keys = joined(
+              {used_with(is_transformer, block_keys(), {"model.activation", "model.dropout"}),
+               image_settings.keys(), classifier_settings.keys()}),
           .make = make_task_of<ImageClassification>,
           .detect = detect_images,
           .recognize = recognize_classes,

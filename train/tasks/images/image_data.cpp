@@ -93,7 +93,7 @@ const Condition is_drawn = key_is("data.path", ""), is_read{"data.path", {std::s
 const SettingsOf<ImageSettings> image_settings = [] {
   using S = ImageSettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       Row(key::data_path, &S::path, "give images of the size this model was trained on"),
       Row(key::seed, &S::seed),
       Row(key::data_rules, &S::rules),
@@ -111,15 +111,15 @@ const SettingsOf<ImageSettings> image_settings = [] {
            .advice = "change the value, or give more images"}),
       Row(key::class_names, &S::class_names, "or list all classes of the file here"),
       Row("data.image_size", &S::image_size,
-          "height and width in pixels to which pictures of a folder are fitted; 0: all have "
-          "one size",
+          "height and width in pixels to which pictures of a folder are fitted; 0: all have one "
+          "size",
           {.low = 0,
            .high = 4096,
            .used_if = {is_read},
            .advice = "set it to fit all pictures to one size, such as 32"}),
       Row("data.color", &S::color,
-          "read pictures of a folder as gray values or as red, green and blue; auto: rgb if "
-          "the file of any training picture has colors",
+          "read pictures of a folder as gray values or as red, green and blue; auto: rgb if the "
+          "file of any training picture has colors",
           {{"auto", ColorMode::detected},
            {"grayscale", ColorMode::grayscale},
            {"rgb", ColorMode::rgb}},
@@ -127,15 +127,14 @@ const SettingsOf<ImageSettings> image_settings = [] {
       Row("data.skip_broken", &S::skip_broken, "leave out pictures of a folder that cannot be read",
           {.used_if = {is_read}, .advice = "set it to true to leave out such files"}),
       Row("data.image_cache", &S::image_cache,
-          "MiB of decoded pictures of a folder that are kept in memory; others are read in "
-          "every epoch",
+          "MiB of decoded pictures of a folder that are kept in memory; others are read in every "
+          "epoch",
           {.low = 1, .high = 1e6, .does_not_affect_result = true, .used_if = {is_read}}),
       Row("data.flip", within(&S::augmentation, &Augmentation::flip),
           "mirror every second training image, chosen at random, left to right"),
       Row("data.shift", within(&S::augmentation, &Augmentation::shift),
           "largest random shift of a training image in pixels, in each direction",
           {.low = 0, .high = 4096})};
-  return all;
 }();
 
 void detect_images(Config& config) {

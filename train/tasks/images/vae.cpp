@@ -18,7 +18,7 @@ const Condition is_variational = key_is("model.sigma", "per-dimension", "shared"
 const SettingsOf<VaeSettings> vae_settings = [] {
   using S = VaeSettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       Row("model.channels", &S::channels,
           "channels of 3 × 3 convolutions of stride 2 before the hidden layers, such as [32, 64]",
           {.low = 1, .high = 65536}),
@@ -46,14 +46,7 @@ const SettingsOf<VaeSettings> vae_settings = [] {
           "steps in which the weight of the KL term rises from 0",
           {.low = 0, .used_if = {is_variational}}),
       activation_setting<VaeSettings>(&S::activation)};
-  return all;
 }();
-
-std::vector<KeyInfo> vae_keys() {
-  std::vector<KeyInfo> all = image_settings.keys();
-  for (KeyInfo& key : vae_settings.keys()) all.push_back(std::move(key));
-  return all;
-}
 
 Vae make_vae(const Config& config, const ImageData& images) {
   const Given<VaeSettings> given = vae_settings.of(config);
@@ -88,7 +81,7 @@ TaskSpec vae_spec() {
       .name = "vae",
       .help = "an autoencoder of images, variational or plain",
       .describe = description,
-      .keys = vae_keys(),
+      .keys = joined({image_settings.keys(), vae_settings.keys()}),
       .make = make_task_of<VaeTask>,
       .detect = detect_images,
       .recognize = recognize_for_vae,

@@ -59,7 +59,7 @@ const Condition is_of_tokens = key_is("data.kind", "text", "conversations"),
 const SettingsOf<CorpusSettings> corpus_settings = [] {
   using S = CorpusSettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       Row("data.kind", &S::kind,
           "texts or token shards, a name per line, or conversations as JSONL",
           {{"text", CorpusKind::text},
@@ -75,8 +75,8 @@ const SettingsOf<CorpusSettings> corpus_settings = [] {
            .used_if = {is_of_tokens},
            .advice = "raise this value, or give a longer text"}),
       Row("data.tokenizer", &S::tokenizer,
-          "a tokenizer.json; \"train\": a tokenizer is trained on the text; empty: characters, "
-          "or the shards' tokenizer",
+          "a tokenizer.json; \"train\": a tokenizer is trained on the text; empty: characters, or "
+          "the shards' tokenizer",
           {.used_if = {is_of_tokens}}),
       Row("data.vocabulary", &S::vocabulary, "vocabulary size of a tokenizer that is trained",
           {.low = 257,
@@ -87,15 +87,15 @@ const SettingsOf<CorpusSettings> corpus_settings = [] {
           "token that ends a document; empty: the tokenizer's end-of-text token",
           {.used_if = {is_of_tokens}}),
       Row("data.begin_of_text", &S::begin_of_text,
-          "begin each document with the tokens that the tokenizer's template puts before a "
-          "text, if any",
+          "begin each document with the tokens that the tokenizer's template puts before a text, "
+          "if any",
           {.used_if = {is_of_tokens, key::data_rules.is(2)}}),
       Row("data.held_back", &S::held_back,
           "approximate number of validation names, at most a tenth of all",
           {.low = 1, .high = 1e9, .used_if = {is_of_names}}),
       Row("data.template", &S::chat_template,
-          "chat template: \"chatml\", \"llama3\", or a text with {role} and {content}, or "
-          "{user} and {assistant}; empty: the tokenizer's own",
+          "chat template: \"chatml\", \"llama3\", or a text with {role} and {content}, or {user} "
+          "and {assistant}; empty: the tokenizer's own",
           {.used_if = {is_of_conversations}}),
       Row("data.packing", &S::packing,
           "pack several conversations into a row of model.context tokens, without attention "
@@ -107,7 +107,6 @@ const SettingsOf<CorpusSettings> corpus_settings = [] {
           {.low = 1,
            .high = 1048576,
            .advice = "lower this value or data.validation_fraction, or give a longer text"})};
-  return all;
 }();
 
 Corpus by_characters(CharVocabulary symbols) {

@@ -25,29 +25,18 @@ struct LanguageModelSettings {
 const SettingsOf<LanguageModelSettings> language_model_settings = [] {
   using S = LanguageModelSettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       Row("model.kind", &S::kind, "kind of network",
           {{"transformer", Network::transformer}, {"recurrent", Network::recurrent}}),
       Row(key::vocabulary, &S::vocabulary)};
-  return all;
 }();
 
-// Returns the keys of a transformer, some of which a recurrent network has as well.
-std::vector<KeyInfo> network_keys() {
-  static const std::set<std::string> shared{"model.layers", "model.width", "model.dropout",
-                                            "model.bias", "model.tied_embeddings"};
-  std::vector<KeyInfo> all = decoder_only_keys();
-  for (KeyInfo& key : all)
-    if (!shared.contains(key.name))
-      key.limits.used_if.push_back(key_is("model.kind", "transformer"));
-  return all;
-}
-
+// Returns the keys. A recurrent network has some of those of a transformer.
 std::vector<KeyInfo> language_model_keys() {
-  std::vector<KeyInfo> all = network_keys();
-  for (const auto& more : {corpus_settings.keys(), language_model_settings.keys()})
-    all.insert(all.end(), more.begin(), more.end());
-  return all;
+  return joined({used_with(key_is("model.kind", "transformer"), decoder_only_keys(),
+                           {"model.layers", "model.width", "model.dropout", "model.bias",
+                            "model.tied_embeddings"}),
+                 corpus_settings.keys(), language_model_settings.keys()});
 }
 
 LanguageModel::Network make_network(const Config& config, std::int64_t vocabulary) {

@@ -27,38 +27,32 @@ const Condition is_decoder = key_is("model.kind", "decoder"),
 const SettingsOf<TextClassifierSettings> text_classifier_settings = [] {
   using S = TextClassifierSettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       Row("model.kind", &S::kind,
-          "kind of network: a transformer encoder; a decoder, which reads from left to "
-          "right and is classified at the last token, as language models are; or the mean "
-          "of the tokens' embeddings, which knows no order",
+          "kind of network: a transformer encoder; a decoder, which reads from left to right and "
+          "is classified at the last token, as language models are; or the mean of the tokens' "
+          "embeddings, which knows no order",
           {{"transformer", TextNetwork::transformer},
            {"decoder", TextNetwork::decoder},
            {"embeddings", TextNetwork::embeddings}}),
       Row("model.pooling", &S::pooling,
-          "what the encoder's classifier reads: the mean of the tokens, or a class token "
-          "before them",
+          "what the encoder's classifier reads: the mean of the tokens, or a class token before "
+          "them",
           {{"mean", Readout::mean}, {"class", Readout::class_token}},
           {.used_if = {key_is("model.kind", "transformer")}}),
       Row(key::vocabulary, &S::vocabulary)};
-  return all;
 }();
 
 std::vector<KeyInfo> text_classification_keys() {
-  const std::vector<KeyInfo> of_blocks = block_keys();
-  std::vector<KeyInfo> all = decoder_only_keys();
+  std::vector<std::string> of_blocks;
+  for (const KeyInfo& key : block_keys()) of_blocks.push_back(key.name);
+  std::vector<KeyInfo> all = used_with(is_decoder, decoder_only_keys(), of_blocks);
   std::erase_if(all, [](const KeyInfo& key) { return key.name == "model.tied_embeddings"; });
-  for (KeyInfo& key : all) {
-    if (key.name == "model.width" || key.name == "model.dropout") continue;
-    const bool is_shared =
-        std::ranges::find(of_blocks, key.name, &KeyInfo::name) != of_blocks.end();
-    if (!is_shared) key.limits.used_if.push_back(is_decoder);
-    key.limits.used_if.push_back(has_blocks);  // as model.positions, on which some depend
-  }
-  for (KeyInfo& key : text_classifier_settings.keys()) all.push_back(std::move(key));
+  // also those of a decoder, because some depend on model.positions
+  all = used_with(has_blocks, std::move(all), {"model.width", "model.dropout"});
+  all = joined({all, text_classifier_settings.keys()});
   all.back().limits.used_if.push_back(is_decoder);  // the vocabulary
-  for (KeyInfo& key : labeled_text_settings.keys()) all.push_back(std::move(key));
-  return all;
+  return joined({all, labeled_text_settings.keys()});
 }
 
 TextClassification::Network make_text_classifier(const Config& config,

@@ -91,7 +91,7 @@ const Condition is_text = key_is("data.kind", "text"), is_reports = key_is("data
 const SettingsOf<LabeledTextSettings> labeled_text_settings = [] {
   using S = LabeledTextSettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       Row("data.kind", &S::kind, "the labeled texts of data.path, or synthetic reports of matches",
           {{"text", LabeledKind::text}, {"reports", LabeledKind::reports}}),
       Row(key::data_path, &S::path),
@@ -116,8 +116,7 @@ const SettingsOf<LabeledTextSettings> labeled_text_settings = [] {
           {.used_if = {is_text},
            .advice = "correct the line, or set this key to the field or column of the label"}),
       Row("data.label_column", &S::label_column,
-          "column of the labels in a table without header; 0: the one with fewer different "
-          "values",
+          "column of the labels in a table without header; 0: the one with fewer different values",
           {.low = 0,
            .high = 1e6,
            .used_if = {is_text},
@@ -146,7 +145,6 @@ const SettingsOf<LabeledTextSettings> labeled_text_settings = [] {
            .advice = "raise this value"}),
       Row("model.context", &S::context, "maximum number of tokens of a text; longer ones are cut",
           {.low = 2, .high = 1048576})};
-  return all;
 }();
 
 void detect_labeled_texts(Config& config) {

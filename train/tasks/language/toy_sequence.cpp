@@ -27,7 +27,7 @@ struct ToySettings : ToyOptions {
 const SettingsOf<ToySettings> toy_settings = [] {
   using S = ToySettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       Row(key::data_path, &S::path),
       Row(key::seed, &S::seed),
       Row("data.kind", &S::task, "operation on a sequence",
@@ -43,14 +43,7 @@ const SettingsOf<ToySettings> toy_settings = [] {
       Row("data.held_back", &S::held_back,
           "number of validation sequences, none of which is a training sequence",
           {.low = 1, .high = 1e6})};
-  return all;
 }();
-
-std::vector<KeyInfo> toy_sequence_keys() {
-  std::vector<KeyInfo> all = decoder_only_keys();
-  for (KeyInfo& key : toy_settings.keys()) all.push_back(std::move(key));
-  return all;
-}
 
 ToySequences sequences(const Config& config, Split split) {
   const Given<ToySettings> given = toy_settings.of(config);
@@ -170,7 +163,7 @@ TaskSpec toy_sequence_spec() {
       .name = "toy-sequence",
       .help = "a decoder-only transformer on synthetic sequences",
       .describe = toy_description,
-      .keys = toy_sequence_keys(),
+      .keys = joined({decoder_only_keys(), toy_settings.keys()}),
       .make = make_task_of<ToySequence>,
       .metrics = {{.name = "loss",
                    .unit = "nats per token",

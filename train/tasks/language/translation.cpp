@@ -26,7 +26,7 @@ const Condition of_dates = key_is("data.kind", "dates"), of_text = key_is("data.
 const SettingsOf<TranslationSettings> translation_settings = [] {
   using S = TranslationSettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       Row("data.kind", &S::kind, "synthetic dates, or the sentence pairs of data.path",
           {{"dates", PairKind::dates}, {"text", PairKind::text}}),
       Row(key::data_path, &S::path),
@@ -68,14 +68,7 @@ const SettingsOf<TranslationSettings> translation_settings = [] {
           {.low = 0, .high = 0.9}),
       Row("model.beams", &S::beams, "number of beams in decoding; 1: greedy decoding",
           {.low = 1, .high = 64, .may_change_on_resume = true})};
-  return all;
 }();
-
-std::vector<KeyInfo> translation_keys() {
-  std::vector<KeyInfo> all = transformer_keys();
-  for (KeyInfo& key : translation_settings.keys()) all.push_back(std::move(key));
-  return all;
-}
 
 ParallelCorpus dates(const Given<TranslationSettings>& given) {
   given.expect_no_path();
@@ -220,7 +213,7 @@ TaskSpec translation_spec() {
   return {
       .name = "translation",
       .help = "an encoder-decoder transformer",
-      .keys = translation_keys(),
+      .keys = joined({transformer_keys(), translation_settings.keys()}),
       .make = make_task_of<Translation>,
       .metrics = {{.name = "loss",
                    .unit = "nats per token",

@@ -32,7 +32,7 @@ const auto decay = within(&RecallSettings::memory, &MemoryOptions::decay);
 const SettingsOf<RecallSettings> settings = [] {
   using S = RecallSettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       Row(key::data_path, &S::path),
       Row(key::seed, &S::seed),
       Row("data.length", &S::length, "items before the question", {.low = 8, .high = 512}),
@@ -64,7 +64,6 @@ const SettingsOf<RecallSettings> settings = [] {
           {.low = 1e-3, .high = 0.999, .used_if = {is_forgetting}}),
       Row("model.learn_gamma", within(decay, &ExponentialForgetting::Options::learn),
           "learn one γ per column", {.used_if = {is_forgetting}})};
-  return all;
 }();
 
 Recall sequences(const Config& config, bool is_validation) {

@@ -25,7 +25,7 @@ const Condition has_patches = key_is("model.kind", "patches");
 const SettingsOf<ForecastSettings> forecast_settings = [] {
   using S = ForecastSettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       Row("model.patch", &S::patch, "time steps per patch",
           {.low = 1, .high = 100000, .used_if = {has_patches}}),
       Row("model.stride", &S::stride, "time steps between the starts of patches",
@@ -38,16 +38,7 @@ const SettingsOf<ForecastSettings> forecast_settings = [] {
       Row("model.window_norm", &S::norm,
           "normalize a window by its mean and deviation, or subtract its last value",
           {{"instance", WindowNorm::instance}, {"last", WindowNorm::last}})};
-  return all;
 }();
-
-std::vector<KeyInfo> keys() {
-  std::vector<KeyInfo> all = block_keys();
-  for (KeyInfo& key : all) key.limits.used_if.push_back(has_patches);
-  for (const auto& more : {forecast_settings.keys(), series_settings.keys()})
-    all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
 
 Forecaster make_model(const Config& config, const Given<SeriesSettings>& series) {
   const Given<ForecastSettings> given = forecast_settings.of(config);
@@ -128,7 +119,8 @@ TaskSpec spec() {
   return {.name = "forecast",
           .help = "forecasts of several time series",
           .describe = description,
-          .keys = keys(),
+          .keys = joined({used_with(has_patches, block_keys()), forecast_settings.keys(),
+                          series_settings.keys()}),
           .make = make_task_of<Forecast>,
           .detect = detect_series,
           .recognize = recognize_forecast,

@@ -108,7 +108,7 @@ std::vector<double> numbers(const std::string& text) {
 const SettingsOf<SeriesSettings> series_settings = [] {
   using S = SeriesSettings;
   using Row = Bound<S>;
-  std::vector<Row> all{
+  return std::vector<Row>{
       Row("data.kind", &S::kind, "synthetic waves, or the CSV file of data.path",
           {{"waves", SeriesKind::waves}, {"csv", SeriesKind::csv}}),
       Row(key::data_path, &S::path),
@@ -150,8 +150,7 @@ const SettingsOf<SeriesSettings> series_settings = [] {
           {.used_if = {of_csv}, .advice = "or give the column that names the series of each row"}),
       Row("data.targets", &S::targets,
           "names of the series that are forecast, each from all series of data.columns; empty: "
-          "all, "
-          "each from its own past",
+          "all, each from its own past",
           {.used_if = {of_csv, key_is("data.series_column", "")}}),
       Row("data.missing", &S::missing,
           "what replaces cells without a value: nothing (refuse), the last value (previous), or a "
@@ -181,7 +180,6 @@ const SettingsOf<SeriesSettings> series_settings = [] {
       Row("data.test_months", within(&S::months, &Months::test),
           "length of the test split, in months of 30 days",
           {.low = 1, .high = 12000, .used_if = {by_months}})};
-  return all;
 }();
 
 void detect_series(Config& config) {
