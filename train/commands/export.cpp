@@ -1,4 +1,3 @@
-#include "train/task_spec.hpp"
 #include "train/tools/convert/export.hpp"
 
 #include <fmt/ranges.h>
@@ -12,6 +11,7 @@
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/terminal.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/convert/import.hpp"
 
 namespace tapestry {
