@@ -264,7 +264,7 @@ TEST_CASE_FIXTURE(SmallFixture, "attention: draws all or chosen maps of a run as
   CHECK(read("toy/attention.png").starts_with("\x89PNG\r\n\x1a\n"));
   const std::string all = read("toy/attention.svg");
   check_says(all, {"blocks.0.attention, head 0", "blocks.1.attention, head 1", "Query", "Key",
-                   ", max 1", "¼", "each map's max"});
+                   ", max 1", "¼", "each map&#39;s max"});
 
   finished = run("attention toy --layer 1 --head 0 --out one");
   CHECK(finished.out == "one.png\none.svg\n");
