@@ -36,36 +36,31 @@ class SmokeRun {
     for (const auto& [file, content] : fixture_.files) folder_.write(file, content);
   }
 
-  // Trains three steps, and two more, and evaluates the result.
+  // Trains three steps.
   void train() const {
-    const Words all = "train.eval_every=2 train.checkpoint_every=1 train.log_every=1" +
-                      Words(small_preset(config_)) + fixture_.few;
-    Words more = all + "train.steps=5 --resume";
-    if (setting("optim.schedule") != "constant") more.push_back("optim.decay_steps=5");
-    run(Words("train {} --out run", name_), all + "train.steps=3");
-    const Json planned =
-        Json::parse(run(Words("plan {} --seconds 0 --json", name_), all + "train.steps=3"));
+    const std::string said = run(Words("train {} --out run", name_), settings(3));
+    check_says(said, {"done after", "loss"});
+    CHECK(!contains(said, " reached, "));  // the expected value belongs to more steps
+    check_metrics(said, 3 + 2);            // evaluated at 2 and 3
+    const Json planned = Json::parse(run(Words("plan {} --seconds 0 --json", name_), settings(3)));
     CHECK(planned["bytes"]["tensors"].get<double>() ==
           doctest::Approx(tensor_bytes(folder_.path("run"))).epsilon(0.1));
-    const std::string said = run(Words("train {} --out run", name_), more);
-    check_says(said, {"from step 3", "done after", "loss"});
-    CHECK(!contains(said, " reached, "));  // the expected value belongs to more steps
-    const auto metrics = lines_of(folder_.read("run/metrics.jsonl"));
-    const bool tests = Json::parse(metrics.back())["split"] == "test";
-    CHECK(tests == contains(said, "test_loss"));
-    CHECK(metrics.size() == 5 + 4 + tests);  // evaluated at 2, 3, 4 and 5
-    double lowest = INFINITY;                // of the evaluations, as metrics.jsonl has them
-    for (const std::string& line : metrics)
-      if (const Json recorded = Json::parse(line); recorded["split"] == "val")
-        lowest = std::min(lowest, recorded["loss"].get<double>());
-    CHECK(Json::parse(run("eval run --json"))["loss"] == lowest);
-    CHECK(load_checkpoint(folder_.path("run/checkpoint.safetensors")).state.step == 5);
     CHECK(parse_config(folder_.read("run/config.toml"), "config", {})[key::name] == name_);
   }
 
-  // Repeats steps, writes a report and samples, and checks the gradients of a smaller model.
+  // Trains another step, evaluates the model, repeats steps, writes a report and samples, and
+  // checks the gradients of a smaller model.
   void use() const {
-    check_says(run("verify run --from checkpoint"), {"bitwise identical: step 5 of 5"});
+    Words more = settings(4) + "--resume";
+    if (setting("optim.schedule") != "constant") more.push_back("optim.decay_steps=4");
+    const std::string said = run(Words("train {} --out run", name_), more);
+    check_says(said, {"from step 3"});
+    double lowest = INFINITY;
+    for (const Json& line : check_metrics(said, 4 + 3))
+      if (line["split"] == "val") lowest = std::min(lowest, line["loss"].get<double>());
+    CHECK(Json::parse(run("eval run --json"))["loss"] == lowest);
+    CHECK(load_checkpoint(folder_.path("run/checkpoint.safetensors")).state.step == 4);
+    check_says(run("verify run --from checkpoint"), {"bitwise identical: step 4 of 4"});
     check_says(run("replay run --step 2"), {": step 2, trained again from step 0"});
     run("report run");
     const std::string page = folder_.read("run/report.html");
@@ -82,6 +77,23 @@ class SmokeRun {
 
  private:
   std::string setting(const std::string& key) const { return text_setting(config_, key); }
+
+  Words settings(int steps) const {
+    return Words("train.eval_every=2 train.checkpoint_every=1 train.log_every=1 train.steps={}",
+                 steps) +
+           Words(small_preset(config_)) + fixture_.few;
+  }
+
+  // Returns the lines of metrics: `count`, and one of the test split if the training printed it.
+  std::vector<Json> check_metrics(const std::string& said, std::size_t count) const {
+    std::vector<Json> lines;
+    for (const std::string& line : lines_of(folder_.read("run/metrics.jsonl")))
+      lines.push_back(Json::parse(line));
+    const bool is_tested = lines.back()["split"] == "test";
+    CHECK(is_tested == contains(said, "test_loss"));
+    CHECK(lines.size() == count + is_tested);
+    return lines;
+  }
 
   std::string run(const Words& words, const Words& more = {}) const {
     const bool with_data = words.front() != "sample" && words.front() != "report";
