@@ -93,6 +93,8 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS  # the engine, which the library needs
+    ${CMAKE_BINARY_DIR}/${CMAKE_INSTALL_LIBDIR}/${folder_of_${lowest_level}})
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME tapestry)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "one program with its configs, its library, and an engine for each
