@@ -11,7 +11,7 @@ namespace tapestry {
 
 enum class PairKind { dates, text };
 
-// The pairs of a config, and what the model has besides transformer_keys().
+// The pairs of a config, and what the model has in addition to transformer_keys().
 struct TranslationSettings {
   PairKind kind = PairKind::dates;
   std::string path{}, source{};

@@ -156,12 +156,12 @@ let LineChart;
         this.graph.resize();
         this.graph.updateOptions(changing);
       } else {
-        this.graph = new Dygraph(this.plot, rows, {...changing, ...this.behaviour()});
+        this.graph = new Dygraph(this.plot, rows, {...changing, ...this.behavior()});
       }
       this.read(null);
     }
 
-    behaviour() {
+    behavior() {
       const {vertical, zoomed} = this.options;
       return {
         legend: 'never', connectSeparatedPoints: true, axisLabelFontSize: 12, gridLineWidth: 1,
