@@ -45,10 +45,11 @@ class Eval final : public Command {
                  "--test: the data of this run have no test split; leave out --test to use the "
                  "validation split");
     const Dataset& data = test ? *test : trained.task->validation_data();
-    const Metrics metrics = evaluate(*trained.task, data, trained.config);
+    const EvaluationOptions options(trained.config);
+    const Metrics metrics = evaluate(*trained.task, data, options);
     Ranks alone;
     const std::string split = path_ ? "data" : test ? "test" : "validation";
-    expect_finite(metrics, split, data, *trained.task, trained.config, alone);
+    expect_finite(metrics, split, data, *trained.task, options, alone);
     const double elapsed_s = now_s() - start_s;
     const std::vector<Baseline> baselines = trained.task->baselines(data);
     ComparedData compared = compare_evaluated(run_, trained, data, overrides_);
@@ -57,7 +58,7 @@ class Eval final : public Command {
     more["examples"] = data.size();
     std::string counted_text = counted(data.size(), "example");
     if (trained.task->unit() == std::string("tokens")) {
-      const std::int64_t tokens = count_targets(data, trained.config);
+      const std::int64_t tokens = count_targets(data, options);
       more["tokens"] = tokens;
       counted_text += ", " + counted(tokens, "token");
     }

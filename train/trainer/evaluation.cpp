@@ -33,45 +33,50 @@ struct EvaluatedBatches {
   static void fields(auto& visit, auto& self) { visit(self.batches, self.stopped); }
 };
 
-}  // namespace
-
-std::int64_t evaluation_batches(const Dataset& data, const Config& config) {
-  const std::int64_t batch_size = config[key::eval_batch_size];
-  return (data.size() + batch_size - 1) / batch_size;
-}
-
-std::vector<std::int64_t> evaluation_batch(const Dataset& data, const Config& config,
+// Returns the examples of a batch.
+std::vector<std::int64_t> evaluation_batch(const Dataset& data, const EvaluationOptions& options,
                                            std::int64_t number) {
-  const std::int64_t batch_size = config[key::eval_batch_size], begin = number * batch_size;
-  std::vector<std::int64_t> examples(std::min(data.size(), begin + batch_size) - begin);
+  const std::int64_t begin = number * options.batch_size;
+  std::vector<std::int64_t> examples(std::min(data.size(), begin + options.batch_size) - begin);
   std::iota(examples.begin(), examples.end(), begin);
   return examples;
 }
 
-Loss evaluate_batch(Task& task, const Batch& batch, const std::vector<std::int64_t>& examples,
-                    const Config& config) {
-  std::vector<Random> noise;
-  for (const std::int64_t example : examples)
-    noise.emplace_back(seed_of(config), Stream::eval, static_cast<std::uint64_t>(example));
-  return task.loss(batch, {.noise_of_examples = noise});
+}  // namespace
+
+EvaluationOptions::EvaluationOptions(const Config& config)
+    : batch_size(config[key::eval_batch_size]),
+      seed(seed_of(config)),
+      origin(config.origin(key::eval_batch_size.name).text),
+      check_finite(config[key::check_finite]) {}
+
+std::int64_t evaluation_batches(const Dataset& data, const EvaluationOptions& options) {
+  return (data.size() + options.batch_size - 1) / options.batch_size;
 }
 
-Metrics evaluate(Task& task, const Dataset& data, const Config& config,
-                 const std::atomic<bool>* stop) {
+Loss evaluate_batch(Task& task, const Dataset& data, const EvaluationOptions& options,
+                    std::int64_t number) {
+  const std::vector<std::int64_t> examples = evaluation_batch(data, options, number);
+  std::vector<Random> noise;
+  for (const std::int64_t example : examples)
+    noise.emplace_back(options.seed, Stream::eval, static_cast<std::uint64_t>(example));
+  return task.loss(data.batch(examples), {.noise_of_examples = noise});
+}
+
+Metrics evaluate(Task& task, const Dataset& data, const EvaluationOptions& options) {
   Ranks alone;
-  return evaluate(task, data, config, stop, alone);
+  return evaluate(task, data, options, nullptr, alone);
 }
 
 // Adds the metrics in the order of the batches, whichever rank computed them, so that the bits are
 // the same on any number of ranks.
-Metrics evaluate(Task& task, const Dataset& data, const Config& config,
+Metrics evaluate(Task& task, const Dataset& data, const EvaluationOptions& options,
                  const std::atomic<bool>* stop, Ranks& ranks) try {
   const MicroBatchRange own =
-      micro_batches_of_rank(evaluation_batches(data, config), ranks.rank(), ranks.size());
+      micro_batches_of_rank(evaluation_batches(data, options), ranks.rank(), ranks.size());
   EvaluatedBatches evaluated;
   for (std::int64_t batch = own.first; batch < own.last && !(stop && *stop); ++batch) {
-    const std::vector<std::int64_t> examples = evaluation_batch(data, config, batch);
-    Loss loss = evaluate_batch(task, data.batch(examples), examples, config);
+    Loss loss = evaluate_batch(task, data, options, batch);
     evaluated.batches.push_back({std::move(loss.averages), std::move(loss.generated)});
   }
   evaluated.stopped = stop && *stop;
@@ -94,22 +99,15 @@ Metrics evaluate(Task& task, const Dataset& data, const Config& config,
   if (!generated.predictions.empty()) task.add_corpus_metrics(generated, metrics);
   return metrics;
 } catch (const OutOfMemory& error) {
-  fail_of_memory(
-      config, key::eval_batch_size,
-      fmt::format("{}; lower {}, or use a smaller model", error.what(), key::eval_batch_size.name));
+  throw ModelTooLarge(fmt::format("{}: {}; lower {}, or use a smaller model", options.origin,
+                                  error.what(), key::eval_batch_size.name));
 }
 
-std::int64_t count_targets(const Dataset& data, const Config& config) {
+std::int64_t count_targets(const Dataset& data, const EvaluationOptions& options) {
   double count = 0;
-  for (std::int64_t batch = 0; batch < evaluation_batches(data, config); ++batch)
-    count += data.batch(evaluation_batch(data, config, batch)).count;
+  for (std::int64_t batch = 0; batch < evaluation_batches(data, options); ++batch)
+    count += data.batch(evaluation_batch(data, options, batch)).count;
   return std::llround(count);
-}
-
-void fail_of_memory(const Config& config, const KeyInfo& key, const std::string& what) try {
-  config.fail(key, what);
-} catch (const InputError& error) {
-  throw ModelTooLarge(error.what());
 }
 
 Metrics values_of(const MetricSums& averages) {

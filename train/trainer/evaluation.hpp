@@ -9,29 +9,34 @@
 
 namespace tapestry {
 
+// The settings of an evaluation.
+struct EvaluationOptions {
+  explicit EvaluationOptions(const Config& config);
+
+  std::int64_t batch_size;  // examples per batch
+  std::uint64_t seed;       // of the random streams of the examples
+  std::string origin;       // where the batch size was set, for messages
+  bool check_finite;        // whether every op is checked, also in the training
+};
+
 // Returns the averages over a whole data set and the metrics that the task derives from them. Each
-// example has its own random stream, which is the same at every call. Empty if `stop` became true
-// before the end. Throws ModelTooLarge if a batch does not fit into memory.
-Metrics evaluate(Task& task, const Dataset& data, const Config& config,
-                 const std::atomic<bool>* stop = nullptr);
-// Returns the same metrics on all ranks, which share the batches. Must be called by all ranks.
-Metrics evaluate(Task& task, const Dataset& data, const Config& config,
+// example has its own random stream, which is the same at every call. Throws ModelTooLarge if a
+// batch does not fit into memory.
+Metrics evaluate(Task& task, const Dataset& data, const EvaluationOptions& options);
+// Returns the same metrics on all ranks, which share the batches. Empty if `stop`, unless it is
+// null, became true before the end. Must be called by all ranks.
+Metrics evaluate(Task& task, const Dataset& data, const EvaluationOptions& options,
                  const std::atomic<bool>* stop, Ranks& ranks);
 
-// Return the parts of evaluate(): the number of batches, the examples of a batch, and its loss.
-std::int64_t evaluation_batches(const Dataset& data, const Config& config);
-std::vector<std::int64_t> evaluation_batch(const Dataset& data, const Config& config,
-                                           std::int64_t number);
-Loss evaluate_batch(Task& task, const Batch& batch, const std::vector<std::int64_t>& examples,
-                    const Config& config);
+// Return the parts of evaluate(): the number of batches, and the loss of one of them.
+std::int64_t evaluation_batches(const Dataset& data, const EvaluationOptions& options);
+Loss evaluate_batch(Task& task, const Dataset& data, const EvaluationOptions& options,
+                    std::int64_t number);
 
 // Returns the number of loss terms of a data set: the sum of Batch::count over all batches.
-std::int64_t count_targets(const Dataset& data, const Config& config);
+std::int64_t count_targets(const Dataset& data, const EvaluationOptions& options);
 
 Metrics values_of(const MetricSums& averages);
-
-// Throws ModelTooLarge with the message of config.fail().
-[[noreturn]] void fail_of_memory(const Config& config, const KeyInfo& key, const std::string& what);
 
 // Mean and standard deviation of each metric over one or more runs.
 using Estimates = std::map<std::string, Estimate>;

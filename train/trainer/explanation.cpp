@@ -11,7 +11,6 @@
 #include "autograd/restore.hpp"
 #include "autograd/tape.hpp"
 #include "train/config/keys.hpp"
-#include "train/trainer/evaluation.hpp"
 
 namespace tapestry {
 namespace {
@@ -21,13 +20,6 @@ constexpr std::size_t most_faulty = 8;  // maximum number of examples that a mes
 constexpr std::size_t most_examples = 2;
 constexpr std::size_t most_largest = 2;
 constexpr const char* lower_rate = "lower optim.learning_rate, or set optim.clip_norm = 1.0";
-
-// A guard that checks the output of every op.
-class CheckedOps final : RestoreSetting<bool> {
- public:
-  explicit CheckedOps(const Config& config)
-      : RestoreSetting(set_check_finite, true, config[key::check_finite]) {}
-};
 
 bool is_finite(const Array& array) {
   return array.empty() || array.dtype() == DType::int32 || std::isfinite(sum_of_squares(array));
@@ -64,7 +56,7 @@ std::string input_fault(const Batch& batch, std::span<const std::int64_t> exampl
 
 // Returns the first op whose output or gradient is not finite; "" if there is none.
 std::string op_fault(const StepInputs& inputs, std::size_t i) try {
-  const CheckedOps checked(inputs.config);
+  const RestoreSetting<bool> checked(set_check_finite, true, inputs.config[key::check_finite]);
   Tape tape;
   const Loss loss = inputs.loss(i);
   tape.backward(loss.objective, 1 / inputs.count);
@@ -127,6 +119,16 @@ std::string name_largest(const StepInputs& inputs, Ranks& ranks) {
   return text;
 }
 
+// Returns a line on the first op that is not finite in an evaluation; "" if all ops are finite.
+std::string explain_evaluation(Task& task, const Dataset& data,
+                               const EvaluationOptions& options) try {
+  const RestoreSetting<bool> checked(set_check_finite, true, options.check_finite);
+  evaluate(task, data, options);
+  return "";
+} catch (const NonFiniteError& error) {
+  return error.what();
+}
+
 }  // namespace
 
 std::string examples_of_micro_batch(const StepInputs& inputs, std::size_t i) {
@@ -150,22 +152,14 @@ std::string explain_step(const StepInputs& inputs, Ranks& ranks) {
       name_largest(inputs, ranks), list_of(inputs.examples()), lower_rate);
 }
 
-std::string explain_evaluation(Task& task, const Dataset& data, const Config& config) try {
-  const CheckedOps checked(config);
-  evaluate(task, data, config);
-  return "";
-} catch (const NonFiniteError& error) {
-  return error.what();
-}
-
 void expect_finite(const Metrics& values, const std::string& split, const Dataset& data, Task& task,
-                   const Config& config, Ranks& ranks) {
+                   const EvaluationOptions& options, Ranks& ranks) {
   const auto found =
       std::ranges::find_if(values, [](const auto& one) { return !std::isfinite(one.second); });
   if (found == values.end()) return;
   std::string op;
   ranks.agree("the explanation", [&] {
-    if (ranks.rank() == 0) op = explain_evaluation(task, data, config);
+    if (ranks.rank() == 0) op = explain_evaluation(task, data, options);
   });
   ranks.found_by_all();
   throw Diverged(fmt::format("the {} {} is {}{}{}; expected a finite number", split, found->first,

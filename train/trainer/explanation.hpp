@@ -3,6 +3,7 @@
 #include <string>
 
 #include "train/distributed/ranks.hpp"
+#include "train/trainer/evaluation.hpp"
 #include "train/trainer/step.hpp"
 
 namespace tapestry {
@@ -23,13 +24,9 @@ std::string explain_step(const StepInputs& inputs, Ranks& ranks);
 // examples 3, 17, …", without the number of the micro-batch if it is the only one.
 std::string examples_of_micro_batch(const StepInputs& inputs, std::size_t i);
 
-// Returns a line on the first op that is not finite in the evaluation of `data`; "" if all ops are
-// finite. Called by one process.
-std::string explain_evaluation(Task& task, const Dataset& data, const Config& config);
-
 // Throws Diverged, which names the metric and the op, if a metric of an evaluation of
 // `data`, the split named `split`, is not finite. Must be called by all ranks.
 void expect_finite(const Metrics& values, const std::string& split, const Dataset& data, Task& task,
-                   const Config& config, Ranks& ranks);
+                   const EvaluationOptions& options, Ranks& ranks);
 
 }  // namespace tapestry

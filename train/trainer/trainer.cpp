@@ -11,7 +11,6 @@
 #include "autograd/profile.hpp"
 #include "train/config/keys.hpp"
 #include "train/distributed/sharding.hpp"
-#include "train/trainer/evaluation.hpp"
 #include "train/trainer/explanation.hpp"
 #include "train/trainer/open_run.hpp"
 
@@ -43,6 +42,7 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
                  const std::atomic<bool>& stop, Ranks& ranks, RunLock* lock)
     : task_(task),
       config_(config),
+      evaluation_(config),
       run_(std::move(run)),
       lock_(lock),
       stop_(stop),
@@ -132,9 +132,9 @@ MetricSums Trainer::take_step() {
 }
 
 MetricSums Trainer::step() try { return take_step(); } catch (const OutOfMemory& error) {
-  fail_of_memory(config_, key::batch_size,
-                 fmt::format("step {}: {}; lower {}, or raise {}", state_.step + 1, error.what(),
-                             key::batch_size.name, key::micro_batches.name));
+  throw ModelTooLarge(fmt::format("{}: step {}: {}; lower {}, or raise {}",
+                                  config_.origin(key::batch_size.name).text, state_.step + 1,
+                                  error.what(), key::batch_size.name, key::micro_batches.name));
 } catch (const InputError&) {
   throw;
 } catch (const std::runtime_error& error) {
@@ -227,6 +227,14 @@ void Trainer::record(const MetricsLine& line) {
   for (const auto& callback : callbacks_) callback->on_metrics(line);
 }
 
+Metrics Trainer::evaluate(const Dataset& data) {
+  return tapestry::evaluate(task_, data, evaluation_, &stop_, ranks_);
+}
+
+void Trainer::expect_finite(const Metrics& values, const std::string& split, const Dataset& data) {
+  tapestry::expect_finite(values, split, data, task_, evaluation_, ranks_);
+}
+
 void Trainer::record_test(const MetricsLine& tested) {
   record(tested);
   for (const auto& callback : callbacks_) callback->on_checkpoint();
@@ -234,11 +242,10 @@ void Trainer::record_test(const MetricsLine& tested) {
 
 MetricsLine Trainer::evaluation_line() {
   const ExchangedWeights exchanged(callbacks_);
-  MetricsLine line{
-      .step = state_.step,
-      .split = "val",
-      .values = tapestry::evaluate(task_, task_.validation_data(), config_, &stop_, ranks_),
-      .signatures = task_.signatures()};
+  MetricsLine line{.step = state_.step,
+                   .split = "val",
+                   .values = evaluate(task_.validation_data()),
+                   .signatures = task_.signatures()};
   if (!line.values.empty() && ranks_.rank() == 0) {
     line.checksums["parameters"] = checksums_of(tensors_of(task_.model(), {}));
     OptimizerState weights;
@@ -260,7 +267,7 @@ Metrics Trainer::evaluate_and_record() try {
   const double loss = line.values.at("loss");
   if (!std::isfinite(loss)) {
     const ExchangedWeights exchanged(callbacks_);
-    expect_finite({{"loss", loss}}, "validation", task_.validation_data(), task_, config_, ranks_);
+    expect_finite({{"loss", loss}}, "validation", task_.validation_data());
   }
   record(line);
   if (loss < state_.best_loss) {
@@ -332,6 +339,8 @@ bool Trainer::has_uneven_shards() const {
            return optimizer_->updates_whole(*parameter);
          });
 }
+
+void Trainer::expect_data_of(const Run& run) const { expect_same_data(run, state_, config_); }
 
 std::int64_t Trainer::optimizer_bytes() const {
   std::int64_t bytes = 0;

@@ -8,6 +8,7 @@
 #include "data/loader.hpp"
 #include "optim/schedule.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
+#include "train/trainer/evaluation.hpp"
 #include "train/trainer/step.hpp"
 
 namespace tapestry {
@@ -36,6 +37,13 @@ class Trainer {
   // kept.
   Metrics train();
 
+  // Returns the metrics of the task's present weights on one of its splits; empty if stopped.
+  // Throws as tapestry::evaluate() does. Must be called by all ranks.
+  Metrics evaluate(const Dataset& data);
+  // Throws Diverged as tapestry::expect_finite() does if a metric of evaluate() is not finite. Must
+  // be called by all ranks.
+  void expect_finite(const Metrics& values, const std::string& split, const Dataset& data);
+
   // Records the evaluation of the best model on the test split, after train().
   void record_test(const MetricsLine& tested);
 
@@ -62,6 +70,8 @@ class Trainer {
   // parameters are updated as a whole.
   bool has_uneven_shards() const;
   const TrainingState& state() const { return state_; }
+  // Throws InputError if the sessions of `run` recorded other data than those of this training.
+  void expect_data_of(const Run& run) const;
   const GradientSum& gradients() const { return sums_.gradients(); }
 
  private:
@@ -81,6 +91,7 @@ class Trainer {
 
   Task& task_;
   const Config& config_;
+  const EvaluationOptions evaluation_;
   Run run_;
   RunLock* lock_;
   const std::atomic<bool>& stop_;

@@ -15,8 +15,6 @@
 #include "train/task_spec.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/callbacks/progress.hpp"
-#include "train/trainer/evaluation.hpp"
-#include "train/trainer/explanation.hpp"
 #include "train/trainer/open_run.hpp"
 #include "train/trainer/trainer.hpp"
 
@@ -157,17 +155,6 @@ std::int64_t share_best(const RunLock* lock, Task& task, Ranks& ranks) {
   return step;
 }
 
-// Returns the metrics of the run's best model on the test split; no values if stopped.
-MetricsLine test_best(const RunLock* lock, Task& task, const Config& config, double elapsed_s,
-                      Ranks& ranks) {
-  const std::int64_t step = share_best(lock, task, ranks);
-  return {.step = step,
-          .split = "test",
-          .values = evaluate(task, *task.test_data(), config, &stop_requested, ranks),
-          .elapsed_s = elapsed_s,
-          .signatures = task.signatures()};
-}
-
 // Adds the metrics of the test split as "test_loss" and so on.
 template <class Value>
 void add_as_test(std::map<std::string, Value>& to, const std::map<std::string, Value>& tested) {
@@ -195,15 +182,18 @@ void record_failure(RunLock& lock, std::int64_t step, const std::exception& erro
 }
 
 // Trains to the last step, then evaluates the best model on the test split if there is one.
-Training train_and_test(const RunLock* lock, Task& task, const Config& config, Trainer& trainer,
-                        Ranks& ranks) {
+Training train_and_test(const RunLock* lock, Task& task, Trainer& trainer, Ranks& ranks) {
   Training training{
       .metrics = trainer.train(), .signatures = task.signatures(), .state = trainer.state()};
-  expect_finite(training.metrics, "validation", task.validation_data(), task, config, ranks);
+  trainer.expect_finite(training.metrics, "validation", task.validation_data());
   if (training.metrics.empty() || task.test_data() == nullptr) return training;
-  const MetricsLine tested = test_best(lock, task, config, training.state.elapsed_s, ranks);
+  const MetricsLine tested{.step = share_best(lock, task, ranks),  // then of the best model
+                           .split = "test",
+                           .values = trainer.evaluate(*task.test_data()),
+                           .elapsed_s = training.state.elapsed_s,
+                           .signatures = task.signatures()};
   if (tested.values.empty()) return {.metrics = {}, .signatures = {}, .state = training.state};
-  expect_finite(tested.values, "test", *task.test_data(), task, config, ranks);
+  trainer.expect_finite(tested.values, "test", *task.test_data());
   trainer.record_test(tested);
   add_as_test(training.metrics, tested.values);
   add_as_test(training.signatures, tested.signatures);
@@ -250,7 +240,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
                  config[key::name], ranks.size());
     trainer.emplace(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested, ranks,
                     writes ? &*lock : nullptr);
-    if (options.same_data_as) expect_same_data(*options.same_data_as, trainer->state(), config);
+    if (options.same_data_as) trainer->expect_data_of(*options.same_data_as);
     trainer->add(limit_time(config[key::time_limit], stop_requested));
     if (writes) add_recorders(*trainer, *lock, *task, config, ranks, options);
     for (Callback* callback : options.callbacks) trainer->add(*callback);
@@ -283,7 +273,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
       complain(fmt::format("{}: {}; the checkpoints in {} are kept", name, missing, folder));
     });
     announce(config, run, *task, trainer->state(), backends_before, options);
-    training = train_and_test(writes ? &*lock : nullptr, *task, config, *trainer, ranks);
+    training = train_and_test(writes ? &*lock : nullptr, *task, *trainer, ranks);
     if (writes) lock->expect_in_place();
   } catch (const std::exception& error) {
     if (writes) record_failure(*lock, trainer->state().step, error, options.resume);

@@ -129,13 +129,12 @@ class DryTraining {
   }
 
   std::int64_t evaluate(const Dataset& data) {
+    const EvaluationOptions options(config_);
     const MicroBatchRange own =
-        micro_batches_of_rank(evaluation_batches(data, config_), ranks_.rank(), ranks_.size());
+        micro_batches_of_rank(evaluation_batches(data, options), ranks_.rank(), ranks_.size());
     return peak_of_batches(own.last - own.first, seconds_, [&](std::int64_t i) {
-      const std::vector<std::int64_t> examples = evaluation_batch(data, config_, own.first + i);
       const DryRun dry_run;
-      const Batch batch = data.batch(examples);
-      evaluate_batch(*task_, batch, examples, config_);
+      evaluate_batch(*task_, data, options, own.first + i);
     });
   }
 

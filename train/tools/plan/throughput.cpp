@@ -23,15 +23,13 @@ constexpr std::int64_t least_steps = 5;
 
 // Returns the seconds of all batches, estimated from the mean of as many as fit into `seconds`, at
 // least two. The first one is counted separately, because it creates buffers.
-double measure_evaluation(Task& task, const Dataset& data, const Config& config, double seconds) {
-  const std::int64_t batches = evaluation_batches(data, config);
+double measure_evaluation(Task& task, const Dataset& data, const EvaluationOptions& options,
+                          double seconds) {
+  const std::int64_t batches = evaluation_batches(data, options);
   std::vector<double> times;
   double first = 0, spent = 0;
   for (std::int64_t i = 0; i < batches && (i < 2 || spent < seconds); ++i) {
-    const double time = time_once([&] {
-      const std::vector<std::int64_t> examples = evaluation_batch(data, config, i);
-      evaluate_batch(task, data.batch(examples), examples, config);
-    });
+    const double time = time_once([&] { evaluate_batch(task, data, options, i); });
     spent += time;
     if (i == 0)
       first = time;
@@ -85,10 +83,11 @@ Throughput measure_throughput(const Config& config, const ThroughputOptions& opt
   throughput.fastest_step_s = steps.fastest_s;
   throughput.slowest_step_s = steps.slowest_s;
   throughput.steps = steps.steps;
+  const EvaluationOptions evaluation(config);
   throughput.evaluation_s =
-      measure_evaluation(*task, task->validation_data(), config, options.seconds);
+      measure_evaluation(*task, task->validation_data(), evaluation, options.seconds);
   if (task->test_data())
-    throughput.test_s = measure_evaluation(*task, *task->test_data(), config, options.seconds);
+    throughput.test_s = measure_evaluation(*task, *task->test_data(), evaluation, options.seconds);
   throughput.tensor_bytes = memory_use().peak_bytes_in_use - before;
   throughput.checkpoint_s = measure_writing(options.checkpoint_bytes);
   return throughput;

@@ -97,7 +97,7 @@ Trainer& Retraining::begin(const Checkpoint* from) {
   trainer_.emplace(*task_, config_, run_, from, never_, alone_);
   for (const Checkpoint* kept : {best(), last()})
     if (kept) expect_same_data(run_, kept->state, trainer_->state(), config_);
-  expect_same_data(run_, trainer_->state(), config_);
+  trainer_->expect_data_of(run_);
   return *trainer_;
 }
 

@@ -89,7 +89,7 @@ class Comparison {
     restore_parameters(*ended_with, task.model());
     compare(line, {.step = ended_with->state.step,
                    .split = "test",
-                   .values = evaluate(task, *task.test_data(), again_.config()),
+                   .values = evaluate(task, *task.test_data(), EvaluationOptions(again_.config())),
                    .signatures = task.signatures()});
     ++verdict_.tests;
   }
