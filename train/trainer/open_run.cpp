@@ -56,24 +56,14 @@ bool is_blank(const Run& run, const Config& config) {
                            is_beginning(read_text(begun), config));
 }
 
-// Throws InputError if the folder has a file that a run writes, other than the beginning of this
-// config.
-void expect_nothing_written(const Run& run, const Config& config) {
+// Returns the path of a file that exists and that a run writes; empty if there is none.
+std::string written_file(const Run& run) {
   for (const std::string& file : run.files())
     for (const std::string& path : {file, file + unfinished_ending}) {
       std::error_code unseen;
-      expect_input(!fs::exists(fs::symlink_status(path, unseen)) || is_blank(run, config),
-                   "{}: already exists, and a training writes a file of this name; give another "
-                   "--out, or move this file away",
-                   path);
+      if (fs::exists(fs::symlink_status(path, unseen))) return path;
     }
-}
-
-// Throws InputError if a run that ended before its first checkpoint had another config.
-void expect_begun_as(const Run& run, const Config& config) {
-  if (is_blank(run, config)) return;
-  expect_run(run, {run.checkpoint(), run.config()});
-  expect_same(config_of(run), config, run);
+  return "";
 }
 
 // Returns ", and the next learning rate changes from 1e-05 to 0.00164", with the digits in which
@@ -126,7 +116,11 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
                "--seeds N --resume",
                run.folder());
   if (!resume) {
-    expect_nothing_written(run, config);
+    const std::string written = written_file(run);
+    expect_input(written.empty() || is_blank(run, config),
+                 "{}: already exists, and a training writes a file of this name; give another "
+                 "--out, or move this file away",
+                 written);
     return std::nullopt;
   }
   for (const std::string& path : run.files()) has_file(path);  // throws for a pipe or a device
@@ -134,8 +128,10 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
     expect_no_link(path);
 
   std::optional<Checkpoint> checkpoint = checkpoint_to_resume(run, config);
-  if (!checkpoint) {
-    expect_begun_as(run, config);
+  if (!checkpoint) {  // the run ended before its first checkpoint, or has not begun
+    if (is_blank(run, config)) return std::nullopt;
+    expect_run(run, {run.checkpoint(), run.config()});
+    expect_same(config_of(run), config, run);
     return std::nullopt;
   }
   expect_input(
