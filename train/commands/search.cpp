@@ -147,7 +147,7 @@ class SearchSettings final : public Command {
       lock.replace(run.config(), {base.toml_with_origins()});
       return;
     }
-    const Config recorded = config_of(run);
+    const Config recorded = recorded_config(run);
     const ConfigSettings before = settings_that_count(recorded), now = settings_that_count(base);
     const std::vector<std::string> differing = names_that_differ({&before, &now});
     expect_input(differing.empty(),

@@ -23,7 +23,7 @@ ConfigDocument model_of(const std::string& run) {
 std::optional<ConfigDocument> earlier_rules_of(const Run& run) {
   std::optional<Config> config;
   if (has_file(run.config()))
-    config = config_of(run);
+    config = recorded_config(run);
   else if (const std::optional<Checkpoint> latest = latest_checkpoint(run))
     config = config_of(*latest);
   if (!config || Value((*config)[key::data_rules]) == key::data_rules.fallback) return {};

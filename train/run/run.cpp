@@ -189,7 +189,7 @@ void expect_run(const Run& run, const std::vector<std::string>& files) {
 
 std::string config_text(const Run& run) { return read_file(run.config(), std::int64_t{1} << 20); }
 
-Config config_of(const Run& run, const std::vector<std::string>& overrides) {
+Config recorded_config(const Run& run, const std::vector<std::string>& overrides) {
   return resolved_config(config_text(run), run.config(), overrides);
 }
 

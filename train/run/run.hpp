@@ -67,9 +67,10 @@ void expect_no_search(const Run& run);
 // Throws InputError if the folder does not exist, is a file or a search, or lacks all these files.
 void expect_run(const Run& run, const std::vector<std::string>& files);
 
-// Return the config of a run's last session (config.toml), and of a checkpoint. Throw InputError
-// for an invalid file or override.
-Config config_of(const Run& run, const std::vector<std::string>& overrides = {});
+// Returns the config of a run's last session, which config.toml records. Throws InputError for an
+// invalid file or override.
+Config recorded_config(const Run& run, const std::vector<std::string>& overrides = {});
+// Returns the config of a checkpoint. Throws InputError for an invalid config or override.
 Config config_of(const Checkpoint& checkpoint, const std::vector<std::string>& overrides = {});
 // Returns the text of config.toml. Throws InputError if the file cannot be read, or exceeds 1 MiB.
 std::string config_text(const Run& run);

@@ -131,7 +131,7 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
   if (!checkpoint) {  // the run ended before its first checkpoint, or has not begun
     if (is_blank(run, config)) return std::nullopt;
     expect_run(run, {run.checkpoint(), run.config()});
-    expect_same(config_of(run), config, run);
+    expect_same(recorded_config(run), config, run);
     return std::nullopt;
   }
   expect_input(

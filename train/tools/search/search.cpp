@@ -428,7 +428,7 @@ SearchResult recorded_search(const Run& experiment) {
                "{}: has no config.toml of the search that wrote ledger.jsonl; restore this file",
                printable(experiment.folder()));
   const auto config_with = [&](const std::vector<std::string>& overrides) {
-    return config_of(experiment, overrides);
+    return recorded_config(experiment, overrides);
   };
   expect_input(!search_settings.of(config_with({})).vary.empty(),
                "{}: has no search.vary, but the search that wrote ledger.jsonl had one; restore "
