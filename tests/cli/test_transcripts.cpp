@@ -20,7 +20,7 @@
 namespace tapestry {
 namespace {
 
-const fs::path source_folder = TAPESTRY_SOURCE_DIR;
+const fs::path source_folder = paths::source;
 
 // A command with its expected output: lines [first, last) of the file.
 struct Step {
@@ -135,7 +135,7 @@ struct Output {
 
 // Runs a command as a shell in `folder`, where `tapestry` is the program under test.
 Output output_of(const std::string& command, const std::string& folder) {
-  const std::string path = fs::path(TAPESTRY_BINARY).parent_path().string();
+  const std::string path = fs::path(paths::program).parent_path().string();
   const Finished finished = run_program(
       {"/bin/sh", "-c", fmt::format("exec 2>&1; PATH='{}':\"$PATH\"; {}", path, command)},
       {.folder = folder});
@@ -176,7 +176,7 @@ TEST_CASE("bug: a transcript failed if training took more than five seconds") {
 }
 
 TEST_CASE("transcripts: commands print what tests/cli/*.txt says" *
-          doctest::skip(*TAPESTRY_EMULATOR != '\0')) {
+          doctest::skip(*paths::emulator != '\0')) {
   std::size_t files = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(source_folder / "tests/cli")) {
     if (entry.path().extension() != ".txt") continue;
@@ -222,7 +222,7 @@ std::vector<fs::path> pages() {
 }
 
 TEST_CASE("transcripts: the user guide's examples print what they show" *
-          doctest::skip(*TAPESTRY_EMULATOR != '\0' || TAPESTRY_ADDRESS_SANITIZER)) {
+          doctest::skip(*paths::emulator != '\0' || TAPESTRY_ADDRESS_SANITIZER)) {
   std::size_t examples = 0;
   for (const fs::path& page : pages()) {
     const Strings lines = lines_of(read_bytes(page.string()));

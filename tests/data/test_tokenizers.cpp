@@ -15,11 +15,11 @@ using Pieces = std::vector<std::string_view>;
 
 TEST_SUITE_BEGIN("tokenizers");
 
-std::string golden_path(const std::string& name) {
-  return std::string(TAPESTRY_SOURCE_DIR) + "/tests/golden/tokenizers/" + name + ".json";
+std::string golden_tokenizer(const std::string& name) {
+  return golden_path("tokenizers/" + name + ".json");
 }
 
-Json golden(const std::string& name) { return Json::parse(read_bytes(golden_path(name))); }
+Json golden(const std::string& name) { return Json::parse(read_bytes(golden_tokenizer(name))); }
 
 const Strings kinds = {"gpt2", "smollm2", "llama3", "qwen2", "roberta"};
 
@@ -139,7 +139,7 @@ TEST_CASE("tokenizers: give the tokens and texts of Hugging Face's library") {
   const Json cases = golden("cases");
   for (const std::string& kind : kinds) {
     CAPTURE(kind);
-    const auto read = BytePairTokenizer::load(golden_path(kind));
+    const auto read = BytePairTokenizer::load(golden_tokenizer(kind));
     const auto again = BytePairTokenizer::from_json(read.to_json(), "written");
     CHECK(again.to_json() == read.to_json());
     for (const BytePairTokenizer& tokenizer : {std::cref(read), std::cref(again)})
@@ -172,7 +172,7 @@ TEST_CASE("tokenizers: are written as they were read") {
   for (const std::string& kind : kinds) {
     CAPTURE(kind);
     const Json read = golden(kind);
-    const Json written = Json::parse(BytePairTokenizer::load(golden_path(kind)).to_json());
+    const Json written = Json::parse(BytePairTokenizer::load(golden_tokenizer(kind)).to_json());
     CHECK(essence(written) == essence(read));
   }
 }
@@ -181,7 +181,7 @@ TEST_CASE("tokenizers: a text may be cut where last_cut says") {
   Random random(2, Stream::data);
   for (const std::string& kind : kinds) {
     CAPTURE(kind);
-    const auto tokenizer = BytePairTokenizer::load(golden_path(kind));
+    const auto tokenizer = BytePairTokenizer::load(golden_tokenizer(kind));
     int cuts = 0;
     for (int i = 0; i < 3'000; ++i) {
       const std::string text = drawn_text(random) + drawn_text(random);
@@ -199,7 +199,7 @@ TEST_CASE("tokenizers: a text may be cut where last_cut says") {
     CHECK(tokenizer.last_cut("") == 0);
     CHECK(tokenizer.last_cut("word") == 0);
   }
-  const auto qwen2 = BytePairTokenizer::load(golden_path("qwen2"));
+  const auto qwen2 = BytePairTokenizer::load(golden_tokenizer("qwen2"));
   CHECK(qwen2.last_cut("a <think>b") == 1);  // it is one token, in which "<think" ends no piece
 }
 

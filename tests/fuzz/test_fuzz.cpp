@@ -11,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-const fs::path inputs = fs::path(TAPESTRY_SOURCE_DIR) / "tests/fuzz/inputs";
+const fs::path inputs = source_path("tests/fuzz/inputs");
 
 TEST_SUITE_BEGIN("fuzz");
 

@@ -14,7 +14,7 @@ namespace {
 Finished run_within(std::int64_t limit, const TemporaryFolder& folder, const std::string& words) {
   return run_program(
       {"sh", "-c",
-       fmt::format("ulimit -v {}; exec timeout 300 {} {}", limit, TAPESTRY_BINARY, words)},
+       fmt::format("ulimit -v {}; exec timeout 300 {} {}", limit, paths::program, words)},
       {.folder = folder.path()});
 }
 
@@ -22,7 +22,7 @@ TEST_SUITE_BEGIN("address space");
 
 TEST_CASE_FIXTURE(TemporaryFolder,
                   "bug: every command waited forever if OpenBLAS found too little address space" *
-                      doctest::skip(*TAPESTRY_EMULATOR != '\0') *  // it reserves more, too
+                      doctest::skip(*paths::emulator != '\0') *  // it reserves more, too
                       not_sanitized("the sanitizers reserve more than such a limit leaves")) {
   for (const std::int64_t limit : {50'000, 100'000, 150'000, 200'000, 250'000, 300'000, 400'000}) {
     CAPTURE(limit);
@@ -41,7 +41,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
 }
 
 TEST_CASE("address space: commands that need OpenBLAS say how much it takes, and draw with enough" *
-          doctest::skip(*TAPESTRY_EMULATOR != '\0') *
+          doctest::skip(*paths::emulator != '\0') *
           not_sanitized("the sanitizers reserve more than such a limit leaves")) {
   const TemporaryFolder folder;
   must(
@@ -56,10 +56,9 @@ TEST_CASE("address space: commands that need OpenBLAS say how much it takes, and
 }
 
 TEST_CASE("address space: no command loads OpenBLAS with the program" *
-          doctest::skip(*TAPESTRY_EMULATOR !=
-                        '\0')) {  // ldd works for this machine's libraries only
+          doctest::skip(*paths::emulator != '\0')) {  // ldd works for this machine's libraries only
   // libtapestry.so.0 needs the engine, so both are listed with what they need.
-  const std::string library = fs::path(TAPESTRY_PLUGINS).parent_path() / "libtapestry.so.0";
+  const std::string library = fs::path(paths::plugins).parent_path() / "libtapestry.so.0";
   const std::string needed = run_program({"ldd", library}).out;
   check_says(needed, {"libtapestry-engine.so.0", "libfmt.so", "libstdc++.so"});
   for (const char* other : {"openblas", "libblas", "liblapack", "gfortran"})

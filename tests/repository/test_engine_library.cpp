@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-const fs::path libraries = fs::path(TAPESTRY_PLUGINS).parent_path();
+const fs::path libraries = fs::path(paths::plugins).parent_path();
 
 // Returns the built engines by the level's folder name: "x86-64-v3", or "" where levels have none.
 std::map<std::string, fs::path> engines() {
@@ -47,13 +47,13 @@ Symbols symbols_of(const fs::path& library) {
 struct CopiedProgram : TemporaryFolder {
   CopiedProgram() : TemporaryFolder(fs::temp_directory_path().string()) {
     fs::create_directories(path("bin"));
-    fs::copy(TAPESTRY_BINARY, path("bin"));
+    fs::copy(paths::program, path("bin"));
     for (const auto& [level, engine] : engines()) copy(engine);
     copy(libraries / "libtapestry.so.0");
   }
 
   fs::path copy_of(const fs::path& file) const {
-    return fs::path(path()) / fs::relative(file, TAPESTRY_BINARY_DIR);
+    return fs::path(path()) / fs::relative(file, paths::build);
   }
 
   Finished run(const Strings& environment, const std::string& command) const {
@@ -90,7 +90,7 @@ TEST_CASE("engine library: it shares no variable with the library, but type info
 }
 
 TEST_CASE("engine library: types have the same layout at each level" *
-          doctest::skip(*TAPESTRY_EMULATOR != '\0')) {
+          doctest::skip(*paths::emulator != '\0')) {
   const TemporaryFolder folder;
   const std::string source = folder.write("layout.cpp", R"(
 #include <cstdio>
@@ -106,7 +106,8 @@ int main() {
   std::set<std::string> layouts;
   for (const auto& [level, path] : engines()) {
     const std::string program = folder.path("layout");
-    Strings command = {"c++", "-std=c++20", "-I" TAPESTRY_SOURCE_DIR, source, "-o", program};
+    Strings command = {"c++",  "-std=c++20", std::string("-I") + paths::source,
+                       source, "-o",         program};
     if (!level.empty()) command.push_back("-march=" + level);
     must(run_program(command));
     layouts.insert(must(run_program({program})).out);
@@ -123,7 +124,7 @@ TEST_CASE("engine library: libtapestry.so.0 finds it beside itself, as the loade
       must(run_program({"ldd", (libraries / "libtapestry.so.0").string()})).out;
   // The loader takes the best level, as the program does if no other one is asked for.
   const std::string version =
-      must(run_program({"env", "-u", "TAPESTRY_LEVEL", TAPESTRY_BINARY, "--version"})).out;
+      must(run_program({"env", "-u", "TAPESTRY_LEVEL", paths::program, "--version"})).out;
   for (const auto& [level, engine] : engines())
     if (contains(version, level.empty() ? "tapestry" : level + ","))
       check_says(needed, {"/" + fs::relative(engine, libraries).string()});
@@ -161,10 +162,10 @@ TEST_CASE("engine library: an installation removes a library that was installed 
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix");
   const std::string stale =
-      folder.write("prefix/" + fs::relative(libraries, TAPESTRY_BINARY_DIR).string() +
+      folder.write("prefix/" + fs::relative(libraries, paths::build).string() +
                        "/glibc-hwcaps/x86-64-v2/libtapestry.so.0",
                    "of an earlier version");
-  must(run_program({"cmake", "--install", TAPESTRY_BINARY_DIR, "--prefix", prefix}));
+  must(run_program({"cmake", "--install", paths::build, "--prefix", prefix}));
   CHECK(!fs::exists(stale));
   check_says(must(run_program({prefix + "/bin/tapestry", "--version"})).out, {"tapestry 0."});
 }

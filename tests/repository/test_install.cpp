@@ -53,7 +53,7 @@ TEST_SUITE_BEGIN("install");
 
 TEST_CASE("bug: a plug-in loaded libraries from the current folder") {
   const TemporaryFolder folder(fs::temp_directory_path().string());
-  const std::string prefix = folder.path("prefix"), build = TAPESTRY_BINARY_DIR;
+  const std::string prefix = folder.path("prefix"), build = paths::build;
   must_execute(Words("cmake --install {} --prefix {}", build, prefix));
   CHECK(is_rpath_safe("$ORIGIN/../lib", prefix + "/bin/program", prefix));
   for (const std::string unsafe : {"", "lib", "./lib", "$ORIGIN/../../lib", "$ORIGINS"})
@@ -75,8 +75,8 @@ TEST_CASE("install: another program finds the library with CMake, and trains" *
           not_sanitized("the other program is built without")) {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
-  must_execute(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
-  must_execute({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example", "-B", build, "-G", "Ninja",
+  must_execute(Words("cmake --install {} --prefix {}", paths::build, prefix));
+  must_execute({"cmake", "-S", source_path("tests/example"), "-B", build, "-G", "Ninja",
                 "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
   check_says(read_bytes(build + "/CMakeCache.txt"), {"tapestry_DIR:PATH=" + prefix});
   must_execute("cmake --build " + build);
@@ -95,9 +95,9 @@ TEST_CASE("install: another program uses a trained model from threads, and encod
           not_sanitized("the other program is built without")) {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
-  must_execute(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
-  must_execute({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example_model", "-B", build, "-G",
-                "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
+  must_execute(Words("cmake --install {} --prefix {}", paths::build, prefix));
+  must_execute({"cmake", "-S", source_path("tests/example_model"), "-B", build, "-G", "Ninja",
+                "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
   must_execute("cmake --build " + build);
 
   const RunFixture fixture;
@@ -141,9 +141,9 @@ TEST_CASE("install: a C++ program trains on several processes with the same loss
           not_sanitized("the other program is built without") * doctest::test_suite("mpi")) {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix"), build = folder.path("build");
-  must_execute(Words("cmake --install {} --prefix {}", TAPESTRY_BINARY_DIR, prefix));
-  must_execute({"cmake", "-S", TAPESTRY_SOURCE_DIR "/tests/example_ranks", "-B", build, "-G",
-                "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
+  must_execute(Words("cmake --install {} --prefix {}", paths::build, prefix));
+  must_execute({"cmake", "-S", source_path("tests/example_ranks"), "-B", build, "-G", "Ninja",
+                "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
   must_execute("cmake --build " + build);
   const std::string alone = must_execute({build + "/example_ranks"});
   CHECK(std::stod(lines_of(alone).back().substr(16)) < 0.001);
@@ -156,7 +156,7 @@ TEST_CASE("install: a C++ program trains on several processes with the same loss
 TEST_CASE("install: xtensor is an optional component") {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const std::string prefix = folder.path("prefix");
-  const Strings install = {"cmake", "--install",   TAPESTRY_BINARY_DIR, "--prefix",
+  const Strings install = {"cmake", "--install",   paths::build, "--prefix",
                            prefix,  "--component", "development"};
   REQUIRE(run_program(install).status == 0);
   folder.write("CMakeLists.txt", R"(
@@ -194,8 +194,8 @@ TEST_CASE_FIXTURE(TemporaryFolder,
 #include "autograd/xtensor.hpp"
 tapestry::Array array = tapestry::array_of(xt::xtensor<std::int64_t, 1>{1, 2});
 )");
-  const Finished compiled =
-      run_program({"c++", "-std=c++20", "-fsyntax-only", "-I" TAPESTRY_SOURCE_DIR, source});
+  const Finished compiled = run_program(
+      {"c++", "-std=c++20", "-fsyntax-only", std::string("-I") + paths::source, source});
   CHECK(compiled.status != 0);
   check_says(compiled.err, {"an Array holds float, double or std::int32_t"});
 }

@@ -7,7 +7,7 @@ namespace tapestry {
 namespace {
 
 Finished run_at(const std::string& level, const Words& arguments) {
-  return run_program(Words("env TAPESTRY_LEVEL={} {}", level, TAPESTRY_BINARY) +
+  return run_program(Words("env TAPESTRY_LEVEL={} {}", level, paths::program) +
                      with_sets(arguments));
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("levels: older processors load their level, or print one line" *
   const auto run_on = [](const std::string& processor, const std::string& level,
                          const Words& arguments) {
     Finished finished = run_program(Words("env TAPESTRY_LEVEL={} qemu-x86_64-static -cpu {} {}",
-                                          level, processor, TAPESTRY_BINARY) +
+                                          level, processor, paths::program) +
                                     with_sets(arguments));
     std::string own;  // without qemu's warnings
     for (const std::string& line : lines_of(finished.err))
@@ -63,7 +63,7 @@ TEST_CASE("levels: older processors load their level, or print one line" *
     finished.err = own;
     return finished;
   };
-  if (run_on("max", "", {"--help"}).status == 127 || *TAPESTRY_EMULATOR) {
+  if (run_on("max", "", {"--help"}).status == 127 || *paths::emulator) {
     left_out("qemu-x86_64-static is not installed");
     return;
   }

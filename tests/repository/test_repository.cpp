@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-const fs::path root = TAPESTRY_SOURCE_DIR;
+const fs::path root = paths::source;
 const Words top_folders = "autograd layers optim data train tests";
 
 struct Source {

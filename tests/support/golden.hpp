@@ -7,6 +7,7 @@
 
 #include "autograd/array.hpp"
 #include "autograd/check.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tapestry {
 
@@ -14,7 +15,7 @@ namespace tapestry {
 class Golden {
  public:
   explicit Golden(const std::string& name) : name_(name) {
-    const std::string path = TAPESTRY_SOURCE_DIR "/tests/golden/" + name + ".safetensors";
+    const std::string path = golden_path(name + ".safetensors");
     std::ifstream file(path, std::ios::binary);
     require(file.good(), "golden: cannot read {}", path);
     std::stringstream bytes;

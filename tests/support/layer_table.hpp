@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/support/modules.hpp"
+#include "tests/support/paths.hpp"
 
 // The table of layers: tests of each kind of layer add rows, and test_layers.cpp checks them.
 namespace tapestry {
@@ -24,7 +25,7 @@ struct LayerRow {
 inline std::set<std::string> declared_layers() {
   std::set<std::string> layers;
   const std::regex pattern(R"(class (\w+) final : public \w+)");
-  for (const auto& file : fs::recursive_directory_iterator(TAPESTRY_SOURCE_DIR "/layers")) {
+  for (const auto& file : fs::recursive_directory_iterator(source_path("layers"))) {
     if (file.path().extension() != ".hpp") continue;
     std::ifstream header(file.path());
     for (std::string line; std::getline(header, line);)

@@ -6,6 +6,7 @@
 
 #include "autograd/gradcheck.hpp"
 #include "tests/support/arrays.hpp"
+#include "tests/support/paths.hpp"
 
 // The table of ops: op_rows_*.cpp add rows, and test_gradcheck.cpp checks them.
 namespace tapestry {
@@ -23,7 +24,7 @@ struct OpRow {
 // Returns the names of the ops that the headers of autograd/ops declare.
 inline std::set<std::string> declared_ops() {
   std::set<std::string> ops;
-  for (const auto& file : fs::directory_iterator(TAPESTRY_SOURCE_DIR "/autograd/ops")) {
+  for (const auto& file : fs::directory_iterator(source_path("autograd/ops"))) {
     if (file.path().extension() != ".hpp") continue;
     std::ifstream header(file.path());
     for (std::string line, before; std::getline(header, line); before = line)

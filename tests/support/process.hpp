@@ -25,6 +25,7 @@
 #include "autograd/check.hpp"
 #include "autograd/sanitizer.hpp"
 #include "tests/support/folder.hpp"
+#include "tests/support/paths.hpp"
 
 // Folders, files and processes for tests of the command line.
 namespace tapestry {
@@ -139,8 +140,8 @@ inline Words with_sets(const Words& words) {
 // Runs tapestry WORDS, with "key=value" for --set key=value. TAPESTRY_SEED sets the seed of
 // trainings, to see their distance from a test's bound.
 inline Finished tapestry_run(const Words& words, const RunOptions& options = {}) {
-  const Words emulator = TAPESTRY_EMULATOR;
-  Words all = emulator + Words{TAPESTRY_BINARY} + with_sets(words);
+  const Words emulator = paths::emulator;
+  Words all = emulator + Words{paths::program} + with_sets(words);
   const char* seed = std::getenv("TAPESTRY_SEED");
   if (seed && words.front() == "train") all = all + Words("--set seed={}", seed);
   return run_program(all, options);
@@ -209,7 +210,7 @@ inline Strings several_tapestries(int processes,
                                   Strings launcher = {"mpirun.openmpi", "--oversubscribe"}) {
   for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
     setenv(allowed, "1", 1);
-  launcher.insert(launcher.end(), {"-n", std::to_string(processes), TAPESTRY_BINARY});
+  launcher.insert(launcher.end(), {"-n", std::to_string(processes), paths::program});
   return launcher;
 }
 

@@ -12,9 +12,6 @@
 // Models saved by other programs (tests/golden), and outputs of models.
 namespace tapestry {
 
-inline std::string golden_path(const std::string& name) {
-  return TAPESTRY_SOURCE_DIR "/tests/golden/" + name;
-}
 inline std::string published(const std::string& name) { return golden_path("published/" + name); }
 
 inline const LanguageModel& language_model(const Task& task) {

@@ -20,12 +20,12 @@ class AnswerDesk : public CommandFolder {
 };
 
 // Emulators and the address sanitizer reserve more memory than such a limit leaves.
-constexpr bool can_limit_memory = *TAPESTRY_EMULATOR == '\0' && !TAPESTRY_ADDRESS_SANITIZER;
+const bool can_limit_memory = *paths::emulator == '\0' && !TAPESTRY_ADDRESS_SANITIZER;
 
 // Runs with a limit of the process's memory in KiB.
 Finished run_within(std::int64_t memory, const TemporaryFolder& folder, const std::string& words) {
   return run_program(
-      {"sh", "-c", fmt::format("ulimit -v {}; exec {} {}", memory, TAPESTRY_BINARY, words)},
+      {"sh", "-c", fmt::format("ulimit -v {}; exec {} {}", memory, paths::program, words)},
       {.folder = folder.path()});
 }
 
@@ -96,7 +96,7 @@ TEST_CASE_FIXTURE(AnswerDesk,
         "the machine has", "lower model.width"}}};
   for (const Refusal& row : rows) check_refused(here(row.words), row.parts);
   CHECK(!has("runs"));
-  const std::string program = std::string(TAPESTRY_EMULATOR) + " " + TAPESTRY_BINARY;
+  const std::string program = std::string(paths::emulator) + " " + paths::program;
   CHECK(run_program({"sh", "-c", program + " config none 2>&-"}).status == 2);
   CHECK(!contains(run("frobnicate").err, "did you mean"));
   CHECK(run("attention toy --out maps-0.5").out == "maps-0.5.png\nmaps-0.5.svg\n");

@@ -11,7 +11,7 @@ namespace tapestry {
 namespace {
 
 Finished bench_run(const Words& arguments) {
-  return run_program(Words(TAPESTRY_EMULATOR) + Words{TAPESTRY_BENCH} + arguments);
+  return run_program(Words(paths::emulator) + Words{paths::bench} + arguments);
 }
 
 TEST_SUITE_BEGIN("bench");

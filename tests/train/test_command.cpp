@@ -129,11 +129,11 @@ TEST_CASE("manual: the page has every command, argument and option, and is valid
 
 TEST_CASE("manual: bash completes commands, options and shipped configs") {
   const std::string script =
-      "PATH=\"${1%/*}:$PATH\"; . \"" TAPESTRY_SOURCE_DIR
-      "/train/commands/completion.bash\"; COMP_WORDS=(tapestry \"${@:2}\"); "
+      "PATH=\"${1%/*}:$PATH\"; . \"" + source_path("train/commands/completion.bash") +
+      "\"; COMP_WORDS=(tapestry \"${@:2}\"); "
       "COMP_CWORD=$(($# - 1)); _tapestry; printf '%s\\n' \"${COMPREPLY[@]}\"";
   const auto completed = [&](const Words& words) {
-    return lines_of(run_program(Words("bash -c {} bash {}", script, TAPESTRY_BINARY) + words).out);
+    return lines_of(run_program(Words("bash -c {} bash {}", script, paths::program) + words).out);
   };
   CHECK(completed({"gra"}) == Strings{"gradcheck"});
   CHECK(completed({"train", "clothes-v"}) == Strings{"clothes-vae", "clothes-vit"});

@@ -159,11 +159,11 @@ TEST_CASE_FIXTURE(SmallFixture, "command line: an unwritable disk or folder fail
 
 TEST_CASE("bug: without /proc the message was that of the C++ library" *
           not_sanitized("a preloaded library stands before the sanitizer's")) {
-  check_fails(run_program({"env", "TAPESTRY_NO_PROC=1",
-                           "LD_PRELOAD=" TAPESTRY_BINARY_DIR "/tests/libtapestry-failing-new.so",
-                           TAPESTRY_BINARY, "--version"}),
-              {"tapestry: /proc/self/exe: cannot be read: No such file or directory; mount /proc"},
-              1);
+  check_fails(
+      run_program({"env", "TAPESTRY_NO_PROC=1",
+                   fmt::format("LD_PRELOAD={}/tests/libtapestry-failing-new.so", paths::build),
+                   paths::program, "--version"}),
+      {"tapestry: /proc/self/exe: cannot be read: No such file or directory; mount /proc"}, 1);
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder,
@@ -172,8 +172,8 @@ TEST_CASE_FIXTURE(TemporaryFolder,
     CAPTURE(closed);
     const std::string run = path("run" + std::to_string(closed.size()));
     const std::string command =
-        fmt::format("exec {} {} train karate --set train.steps=20 --out {} {}", TAPESTRY_EMULATOR,
-                    TAPESTRY_BINARY, run, closed);
+        fmt::format("exec {} {} train karate --set train.steps=20 --out {} {}", paths::emulator,
+                    paths::program, run, closed);
     run_program({"sh", "-c", command});
     for (const std::string& line : lines_of(read_bytes(run + "/metrics.jsonl")))
       CHECK(line.starts_with("{\"step\":"));

@@ -315,7 +315,7 @@ TEST_CASE("config: optim.name accepts exactly the registered optimizers") {
 
 TEST_CASE("config: shipped configs are those in train/configs/, and resolve to themselves") {
   std::size_t files = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(TAPESTRY_SOURCE_DIR "/train/configs")) {
+  for (const auto& entry : fs::recursive_directory_iterator(source_path("train/configs"))) {
     if (entry.is_directory() || entry.path().filename() == "README.md") continue;
     const std::string name = entry.path().stem().string();
     CAPTURE(name);

@@ -264,7 +264,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   const std::string command = fmt::format(
       "trap '' HUP; exec {} {} doctor graphs --skip plan --skip learning-rate --skip one-batch "
       "--set data.examples=400 --set data.held_back=50 >{}",
-      TAPESTRY_EMULATOR, TAPESTRY_BINARY, out);
+      paths::emulator, paths::program, out);
   bool seen = false;
   const auto shows_layers = [&] {
     return seen = fs::exists(out) && contains(read_bytes(out), "layers");

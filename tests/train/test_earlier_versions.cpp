@@ -40,7 +40,7 @@ TEST_CASE_FIXTURE(RunFixture, "earlier versions: their checkpoints load, and the
     CAPTURE(name);
     const std::string run = path(name), checkpoint = run + "/checkpoint.safetensors";
     fs::create_directory(run);
-    fs::copy(TAPESTRY_SOURCE_DIR "/tests/golden/runs/" + name + ".safetensors", checkpoint);
+    fs::copy(golden_path("runs/" + name + ".safetensors"), checkpoint);
     const std::string config = load_checkpoint(checkpoint).config;
     write(name + "/config.toml", config);
     Words data;
@@ -61,7 +61,7 @@ TEST_CASE_FIXTURE(RunFixture, "earlier versions: their checkpoints load, and the
 // today. See make_rules1.py.
 TEST_CASE_FIXTURE(RunFixture,
                   "earlier versions: runs without data.rules keep their data and bits") {
-  const std::string golden = TAPESTRY_SOURCE_DIR "/tests/golden/rules1/";
+  const std::string golden = golden_path("rules1/");
   const Json expected = Json::parse(read_bytes(golden + "expected.json"));
   CHECK(expected.size() == 7);
   for (const auto& [name, measured] : expected.items()) {

@@ -12,9 +12,7 @@
 namespace tapestry {
 namespace {
 
-std::string gguf_golden(const std::string& name) {
-  return TAPESTRY_SOURCE_DIR "/tests/golden/gguf/" + name + ".gguf";
-}
+std::string gguf_golden(const std::string& name) { return golden_path("gguf/" + name + ".gguf"); }
 
 // The numbers of kinds.gguf: odd numbers, halves that are rounded, and a block of zeros.
 std::vector<float> golden_numbers() {

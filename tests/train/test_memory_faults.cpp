@@ -28,8 +28,7 @@ class MemoryTrial {
         {with_sets(training), path("new")},
         {{"eval", path("run"), "--json"}, path("nothing")},
         {{"report", path("run"), "--out", path("page.html")}, path("page.html")},
-        {{"import", TAPESTRY_SOURCE_DIR "/tests/golden/published/gpt2", "--out", path("imported")},
-         path("imported")}};
+        {{"import", golden_path("published/gpt2"), "--out", path("imported")}, path("imported")}};
   }
 
   const std::vector<Work>& works() const { return works_; }
@@ -156,10 +155,10 @@ void fail_operator_new(const std::function<Numbers(std::int64_t last)>& chosen) 
   for (const MemoryTrial::Work& work : trial.works()) {
     CAPTURE(work.words[0]);
     const auto run = [&](std::int64_t failing) {
-      Strings command = {"env",
-                         "LD_PRELOAD=" TAPESTRY_BINARY_DIR "/tests/libtapestry-failing-new.so",
-                         fmt::format("TAPESTRY_FAILING_NEW={}", failing),
-                         "TAPESTRY_COUNT_NEW=" + count, TAPESTRY_BINARY};
+      Strings command = {
+          "env", fmt::format("LD_PRELOAD={}/tests/libtapestry-failing-new.so", paths::build),
+          fmt::format("TAPESTRY_FAILING_NEW={}", failing), "TAPESTRY_COUNT_NEW=" + count,
+          paths::program};
       command.insert(command.end(), work.words.begin(), work.words.end());
       return run_program(command);
     };

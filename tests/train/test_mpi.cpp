@@ -144,7 +144,7 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: TCP and MPICH give the same bits") {
                       "text", "tcp", more);
   check_same_run(*this, "one", "tcp");
   if (run_program({"sh", "-c", "command -v mpirun.mpich"}).status != 0 ||
-      !fs::exists(TAPESTRY_PLUGINS "/mpich.so")) {
+      !fs::exists(paths::plugins + std::string("/mpich.so"))) {
     left_out("MPICH is not installed");
     return;
   }
@@ -293,7 +293,7 @@ TEST_CASE_FIXTURE(RunFixture, "mpi: a rank with another config or other data is 
   const auto one = [&](Words words, const std::string& folder = "") {
     Words command = "-n 1";
     if (!folder.empty()) command.insert(command.end(), {"--wdir", folder});
-    return command + Words{TAPESTRY_BINARY} +
+    return command + Words{paths::program} +
            with_sets(Words("train {} --out {} --quiet train.micro_batches=2", path("text.toml"),
                            path("refused")) +
                      words);
@@ -348,9 +348,9 @@ TEST_CASE_FIXTURE(RunFixture,
 TEST_CASE("mpi: without the plug-in, the error says what to install" *
           not_sanitized("the sanitizer's library does not allow for a copied one")) {
   const TemporaryFolder folder(fs::temp_directory_path().string());
-  const fs::path library = fs::path(TAPESTRY_BINARY_DIR);
+  const fs::path library = paths::build;
   fs::create_directories(folder.path("bin"));
-  fs::copy(TAPESTRY_BINARY, folder.path("bin"));
+  fs::copy(paths::program, folder.path("bin"));
   for (const auto& entry : fs::recursive_directory_iterator(library)) {
     if (!entry.path().filename().string().ends_with(".so.0")) continue;
     const fs::path copy = fs::path(folder.path()) / fs::relative(entry.path(), library);

@@ -109,7 +109,7 @@ TEST_CASE_FIXTURE(OutputDesk, "outputs: a link's target is written") {
       run_program({"sh", "-c",
                    fmt::format("{} report run --out /dev/stdout --json >out && {} report run --out "
                                "/dev/fd/1 | grep -c '</html>'",
-                               TAPESTRY_BINARY, TAPESTRY_BINARY)},
+                               paths::program, paths::program)},
                   {.folder = path()});
   CHECK(redirected.out == "1\n");
   CHECK(read("out").find("\"out\"") != std::string::npos);

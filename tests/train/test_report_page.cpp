@@ -74,7 +74,7 @@ class OpenReport {
 
 // Returns why reports cannot be opened here; empty if they can.
 std::string what_keeps_from_looking() {
-  if (!has_browser() || *TAPESTRY_EMULATOR) return "there is no chromium with chromium-driver";
+  if (!has_browser() || *paths::emulator) return "there is no chromium with chromium-driver";
   try {
     const Browser first;
   } catch (const std::runtime_error& error) {

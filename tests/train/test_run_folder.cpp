@@ -179,7 +179,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: commands waited forever for a pipe in a run'
     for (const Words& command : commands) {
       CAPTURE(name);
       CAPTURE(command.front());
-      check_fails(run_program(Words("timeout 300 {}", TAPESTRY_BINARY) + with_sets(command)),
+      check_fails(run_program(Words("timeout 300 {}", paths::program) + with_sets(command)),
                   {name + ": is a pipe or a device"});
     }
     fs::remove(path);
@@ -304,7 +304,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a limit of file sizes killed a training with
                                   not_sanitized("its own files are larger")) {
   const std::string command =
       fmt::format("ulimit -f 16; exec {} train {} --quiet --out {} --set train.log_every=1",
-                  TAPESTRY_BINARY, path("toy.toml"), path("run"));
+                  paths::program, path("toy.toml"), path("run"));
   check_fails(run_program({"sh", "-c", command}),
               {path("run/"), "cannot write: File too large", "ulimit -f"}, 1);
   CHECK(files_in(path("run")).count("checkpoint.safetensors.tmp") == 0);

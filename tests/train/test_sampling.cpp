@@ -138,7 +138,7 @@ TEST_CASE_FIXTURE(RunFixture,
   };
   const std::string whole = sample("--prompt green").out;
   CHECK(sample("--prompt-file prompt").out == whole);
-  const std::string program = std::string(TAPESTRY_EMULATOR) + " " + TAPESTRY_BINARY;
+  const std::string program = std::string(paths::emulator) + " " + paths::program;
   CHECK(run_program(
             {"sh", "-c", "printf green | " + program + " sample run --tokens 30 --prompt-file -"},
             {.folder = path()})

@@ -38,7 +38,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: Ctrl-C was ignored until the end of an evalu
 
 TEST_CASE_FIXTURE(RunFixture, "training: nohup keeps SIGHUP from ending it") {
   const std::string run = path("run");
-  must(run_program(with_sets({"nohup", TAPESTRY_BINARY, "train", path("toy.toml"), "--out", run}),
+  must(run_program(with_sets({"nohup", paths::program, "train", path("toy.toml"), "--out", run}),
                    {.when = when_holds(run + "/metrics.jsonl"), .signal = SIGHUP}));
   CHECK(load_checkpoint(checkpoint("run")).state.step == 40);
 }
@@ -48,7 +48,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a limit of CPU time ended a training without
       "{} train {} --quiet --out {} --set train.steps=1000000 --set train.checkpoint_every=0 & "
       "until [ -s {}/metrics.jsonl ]; do sleep 0.01; done; "
       "kill -XCPU $!; kill -XCPU $!; wait $!",  // the system sends it each second
-      TAPESTRY_BINARY, path("toy.toml"), path("run"), path("run"));
+      paths::program, path("toy.toml"), path("run"), path("run"));
   CHECK(run_program({"sh", "-c", command}).status == 130);
   CHECK(load_checkpoint(checkpoint("run")).state.step > 0);
 }
@@ -57,7 +57,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a closed terminal ended the training without
   const std::string command = fmt::format(
       "{} train {} --out {} --set train.eval_every=1 --set train.steps=200 "
       "--set train.checkpoint_every=0 > /dev/full",
-      TAPESTRY_BINARY, path("toy.toml"), path("run"));
+      paths::program, path("toy.toml"), path("run"));
   CHECK(run_program({"sh", "-c", command}).status == 1);  // the result could not be printed
   CHECK(load_checkpoint(checkpoint("run")).state.step == 200);
 }
@@ -66,7 +66,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a training whose output was closed ended as 
   const std::string command = fmt::format(
       "({} train {} --out {} --set train.eval_every=1 --set train.steps=200; echo $? > {}) | head "
       "-1",
-      TAPESTRY_BINARY, path("toy.toml"), path("run"), path("status"));
+      paths::program, path("toy.toml"), path("run"), path("status"));
   const Finished finished = run_program({"sh", "-c", command});
   CHECK(lines_of(finished.out).size() == 1);
   CHECK(finished.err.empty());
@@ -80,7 +80,7 @@ TEST_CASE("bug: an error was printed behind the progress line") {
     return;
   }
   const RunFixture fixture;
-  std::string command = fmt::format("{} train {} --out {}", TAPESTRY_BINARY,
+  std::string command = fmt::format("{} train {} --out {}", paths::program,
                                     fixture.path("toy.toml"), fixture.path("run"));
   for (const std::string& key :
        Words("optim.name=sgd optim.learning_rate=1000 train.log_every=1 train.eval_every=0 "

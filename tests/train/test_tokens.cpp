@@ -264,7 +264,7 @@ struct TextFolder : public CommandFolder {
 };
 
 std::string golden_tokenizer(const std::string& kind) {
-  return std::string(TAPESTRY_SOURCE_DIR) + "/tests/golden/tokenizers/" + kind + ".json";
+  return golden_path("tokenizers/" + kind + ".json");
 }
 
 TEST_CASE_FIXTURE(TextFolder, "tokenizer encode and decode: convert one text per line") {
