@@ -32,8 +32,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* chromium = "/usr/bin/chromium";
 constexpr const char* chromedriver = "/usr/bin/chromedriver";
-constexpr std::chrono::seconds limit{30};
-constexpr std::chrono::seconds patience{35};  // chromedriver has this limit, too
+constexpr std::chrono::seconds limit{60};     // of what a page or chromedriver is waited for
+constexpr std::chrono::seconds patience{70};  // chromedriver, which has that limit, answers before
 
 // Makes media queries find a mouse.
 constexpr const char* mouse =
