@@ -344,5 +344,7 @@ TEST_CASE("page: texts of a run are never executed") {
   report.check_fits();
 }
 
+TEST_SUITE_END();
+
 }  // namespace
 }  // namespace tapestry
