@@ -1,10 +1,13 @@
 #pragma once
 
 #include <fcntl.h>
-#include <sys/types.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -21,22 +24,26 @@ namespace tapestry {
 class SystemCalls {
  public:
   virtual ~SystemCalls() = default;
-  virtual int openat(int folder, const char* path, int flags);
-  virtual ssize_t write(int file, const void* bytes, std::size_t count);
-  virtual int ftruncate(int file, off_t length);
-  virtual int fsync(int file);
-  virtual int flock(int file, int operation);
-  virtual int close(int file);
-  virtual int renameat(int folder, const char* from, const char* to);  // within the folder
-  virtual int linkat(int folder, const char* from,
-                     const char* to);  // a hard link, within the folder
-  virtual int unlinkat(int folder, const char* path);
-  virtual int mkdir(const char* path);
-  virtual int rmdir(const char* path);
-
-  int open(const char* path, int flags) { return openat(AT_FDCWD, path, flags); }
-  int rename(const char* from, const char* to) { return renameat(AT_FDCWD, from, to); }
-  int unlink(const char* path) { return unlinkat(AT_FDCWD, path); }
+  virtual int openat(int folder, const char* path, int flags) {
+    return ::openat(folder, path, flags | O_CLOEXEC, 0666);
+  }
+  virtual ssize_t write(int file, const void* bytes, std::size_t count) {
+    return ::write(file, bytes, count);
+  }
+  virtual int ftruncate(int file, off_t length) { return ::ftruncate(file, length); }
+  virtual int fsync(int file) { return ::fsync(file); }
+  virtual int flock(int file, int operation) { return ::flock(file, operation); }
+  virtual int close(int file) { return ::close(file); }
+  // Rename a file, and make a hard link, within the folder.
+  virtual int renameat(int folder, const char* from, const char* to) {
+    return ::renameat(folder, from, folder, to);
+  }
+  virtual int linkat(int folder, const char* from, const char* to) {
+    return ::linkat(folder, from, folder, to, 0);
+  }
+  virtual int unlinkat(int folder, const char* path) { return ::unlinkat(folder, path, 0); }
+  virtual int mkdir(const char* path) { return ::mkdir(path, 0777); }
+  virtual int rmdir(const char* path) { return ::rmdir(path); }
 };
 
 SystemCalls& system_calls();  // returns the calls of the system, unless others were set

@@ -68,7 +68,7 @@ void NewFolder::write(const std::string& name, const std::vector<std::string_vie
 }
 
 void NewFolder::finish() {
-  if (system_calls().rename(aside_.c_str(), path_.c_str()) != 0) {
+  if (system_calls().renameat(AT_FDCWD, aside_.c_str(), path_.c_str()) != 0) {
     const int error = errno;
     const bool exists = error == ENOTEMPTY || error == EEXIST || error == ENOTDIR;
     throw std::runtime_error(fmt::format(

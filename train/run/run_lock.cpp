@@ -95,7 +95,7 @@ void RunLock::make() {
 
 void RunLock::open() {
   if (descriptor_ >= 0) system_calls().close(descriptor_);
-  descriptor_ = system_calls().open(run_.folder().c_str(), O_RDONLY | O_DIRECTORY);
+  descriptor_ = system_calls().openat(AT_FDCWD, run_.folder().c_str(), O_RDONLY | O_DIRECTORY);
   expect_input(descriptor_ >= 0 || (errno != ENOENT && errno != ENOTDIR),
                "{}: there is no run to resume; leave out --resume", run_.folder());
   if (descriptor_ < 0)
