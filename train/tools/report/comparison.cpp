@@ -236,24 +236,14 @@ std::vector<std::string> measured_figures(const std::vector<RunGroup>& groups) {
 }
 
 const char* outcome_name(FigureDifference::Outcome outcome) {
-  using enum FigureDifference::Outcome;
-  switch (outcome) {
-    case differs:
-      return "differs";
-    case no_significant_difference:
-      return "no significant difference";
-    case same:
-      return "the same";
-    case no_spread:
-      return "no test: the seeds have no spread";
-    case one_run:
-      return "no test: needs several seeds";
-    case not_in_all:
-      return "not in all of the runs";
-    case not_comparable:
-      return "not comparable";
-  }
-  return "";
+  constexpr const char* names[] = {"differs",
+                                   "no significant difference",
+                                   "the same",
+                                   "no test: the seeds have no spread",
+                                   "no test: needs several seeds",
+                                   "not in all of the runs",
+                                   "not comparable"};
+  return names[static_cast<int>(outcome)];
 }
 
 std::optional<FigureDifference> difference_of(const RunGroup& first, const RunGroup& other,

@@ -64,7 +64,7 @@ std::string why_not_expected(const ConfigSettings& settings, const ConfigSetting
 // The difference of a metric between a group and the first group. Groups with the same seeds and
 // data are compared by a paired t-test, others by Welch's test.
 struct FigureDifference {
-  enum class Outcome {
+  enum class Outcome {  // outcome_name() has their names in this order
     differs,
     no_significant_difference,
     same,
