@@ -24,7 +24,8 @@ enum class GgufType : std::uint32_t { f32 = 0, f16 = 1, q8_0 = 8, bf16 = 30 };
 inline constexpr std::int64_t gguf_block = Q8Block::size, gguf_scale_bytes = sizeof(std::uint16_t),
                               gguf_block_bytes = gguf_scale_bytes + gguf_block;
 
-const char* name_of(GgufType type);  // returns "F32"
+// Returns "F32", also for the types of the format that GgufType lacks; "number 5" for others.
+std::string name_of(GgufType type);
 
 // Returns the size in bytes of `numbers` numbers; q8_0 needs a multiple of gguf_block.
 std::int64_t gguf_bytes(GgufType type, std::int64_t numbers);

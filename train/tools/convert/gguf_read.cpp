@@ -29,20 +29,6 @@ constexpr std::uint64_t most_alignment = 1 << 16, max_header = 32 << 20;
 constexpr std::size_t max_tensor_name = 63, max_axes = 4;  // limits of llama.cpp
 constexpr std::uint64_t max_numbers = 1ull << 40;
 
-// Returns the name of a type for a message.
-std::string type_name(std::uint32_t type) {
-  static const std::map<std::uint32_t, const char*> names = {
-      {0, "F32"},     {1, "F16"},      {2, "Q4_0"},   {3, "Q4_1"},    {6, "Q5_0"},
-      {7, "Q5_1"},    {8, "Q8_0"},     {9, "Q8_1"},   {10, "Q2_K"},   {11, "Q3_K"},
-      {12, "Q4_K"},   {13, "Q5_K"},    {14, "Q6_K"},  {15, "Q8_K"},   {16, "IQ2_XXS"},
-      {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"},
-      {22, "IQ2_S"},  {23, "IQ4_XS"},  {24, "I8"},    {25, "I16"},    {26, "I32"},
-      {27, "I64"},    {28, "F64"},     {29, "IQ1_M"}, {30, "BF16"},   {34, "TQ1_0"},
-      {35, "TQ2_0"},  {39, "MXFP4"}};
-  const auto found = names.find(type);
-  return found == names.end() ? fmt::format("number {}", type) : found->second;
-}
-
 // A reader of a header. Every length is compared with the number of remaining bytes.
 class HeaderReader final {
  public:
@@ -235,12 +221,11 @@ GgufTensor read_description(HeaderReader& header, std::uint64_t expected_offset)
     extents.insert(extents.begin(), static_cast<std::int64_t>(extent));
   }
   tensor.shape = Shape(extents.data(), extents.data() + extents.size());
-  const auto type = header.number<std::uint32_t>("a tensor's type");
-  tensor.type = static_cast<GgufType>(type);
+  tensor.type = header.number<GgufType>("a tensor's type");
   constexpr GgufType known[] = {GgufType::f32, GgufType::f16, GgufType::bf16, GgufType::q8_0};
   if (std::ranges::find(known, tensor.type) == std::end(known))
     fail(fmt::format("type {}, expected F32, F16, BF16 or Q8_0; convert the model to one of these",
-                     type_name(type)));
+                     name_of(tensor.type)));
   if (tensor.type == GgufType::q8_0 && extents.back() % gguf_block != 0)
     fail(fmt::format("its rows have {} numbers, expected whole Q8_0 blocks of {}", extents.back(),
                      gguf_block));
@@ -260,6 +245,20 @@ void read_block(const char* from, std::span<float> numbers) {
 }
 
 }  // namespace
+
+std::string name_of(GgufType type) {
+  static const std::map<std::uint32_t, const char*> names = {
+      {0, "F32"},     {1, "F16"},      {2, "Q4_0"},   {3, "Q4_1"},    {6, "Q5_0"},
+      {7, "Q5_1"},    {8, "Q8_0"},     {9, "Q8_1"},   {10, "Q2_K"},   {11, "Q3_K"},
+      {12, "Q4_K"},   {13, "Q5_K"},    {14, "Q6_K"},  {15, "Q8_K"},   {16, "IQ2_XXS"},
+      {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"},
+      {22, "IQ2_S"},  {23, "IQ4_XS"},  {24, "I8"},    {25, "I16"},    {26, "I32"},
+      {27, "I64"},    {28, "F64"},     {29, "IQ1_M"}, {30, "BF16"},   {34, "TQ1_0"},
+      {35, "TQ2_0"},  {39, "MXFP4"}};
+  const auto number = static_cast<std::uint32_t>(type);
+  const auto found = names.find(number);
+  return found == names.end() ? fmt::format("number {}", number) : found->second;
+}
 
 void read_gguf_numbers(std::string_view bytes, GgufType type, std::span<float> numbers) {
   const auto count = static_cast<std::int64_t>(numbers.size());

@@ -117,31 +117,9 @@ void write_numbers(File& file, const GgufTensor& tensor, std::span<const float> 
 
 }  // namespace
 
-const char* name_of(GgufType type) {
-  switch (type) {
-    case GgufType::f32:
-      return "F32";
-    case GgufType::f16:
-      return "F16";
-    case GgufType::bf16:
-      return "BF16";
-    case GgufType::q8_0:
-      return "Q8_0";
-  }
-  throw_unhandled("GgufType");
-}
-
 std::int64_t gguf_bytes(GgufType type, std::int64_t numbers) {
-  switch (type) {
-    case GgufType::f32:
-      return numbers * static_cast<std::int64_t>(sizeof(float));
-    case GgufType::f16:
-    case GgufType::bf16:
-      return numbers * static_cast<std::int64_t>(sizeof(std::uint16_t));
-    case GgufType::q8_0:
-      return numbers / gguf_block * gguf_block_bytes;
-  }
-  throw_unhandled("GgufType");
+  if (type == GgufType::q8_0) return numbers / gguf_block * gguf_block_bytes;
+  return numbers * (type == GgufType::f32 ? 4 : 2);
 }
 
 std::string gguf_stored(std::span<const float> numbers, GgufType type) {
