@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "data/text/printable.hpp"
 #include "train/plot/canvas.hpp"
@@ -96,26 +98,14 @@ class SvgCanvas final : public Canvas {
 }  // namespace
 
 std::string markup_escaped(std::string_view text) {
+  using Entity = std::pair<char, const char*>;
+  constexpr Entity entities[] = {
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string escaped;
-  for (const char c : text) switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped += c;
-    }
+  for (const char c : text) {
+    const auto* entity = std::ranges::find(entities, c, &Entity::first);
+    escaped += entity == std::end(entities) ? std::string(1, c) : entity->second;
+  }
   return escaped;
 }
 

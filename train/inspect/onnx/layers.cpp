@@ -56,14 +56,10 @@ Value forward(const Norm& layer, const Value& x) {
   const Within module(x, layer.path());
   const double epsilon = layer.options.epsilon;
   const Value weight = parameter(x, layer.weight);
-  switch (layer.options.kind) {
-    case NormKind::layer:
-      return x.graph->node("LayerNormalization", {x, weight, parameter(x, *layer.bias)},
-                           {{"axis", -1}, {"epsilon", epsilon}});
-    case NormKind::rms:
-      return x / sqrt(mean(x * x, -1, Keep::yes) + epsilon) * weight;
-  }
-  throw_unhandled("norm");
+  if (layer.options.kind == NormKind::rms)
+    return x / sqrt(mean(x * x, -1, Keep::yes) + epsilon) * weight;
+  return x.graph->node("LayerNormalization", {x, weight, parameter(x, *layer.bias)},
+                       {{"axis", -1}, {"epsilon", epsilon}});
 }
 
 Value forward(const Embedding& layer, const Value& tokens) {

@@ -133,13 +133,7 @@ Value expected_image(const Vae& model, const Value& z) {
   const Within module(z, model.path());
   Value decoded = forward(model.decoder, z);
   if (model.transposed_convolutions) decoded = forward(*model.transposed_convolutions, decoded);
-  switch (model.options.likelihood) {
-    case Likelihood::bernoulli:
-      return sigmoid(decoded);
-    case Likelihood::gaussian:
-      return decoded;
-  }
-  throw_unhandled("VAE's likelihood");
+  return model.options.likelihood == Likelihood::bernoulli ? sigmoid(decoded) : decoded;
 }
 
 Value forward(const VisionTransformer& model, const Value& images) {
@@ -156,17 +150,9 @@ Value forward(const VisionTransformer& model, const Value& images) {
 namespace {
 
 Value downsample(Downsampling by, const Value& x) {
-  switch (by) {
-    case Downsampling::max:
-      return max_pool(x, 2);
-    case Downsampling::average:
-      return average_pool(x, 2);
-    case Downsampling::stride:
-      return x;
-  }
-  throw_unhandled("downsampling");
+  if (by == Downsampling::stride) return x;
+  return pool(by == Downsampling::max ? "MaxPool" : "AveragePool", x, 2);
 }
-
 }  // namespace
 
 Value forward(const ConvolutionalClassifier& model, const Value& images) {

@@ -49,13 +49,12 @@ inline Value max(const Value& x, std::int64_t axis, Keep keep = Keep::no) {
   return reduce("ReduceMax", x, axis, keep);
 }
 
-// Return the largest element, or the mean, of windows of K × K pixels side by side.
+// Returns the largest element (MaxPool), or the mean (AveragePool), of windows of K × K pixels side
+// by side.
 inline Value pool(const char* op, const Value& x, std::int64_t K) {
   const std::vector both{K, K};
   return x.graph->node(op, {x}, {{"kernel_shape", both}, {"strides", both}});
 }
-inline Value max_pool(const Value& x, std::int64_t K) { return pool("MaxPool", x, K); }
-inline Value average_pool(const Value& x, std::int64_t K) { return pool("AveragePool", x, K); }
 
 // Returns the cumulative sums: each element plus all before it.
 inline Value running_sum(const Value& x, std::int64_t axis) {
