@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace tapestry {
 
@@ -17,6 +18,12 @@ std::string comparison(const std::vector<Baseline>& baselines, double loss) {
         loss, best.name, loss_of(best));
   return fmt::format("The loss is {:.2g} % lower than that of the best baseline, {}.",
                      100 * (1 - loss / loss_of(best)), best.name);
+}
+
+Batch batch_from(const Dataset& data, std::int64_t first, std::int64_t most) {
+  std::vector<std::int64_t> examples(std::min(most, data.size() - first));
+  std::iota(examples.begin(), examples.end(), first);
+  return data.batch(examples);
 }
 
 const std::string& kept_value(const std::map<std::string, std::string>& metadata,

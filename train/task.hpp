@@ -120,6 +120,9 @@ struct TaskSetup {
   bool whole_data = false;
 };
 
+// Returns the examples of a split from `first` on, at most `most`.
+Batch batch_from(const Dataset& data, std::int64_t first, std::int64_t most);
+
 // Returns the value of `name` in a checkpoint's metadata. Throws std::invalid_argument if it is
 // missing.
 const std::string& kept_value(const std::map<std::string, std::string>& metadata,

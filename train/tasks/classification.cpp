@@ -126,9 +126,7 @@ ClassPredictions class_predictions(const Dataset& split, std::int64_t at_once,
   const std::int64_t count = std::min(split.size(), most);
   ClassPredictions all;
   for (std::int64_t first = 0; first < count; first += at_once) {
-    std::vector<std::int64_t> examples(std::min(at_once, count - first));
-    std::iota(examples.begin(), examples.end(), first);
-    const Batch batch = split.batch(examples);
+    const Batch batch = batch_from(split, first, std::min(at_once, count - first));
     const Array logits = logits_of(batch);
     expect_finite(logits);
     for (ClassPrediction prediction : class_predictions(logits, batch.targets)) {

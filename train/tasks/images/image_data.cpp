@@ -379,9 +379,7 @@ Batch ImageData::validation(std::int64_t first, std::int64_t count) {
   expect_input(first < images.size(),
                "--index {}: the validation images are 0 to {}; give one of these", first,
                images.size() - 1);
-  std::vector<std::int64_t> chosen(std::min(count, images.size() - first));
-  std::iota(chosen.begin(), chosen.end(), first);
-  return images.batch(chosen);
+  return batch_from(images, first, count);
 }
 
 }  // namespace tapestry

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
@@ -73,14 +72,9 @@ Array in_parts(const Tensor& x, std::int64_t most, Fn fn) {
 
 // Returns the mean of q(z | x), (N, Z) float32, for every image.
 Array latent_codes_of(const Vae& model, const ImageDataset& images) {
-  std::vector<std::int64_t> all(images.size());
-  std::iota(all.begin(), all.end(), 0);
   std::vector<Tensor> codes;
-  for (std::span<const std::int64_t> left = all; !left.empty();) {
-    const auto some = left.first(std::min<std::size_t>(left.size(), at_once(model)));
-    codes.push_back(model.encode(images.batch(some).inputs).mean);
-    left = left.subspan(some.size());
-  }
+  for (std::int64_t first = 0; first < images.size(); first += at_once(model))
+    codes.push_back(model.encode(batch_from(images, first, at_once(model)).inputs).mean);
   return concat(codes, 0).value();
 }
 
@@ -345,20 +339,18 @@ ReportPanels vae_panels(VaeTask& task) {
   const std::int64_t pixels = model.options.values();
   const std::int64_t N = std::min({images.size(), most_points, fitting(most_pixels, pixels),
                                    fitting(most_numbers, model.options.latent)});
-  std::vector<std::int64_t> first(N);
-  std::iota(first.begin(), first.end(), 0);
-  const Batch batch = images.batch(first);
+  const Batch batch = batch_from(images, 0, N);
   const Array codes = model.encode(batch.inputs).mean.value();
   expect_finite(codes);
-  first.resize(std::min({N, most_pictures, fitting(most_shown_pixels, pixels)}));
-  const Array again = model.expected_image(codes.select(first)).value();
-  const Shape pictures{std::ssize(first), model.options.channels_in, model.options.height,
+  const std::int64_t shown = std::min({N, most_pictures, fitting(most_shown_pixels, pixels)});
+  const Array again = model.expected_image(slice(codes, 0, 0, shown)).value();
+  const Shape pictures{shown, model.options.channels_in, model.options.height,
                        model.options.width};
   return {LatentSpace{.split = test ? "test" : "validation",
                       .class_names = task.data().class_names(),
                       .classes = {images.labels().begin(), images.labels().begin() + N},
                       .codes = codes,
-                      .images = batch.inputs.select(first).reshaped(pictures),
+                      .images = slice(batch.inputs, 0, 0, shown).value().reshaped(pictures),
                       .reconstructions = again.reshaped(pictures),
                       .decoder = described(model)}};
 }

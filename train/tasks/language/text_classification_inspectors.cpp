@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "autograd/counted.hpp"
 #include "data/json.hpp"
@@ -69,9 +68,7 @@ Sample show_texts(TextClassification& task, const Options& options) {
   const std::int64_t first = options[first_text];
   expect_input(first < texts.size(), "--index {}: the validation texts are 0 to {}", first,
                texts.size() - 1);
-  std::vector<std::int64_t> chosen(std::min(options[text_count], texts.size() - first));
-  std::iota(chosen.begin(), chosen.end(), first);
-  const Batch batch = texts.batch(chosen);
+  const Batch batch = batch_from(texts, first, options[text_count]);
   const std::vector<std::string>& names = task.data().class_names();
   std::string text;
   for (const ClassPrediction& one :

@@ -1,7 +1,6 @@
 #include "train/tasks/memory/recall.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "autograd/dry_run.hpp"
 #include "autograd/ops/losses.hpp"
@@ -180,9 +179,7 @@ ReportPanels panels(RecallTask& task) {
   std::vector<std::int64_t> right;
   RecallByAge remembered;
   for (std::int64_t first = 0; first < data.size(); first += at_once) {
-    std::vector<std::int64_t> examples(std::min(at_once, data.size() - first));
-    std::iota(examples.begin(), examples.end(), first);
-    const Batch batch = data.batch(examples);
+    const Batch batch = batch_from(data, first, at_once);
     const Array logits = task.model().forward(batch.inputs).value();  // (B, V)
     const std::vector<std::int32_t> predicted = likeliest(logits);
     const std::int64_t T = batch.inputs.dim(1);

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "autograd/counted.hpp"
 #include "autograd/ops/shaping.hpp"
@@ -155,9 +154,8 @@ std::vector<std::int64_t> examples_of(const SeriesDataset& test, std::int64_t ho
 TablePanel comparison_table(Forecast& task, const SeriesDataset& test) {
   MetricSums sums;
   for (std::int64_t first = 0; first < test.size(); first += windows_at_once) {
-    std::vector<std::int64_t> examples(std::min(windows_at_once, test.size() - first));
-    std::iota(examples.begin(), examples.end(), first);
-    for (const auto& [name, sum] : task.loss(test.batch(examples), {}).averages) sums[name] += sum;
+    const Batch batch = batch_from(test, first, windows_at_once);
+    for (const auto& [name, sum] : task.loss(batch, {}).averages) sums[name] += sum;
   }
   const std::vector<Baseline> baselines = task.baselines(test);
   const double loss = sums.at("loss").value();
@@ -218,9 +216,7 @@ ReportPanels forecast_panels(Forecast& task) {
   }
   for (const std::int64_t example : examples)
     windows.origins.push_back(static_cast<std::int32_t>(test.target_row(example) - begin));
-  std::vector<std::int64_t> rows(end - begin);
-  std::iota(rows.begin(), rows.end(), begin);
-  windows.values = slice(table.values.select(rows), -1, 0, shown).value();
+  windows.values = slice(slice(table.values, 0, begin, end), -1, 0, shown).value();
   windows.forecasts = forecasts;
   return {windows, comparison_table(task, test)};
 }

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "autograd/counted.hpp"
+#include "autograd/ops/shaping.hpp"
 #include "train/plot/principal_components.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"
@@ -54,9 +54,8 @@ void add_decoder(const Decoder& decoder, Json& data) {
 Json basis_of(const PrincipalComponents& components) {
   constexpr std::int64_t most_axes = 8;
   const std::int64_t K = std::min(components.axes.dim(0), most_axes);
-  std::vector<std::int64_t> axes(K);
-  std::iota(axes.begin(), axes.end(), 0);
-  return {{"mean", as_floats(components.mean)}, {"axes", as_floats(components.axes.select(axes))}};
+  return {{"mean", as_floats(components.mean)},
+          {"axes", as_floats(slice(components.axes, 0, 0, K).value())}};
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
+#include "autograd/ops/shaping.hpp"
 #include "data/text/printable.hpp"
 #include "train/plot/render.hpp"
 #include "train/tools/report/html.hpp"
@@ -55,11 +55,10 @@ std::string table_of(const std::vector<ReadExample::Expectation>& expectations) 
 PictureGrid fitting(const PictureGrid& grid) {
   constexpr std::int64_t most_pixels = 100'000;
   const std::int64_t pixels = grid.images.size() / grid.images.dim(0);
-  std::vector<std::int64_t> first(
-      std::min(grid.images.dim(0), std::max<std::int64_t>(1, most_pixels / pixels)));
-  std::iota(first.begin(), first.end(), 0);
-  return {.images = grid.images.select(first),
-          .columns = std::min<std::int64_t>(grid.columns, std::ssize(first))};
+  const std::int64_t fitting =
+      std::min(grid.images.dim(0), std::max<std::int64_t>(1, most_pixels / pixels));
+  return {.images = slice(grid.images, 0, 0, fitting).value(),
+          .columns = std::min(grid.columns, fitting)};
 }
 
 std::string fallback_of(const ReadExample& example) {
