@@ -344,8 +344,7 @@ ReportPanels vae_panels(VaeTask& task) {
   expect_finite(codes);
   const std::int64_t shown = std::min({N, most_pictures, fitting(most_shown_pixels, pixels)});
   const Array again = model.expected_image(slice(codes, 0, 0, shown)).value();
-  const Shape pictures{shown, model.options.channels_in, model.options.height,
-                       model.options.width};
+  const Shape pictures{shown, model.options.channels_in, model.options.height, model.options.width};
   return {LatentSpace{.split = test ? "test" : "validation",
                       .class_names = task.data().class_names(),
                       .classes = {images.labels().begin(), images.labels().begin() + N},

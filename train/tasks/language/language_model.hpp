@@ -67,11 +67,6 @@ class LanguageModel final : public Task {
   Network network_;
 };
 
-// Returns the task as a language model, or null for another task.
-inline const LanguageModel* language_model_of(const Task& task) {
-  return task_as<const LanguageModel>(task);
-}
-
 Inspector<Sample> language_model_samples();
 Inspector<ChatSession> language_model_chat();
 Inspector<AttentionMaps> language_model_attention();

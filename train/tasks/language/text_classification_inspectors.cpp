@@ -6,6 +6,7 @@
 #include "autograd/counted.hpp"
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
+#include "train/generate/generate.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/inspect/values.hpp"
 #include "train/run/terminal.hpp"
@@ -34,10 +35,6 @@ ReadText text_of(TextClassification& task, const LabeledTextDataset& texts, std:
   return {.tokens = {row.begin(), row.end()}, .text = printable_beginning(task.data().text(row))};
 }
 
-Array as_batch(const std::vector<std::int32_t>& tokens) {
-  return Array::of(tokens, {1, std::ssize(tokens)});
-}
-
 // Returns the tokens of --prompt, which are cut to the context; this is said.
 std::vector<std::int32_t> row_of(TextClassification& task, const std::string& text) {
   expect_input(!text.empty(), "--prompt: the text is empty; give a text to classify");
@@ -54,11 +51,10 @@ std::vector<std::int32_t> row_of(TextClassification& task, const std::string& te
 
 Sample classify(TextClassification& task, const std::string& text) {
   const std::vector<std::int32_t> tokens = row_of(task, text);
-  const Array logits = task.logits(as_batch(tokens)).value();
+  const Array logits = task.logits(one_row(tokens)).value();
   expect_finite(logits);
-  Sample sample = class_probabilities(logits, task.data().class_names(),
-                                      {.list = "texts", .item = "text", .texts = {text}});
-  return sample;
+  return class_probabilities(logits, task.data().class_names(),
+                             {.list = "texts", .item = "text", .texts = {text}});
 }
 
 // Returns "text 3: red 0.98  right: In the final, …" for each text from --index on.
@@ -82,7 +78,7 @@ Sample show_texts(TextClassification& task, const Options& options) {
 AttentionMaps attention_in(const TextClassification& task, const std::vector<std::int32_t>& tokens,
                            const std::vector<std::string>& labels) {
   AttentionRecorder recorder;
-  task.logits(as_batch(tokens));
+  task.logits(one_row(tokens));
   return attention_maps(recorder, labels);
 }
 

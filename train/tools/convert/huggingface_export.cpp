@@ -103,7 +103,7 @@ std::vector<std::int32_t> end_tokens(const LanguageModel& task) {
 
 const LanguageModel& transformer_of(const TrainedModel& trained, const std::string& where,
                                     const char* advice) {
-  const LanguageModel* task = language_model_of(*trained.task);
+  const LanguageModel* task = task_as<const LanguageModel>(*trained.task);
   expect_input(task != nullptr, "{}: {} = \"{}\": expected \"language-model\"{}", where,
                key::task.name, trained.config[key::task], advice);
   expect_input(std::holds_alternative<Transformer>(task->network()),

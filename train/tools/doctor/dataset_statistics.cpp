@@ -73,18 +73,15 @@ DatasetStatistics dataset_statistics(const Dataset& data) {
   for (const std::int64_t example : evenly(size, read)) {
     const Batch batch = data.batch(std::vector{example});
     found.fingerprints.push_back(fingerprint(batch));
-    if (batch.inputs.dtype() == DType::int32) count(batch.inputs, found.inputs);
-    if (batch.targets.dtype() == DType::int32) count(batch.targets, found.targets);
-    if (batch.inputs.dtype() == DType::float32) {
-      const auto values = batch.inputs.values<float>();
-      if (!found.not_finite) found.not_finite = non_finite(values, "input", example);
-      widen(values, found.low, found.high);
-    }
-    if (batch.targets.dtype() == DType::float32) {
-      const auto values = batch.targets.values<float>();
-      if (!found.not_finite) found.not_finite = non_finite(values, "target", example);
-      widen(values, found.low_target, found.high_target);
-    }
+    const auto add = [&](const Array& array, const char* what, Counts& counts,
+                         std::vector<float>& low, std::vector<float>& high) {
+      if (array.dtype() == DType::int32) count(array, counts);
+      if (array.dtype() != DType::float32) return;
+      if (!found.not_finite) found.not_finite = non_finite(array.values<float>(), what, example);
+      widen(array.values<float>(), low, high);
+    };
+    add(batch.inputs, "input", found.inputs, found.low, found.high);
+    add(batch.targets, "target", found.targets, found.low_target, found.high_target);
   }
   return found;
 }

@@ -10,6 +10,7 @@
 #include "train/run/new_folder.hpp"
 #include "train/task_spec.hpp"
 #include "train/tools/doctor/check.hpp"
+#include "train/trainer/begin_task.hpp"
 #include "train/trainer/trainer.hpp"
 #include "train/trainer/training.hpp"
 
@@ -41,7 +42,7 @@ std::string difference(const Checksums& one, const Checksums& other) {
 Checksums take_steps(TrainingUnderTest& under_test, std::int64_t steps,
                      const Checkpoint* checkpoint = nullptr) {
   const std::unique_ptr<Task> task =
-      checkpoint ? make_task(*checkpoint, under_test.config()) : under_test.fresh_task();
+      checkpoint ? make_task(*checkpoint, under_test.config()) : begin_task(under_test.config());
   std::atomic<bool> stop = false;
   Ranks alone;
   Trainer trainer(*task, under_test.config(), Run(""), checkpoint, stop, alone);
@@ -62,7 +63,7 @@ Checkpoint checkpoint_after(TrainingUnderTest& under_test, const Run& run, std::
   config.set(key::eval_every, std::int64_t{0});
   config.set(key::early_stopping, std::int64_t{0});
   config.set(key::checkpoint_every, std::int64_t{0});
-  const std::unique_ptr<Task> task = under_test.fresh_task();
+  const std::unique_ptr<Task> task = begin_task(under_test.config());
   StopAfter until(steps);
   Ranks alone;
   RunLock lock(run, RunLock::Folder::find);

@@ -114,7 +114,6 @@ void TrainingUnderTest::reset_in_float64() {
   is_reset_in_float64_ = true;
 }
 
-std::unique_ptr<Task> TrainingUnderTest::fresh_task() const { return begin_task(config_); }
 
 const DatasetStatistics& TrainingUnderTest::training_statistics() {
   if (!training_) training_ = dataset_statistics(task_->training_data());

@@ -61,8 +61,6 @@ class TrainingUnderTest {
   void record_overfitting_rate(double rate) { overfitting_rate_ = rate; }
   double overfitting_rate() const { return overfitting_rate_; }
 
-  // Returns a new task, as another process constructs it.
-  std::unique_ptr<Task> fresh_task() const;
 
   const DatasetStatistics& training_statistics();  // computes the statistics at the first call
   // Returns validation, and test if it exists.
