@@ -16,6 +16,7 @@
 #include "autograd/ops/softmax.hpp"
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
+#include "train/inspect/recognized.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/inspect/values.hpp"
 
@@ -195,6 +196,15 @@ Sample class_probabilities(const Array& logits, const std::vector<std::string>& 
         {{inputs.item, input}, {"class", class_names[order[0]]}, {"probabilities", probabilities}});
   }
   return sample;
+}
+
+void compare_class_sizes(Recognized& found, const std::vector<std::int64_t>& counts,
+                         const std::vector<std::string>& names, const std::string& noun) {
+  const auto [fewest, most] = std::ranges::minmax_element(counts);
+  if (*fewest > 0 && *most <= 10 * *fewest) return;
+  found.problems.push_back(fmt::format("class {} has {}, class {} has {}",
+                                       names[fewest - counts.begin()], counted(*fewest, noun),
+                                       names[most - counts.begin()], counted(*most, noun)));
 }
 
 std::vector<MetricInfo> classification_metrics() {

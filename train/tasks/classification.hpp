@@ -86,6 +86,11 @@ struct ShownInputs {
 Sample class_probabilities(const Array& logits, const std::vector<std::string>& class_names,
                            const ShownInputs& inputs);
 
+// Adds a problem if a class has no training examples, or fewer than a tenth of those of another
+// class. `counts`: examples of each class; `noun`: "training text".
+void compare_class_sizes(Recognized& found, const std::vector<std::int64_t>& counts,
+                         const std::vector<std::string>& names, const std::string& noun);
+
 // Returns the metrics of a classifier: loss and accuracy.
 std::vector<MetricInfo> classification_metrics();
 

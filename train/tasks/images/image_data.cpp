@@ -169,18 +169,6 @@ void set_training(Recognized& found, const std::vector<std::int64_t>& counts,
   found.most_epochs = 60;
 }
 
-// Adds a problem if a class has no training images, or fewer than a tenth of those of another
-// class. `counts`: training images of each class.
-void check_classes(Recognized& found, const std::vector<std::int64_t>& counts,
-                   const std::vector<std::string>& names) {
-  const auto [fewest, most] = std::ranges::minmax_element(counts);
-  if (*fewest == 0 || *most > 10 * *fewest)
-    found.problems.push_back(
-        fmt::format("class {} has {}, class {} has {}", names[fewest - counts.begin()],
-                    counted(*fewest, "training image"), names[most - counts.begin()],
-                    counted(*most, "training image")));
-}
-
 // Adds the size that nine in ten of the pictures reach on their shorter side, up to 64 pixels, and
 // what is wrong with the pictures and, if `has_classes`, with their classes. Reads the headers of
 // 20,000 pictures at most. Throws InputError if none can be read.
@@ -223,7 +211,7 @@ void recognize_pictures(Recognized& found, const std::string& path, bool has_cla
     divided = std::ssize(whole.validation);
   }
   set_training(found, counts, divided);
-  if (has_classes) check_classes(found, counts, folder.classes);
+  if (has_classes) compare_class_sizes(found, counts, folder.classes, "training image");
   const bool fits =
       sizes.size() > 1 || side != sizes.begin()->first || side != sizes.begin()->second;
   if (fits)
@@ -263,7 +251,7 @@ void recognize_images(Recognized& found, const std::string& path, bool has_class
   const double validated =
       ImageSettings().validation_share * static_cast<double>(images.train.size());
   set_training(found, counts, std::max<std::int64_t>(1, std::llround(validated)));
-  if (has_classes) check_classes(found, counts, names);
+  if (has_classes) compare_class_sizes(found, counts, names, "training image");
 }
 
 onnx::Described onnx_images(const ImageSize& size, const std::string& range) {

@@ -178,18 +178,6 @@ void choose_text_classifier(Recognized& found, const std::vector<std::int64_t>& 
   found.settings.push_back({key::batch_size.name, std::int64_t{32}, "few texts have few batches"});
 }
 
-// Adds how many texts of each class there are for training, if they differ much.
-void note_counts(Recognized& found, const LabeledSplits& texts) {
-  std::vector<std::int64_t> counts(texts.classes.size());
-  for (const std::int32_t label : texts.train.labels) ++counts[label];
-  const auto [fewest, most] = std::ranges::minmax_element(counts);
-  if (*most <= 10 * *fewest) return;
-  found.problems.push_back(
-      fmt::format("class {} has {}, class {} has {}", texts.classes[fewest - counts.begin()],
-                  counted(*fewest, "training text"), texts.classes[most - counts.begin()],
-                  counted(*most, "training text")));
-}
-
 // Adds how many texts occur with different labels.
 void note_contradictions(Recognized& found, const LabeledTexts& texts) {
   std::unordered_map<std::string_view, std::set<std::int32_t>> labels;
@@ -272,7 +260,9 @@ std::vector<Recognized> recognize_labeled_texts(const std::string& path) {
     if (texts.label_column > 0) found.facts["column of labels"] = texts.label_column;
     if (texts.is_divided) found.facts["split"] = "about a tenth of each class is for validation";
     if (texts.empty > 0) found.problems.push_back(counted(texts.empty, "empty text") + " left out");
-    note_counts(found, texts);
+    std::vector<std::int64_t> counts(texts.classes.size());
+    for (const std::int32_t label : texts.train.labels) ++counts[label];
+    compare_class_sizes(found, counts, texts.classes, "training text");
     note_contradictions(found, texts.train);
     found.fit = have_letters(texts.train) ? Recognized::Fit::certain : Recognized::Fit::on_request;
     found.base = "match-reports";
