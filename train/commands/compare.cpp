@@ -1,5 +1,8 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <set>
 
 #include "data/text/printable.hpp"
@@ -78,8 +81,8 @@ void print_runs(const std::vector<RunGroup>& groups) {
 
 void print_notes(const std::vector<RunGroup>& groups) {
   for (const RunGroup& group : groups) {
-    std::string names;
-    for (const ComparedRun& run : group.runs) names += (names.empty() ? "" : ", ") + run.folder;
+    const std::string names = fmt::format(
+        "{}", fmt::join(group.runs | std::views::transform(&ComparedRun::folder), ", "));
     if (!group.is_folder && group.runs.size() > 1)
       say("{}: {} runs of one config with different seeds: {}\n", printable(group.name),
           group.runs.size(), printable(names));

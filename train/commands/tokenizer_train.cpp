@@ -1,6 +1,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "data/json.hpp"
 #include "data/option_error.hpp"
@@ -21,10 +22,8 @@ const std::vector<std::pair<std::string, PiecePattern>> patterns = {
 
 PiecePattern pattern_of(const std::string& name) {
   const auto found = std::ranges::find(patterns, name, [](const auto& each) { return each.first; });
-  std::vector<std::string> names;
-  for (const auto& [known, pattern] : patterns) names.push_back(known);
   expect_input(found != patterns.end(), "--pieces {}: expected one of {}", name,
-               fmt::join(names, ", "));
+               fmt::join(patterns | std::views::keys, ", "));
   return found->second;
 }
 

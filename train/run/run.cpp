@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <map>
+#include <ranges>
 #include <set>
 
 #include "data/input_file.hpp"
@@ -178,8 +179,7 @@ void expect_run(const Run& run, const std::vector<std::string>& files) {
                    : "");
   const std::string outside = is_search ? folder + "/base" : folder;
   const std::string inner = fs::is_directory(outside, unseen) ? run_within(outside) : "";
-  std::vector<std::string> names;
-  for (const std::string& file : files) names.push_back(file_name_of(file));
+  const auto names = files | std::views::transform(file_name_of);
   throw InputError(fmt::format(
       "{}: is {}, because it has {}; give the folder of a run{}", printable(folder),
       is_search ? "a search, not a run" : "not a run",

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "train/tasks/language/language_model.hpp"
 
@@ -83,11 +84,9 @@ const ArchitectureNames& names_of(Architecture architecture) {
 
 Architecture architecture_named(const std::string& name, const char* ArchitectureNames::*kind,
                                 const Fields& fields, const char* field) {
-  std::vector<std::string> known;
-  for (const ArchitectureNames& names : all_names) {
-    if (name == names.*kind) return names.architecture;
-    known.emplace_back(names.*kind);
-  }
+  const auto* found = std::ranges::find(all_names, std::string_view(name), kind);
+  if (found != std::end(all_names)) return found->architecture;
+  const auto known = all_names | std::views::transform(kind);
   fields.fail(field, fmt::format("one of {}", fmt::join(known, ", ")));
 }
 

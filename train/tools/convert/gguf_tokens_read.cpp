@@ -1,7 +1,9 @@
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
+#include <ranges>
 #include <unordered_set>
 
 #include "autograd/check.hpp"
@@ -130,11 +132,10 @@ class TokenReader final {
 
   const PatternName& read_pattern() {
     const std::string name = fields_.text(pattern_field, "");
-    std::vector<std::string> known;
-    for (const PatternName& each : pattern_names) {
-      if (name == each.name) return each;
-      known.emplace_back(each.name);
-    }
+    const auto* found =
+        std::ranges::find(pattern_names, std::string_view(name), &PatternName::name);
+    if (found != std::end(pattern_names)) return *found;
+    const auto known = pattern_names | std::views::transform(&PatternName::name);
     fields_.fail(pattern_field, fmt::format("one of {}", fmt::join(known, ", ")));
   }
 

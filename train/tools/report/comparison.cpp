@@ -42,10 +42,8 @@ Json last_evaluation(const Run& run) {
 }
 
 std::string tokens_of(const Checkpoint& checkpoint) {
-  for (const char* name : {"tokenizer", "vocabulary"})
-    if (const auto found = checkpoint.metadata.find(name); found != checkpoint.metadata.end())
-      return found->second;
-  return "";
+  const std::string tokenizer = value_in(checkpoint.metadata, "tokenizer");
+  return tokenizer.empty() ? value_in(checkpoint.metadata, "vocabulary") : tokenizer;
 }
 
 ComparedRun compared(const std::string& folder, const Json& evaluation) {
