@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -45,6 +46,9 @@ class Canvas {
  public:
   virtual ~Canvas() = default;
   virtual void line(std::span<const Position> points, const Stroke& stroke) = 0;
+  void line(std::initializer_list<Position> points, const Stroke& stroke) {
+    line(std::span(points.begin(), points.size()), stroke);
+  }
   virtual void markers(std::span<const Position> points, const Marker& marker) = 0;
   virtual void text(const Position& position, const std::string& text, const TextStyle& style) = 0;
   // Fills a box with cells of equal size; `colors` has them row by row.

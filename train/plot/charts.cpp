@@ -92,17 +92,14 @@ void draw_line(const Line& line, const Axes& axes, Color color, Canvas& canvas) 
 void draw_axes(const Axes& axes, bool labels_steps, Canvas& canvas) {
   const auto& [x, y] = axes;
   for (const double value : round_ticks(y.low, y.high, 5)) {
-    canvas.line(std::array<Position, 2>{{{x.begin, y(value)}, {x.end, y(value)}}},
-                {.color = light_gray});
+    canvas.line({{x.begin, y(value)}, {x.end, y(value)}}, {.color = light_gray});
     canvas.text({x.begin - 8, y(value) + to_baseline}, tick_text(value), {.anchor = end});
   }
   for (const double value : round_ticks(x.low, x.high, 10)) {
-    canvas.line(std::array<Position, 2>{{{x(value), y.begin}, {x(value), y.end}}},
-                {.color = light_gray});
+    canvas.line({{x(value), y.begin}, {x(value), y.end}}, {.color = light_gray});
     if (labels_steps) canvas.text({x(value), y.begin + 18}, tick_text(value), {.anchor = middle});
   }
-  canvas.line(std::array<Position, 3>{{{x.begin, y.end}, {x.begin, y.begin}, {x.end, y.begin}}},
-              {.color = 0});
+  canvas.line({{x.begin, y.end}, {x.begin, y.begin}, {x.end, y.begin}}, {.color = 0});
 }
 
 // Draws the names of the lines and their colors, from right to left.
@@ -111,8 +108,7 @@ void draw_legend(const LineChart& chart, Canvas& canvas) {
   for (std::size_t i = chart.lines.size(); i-- > 0;) {
     if (chart.lines[i].values.empty()) continue;
     const std::string name = label_text(chart.lines[i].name, 40);
-    canvas.line(std::array<Position, 2>{{{right - 30, 18}, {right, 18}}},
-                {.color = line_colors[i], .width = 2});
+    canvas.line({{right - 30, 18}, {right, 18}}, {.color = line_colors[i], .width = 2});
     canvas.text({right - 38, 18 + to_baseline}, name, {.anchor = end});
     right -= 38 + width_of(name) + 20;
   }
@@ -191,21 +187,16 @@ void draw_flat(const Scatter& scatter, Canvas& canvas) {
   Axis &x = axes[0], &y = axes[1];
   x.begin = 76, x.end = names_left - 20, y.begin = bottom, y.end = 44;
   for (const double value : round_ticks(x.low, x.high, 8)) {
-    canvas.line(std::array<Position, 2>{{{x(value), bottom}, {x(value), bottom + 5}}},
-                {.color = gray});
+    canvas.line({{x(value), bottom}, {x(value), bottom + 5}}, {.color = gray});
     canvas.text({x(value), bottom + 20}, tick_text(value), {.anchor = middle});
   }
   for (const double value : round_ticks(y.low, y.high, 8)) {
-    canvas.line(std::array<Position, 2>{{{x.begin - 5, y(value)}, {x.begin, y(value)}}},
-                {.color = gray});
+    canvas.line({{x.begin - 5, y(value)}, {x.begin, y(value)}}, {.color = gray});
     canvas.text({x.begin - 9, y(value) + to_baseline}, tick_text(value), {.anchor = end});
   }
-  canvas.line(std::array<Position, 5>{{{x.begin, y.begin},
-                                       {x.end, y.begin},
-                                       {x.end, y.end},
-                                       {x.begin, y.end},
-                                       {x.begin, y.begin}}},
-              {.color = gray});
+  canvas.line(
+      {{x.begin, y.begin}, {x.end, y.begin}, {x.end, y.end}, {x.begin, y.end}, {x.begin, y.begin}},
+      {.color = gray});
   canvas.text({(x.begin + x.end) / 2, bottom + 44}, label_text(scatter.axes[0], 60),
               {.anchor = middle});
   canvas.text({18, (y.begin + y.end) / 2}, label_text(scatter.axes[1], 60),
@@ -221,8 +212,8 @@ void draw_flat(const Scatter& scatter, Canvas& canvas) {
 void draw_deep(const Scatter& scatter, Canvas& canvas) {
   const View view(extent_of(scatter).height);
   const std::vector<Axis> axes = unit_axes(scatter);
-  canvas.line(std::array<Position, 6>{{view({-1, 1, 1}), view({-1, 1, -1}), view({-1, -1, -1}),
-                                       view({1, -1, -1}), view({1, 1, -1}), view({-1, 1, -1})}},
+  canvas.line({view({-1, 1, 1}), view({-1, 1, -1}), view({-1, -1, -1}), view({1, -1, -1}),
+               view({1, 1, -1}), view({-1, 1, -1})},
               {.color = gray});
   // Each axis runs along an edge of the box; its labels are outside of the box.
   struct Edge {
@@ -242,7 +233,7 @@ void draw_deep(const Scatter& scatter, Canvas& canvas) {
     };
     for (const double value : round_ticks(axes[k].low, axes[k].high, 8)) {
       const double along = axes[k](value);
-      canvas.line(std::array<Position, 2>{{at(along, 0), at(along, 0.4)}}, {.color = gray});
+      canvas.line({at(along, 0), at(along, 0.4)}, {.color = gray});
       const auto [x, y] = at(along, 1);
       canvas.text({x, y + to_baseline}, tick_text(value), {.anchor = anchor, .size = 10});
     }

@@ -77,11 +77,11 @@ Color color_of(double value) {
 
 void outline(const Box& box, Canvas& canvas) {
   const auto [left, top, width, height] = box;
-  canvas.line(std::array<Position, 5>{{{left, top},
-                                       {left + width, top},
-                                       {left + width, top + height},
-                                       {left, top + height},
-                                       {left, top}}},
+  canvas.line({{left, top},
+               {left + width, top},
+               {left + width, top + height},
+               {left, top + height},
+               {left, top}},
               {.color = 0x999999});
 }
 
