@@ -114,7 +114,6 @@ void TrainingUnderTest::reset_in_float64() {
   is_reset_in_float64_ = true;
 }
 
-
 const DatasetStatistics& TrainingUnderTest::training_statistics() {
   if (!training_) training_ = dataset_statistics(task_->training_data());
   return *training_;

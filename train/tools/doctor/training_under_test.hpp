@@ -61,7 +61,6 @@ class TrainingUnderTest {
   void record_overfitting_rate(double rate) { overfitting_rate_ = rate; }
   double overfitting_rate() const { return overfitting_rate_; }
 
-
   const DatasetStatistics& training_statistics();  // computes the statistics at the first call
   // Returns validation, and test if it exists.
   const std::vector<EvaluationSplit>& evaluation_splits();
