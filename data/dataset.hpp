@@ -133,6 +133,13 @@ class Dataset {
   virtual bool has_single_examples() const { return false; }
   // Returns itself if the examples are windows of time series, else null.
   virtual const SeriesDataset* series() const { return nullptr; }
+
+ protected:
+  // Throws std::invalid_argument, with the name of the class, unless the example exists.
+  void require_example(const char* name, std::int64_t example) const {
+    require(example >= 0 && example < size(), "{}: example {}; expected 0 to {}", name, example,
+            size() - 1);
+  }
 };
 
 // Returns the checksum of the examples of a split, in order: 16 hexadecimal digits.

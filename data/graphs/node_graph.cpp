@@ -47,8 +47,7 @@ NodeDataset::NodeDataset(std::shared_ptr<const NodeGraph> whole, std::vector<std
 }
 
 std::int64_t NodeDataset::node(std::int64_t example) const {
-  require(example >= 0 && example < size(), "NodeDataset: example {}; expected 0 to {}", example,
-          size() - 1);
+  require_example("NodeDataset", example);
   return nodes_[example];
 }
 

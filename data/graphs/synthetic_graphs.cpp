@@ -133,8 +133,7 @@ const std::vector<std::string>& SyntheticGraphs::classes() {
 
 // Returns the first graph drawn that belongs to this split.
 SyntheticGraphs::Drawn SyntheticGraphs::draw(std::int64_t example) const {
-  require(example >= 0 && example < size(), "SyntheticGraphs: example {}; expected 0 to {}",
-          example, size() - 1);
+  require_example("SyntheticGraphs", example);
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
   while (true) {
     Drawn drawn = draw_one(options_, random);

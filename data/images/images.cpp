@@ -61,8 +61,7 @@ Batch ImageDataset::batch(std::span<const std::int64_t> examples) const {
   auto input = batch.inputs.mutable_values<float>().begin();
   auto target = batch.targets.mutable_values<std::int32_t>().begin();
   for (const std::int64_t example : examples) {
-    require(example >= 0 && example < size(), "ImageDataset: example {}; expected 0 to {}", example,
-            size() - 1);
+    require_example("ImageDataset", example);
     if (example < first_.dim(0))
       input = std::copy_n(first_.values<float>().begin() + example * F, F, input);
     else

@@ -173,8 +173,7 @@ Batch SeriesDataset::batch(std::span<const std::int64_t> examples) const {
   auto input = batch.inputs.mutable_values<float>().begin();
   auto target = batch.targets.mutable_values<float>().begin();
   for (const std::int64_t example : examples) {
-    require(example >= 0 && example < size(), "SeriesDataset: example {}; expected 0 to {}",
-            example, size() - 1);
+    require_example("SeriesDataset", example);
     const auto now = values_.values<float>().begin() + target_row(example) * M;
     input = std::copy(now - T * M, now, input);
     for (std::int64_t h = 0; h < horizon; ++h)

@@ -97,8 +97,7 @@ Batch ConversationDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
   std::int64_t T = 0;
   for (const std::int64_t example : examples) {
-    require(example >= 0 && example < size(), "ConversationDataset: example {}; expected 0 to {}",
-            example, size() - 1);
+    require_example("ConversationDataset", example);
     T = std::max(T, length(rows_[example]));
   }
   Batch batch{.inputs = Array::full({B, T}, 0, DType::int32),

@@ -37,8 +37,7 @@ Batch LabeledTextDataset::batch(std::span<const std::int64_t> examples) const {
   std::vector<const Tokens*> rows;
   std::vector<std::int32_t> classes;
   for (const std::int64_t example : examples) {
-    require(example >= 0 && example < size(), "LabeledTextDataset: example {}; expected 0 to {}",
-            example, size() - 1);
+    require_example("LabeledTextDataset", example);
     rows.push_back(&texts_[example]);
     classes.push_back(labels_[example]);
   }

@@ -104,8 +104,7 @@ NameDataset::NameDataset(std::vector<Name> names) : names_(std::move(names)) {
 }
 
 const NameDataset::Name& NameDataset::name(std::int64_t example) const {
-  require(example >= 0 && example < size(), "NameDataset: example {}; expected 0 to {}", example,
-          size() - 1);
+  require_example("NameDataset", example);
   return names_[example];
 }
 

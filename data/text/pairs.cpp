@@ -223,8 +223,7 @@ Batch PairDataset::batch(std::span<const std::int64_t> examples) const {
   LongestPair longest;
   std::vector<TokenPair> chosen;
   for (const std::int64_t example : examples) {
-    require(example >= 0 && example < size(), "PairDataset: example {}; expected 0 to {}", example,
-            size() - 1);
+    require_example("PairDataset", example);
     if (is_dry_run())
       longest.include(pairs_[example]);
     else

@@ -203,8 +203,7 @@ Batch TextDataset::batch(std::span<const std::int64_t> examples) const {
   std::vector<std::int32_t> tokens;
   const auto row = [&](std::int64_t b) -> const std::vector<std::int32_t>& {
     const std::int64_t example = examples[b];
-    require(example >= 0 && example < size(), "TextDataset: example {}; expected 0 to {}", example,
-            size() - 1);
+    require_example("TextDataset", example);
     const std::int64_t start = range_.begin + example * stride;
     tokens.resize(std::min(T + 1, range_.end - start));
     tokens_->read(start, tokens);

@@ -6,7 +6,6 @@
 #include <array>
 #include <cctype>
 
-#include "autograd/check.hpp"
 #include "autograd/random.hpp"
 #include "data/option_error.hpp"
 #include "data/validation_split.hpp"
@@ -126,8 +125,7 @@ DateDataset::DateDataset(const DateOptions& options)
 }
 
 DateDataset::Example DateDataset::draw(std::int64_t example) const {
-  require(example >= 0 && example < size(), "DateDataset: example {}; expected 0 to {}", example,
-          size() - 1);
+  require_example("DateDataset", example);
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
   const Date date = draw_day(random, options_.split);
   return {.source = draw_text(random, date), .target = iso_date(date)};

@@ -76,8 +76,7 @@ Recall::Symbols Recall::draw(Random& random) const {
 
 // Returns the first sequence drawn that belongs to this split.
 Recall::Symbols Recall::symbols(std::int64_t example) const {
-  require(example >= 0 && example < size(), "Recall: example {}; expected 0 to {}", example,
-          size() - 1);
+  require_example("Recall", example);
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
   Symbols symbols = draw(random);
   while ((split_of(symbols) == Split::validation) != options_.is_validation) symbols = draw(random);

@@ -75,8 +75,7 @@ std::int64_t ToySequences::answer_length() const {
 
 // Returns the first input drawn that belongs to this split.
 ToySequences::Tokens ToySequences::draw(std::int64_t example) const {
-  require(example >= 0 && example < size(), "ToySequences: example {}; expected 0 to {}", example,
-          size() - 1);
+  require_example("ToySequences", example);
   Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
   Tokens symbols(drawn_symbols());
   do {
