@@ -23,11 +23,6 @@ constexpr std::array validation_names{"validation", "val", "valid"};
 
 constexpr const char* no_classes = "all";  // the class of files without classes
 
-bool is_folder(const fs::path& path) {
-  std::error_code unseen;
-  return fs::is_directory(path, unseen);
-}
-
 std::string shown_path(const fs::path& path) { return printable(path.string()); }
 
 // What a folder contains: sorted names, without hidden ones.

@@ -71,6 +71,16 @@ struct Position {
 
 }  // namespace
 
+bool is_folder(const std::string& path) {
+  std::error_code unseen;
+  return std::filesystem::is_directory(path, unseen);
+}
+
+bool is_there(const std::string& path) {
+  std::error_code unseen;
+  return std::filesystem::exists(path, unseen);
+}
+
 void require_file(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status found = std::filesystem::status(path, error);

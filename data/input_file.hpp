@@ -18,6 +18,10 @@ struct gzFile_s;  // declared by zlib
 
 namespace tapestry {
 
+// Return whether the path names a folder, or anything at all; false if that cannot be seen.
+bool is_folder(const std::string& path);
+bool is_there(const std::string& path);
+
 // Throws InputError unless the path names a regular file: pipes and devices may never end.
 void require_file(const std::string& path);
 

@@ -162,25 +162,24 @@ struct SplitFiles {
 constexpr SplitFiles train_files{"train-images-idx3-ubyte", "train-labels-idx1-ubyte"};
 constexpr SplitFiles test_files{"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 // Returns the path of the plain file, or of the gzip file if there is no plain one.
 std::string path_in(const fs::path& folder, const char* name) {
   const fs::path plain = folder / name;
   return is_there(plain) ? plain.string() : plain.string() + ".gz";
 }
 
+// Returns whether the path names a file of the split.
+bool is_of(const SplitFiles& files, const fs::path& path) {
+  const fs::path name = path.extension() == ".gz" ? path.stem() : path.filename();
+  return name == files.images || name == files.labels;
+}
+
 // Returns the folder of the files for the path of the folder or of one of them. Throws InputError
 // for another file.
 fs::path folder_of(const fs::path& path) {
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return path;
-  const fs::path name = path.extension() == ".gz" ? path.stem() : path.filename();
-  for (const auto& [images, labels] : {train_files, test_files})
-    if (name == images || name == labels) return path.has_parent_path() ? path.parent_path() : ".";
+  if (is_folder(path)) return path;
+  if (is_of(train_files, path) || is_of(test_files, path))
+    return path.has_parent_path() ? path.parent_path() : ".";
   expect_input(!is_there(path),
                "{}: is not one of the IDX files, such as {}[.gz]; expected one of them, or a "
                "folder of pictures or IDX files; give the folder",
@@ -198,9 +197,8 @@ std::optional<SplitFiles> training_files(const fs::path& folder) {
 }
 
 [[noreturn]] void refuse_without_images(const fs::path& folder) {
-  std::error_code ignored;
   std::string found = "no folder";
-  if (fs::is_directory(folder, ignored)) {
+  if (is_folder(folder)) {
     std::vector<std::string> names = file_names(folder.string());
     if (names.size() > 2) names = {names[0], fmt::format("{} more", names.size() - 1)};
     found = list_briefly(names);
@@ -239,12 +237,6 @@ ImageDataset both_splits(const ImageDataset& first, const ImageDataset& second) 
     labels.insert(labels.end(), part->labels().begin(), part->labels().end());
   }
   return ImageDataset(images, std::move(labels));
-}
-
-// Returns whether the path names a file of the split.
-bool is_of(const SplitFiles& files, const fs::path& path) {
-  const fs::path name = path.extension() == ".gz" ? path.stem() : path.filename();
-  return name == files.images || name == files.labels;
 }
 
 }  // namespace

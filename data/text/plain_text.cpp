@@ -14,11 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_folder(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
 std::vector<std::string> texts_in(const std::string& folder) {
   std::vector<std::string> texts;
   const std::vector<std::string> names = file_names(folder);
@@ -62,8 +57,7 @@ Text load_text(const std::string& path) {
 }
 
 bool is_pattern(const std::string& path) {
-  std::error_code ignored;
-  return path.find_first_of("*?[") != std::string::npos && !fs::exists(path, ignored);
+  return path.find_first_of("*?[") != std::string::npos && !is_there(path);
 }
 
 std::vector<std::string> text_files(const std::string& path) {

@@ -317,8 +317,7 @@ void TokenShards::add_to(Checksum& sum, std::int64_t begin, std::int64_t end) co
 }
 
 bool holds_shards(const std::string& folder) {
-  std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) return false;
+  if (!is_folder(folder)) return false;
   std::string shard, text;
   for (const std::string& name : file_names(folder)) {
     if (name.ends_with(TokenShards::ending)) shard = name;

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "autograd/check.hpp"
+#include "data/input_file.hpp"
 
 namespace tapestry {
 namespace {
@@ -58,11 +59,6 @@ void remove_abandoned(const std::string& path) {
 }
 
 std::string temporary_of(const std::string& path) { return path + unfinished_ending; }
-
-bool is_folder(const std::string& path) {
-  std::error_code unseen;
-  return fs::is_directory(path, unseen);
-}
 
 constexpr const char* link_message =
     "{}: is a link; a training writes into the folder of its run only; replace the link with the "
