@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -105,6 +106,13 @@ Batch next_token_batch(const Shape& shape, Row row, std::int64_t first_target = 
     target += shape[1];
   }
   return batch;
+}
+
+// Returns the numbers begin, begin + 1, …, end - 1.
+inline std::vector<std::int64_t> indices(std::int64_t begin, std::int64_t end) {
+  std::vector<std::int64_t> all(end - begin);
+  std::iota(all.begin(), all.end(), begin);
+  return all;
 }
 
 // The splits of a synthetic task, which have no input in common.

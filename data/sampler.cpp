@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <utility>
 
 #include "autograd/check.hpp"
+#include "data/dataset.hpp"
 #include "data/validation_split.hpp"
 
 namespace tapestry {
@@ -58,8 +58,7 @@ void Sampler::shuffle(std::int64_t epoch) {
     computed_.emplace(size_, random);
     return;
   }
-  permutation_.resize(size_);
-  std::iota(permutation_.begin(), permutation_.end(), 0);
+  permutation_ = indices(0, size_);
   random.shuffle(permutation_);
   if (order_ == Order::similar_lengths) group_by_length(random);
 }
@@ -72,8 +71,7 @@ void Sampler::group_by_length(Random& random) {
     const std::int64_t end = std::min(epoch_size_, begin + similar_.batch * similar_.pool);
     std::ranges::sort(permutation_.begin() + begin, permutation_.begin() + end, {}, length_of);
   }
-  std::vector<std::int64_t> batches(epoch_size_ / similar_.batch);
-  std::iota(batches.begin(), batches.end(), 0);
+  std::vector<std::int64_t> batches = indices(0, epoch_size_ / similar_.batch);
   random.shuffle(batches);
   const std::vector<std::int64_t> grouped = permutation_;
   auto to = permutation_.begin();

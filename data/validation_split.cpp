@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <span>
 
 #include "autograd/check.hpp"
@@ -42,8 +41,7 @@ Split split_of(const std::vector<std::int32_t>& symbols) {
 std::vector<std::int64_t> validation_examples(std::int64_t size, std::int64_t count) {
   require(count >= 0 && count <= size, "validation_examples: count = {}; expected 0 to {}", count,
           size);
-  std::vector<std::int64_t> examples(size);
-  std::iota(examples.begin(), examples.end(), 0);
+  std::vector<std::int64_t> examples = indices(0, size);
   std::ranges::nth_element(examples, examples.begin() + count, {},
                            [](std::int64_t i) { return mix(static_cast<std::uint64_t>(i)); });
   examples.resize(count);

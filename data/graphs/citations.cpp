@@ -121,12 +121,6 @@ Array normalized_features(const Papers& papers) {
   return array_of(xt::cast<float>(x / xt::where(sums > 0, sums, 1.0)));
 }
 
-std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
-  std::vector<std::int64_t> values;
-  for (std::int64_t i = begin; i < end; ++i) values.push_back(i);
-  return values;
-}
-
 }  // namespace
 
 NodeGraph load_node_graph(const std::string& folder, const NodeSplit& split) {
@@ -147,11 +141,11 @@ NodeGraph load_node_graph(const std::string& folder, const NodeSplit& split) {
                   .names = papers.names,
                   .classes = {known.begin(), known.end()}};
   if (whole) {
-    graph.validation = range(0, N);
+    graph.validation = indices(0, N);
   } else {
-    graph.training = range(0, split.training);
-    graph.validation = range(split.training, split.training + split.validation);
-    graph.test = range(N - split.test, N);
+    graph.training = indices(0, split.training);
+    graph.validation = indices(split.training, split.training + split.validation);
+    graph.test = indices(N - split.test, N);
   }
   for (std::size_t i = 0; i < papers.classes.size(); ++i) {
     const auto found = known.find(papers.classes[i]);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 
 #include "autograd/check.hpp"
 #include "data/images/images.hpp"
@@ -231,9 +230,8 @@ ImageDataset both_splits(const ImageDataset& first, const ImageDataset& second) 
   auto to = images.mutable_values<float>().begin();
   std::vector<std::int32_t> labels;
   for (const ImageDataset* part : {&first, &second}) {
-    std::vector<std::int64_t> all(part->size());
-    std::iota(all.begin(), all.end(), 0);
-    to = std::ranges::copy(part->batch(all).inputs.values<float>(), to).out;
+    const Array pixels = part->batch(indices(0, part->size())).inputs;
+    to = std::ranges::copy(pixels.values<float>(), to).out;
     labels.insert(labels.end(), part->labels().begin(), part->labels().end());
   }
   return ImageDataset(images, std::move(labels));

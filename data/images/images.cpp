@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <numeric>
 
 #include "autograd/check.hpp"
 #include "autograd/dry_run.hpp"
@@ -80,9 +79,8 @@ TrainAndValidation split_validation(const ImageDataset& images, double share) {
       "{} of {} images are used for validation, so that none is left for training; expected fewer",
       count, N);
   const std::vector<std::int64_t> chosen = validation_examples(N, count);
-  std::vector<std::int64_t> all(N), left;
-  std::iota(all.begin(), all.end(), 0);
-  std::ranges::set_difference(all, chosen, std::back_inserter(left));
+  std::vector<std::int64_t> left;
+  std::ranges::set_difference(indices(0, N), chosen, std::back_inserter(left));
   return {some_of(images, left), some_of(images, chosen)};
 }
 

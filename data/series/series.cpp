@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <numbers>
-#include <numeric>
 #include <xtensor/xadapt.hpp>
 
 #include "autograd/check.hpp"
@@ -145,10 +144,7 @@ SeriesDataset::SeriesDataset(Array values, const RowRange& rows, const Window& w
           "(rows, M) with these rows and at least one window",
           to_string(values_.shape()), rows.begin, rows.end, window.context, window.horizon);
   std::vector<std::int64_t>& targets = window_.targets;
-  if (targets.empty()) {
-    targets.resize(values_.dim(1));
-    std::iota(targets.begin(), targets.end(), 0);
-  }
+  if (targets.empty()) targets = indices(0, values_.dim(1));
   require(std::ranges::all_of(targets, [&](auto m) { return m >= 0 && m < values_.dim(1); }),
           "SeriesDataset: targets {}; expected indices below {}", fmt::join(targets, ", "),
           values_.dim(1));

@@ -1,7 +1,6 @@
 #include "data/text/conversation_dataset.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "autograd/check.hpp"
@@ -77,8 +76,7 @@ std::int64_t ConversationDataset::length(const Row& row) const {
 }
 
 void ConversationDataset::pack(std::int64_t context) {
-  std::vector<std::int64_t> order(conversations_.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<std::int64_t> order = indices(0, conversations());
   std::ranges::stable_sort(order, std::greater(), [&](std::int64_t i) { return length(i); });
   std::set<std::pair<std::int64_t, std::int64_t>> rooms;  // the free tokens of a row, and its index
   for (const std::int64_t i : order) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <unordered_set>
 
 #include "autograd/check.hpp"
@@ -25,8 +24,7 @@ std::int64_t count_characters(std::string_view text) {
 
 // Returns a permutation of [0, size), whose first `count` elements are a random sample.
 std::vector<std::int64_t> shuffled(std::int64_t size, std::int64_t count, std::uint64_t seed) {
-  std::vector<std::int64_t> order(size);
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<std::int64_t> order = indices(0, size);
   Random random(seed, Stream::data);
   random.shuffle_start(order, count);
   return order;

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 #include <sstream>
 
 #include "autograd/check.hpp"
@@ -34,8 +33,7 @@ RecallOptions checked(const RecallOptions& options) {
 
 // Returns `count` different numbers in [0, n) in random order.
 std::vector<std::int64_t> choose(std::int64_t count, std::int64_t n, Random& random) {
-  std::vector<std::int64_t> numbers(n);
-  std::iota(numbers.begin(), numbers.end(), 0);
+  std::vector<std::int64_t> numbers = indices(0, n);
   random.shuffle_start(numbers, count);
   numbers.resize(count);
   return numbers;
