@@ -233,10 +233,13 @@ CodePoint code_point_at(std::string_view text, std::size_t offset) {
   return {value, bytes};
 }
 
+std::size_t whole_characters(std::string_view text, std::size_t bytes) {
+  while (bytes > 0 && bytes < text.size() && (text[bytes] & 0xC0) == 0x80) --bytes;
+  return bytes;
+}
+
 std::size_t character_before(std::string_view text, std::size_t end) {
-  do --end;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80);
-  return end;
+  return whole_characters(text, end - 1);
 }
 
 void require_utf8(std::string_view text, const std::string& path) {

@@ -81,6 +81,9 @@ CodePoint code_point_at(std::string_view text, std::size_t offset);
 // Returns where the character starts that ends before byte `end` > 0 of a well-formed text.
 std::size_t character_before(std::string_view text, std::size_t end);
 
+// Returns `bytes`, or fewer, so that a character does not continue after so many bytes of a text.
+std::size_t whole_characters(std::string_view text, std::size_t bytes);
+
 // Throws InputError with the path, byte offset and line of the first byte that is not UTF-8.
 void require_utf8(std::string_view text, const std::string& path);
 

@@ -172,7 +172,7 @@ CutTexts cut_texts(std::vector<Text> texts, std::int64_t byte) {
       cut.before.push_back(std::move(content));
       continue;
     }
-    while (byte > 0 && (content[byte] & 0xC0) == 0x80) --byte;
+    byte = static_cast<std::int64_t>(whole_characters(content, byte));
     if (byte > 0) cut.before.push_back(content.substr(0, byte));
     cut.after.push_back(content.substr(byte));
     cut.cuts_a_text = cut.cuts_a_text || byte > 0;

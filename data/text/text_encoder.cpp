@@ -12,13 +12,6 @@ namespace {
 
 constexpr std::size_t parts_at_a_time = 32, most_parts_uncut = 16;
 
-bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
-
-std::size_t whole_characters(std::string_view text, std::size_t bytes) {
-  while (bytes < text.size() && !begins_character(text[bytes])) --bytes;
-  return bytes;
-}
-
 }  // namespace
 
 std::optional<std::int32_t> end_of_text_of(const BytePairTokenizer& tokenizer,

@@ -1,19 +1,10 @@
 #include "data/text/word_counts.hpp"
 
 #include "autograd/check.hpp"
+#include "data/input_file.hpp"
 #include "data/text/unicode.hpp"
 
 namespace tapestry {
-namespace {
-
-// Returns at most the first `bytes` bytes, of whole characters.
-std::string_view start_of(std::string_view text, std::size_t bytes) {
-  if (bytes >= text.size()) return text;
-  while ((static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
-  return text.substr(0, bytes);
-}
-
-}  // namespace
 
 void WordCounts::add(std::string_view part) {
   unprepared_ += part;
@@ -34,7 +25,7 @@ void WordCounts::end_text() {
 void WordCounts::count_pieces(bool at_end) {
   std::string_view rest = rest_;
   while (!rest.empty()) {
-    const std::string_view start = start_of(rest, max_piece_bytes);
+    const std::string_view start = rest.substr(0, whole_characters(rest, max_piece_bytes));
     const Piece piece = first_piece(start, options_.pattern);
     if (!at_end && !piece.settled && start.size() == rest.size()) break;
     count(start.substr(0, piece.bytes));
