@@ -1,6 +1,7 @@
 #include "autograd/array.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "autograd/buffer_pool.hpp"
@@ -76,17 +77,8 @@ int normalize_axis(const char* op, int axis, const Shape& shape) {
 }
 
 const char* to_string(DType dtype) {
-  switch (dtype) {
-    case DType::float32:
-      return "float32";
-    case DType::float64:
-      return "float64";
-    case DType::int32:
-      return "int32";
-    case DType::q8_0:
-      return "q8_0";
-  }
-  return "unknown";
+  constexpr std::array names{"float32", "float64", "int32", "q8_0"};
+  return names[static_cast<std::size_t>(dtype)];
 }
 
 std::size_t size_of(DType dtype) {

@@ -1,5 +1,6 @@
 #include "autograd/profile.hpp"
 
+#include <array>
 #include <atomic>
 #include <utility>
 
@@ -21,15 +22,8 @@ double first_start_s() {
 }  // namespace
 
 const char* to_string(Phase phase) {
-  switch (phase) {
-    case Phase::forward:
-      return "forward";
-    case Phase::backward:
-      return "backward";
-    case Phase::step:
-      return "step";
-  }
-  return "";
+  constexpr std::array names{"forward", "backward", "step"};
+  return names[static_cast<std::size_t>(phase)];
 }
 
 void start() {

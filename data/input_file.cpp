@@ -41,17 +41,6 @@ int bytes_by_lead(unsigned char lead) {
   return ones >= 2 && ones <= 4 ? ones : 0;
 }
 
-// Returns the number of bytes before the first one that is not UTF-8.
-std::size_t utf8_bytes(std::string_view text) {
-  std::size_t offset = 0;
-  while (offset < text.size()) {
-    const int bytes = code_point_at(text, offset).bytes;
-    if (bytes == 0) break;
-    offset += bytes;
-  }
-  return offset;
-}
-
 // The beginning of a part of a file: its byte and its line, both from 0.
 struct Position {
   std::int64_t byte = 0, line = 0;
@@ -240,6 +229,16 @@ std::size_t whole_characters(std::string_view text, std::size_t bytes) {
 
 std::size_t character_before(std::string_view text, std::size_t end) {
   return whole_characters(text, end - 1);
+}
+
+std::size_t utf8_bytes(std::string_view text) {
+  std::size_t offset = 0;
+  while (offset < text.size()) {
+    const int bytes = code_point_at(text, offset).bytes;
+    if (bytes == 0) break;
+    offset += bytes;
+  }
+  return offset;
 }
 
 void require_utf8(std::string_view text, const std::string& path) {

@@ -84,6 +84,9 @@ std::size_t character_before(std::string_view text, std::size_t end);
 // Returns `bytes`, or fewer, so that a character does not continue after so many bytes of a text.
 std::size_t whole_characters(std::string_view text, std::size_t bytes);
 
+// Returns how many bytes at the beginning of a text are well-formed UTF-8.
+std::size_t utf8_bytes(std::string_view text);
+
 // Throws InputError with the path, byte offset and line of the first byte that is not UTF-8.
 void require_utf8(std::string_view text, const std::string& path);
 

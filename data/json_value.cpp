@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "autograd/check.hpp"
@@ -106,23 +107,9 @@ void JsonValue::swap(JsonValue& other) const noexcept {
 // --- types ---
 
 const char* JsonValue::type_name() const noexcept {
-  switch (type_) {
-    case Type::null:
-      return "null";
-    case Type::boolean:
-      return "boolean";
-    case Type::integer:
-    case Type::natural:
-    case Type::real:
-      return "number";
-    case Type::string:
-      return "string";
-    case Type::array:
-      return "array";
-    case Type::object:
-      return "object";
-  }
-  return "";
+  constexpr std::array names{"null",   "boolean", "number", "number",
+                             "number", "string",  "array",  "object"};
+  return names[static_cast<std::size_t>(type_)];
 }
 
 // Throws exception with a message in the form of the JSON library unless `holds`.

@@ -22,9 +22,6 @@ ImageDataset some_of(const ImageDataset& images, const std::vector<std::int64_t>
 
 }  // namespace
 
-ImageDataset::ImageDataset(const Array& images, std::vector<std::int32_t> labels)
-    : ImageDataset(images, std::move(labels), nullptr) {}
-
 ImageDataset::ImageDataset(const Array& first, std::vector<std::int32_t> labels,
                            ReadImage read_other)
     : labels_(std::move(labels)), read_other_(std::move(read_other)) {

@@ -23,15 +23,14 @@ struct ImageSize {
 // channel row by row; targets (B) int32; count B.
 class ImageDataset final : public Dataset {
  public:
-  // Takes images (N, height, width) or (N, channels, height, width), float32, and N labels. Throws
-  // std::invalid_argument for other shapes and for N = 0, and unless there is one label per image.
-  ImageDataset(const Array& images, std::vector<std::int32_t> labels);
-
   // Returns image `example` of a split, in the size of the first images.
   using ReadImage = std::function<Array(std::int64_t example)>;
-  // Takes the first M images, M ≥ 1, and N ≥ M labels. The other images are read whenever they are
-  // used. Throws std::invalid_argument likewise.
-  ImageDataset(const Array& first, std::vector<std::int32_t> labels, ReadImage read_other);
+  // Takes images (N, height, width) or (N, channels, height, width), float32, and N labels; with
+  // `read_other` only the first M images, M ≥ 1, and N ≥ M labels: the other images are read
+  // whenever they are used. Throws std::invalid_argument for other shapes, for no image, and for
+  // another number of labels.
+  ImageDataset(const Array& first, std::vector<std::int32_t> labels,
+               ReadImage read_other = nullptr);
 
   std::int64_t size() const override { return std::ssize(labels_); }
   Batch batch(std::span<const std::int64_t> examples) const override;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <condition_variable>
 #include <csetjmp>
 #include <functional>
@@ -373,9 +374,7 @@ bool has_picture_ending(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot == 0) return false;
   std::string ending(name.substr(dot));
-  std::ranges::transform(ending, ending.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
   return std::ranges::find(endings, ending) != endings.end();
 }
 

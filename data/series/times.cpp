@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <chrono>
 #include <stdexcept>
 
@@ -106,18 +107,14 @@ TimeFormat format_of_time(std::string_view text) {
 }
 
 const char* example_of(TimeFormat format) {
-  switch (format) {
-    case TimeFormat::detected:
-    case TimeFormat::iso:
-      return "2016-07-31 or 2016-07-31 12:00:00";
-    case TimeFormat::day_first:
-      return "31.07.2016 or 31.07.2016 12:00";
-    case TimeFormat::unix_seconds:
-      return "1469966400";
-    case TimeFormat::unix_milliseconds:
-      return "1469966400000";
-  }
-  throw std::logic_error("example_of: unknown format; expected a value of TimeFormat");
+  constexpr std::array examples{
+      "2016-07-31 or 2016-07-31 12:00:00",  // detected
+      "2016-07-31 or 2016-07-31 12:00:00",
+      "31.07.2016 or 31.07.2016 12:00",
+      "1469966400",
+      "1469966400000",
+  };
+  return examples[static_cast<std::size_t>(format)];
 }
 
 std::string time_text(std::int64_t time_s) {

@@ -286,11 +286,9 @@ std::vector<std::int32_t> BytePairTokenizer::encode(std::string_view text) const
 
 std::vector<std::int32_t> BytePairTokenizer::encode(std::string_view text,
                                                     const EncodeOptions& options) const {
-  for (std::size_t offset = 0; offset < text.size();) {
-    const int bytes = code_point_at(text, offset).bytes;
-    expect_input(bytes > 0, "text: byte {}: is not UTF-8; convert the text to UTF-8", offset);
-    offset += bytes;
-  }
+  const std::size_t valid = utf8_bytes(text);
+  expect_input(valid == text.size(), "text: byte {}: is not UTF-8; convert the text to UTF-8",
+               valid);
   Scratch scratch;
   if (options.with_template) scratch.tokens = model_.before;
   encode_between(text, options, scratch);

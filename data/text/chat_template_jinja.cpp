@@ -259,7 +259,6 @@ constexpr std::array habits = {
     Habit{"date_string", "the template writes a date"},
     Habit{"eos_token", "the template writes eos_token"},
     Habit{".split(", "the template cuts contents"},
-    Habit{".replace(", "the template changes contents"},
     Habit{"replace(", "the template changes contents"},
     Habit{".strip(", "the template changes contents"},
     Habit{".lstrip(", "the template changes contents"},

@@ -1,6 +1,7 @@
 #include "data/text/conversations.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "autograd/check.hpp"
@@ -21,33 +22,28 @@ class ConversationReader {
     const Json object = json_object_of(line_);
     const bool has_messages = object.contains("messages");
     const bool has_pair = object.contains("prompt") || object.contains("completion");
-    expect(has_messages != has_pair,
-           "found the fields {}; expected \"messages\", or \"prompt\" and \"completion\"",
-           member_names(object));
+    line_.expect(has_messages != has_pair,
+                 "found the fields {}; expected \"messages\", or \"prompt\" and \"completion\"",
+                 member_names(object));
     if (has_messages)
       add(object["messages"], "messages", Speaker::assistant, Learned::what_the_assistant_says);
     else
       for (const auto& [field, speaker, learned] :
            {std::tuple("prompt", Speaker::user, Learned::nothing),
             std::tuple("completion", Speaker::assistant, Learned::what_the_assistant_says)}) {
-        expect(object.contains(field), "{} is missing; found only {}; add it", field,
-               member_names(object));
+        line_.expect(object.contains(field), "{} is missing; found only {}; add it", field,
+                     member_names(object));
         add(object[field], field, speaker, learned);
       }
     const bool answers = std::ranges::any_of(
         messages_, [](const Message& message) { return message.speaker == Speaker::assistant; });
-    expect(answers,
-           "there is no message of the assistant; expected one whose role is \"assistant\"");
+    line_.expect(answers,
+                 "there is no message of the assistant; expected one whose role is \"assistant\"");
     return std::move(messages_);
   }
 
  private:
   enum class Learned { nothing, what_the_assistant_says };
-
-  template <class... Args>
-  void expect(bool holds, fmt::format_string<Args...> fact, Args&&... args) const {
-    line_.expect(holds, fact, std::forward<Args>(args)...);
-  }
 
   // Adds a list of messages or, in fields other than "messages", a text of this speaker. Throws
   // InputError for anything else.
@@ -59,28 +55,30 @@ class ConversationReader {
                            .is_learned = teaches && speaker == Speaker::assistant});
       return;
     }
-    expect(given.is_array() && !given.empty(),
-           "{}: found {}; expected {}a list of at least one message", field, brief(given),
-           field == "messages" ? "" : "a text, or ");
+    line_.expect(given.is_array() && !given.empty(),
+                 "{}: found {}; expected {}a list of at least one message", field, brief(given),
+                 field == "messages" ? "" : "a text, or ");
     for (std::size_t i = 0; i < given.size(); ++i)
       add_message(given[i], fmt::format("{}[{}]", field, i), teaches);
   }
 
   void add_message(const Json& given, const std::string& where, bool teaches) {
-    expect(given.is_object(), "{}: found {}; expected an object", where, brief(given));
+    line_.expect(given.is_object(), "{}: found {}; expected an object", where, brief(given));
     for (const char* call : {"tool_calls", "tool_call_id", "function_call"})
-      expect(!given.contains(call) || given[call].is_null() || given[call].empty(),
-             "{}.{}: tool calls are not supported; remove such conversations", where, call);
+      line_.expect(!given.contains(call) || given[call].is_null() || given[call].empty(),
+                   "{}.{}: tool calls are not supported; remove such conversations", where, call);
     const Json role = given.value("role", Json());
     std::optional<Speaker> speaker;
     for (const Speaker each : {Speaker::system, Speaker::user, Speaker::assistant})
       if (role == to_string(each)) speaker = each;
-    expect(speaker.has_value(), "{}.role: found {}; expected \"system\", \"user\" or \"assistant\"",
-           where, brief(role));
-    expect(speaker != Speaker::system || messages_.empty(),
-           "{}: a system message must be the first; move or remove it", where);
+    line_.expect(speaker.has_value(),
+                 "{}.role: found {}; expected \"system\", \"user\" or \"assistant\"", where,
+                 brief(role));
+    line_.expect(speaker != Speaker::system || messages_.empty(),
+                 "{}: a system message must be the first; move or remove it", where);
     const Json content = given.value("content", Json());
-    expect(content.is_string(), "{}.content: found {}; expected a text", where, brief(content));
+    line_.expect(content.is_string(), "{}.content: found {}; expected a text", where,
+                 brief(content));
     messages_.push_back(
         {.speaker = *speaker,
          .content = content.get<std::string>(),
@@ -89,8 +87,8 @@ class ConversationReader {
 
   bool weight_of(const Json& given, const std::string& where) const {
     const Json weight = given.value("weight", Json(1));
-    expect(weight == 0 || weight == 1, "{}.weight: found {}; expected 0 or 1", where,
-           brief(weight));
+    line_.expect(weight == 0 || weight == 1, "{}.weight: found {}; expected 0 or 1", where,
+                 brief(weight));
     return weight == 1;
   }
 
@@ -101,15 +99,8 @@ class ConversationReader {
 }  // namespace
 
 const char* to_string(Speaker speaker) {
-  switch (speaker) {
-    case Speaker::system:
-      return "system";
-    case Speaker::user:
-      return "user";
-    case Speaker::assistant:
-      return "assistant";
-  }
-  throw_unhandled("a speaker");
+  constexpr std::array names{"system", "user", "assistant"};
+  return names[static_cast<std::size_t>(speaker)];
 }
 
 ConversationList load_conversations(const std::string& path) {

@@ -88,16 +88,6 @@ std::string write(const Date& date, const char* format) {
                      arg("day", weekday.substr(0, 3)));
 }
 
-std::string upper(std::string text) {
-  for (char& letter : text) letter = static_cast<char>(std::toupper(letter));
-  return text;
-}
-
-std::string lower_cased(std::string text) {
-  for (char& letter : text) letter = static_cast<char>(std::tolower(letter));
-  return text;
-}
-
 sys_days draw_day(Random& random, Split split) {
   sys_days day;
   do {
@@ -111,7 +101,9 @@ std::string draw_text(Random& random, const Date& date) {
   std::string text;
   while (text.empty()) text = write_date(date, random.below(num_date_formats));
   const std::int64_t letters = random.below(4);
-  return letters == 0 ? upper(text) : letters == 1 ? lower_cased(text) : text;
+  if (letters == 0) std::ranges::transform(text, text.begin(), ::toupper);
+  if (letters == 1) std::ranges::transform(text, text.begin(), ::tolower);
+  return text;
 }
 
 }  // namespace
