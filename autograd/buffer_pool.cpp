@@ -143,16 +143,6 @@ class Store {
       }
   }
 
-  template <class GiveBack>
-  void forget_unused(GiveBack give_back) {
-    for (auto& [size, blocks] : idle_) {
-      for (const Block& block : blocks) give_back(block);
-      held_ -= size * blocks.size();
-      blocks.clear();
-    }
-    most_in_use_ = in_use_;
-  }
-
   std::size_t held() const { return held_; }
 
   // Removes and returns all idle blocks; put_back() adds them again.
@@ -223,7 +213,7 @@ class Pool {
 
   void forget_reserved() {
     const std::lock_guard lock(mutex_);
-    reserved_.forget_unused(unreserve);
+    for (const Block& block : reserved_.take_idle()) unreserve(block);
   }
 
   MemoryUse use() {

@@ -9,7 +9,7 @@ namespace tapestry {
 struct DirectConvolution {
   std::int64_t B, C, H, W, O, h, w, K, padding;
 
-  std::int64_t patch() const { return C * K * K; }
+  std::int64_t patch() const { return C * K * K; }  // number of elements of a patch
 };
 
 // Computes the features (B, O, h, w) of a convolution from registers, without a copy of each patch:

@@ -1,6 +1,7 @@
 #include "autograd/ops/convolution.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "autograd/buffer_pool.hpp"
 #include "autograd/dry_run.hpp"
@@ -15,13 +16,12 @@ namespace tapestry {
 namespace {
 
 // The sizes of a convolution of images (B, C, H, W) to features (B, O, h, w).
-struct Geometry {
-  std::int64_t B, C, H, W, O, h, w, K, stride, padding;
+struct Geometry : DirectConvolution {
+  std::int64_t stride;
   DType dtype;
 
   Shape images() const { return {B, C, H, W}; }
   Shape features() const { return {B, O, h, w}; }
-  std::int64_t patch() const { return C * K * K; }  // number of elements of a patch
 
   // Returns the number of phases into which a row of an image, with padding, is divided: the pixels
   // 0, stride, 2 stride, …, then 1, 1 + stride, …, and so on. So an element of the kernel reads
@@ -221,29 +221,13 @@ bool is_direct(const Geometry& g) {
          matmul_precision() == MatmulPrecision::float32;
 }
 
-DirectConvolution direct(const Geometry& g) {
-  return {.B = g.B,
-          .C = g.C,
-          .H = g.H,
-          .W = g.W,
-          .O = g.O,
-          .h = g.h,
-          .w = g.w,
-          .K = g.K,
-          .padding = g.padding};
-}
-
 // Returns the convolution whose features are the images of another one, with the weight flipped.
-DirectConvolution mirrored(const Geometry& g) {
-  return {.B = g.B,
-          .C = g.O,
-          .H = g.h,
-          .W = g.w,
-          .O = g.C,
-          .h = g.H,
-          .w = g.W,
-          .K = g.K,
-          .padding = g.K - 1 - g.padding};
+DirectConvolution mirrored(DirectConvolution g) {
+  std::swap(g.C, g.O);
+  std::swap(g.H, g.h);
+  std::swap(g.W, g.w);
+  g.padding = g.K - 1 - g.padding;
+  return g;
 }
 
 // Returns weight (O, C, K, K) as (C, O, K, K) with each kernel turned by half a turn.
@@ -270,7 +254,7 @@ Array features_of(const Array& images, const Array& weight, const Array& bias, c
   Array features(g.features(), g.dtype);
   if (is_direct(g)) {
     count_flops(g);
-    direct_features(direct(g), images, weight, bias, features);
+    direct_features(g, images, weight, bias, features);
     return features;
   }
   const Blocks blocks(g);
@@ -342,7 +326,7 @@ Array weight_of(const Array& images, const Array& features, const Geometry& g) {
     const std::int64_t length = std::clamp<std::int64_t>((g.B + 15) / 16, 1, images_of_run);
     const std::int64_t sums = std::max<std::int64_t>(1, (g.B + length - 1) / length);
     Array weights = Array::zeros({sums, g.O, g.patch()}, g.dtype);
-    direct_weight(direct(g), images, features, length, weights);
+    direct_weight(g, images, features, length, weights);
     return sum_to(weights, {1, g.O, g.patch()}).reshaped({g.O, g.C, g.K, g.K});
   }
   const Blocks blocks(g);
@@ -414,17 +398,17 @@ Tensor convolution2d(const Tensor& x, const Tensor& weight, const ConvolutionOpt
   const auto [stride, padding] = options;
   check_operands("convolution2d", x, weight, 1, bias, stride, padding);
   const std::int64_t K = weight.dim(2);
-  const Geometry g{.B = x.dim(0),
-                   .C = x.dim(1),
-                   .H = x.dim(2),
-                   .W = x.dim(3),
-                   .O = weight.dim(0),
-                   .h = positions_along(x.dim(2), K, stride, padding),
-                   .w = positions_along(x.dim(3), K, stride, padding),
-                   .K = K,
-                   .stride = stride,
-                   .padding = padding,
-                   .dtype = x.dtype()};
+  const Geometry g{{.B = x.dim(0),
+                    .C = x.dim(1),
+                    .H = x.dim(2),
+                    .W = x.dim(3),
+                    .O = weight.dim(0),
+                    .h = positions_along(x.dim(2), K, stride, padding),
+                    .w = positions_along(x.dim(3), K, stride, padding),
+                    .K = K,
+                    .padding = padding},
+                   stride,
+                   x.dtype()};
   require(g.h >= 1 && g.w >= 1,
           "convolution2d: x {} with padding {} is smaller than the kernel of weight {}; use a "
           "smaller kernel",
@@ -444,17 +428,17 @@ Tensor transposed_convolution2d(const Tensor& x, const Tensor& weight,
   const auto [stride, padding, height, width] = options;
   check_operands("transposed_convolution2d", x, weight, 0, bias, stride, padding);
   const std::int64_t K = weight.dim(2), h = x.dim(2), w = x.dim(3);
-  const Geometry g{.B = x.dim(0),
-                   .C = weight.dim(1),
-                   .H = height != 0 ? height : (h - 1) * stride + K - 2 * padding,
-                   .W = width != 0 ? width : (w - 1) * stride + K - 2 * padding,
-                   .O = x.dim(1),
-                   .h = h,
-                   .w = w,
-                   .K = K,
-                   .stride = stride,
-                   .padding = padding,
-                   .dtype = x.dtype()};
+  const Geometry g{{.B = x.dim(0),
+                    .C = weight.dim(1),
+                    .H = height != 0 ? height : (h - 1) * stride + K - 2 * padding,
+                    .W = width != 0 ? width : (w - 1) * stride + K - 2 * padding,
+                    .O = x.dim(1),
+                    .h = h,
+                    .w = w,
+                    .K = K,
+                    .padding = padding},
+                   stride,
+                   x.dtype()};
   require(g.H >= 1 && g.W >= 1 && positions_along(g.H, K, stride, padding) == h &&
               positions_along(g.W, K, stride, padding) == w,
           "transposed_convolution2d: x {} with weight {}, stride {} and padding {} cannot become "
