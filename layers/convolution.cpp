@@ -30,10 +30,7 @@ Tensor Convolution2d::forward(const Tensor& x) const {
   return convolution2d(x, weight, options, bias);
 }
 
-void Convolution2d::fields(FieldVisitor& visit) {
-  visit("weight", weight);
-  visit("bias", bias);
-}
+TAPESTRY_FIELDS(Convolution2d, weight, bias)
 
 TransposedConvolution2d::TransposedConvolution2d(std::int64_t in, std::int64_t out, Random& init,
                                                  const Convolution2dOptions& wanted)
@@ -52,10 +49,7 @@ Tensor TransposedConvolution2d::forward(const Tensor& x, std::int64_t height,
       bias);
 }
 
-void TransposedConvolution2d::fields(FieldVisitor& visit) {
-  visit("weight", weight);
-  visit("bias", bias);
-}
+TAPESTRY_FIELDS(TransposedConvolution2d, weight, bias)
 
 namespace {
 
@@ -89,13 +83,7 @@ Tensor ResidualConvolution::forward(const Tensor& x) const {
   return activate(activation, y + (shortcut ? shortcut->forward(x) : x));
 }
 
-void ResidualConvolution::fields(FieldVisitor& visit) {
-  visit("first", first);
-  if (first_norm) visit("first_norm", *first_norm);
-  visit("second", second);
-  if (second_norm) visit("second_norm", *second_norm);
-  if (shortcut) visit("shortcut", *shortcut);
-}
+TAPESTRY_FIELDS(ResidualConvolution, first, first_norm, second, second_norm, shortcut)
 
 namespace {
 

@@ -22,7 +22,7 @@ Tensor Embedding::forward(const Array& tokens) const {
   return embedding(weight, tokens);
 }
 
-void Embedding::fields(FieldVisitor& visit) { visit("weight", weight); }
+TAPESTRY_FIELDS(Embedding, weight)
 
 namespace {
 
@@ -116,8 +116,6 @@ Tensor PositionalEncoding::forward(const Tensor& x, const Array& positions) cons
   throw_unhandled("positional encoding");
 }
 
-void PositionalEncoding::fields(FieldVisitor& visit) {
-  if (weight) visit("weight", *weight);
-}
+TAPESTRY_FIELDS(PositionalEncoding, weight)
 
 }  // namespace tapestry

@@ -33,10 +33,7 @@ Adapter::Adapter(const Place& place, std::int64_t in, Random& init)
         Role::weight),
       b(Array::zeros({place.rows, place.rank}), Role::weight) {}
 
-void Adapter::fields(FieldVisitor& visit) {
-  visit("a", a);
-  visit("b", b);
-}
+TAPESTRY_FIELDS(Adapter, a, b)
 
 Linear::Linear(std::int64_t in, std::int64_t out, Random& init, const LinearOptions& options)
     : weight(initial(in, out, init, options), Role::weight),

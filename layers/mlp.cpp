@@ -52,10 +52,7 @@ Tensor FeedForward::forward(const Tensor& x, Random* noise) const {
                           noise);
 }
 
-void FeedForward::fields(FieldVisitor& visit) {
-  visit("expand", expand);
-  visit("contract", contract);
-}
+TAPESTRY_FIELDS(FeedForward, expand, contract)
 
 Mlp::Mlp(const std::vector<std::int64_t>& widths, Random& init, const Options& options)
     : activation(options.activation), activate_last(options.activate_last) {

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,11 +29,41 @@ class FieldVisitor final {
       : parameter_(std::move(parameter)), module_(std::move(module)) {}
   void operator()(const std::string& name, Parameter& parameter) { parameter_(name, parameter); }
   void operator()(const std::string& name, Module& module) { module_(name, module); }
+  // Visits the object, if there is one.
+  template <class T>
+  void operator()(const std::string& name, std::optional<T>& field) {
+    if (field) (*this)(name, *field);
+  }
+  template <class T>
+  void operator()(const std::string& name, std::unique_ptr<T>& field) {
+    (*this)(name, *field);
+  }
+  // Visits the elements, which are named "name.0", "name.1", ….
+  template <class T>
+  void operator()(const std::string& name, std::vector<T>& fields) {
+    for (std::size_t i = 0; i < fields.size(); ++i)
+      (*this)(name + "." + std::to_string(i), fields[i]);
+  }
+
+  // Visits several members, for TAPESTRY_FIELDS: `names` are theirs, separated by ", ".
+  template <class... Fields>
+  void all(std::string_view names, Fields&... fields) {
+    const auto next_name = [&names] {
+      const std::string_view name = names.substr(0, names.find(','));
+      names.remove_prefix(std::min(names.size(), name.size() + 2));
+      return std::string(name);
+    };
+    ((*this)(next_name(), fields), ...);
+  }
 
  private:
   VisitParameter parameter_;
   VisitModule module_;
 };
+
+// Defines fields() of a module: it visits these members in this order, named as they are.
+#define TAPESTRY_FIELDS(Class, ...) \
+  void Class::fields(FieldVisitor& visit) { visit.all(#__VA_ARGS__, __VA_ARGS__); }
 
 // A layer or model: named fields (parameters and modules), a constructor that draws the initial
 // values, and `forward`, which throws std::invalid_argument for shapes and dtypes that do not fit.

@@ -58,11 +58,7 @@ Tensor Attention::forward(const Tensor& x, const Tensor& source, AttentionOption
                                       options);
 }
 
-void Attention::fields(FieldVisitor& visit) {
-  visit("query", query);
-  visit("key", key);
-  visit("value", value);
-}
+TAPESTRY_FIELDS(Attention, query, key, value)
 
 // --- self-attention ---
 

@@ -24,10 +24,7 @@ Tensor Norm::forward(const Tensor& x) const {
   throw_unhandled("norm");
 }
 
-void Norm::fields(FieldVisitor& visit) {
-  visit("weight", weight);
-  if (bias) visit("bias", *bias);
-}
+TAPESTRY_FIELDS(Norm, weight, bias)
 
 GroupNorm::GroupNorm(std::int64_t channels, const GroupNormOptions& wanted)
     : options(wanted),
@@ -39,10 +36,7 @@ Tensor GroupNorm::forward(const Tensor& x) const {
   return group_norm(x, weight, bias, options);
 }
 
-void GroupNorm::fields(FieldVisitor& visit) {
-  visit("weight", weight);
-  visit("bias", bias);
-}
+TAPESTRY_FIELDS(GroupNorm, weight, bias)
 
 Tensor Dropout::forward(const Tensor& x, Random* noise) const {
   if (!noise || rate == 0) return x;

@@ -45,13 +45,7 @@ Tensor PatchEncoder::forward(const Tensor& x, Random* noise) const {
   return final_norm ? final_norm->forward(y) : y;
 }
 
-void PatchEncoder::fields(FieldVisitor& visit) {
-  visit("projection", projection);
-  if (class_token) visit("class_token", *class_token);
-  visit("position_embedding", position_embedding);
-  visit("dropout", dropout);
-  visit("encoder", encoder);
-  if (final_norm) visit("final_norm", *final_norm);
-}
+TAPESTRY_FIELDS(PatchEncoder, projection, class_token, position_embedding, dropout, encoder,
+                final_norm)
 
 }  // namespace tapestry

@@ -78,9 +78,6 @@ Features RandomFeatures::forward(const Tensor& x) const {
           .log_scales = highest.reshaped(squares.shape())};
 }
 
-void RandomFeatures::fields(FieldVisitor& visit) {
-  visit("projection", projection);
-  if (sigma) visit("sigma", *sigma);
-}
+TAPESTRY_FIELDS(RandomFeatures, projection, sigma)
 
 }  // namespace tapestry

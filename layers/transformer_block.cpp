@@ -39,17 +39,8 @@ Tensor TransformerBlock::forward(const Tensor& x, const Context& context) const 
   return residual(y, feed_forward_norm, feed, context.noise);
 }
 
-void TransformerBlock::fields(FieldVisitor& visit) {
-  visit("attention_norm", attention_norm);
-  visit("attention", attention);
-  if (cross_attention) {
-    visit("cross_attention_norm", *cross_attention_norm);
-    visit("cross_attention", *cross_attention);
-  }
-  visit("feed_forward_norm", feed_forward_norm);
-  visit("feed_forward", feed_forward);
-  visit("dropout", dropout);
-}
+TAPESTRY_FIELDS(TransformerBlock, attention_norm, attention, cross_attention_norm, cross_attention,
+                feed_forward_norm, feed_forward, dropout)
 
 AttentionCaches make_caches(const std::vector<TransformerBlock>& blocks, std::int64_t batch,
                             std::int64_t tokens) {

@@ -151,15 +151,6 @@ Tensor ConvolutionalClassifier::forward(const Tensor& images, Random* noise) con
   return head.forward(dropout.forward(x, noise));
 }
 
-void ConvolutionalClassifier::fields(FieldVisitor& visit) {
-  const auto visit_all = [&](const std::string& name, auto& layers) {
-    for (std::size_t i = 0; i < layers.size(); ++i)
-      visit(name + "." + std::to_string(i), layers[i]);
-  };
-  visit_all("convolutions", convolutions);
-  visit_all("norms", norms);
-  visit_all("blocks", blocks);
-  visit("head", head);
-}
+TAPESTRY_FIELDS(ConvolutionalClassifier, convolutions, norms, blocks, head)
 
 }  // namespace tapestry

@@ -122,18 +122,7 @@ AttentionCaches EncoderDecoder::make_caches(std::int64_t batch) const {
   return tapestry::make_caches(decoder, batch, options.target_context);
 }
 
-void EncoderDecoder::fields(FieldVisitor& visit) {
-  visit("source_embedding", source_embedding);
-  if (target_embedding) visit("target_embedding", *target_embedding);
-  visit("source_positions", source_positions);
-  visit("target_positions", target_positions);
-  visit("dropout", dropout);
-  visit("encoder", encoder);
-  if (encoder_norm) visit("encoder_norm", *encoder_norm);
-  for (std::size_t i = 0; i < decoder.size(); ++i)
-    visit("decoder." + std::to_string(i), decoder[i]);
-  if (decoder_norm) visit("decoder_norm", *decoder_norm);
-  if (head) visit("head", *head);
-}
+TAPESTRY_FIELDS(EncoderDecoder, source_embedding, target_embedding, source_positions,
+                target_positions, dropout, encoder, encoder_norm, decoder, decoder_norm, head)
 
 }  // namespace tapestry

@@ -110,10 +110,6 @@ Tensor Forecaster::predict(const Tensor& windows, Random* noise) const {
                  {-1, options.horizon});
 }
 
-void Forecaster::fields(FieldVisitor& visit) {
-  if (patches) visit("patches", *patches);
-  visit("dropout", dropout);
-  visit("head", head);
-}
+TAPESTRY_FIELDS(Forecaster, patches, dropout, head)
 
 }  // namespace tapestry

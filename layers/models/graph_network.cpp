@@ -47,10 +47,6 @@ Tensor GraphNetwork::forward(const Adjacency& graph, const NodeFeatures& x,
   return pooling ? head->forward(dropout.forward(pool(*pooling, y, first_nodes), noise)) : y;
 }
 
-void GraphNetwork::fields(FieldVisitor& visit) {
-  for (std::size_t i = 0; i < layers.size(); ++i) visit("layers." + std::to_string(i), *layers[i]);
-  visit("dropout", dropout);
-  if (head) visit("head", *head);
-}
+TAPESTRY_FIELDS(GraphNetwork, layers, dropout, head)
 
 }  // namespace tapestry

@@ -44,7 +44,7 @@ Tensor Memory::forward(const Tensor& x) const {
 
 Tensor CompositeSum::recall(const Tensor& x) const { return sum(value.forward(x), {1}); }
 
-void CompositeSum::fields(FieldVisitor& visit) { visit("value", value); }
+TAPESTRY_FIELDS(CompositeSum, value)
 
 ExponentialForgetting::ExponentialForgetting(std::int64_t width, Random& init,
                                              const Options& options)
@@ -58,10 +58,7 @@ Tensor ExponentialForgetting::recall(const Tensor& x) const {
   return alone(last(linear_recurrence(rate, value.forward(x))));
 }
 
-void ExponentialForgetting::fields(FieldVisitor& visit) {
-  visit("value", value);
-  if (decay) visit("decay", *decay);
-}
+TAPESTRY_FIELDS(ExponentialForgetting, value, decay)
 
 // --- states ---
 
@@ -75,7 +72,7 @@ RecurrentMemory::RecurrentMemory(std::int64_t width, Random& init, double gamma)
 
 Tensor RecurrentMemory::recall(const Tensor& x) const { return alone(last(network.forward(x))); }
 
-void RecurrentMemory::fields(FieldVisitor& visit) { visit("network", network); }
+TAPESTRY_FIELDS(RecurrentMemory, network)
 
 ForgettingGate::ForgettingGate(std::int64_t width, Random& init, double gamma)
     : gate(width, width, init), value(width, width, init) {
@@ -87,10 +84,7 @@ Tensor ForgettingGate::recall(const Tensor& x) const {
   return alone(last(linear_recurrence(sigmoid(gate.forward(x)), value.forward(x))));
 }
 
-void ForgettingGate::fields(FieldVisitor& visit) {
-  visit("gate", gate);
-  visit("value", value);
-}
+TAPESTRY_FIELDS(ForgettingGate, gate, value)
 
 // --- attention ---
 
@@ -103,10 +97,7 @@ Tensor WeightedSum::recall(const Tensor& x) const {
   return alone(matmul(weigh(x), value.forward(x)));
 }
 
-void WeightedSum::fields(FieldVisitor& visit) {
-  visit("score", score);
-  visit("value", value);
-}
+TAPESTRY_FIELDS(WeightedSum, score, value)
 
 Array QueryKeyMemory::weights(const Tensor& x) const {
   return weights_of(attention.query.forward(last(x)), attention.key.forward(x), 1);
@@ -116,7 +107,7 @@ Tensor QueryKeyMemory::recall(const Tensor& x) const {
   return alone(attention.forward(last(x), x));
 }
 
-void QueryKeyMemory::fields(FieldVisitor& visit) { visit("attention", attention); }
+TAPESTRY_FIELDS(QueryKeyMemory, attention)
 
 Array MultiHeadMemory::weights(const Tensor& x) const {
   return weights_of(attention.query.forward(last(x)), attention.project(x).key(),
@@ -127,7 +118,7 @@ Tensor MultiHeadMemory::recall(const Tensor& x) const {
   return alone(attention.forward(last(x), x));
 }
 
-void MultiHeadMemory::fields(FieldVisitor& visit) { visit("attention", attention); }
+TAPESTRY_FIELDS(MultiHeadMemory, attention)
 
 // --- by kind ---
 
@@ -177,10 +168,6 @@ Tensor MemoryNetwork::forward(const Array& symbols) const {
 
 Array MemoryNetwork::weights(const Array& symbols) const { return memory->weights(embed(symbols)); }
 
-void MemoryNetwork::fields(FieldVisitor& visit) {
-  visit("embedding", embedding);
-  visit("memory", *memory);
-  visit("readout", readout);
-}
+TAPESTRY_FIELDS(MemoryNetwork, embedding, memory, readout)
 
 }  // namespace tapestry

@@ -17,10 +17,7 @@ Tensor Recurrent::forward(const Tensor& x, const Tensor& initial) const {
   return tanh_recurrence(input.forward(x), hidden.weight, initial);
 }
 
-void Recurrent::fields(FieldVisitor& visit) {
-  visit("input", input);
-  visit("hidden", hidden);
-}
+TAPESTRY_FIELDS(Recurrent, input, hidden)
 
 RecurrentNetwork::RecurrentNetwork(const RecurrentNetworkOptions& wanted, Random& init)
     : options(wanted),
@@ -64,11 +61,6 @@ std::vector<Tensor> RecurrentNetwork::make_states(std::int64_t batch) const {
   return std::vector<Tensor>(layers.size(), zeros);
 }
 
-void RecurrentNetwork::fields(FieldVisitor& visit) {
-  visit("token_embedding", token_embedding);
-  visit("dropout", dropout);
-  for (std::size_t i = 0; i < layers.size(); ++i) visit("layers." + std::to_string(i), layers[i]);
-  if (head) visit("head", *head);
-}
+TAPESTRY_FIELDS(RecurrentNetwork, token_embedding, dropout, layers, head)
 
 }  // namespace tapestry

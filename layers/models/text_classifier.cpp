@@ -85,13 +85,7 @@ Tensor TextClassifier::pooled(const Tensor& x, const Array& padding) const {
   return sum(x * shares_of(padding, x.dtype()), {1});
 }
 
-void TextClassifier::fields(FieldVisitor& visit) {
-  visit("token_embedding", token_embedding);
-  visit("position_embedding", position_embedding);
-  visit("dropout", dropout);
-  visit("encoder", encoder);
-  if (final_norm) visit("final_norm", *final_norm);
-  visit("head", head);
-}
+TAPESTRY_FIELDS(TextClassifier, token_embedding, position_embedding, dropout, encoder, final_norm,
+                head)
 
 }  // namespace tapestry

@@ -109,14 +109,7 @@ AttentionCaches Transformer::make_caches(std::int64_t batch) const {
   return tapestry::make_caches(blocks, batch, options.context);
 }
 
-void Transformer::fields(FieldVisitor& visit) {
-  visit("token_embedding", token_embedding);
-  visit("position_embedding", position_embedding);
-  visit("dropout", dropout);
-  for (std::size_t i = 0; i < blocks.size(); ++i) visit("blocks." + std::to_string(i), blocks[i]);
-  if (final_norm) visit("final_norm", *final_norm);
-  if (head) visit("head", *head);
-}
+TAPESTRY_FIELDS(Transformer, token_embedding, position_embedding, dropout, blocks, final_norm, head)
 
 std::int64_t quantize_weights(Transformer& model) {
   std::vector<Parameter*> weights;

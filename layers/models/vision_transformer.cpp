@@ -48,9 +48,6 @@ Tensor VisionTransformer::forward(const Tensor& images, Random* noise) const {
   return head.forward(pooled);  // (B, C) -> (B, classes)
 }
 
-void VisionTransformer::fields(FieldVisitor& visit) {
-  visit("patches", patches);
-  visit("head", head);
-}
+TAPESTRY_FIELDS(VisionTransformer, patches, head)
 
 }  // namespace tapestry
