@@ -43,6 +43,7 @@ TEST_CASE("lower_case: converts each character alone") {
   CHECK(lower_case("İ") == "i\u0307");
   CHECK(lower_case("Ⅷ Ⓐ Å ᾏ Ὂ") == "ⅷ ⓐ å ᾇ ὂ");
   CHECK(lower_case("Ａ Ა 𐐀 Ꭰ ſ ß ŉ 1") == "ａ ა 𐐨 ꭰ ſ ß ŉ 1");
+  CHECK(lower_case("\u0378 \U0010FFFF") == "\u0378 \U0010FFFF");  // unassigned
   CHECK(lower_case("").empty());
   CHECK_THROWS_AS(lower_case("a\xFF"), std::invalid_argument);
 }
