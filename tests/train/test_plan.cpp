@@ -101,11 +101,11 @@ TEST_CASE_FIXTURE(RunFixture,
   const auto of_machine = [&](double megabytes) {
     return settings + Words{"--memory", fmt::format("{:.0f}", megabytes)};
   };
-  const Json refused = planned(*this, "text", of_machine(0.6 * all), 1);
+  const Json refused = planned(*this, "text", of_machine(0.5 * all), 1);
   CHECK_FALSE(refused["fits"].get<bool>());
   REQUIRE(refused.contains("change"));
   for (const auto& change : refused["change"]) settings.push_back(change.get<std::string>());
-  CHECK(planned(*this, "text", of_machine(0.6 * all))["fits"].get<bool>());
+  CHECK(planned(*this, "text", of_machine(0.5 * all))["fits"].get<bool>());
   CHECK_FALSE(planned(*this, "text", of_machine(1), 1).contains("change"));
   for (const auto& entry : fs::directory_iterator(path())) CHECK_FALSE(entry.is_directory());
 }
@@ -122,8 +122,8 @@ TEST_CASE_FIXTURE(
            1e6;
   };
   const double of_eight = process("8");
-  REQUIRE(of_eight < process("4") - 2);
-  CHECK(planned(*this, "text", large + Words{"--memory", fmt::format("{:.0f}", of_eight + 1)},
+  REQUIRE(of_eight < process("4") - 3);
+  CHECK(planned(*this, "text", large + Words{"--memory", fmt::format("{:.0f}", of_eight + 2)},
                 1)["change"] == Json{"train.micro_batches=8"});
 }
 

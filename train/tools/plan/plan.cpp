@@ -163,9 +163,11 @@ std::vector<Change> lighter_steps(const Config& config, int ranks) {
 }
 
 // Returns the smallest change that keeps model, data and steps and with which each rank needs at
-// most `bytes` bytes; none if there is no such change. `now` is the plan without a change.
+// most `limit` bytes; none if there is no such change. `now` is the plan without a change.
 std::optional<Change> smallest_change(const ConfigWith& config_with, const MemoryPlan& now,
-                                      int ranks, std::int64_t bytes) {
+                                      int ranks, std::int64_t limit) {
+  constexpr std::int64_t varying_bytes = 1 << 20;  // of two processes that do the same
+  const std::int64_t bytes = limit - varying_bytes;
   if (now.weights + now.gradients + (ranks == 1 ? now.optimizer : 0) > bytes) return std::nullopt;
   const Config config = config_with({});
   const auto planned = [&](Change change) -> std::optional<Change> {
