@@ -166,7 +166,8 @@ std::vector<Change> lighter_steps(const Config& config, int ranks) {
 // most `limit` bytes; none if there is no such change. `now` is the plan without a change.
 std::optional<Change> smallest_change(const ConfigWith& config_with, const MemoryPlan& now,
                                       int ranks, std::int64_t limit) {
-  constexpr std::int64_t varying_bytes = 1 << 20;  // of two processes that do the same
+  // By less than this the bytes of two processes that do the same differ.
+  constexpr std::int64_t varying_bytes = 2 << 20;
   const std::int64_t bytes = limit - varying_bytes;
   if (now.weights + now.gradients + (ranks == 1 ? now.optimizer : 0) > bytes) return std::nullopt;
   const Config config = config_with({});
