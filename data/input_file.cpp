@@ -19,6 +19,7 @@
 #include <set>
 
 #include "autograd/check.hpp"
+#include "data/text/unicode.hpp"
 
 namespace tapestry {
 namespace {
@@ -53,8 +54,8 @@ struct Position {
                                  std::string_view part, std::size_t offset) {
   const Position found = begin.after(part.substr(0, offset));
   throw InputError(
-      fmt::format("{}: byte {} (line {}): 0x{:02x} is not UTF-8; convert the text "
-                  "to UTF-8, for example with iconv",
+      fmt::format("{}: byte {} (line {}): 0x{:02x} is not UTF-8; convert the text to UTF-8, for "
+                  "example with iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW",
                   path, found.byte, found.line + 1, static_cast<unsigned char>(part[offset])));
 }
 
@@ -234,6 +235,14 @@ std::size_t character_before(std::string_view text, std::size_t end) {
 std::size_t utf8_bytes(std::string_view text) {
   std::size_t offset = 0;
   while (offset < text.size()) {
+    std::uint64_t eight = 0;  // which are ASCII if none has its highest bit
+    if (offset + sizeof(eight) <= text.size()) {
+      std::memcpy(&eight, text.data() + offset, sizeof(eight));
+      if ((eight & 0x8080808080808080) == 0) {
+        offset += sizeof(eight);
+        continue;
+      }
+    }
     const int bytes = code_point_at(text, offset).bytes;
     if (bytes == 0) break;
     offset += bytes;
@@ -268,9 +277,41 @@ void read_text_parts(const std::string& path,
   }
 }
 
+namespace {
+
+// Returns the UTF-8 of a text in UTF-16 that begins with its byte order mark.
+std::string from_utf16(std::string_view text, const std::string& path) {
+  const bool is_little = text.front() == '\xFF';
+  const auto unit_at = [&](std::size_t at) -> char32_t {
+    const auto first = static_cast<unsigned char>(text[at]),
+               second = static_cast<unsigned char>(text[at + 1]);
+    return is_little ? first | second << 8 : second | first << 8;
+  };
+  const auto expect = [&](bool holds, std::size_t at) {
+    expect_input(holds, "{}: byte {}: not UTF-16, as the beginning says; convert the text to UTF-8",
+                 path, at);
+  };
+  expect(text.size() % 2 == 0, text.size());
+  std::string utf8;
+  for (std::size_t at = 2; at < text.size(); at += 2) {
+    char32_t point = unit_at(at);
+    if (point >= 0xD800 && point < 0xE000) {  // one of a pair
+      expect(point < 0xDC00 && at + 3 < text.size(), at);
+      const char32_t low = unit_at(at += 2);
+      expect(low >= 0xDC00 && low < 0xE000, at);
+      point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);
+    }
+    append_utf8(utf8, point);
+  }
+  return utf8;
+}
+
+}  // namespace
+
 std::string read_text(const std::string& path) {
   constexpr std::int64_t max_bytes = std::int64_t{1} << 30;
   std::string text = read_file(path, max_bytes);
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) text = from_utf16(text, path);
   require_utf8(text, path);
   if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
   return text;

@@ -90,7 +90,8 @@ std::size_t utf8_bytes(std::string_view text);
 // Throws InputError with the path, byte offset and line of the first byte that is not UTF-8.
 void require_utf8(std::string_view text, const std::string& path);
 
-// Returns the text of a UTF-8 file, plain or gzip, without a byte order mark at its beginning.
+// Returns the text of a file in UTF-8, or in UTF-16 with a byte order mark, plain or gzip, as UTF-8
+// without a byte order mark.
 // Throws InputError as read_file() and require_utf8() do, and above 1 GiB.
 std::string read_text(const std::string& path);
 

@@ -8,6 +8,8 @@
 
 #include "autograd/check.hpp"
 #include "autograd/checksum.hpp"
+#include "data/input_file.hpp"
+#include "data/text/printable.hpp"
 
 namespace tapestry {
 namespace {
@@ -138,6 +140,37 @@ HeldExamples divide_by_hash(const std::vector<std::uint64_t>& hashes,
       (split == 1 ? held.validation : held.test).push_back(static_cast<std::int64_t>(i));
   }
   return held;
+}
+
+HeldExamples divide_by_rules(std::int64_t rules, const std::vector<std::uint64_t>& hashes,
+                             const std::vector<std::int32_t>& labels, const SplitShares& shares) {
+  if (rules > 1) return divide_by_hash(hashes, labels, shares);
+  return {.validation = validation_examples_of_classes(labels, shares.validation)};
+}
+
+std::optional<int> split_named(std::string_view name) {
+  const std::string lower = lower_ascii(name);
+  if (lower == "train" || lower == "training") return 0;
+  if (lower == "validation" || lower == "valid" || lower == "val" || lower == "dev") return 1;
+  if (lower == "test" || lower == "testing") return 2;
+  return std::nullopt;
+}
+
+std::vector<std::string> sorted_classes(const std::set<std::string>& names) {
+  std::vector<std::string> sorted(names.begin(), names.end());
+  const auto number = [](const std::string& name) { return parse_number<double>(name); };
+  const auto is_number = [&](const std::string& name) {
+    return number(name) && std::isfinite(*number(name));
+  };
+  if (std::ranges::all_of(sorted, is_number)) std::ranges::stable_sort(sorted, {}, number);
+  return sorted;
+}
+
+std::vector<std::int64_t> count_classes(const std::vector<std::int32_t>& labels,
+                                        std::int64_t classes) {
+  std::vector<std::int64_t> counts(classes);
+  for (const std::int32_t label : labels) ++counts.at(label);
+  return counts;
 }
 
 }  // namespace tapestry

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -51,5 +54,21 @@ struct HeldExamples {
 // examples; empty: all are of one class.
 HeldExamples divide_by_hash(const std::vector<std::uint64_t>& hashes,
                             const std::vector<std::int32_t>& labels, const SplitShares& shares);
+
+// Divides the examples by these rules: 1, by validation_examples_of_classes(), without a test
+// split; 2, by divide_by_hash().
+HeldExamples divide_by_rules(std::int64_t rules, const std::vector<std::uint64_t>& hashes,
+                             const std::vector<std::int32_t>& labels, const SplitShares& shares);
+
+// Returns the split that a name means, in any case: 0 for train and training; 1 for validation,
+// valid, val and dev; 2 for test and testing. Nothing for other names.
+std::optional<int> split_named(std::string_view name);
+
+// Returns the names of classes in their order: numbers by value, or names by their bytes.
+std::vector<std::string> sorted_classes(const std::set<std::string>& names);
+
+// Returns the number of examples of each class.
+std::vector<std::int64_t> count_classes(const std::vector<std::int32_t>& labels,
+                                        std::int64_t classes);
 
 }  // namespace tapestry

@@ -274,8 +274,9 @@ Matrix Model::forecast(std::span<const float> window) const {
   const std::int64_t T = task.model().options.context, M = std::ssize(scale.means);
   require(std::ssize(window) == T * M, "forecast: {} numbers; expected {} steps of {} series",
           window.size(), T, M);
-  const Array seen =
-      scale.apply(Array::of(std::vector<float>(window.begin(), window.end()), {T, M}));
+  const Array seen = SeriesDataset::inputs_before(
+      scale.apply(Array::of(std::vector<double>(window.begin(), window.end()), {T, M})), T,
+      {.context = T});
   const Array y = task.model().forward(seen.reshaped({1, T, M})).value();
   return matrix_of(kept_scale(task.metadata(), task.model().options.targets).undo(y));
 }

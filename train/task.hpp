@@ -82,6 +82,8 @@ class Task {
 
   // Returns a message about data that are not trained on, for the beginning of a training; or "".
   virtual std::string remark() const { return ""; }
+  // Returns how many values of the data nobody measured; no metric counts them.
+  virtual std::int64_t unmeasured() const { return 0; }
 
   // Adds metrics that follow from the averages ("bits_per_char" from "loss"), and removes averages
   // that serve only to compute these.
@@ -132,15 +134,6 @@ const std::string& kept_value(const std::map<std::string, std::string>& metadata
 class ModelTooLarge final : public InputError {
  public:
   using InputError::InputError;
-};
-
-// The error for data of which several rows are wrong. The message is about the first one.
-class WrongRows final : public InputError {
- public:
-  WrongRows(const std::string& message, std::vector<std::string> some)
-      : InputError(message), rows(std::move(some)) {}
-
-  std::vector<std::string> rows;  // messages of the first of these rows
 };
 
 }  // namespace tapestry

@@ -95,7 +95,7 @@ struct TaskSpec {
   void (*detect)(Config& config) = nullptr;
   // Returns what this task finds at a path, for each kind of data that it reads. Null: the task
   // reads no files, or `tapestry init` does not know them.
-  std::vector<Recognized> (*recognize)(const std::string& path) = nullptr;
+  std::vector<Recognized> (*recognize)(const UserData& data) = nullptr;
   // Returns with which models a training can begin. A function, because an exception in the
   // initialization of a TaskSpec makes GCC 12 destroy a nested KeyInfo that does not exist yet.
   Pretraining (*pretraining)() = [] { return Pretraining(); };

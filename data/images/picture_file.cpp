@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "autograd/check.hpp"
@@ -205,7 +206,7 @@ class JpegFile {
   int width_ = 0, height_ = 0, subsampling_ = 0, colors_ = 0;
 };
 
-constexpr std::string_view png_start = "\x89PNG\r\n\x1a\n", jpeg_start = "\xff\xd8\xff";
+constexpr std::string_view jpeg_start = "\xff\xd8\xff";
 
 PictureHeader header_of(const std::string& path, const std::string& content) {
   if (content.starts_with(png_start)) return PngFile(path, content).header();
@@ -248,14 +249,36 @@ void expect_readable(const std::string& path, const ImageSize& size) {
                path);
 }
 
-// Returns the size in which a JPEG of size `from` is decoded: with `reduces_jpeg` the smallest of
-// the whole, a half, a quarter and an eighth that is at least the target in height and width.
-ImageSize decoded_size(const ImageSize& from, const PictureReading& how) {
+// The pixels of a picture that are used, and those of the new image that they fill.
+struct FittedPart {
+  std::int64_t used_height, used_width, filled_height, filled_width;
+};
+
+FittedPart fitted_part(const ImageSize& from, const ImageSize& to, PictureFit fit) {
+  FittedPart part{from.height, from.width, to.height, to.width};
+  const auto at_least_1 = [](std::int64_t pixels) { return std::max<std::int64_t>(1, pixels); };
+  if (fit == PictureFit::crop) {
+    part.used_height = std::min(from.height, at_least_1(from.width * to.height / to.width));
+    part.used_width = std::min(from.width, at_least_1(from.height * to.width / to.height));
+  } else if (fit == PictureFit::pad) {
+    const auto rounded = [&](std::int64_t dividend, std::int64_t divisor) {
+      return at_least_1((2 * dividend + divisor) / (2 * divisor));
+    };
+    part.filled_height = std::min(to.height, rounded(to.width * from.height, from.width));
+    part.filled_width = std::min(to.width, rounded(to.height * from.width, from.height));
+  }
+  return part;
+}
+
+// Returns the size in which a JPEG of size `from` is decoded to fit it to `to`: with `reduces_jpeg`
+// the smallest of the whole, a half, a quarter and an eighth that is at least what is filled.
+ImageSize decoded_size(const ImageSize& from, const ImageSize& to, const PictureReading& how) {
+  const FittedPart part = fitted_part(from, to, how.fit);
   std::int64_t divisor = 1;
   const auto reduced = [&](std::int64_t pixels, std::int64_t by) { return (pixels + by - 1) / by; };
   while (how.reduces_jpeg && how.size.height > 0 && divisor < 8 &&
-         reduced(from.height, 2 * divisor) >= how.size.height &&
-         reduced(from.width, 2 * divisor) >= how.size.width)
+         reduced(from.height, 2 * divisor) >= part.filled_height &&
+         reduced(from.width, 2 * divisor) >= part.filled_width)
     divisor *= 2;
   return {how.size.channels, reduced(from.height, divisor), reduced(from.width, divisor)};
 }
@@ -281,25 +304,40 @@ std::vector<Coverage> coverage(std::int64_t begin, std::int64_t length, std::int
   return all;
 }
 
-// Fits the rows of a picture, of which it holds one, to another size: the largest centered part of
-// the wanted aspect ratio, of which each new pixel is the mean of the area that it covers.
+// Returns where `size` of `all` pixels begin that lie in their middle, as seen in the upright
+// image.
+std::int64_t centered(std::int64_t size, std::int64_t all, bool is_mirrored) {
+  const std::int64_t before = (all - size) / 2;
+  return is_mirrored ? all - size - before : before;
+}
+
+// Fits the rows of a picture, of which it holds one, to another size, and turns it upright: each
+// new pixel is the mean of the area that it covers.
 class RowFitter {
  public:
   // Takes rows of from.width pixels of `samples` bytes: gray or RGB, then alpha if they are even.
-  RowFitter(const ImageSize& from, int samples, const ImageSize& to)
+  // `to` is the size of the image before it is turned.
+  RowFitter(const ImageSize& from, int samples, const ImageSize& to, PictureFit fit,
+            const Orientation& turn)
       : width_(from.width),
         colors_(samples >= 3 ? 3 : 1),
         has_alpha_(samples % 2 == 0),
         opaque_(has_alpha_ ? colors_ * from.width : 0),
         values_(to.channels * from.width),
         means_(to.channels * from.width),
-        image_({to.channels, to.height, to.width}) {
-    const std::int64_t used_height =
-        std::min(from.height, std::max<std::int64_t>(1, from.width * to.height / to.width));
-    const std::int64_t used_width =
-        std::min(from.width, std::max<std::int64_t>(1, from.height * to.width / to.height));
-    rows_ = coverage((from.height - used_height) / 2, used_height, to.height);
-    columns_ = coverage((from.width - used_width) / 2, used_width, to.width);
+        row_step_(turn.transposes ? 1 : to.width),
+        column_step_(turn.transposes ? to.height : 1),
+        image_(Array::zeros({to.channels, turn.transposes ? to.width : to.height,
+                             turn.transposes ? to.height : to.width})) {
+    const FittedPart part = fitted_part(from, to, fit);
+    rows_ = coverage(centered(part.used_height, from.height, turn.mirrors_rows), part.used_height,
+                     part.filled_height);
+    columns_ = coverage(centered(part.used_width, from.width, turn.mirrors_columns),
+                        part.used_width, part.filled_width);
+    if (turn.mirrors_rows) first_ += (to.height - 1) * std::exchange(row_step_, -row_step_);
+    if (turn.mirrors_columns) first_ += (to.width - 1) * std::exchange(column_step_, -column_step_);
+    first_ += centered(part.filled_height, to.height, turn.mirrors_rows) * row_step_ +
+              centered(part.filled_width, to.width, turn.mirrors_columns) * column_step_;
   }
 
   // Takes the next row, from the top one on.
@@ -315,7 +353,7 @@ class RowFitter {
       finish_row();
     }
   }
-  // Returns the image, (C, height, width), after the last row.
+  // Returns the upright image, (C, height, width), after the last row.
   Array image() const { return image_; }
 
  private:
@@ -343,15 +381,15 @@ class RowFitter {
   }
 
   void finish_row() {
-    const std::int64_t C = image_.dim(0), H = image_.dim(1), W = image_.dim(2);
+    const std::int64_t area = image_.dim(1) * image_.dim(2);
     const auto pixels = image_.mutable_values<float>();
-    for (std::int64_t channel = 0; channel < C; ++channel)
-      for (std::int64_t x = 0; x < W; ++x) {
+    for (std::int64_t channel = 0; channel < image_.dim(0); ++channel)
+      for (std::int64_t x = 0; x < std::ssize(columns_); ++x) {
         const auto& [first, weights] = columns_[x];
         const float* from = &means_[channel * width_ + first];
         float mean = 0;
         for (const float weight : weights) mean += weight * *from++;
-        pixels[(channel * H + done_) * W + x] = mean;
+        pixels[channel * area + first_ + done_ * row_step_ + x * column_step_] = mean;
       }
     std::ranges::fill(means_, 0.0f);
     ++done_;
@@ -363,6 +401,8 @@ class RowFitter {
   std::vector<float> values_, means_;  // (C, width): a row, and the mean of those of a new row
   std::vector<Coverage> rows_{}, columns_{};
   std::int64_t y_ = 0, done_ = 0;  // number of rows taken, and of new rows
+  // In a plane of the upright image: the first pixel, and the steps to the next row and column.
+  std::int64_t first_ = 0, row_step_, column_step_;
   Array image_;
 };
 
@@ -387,9 +427,15 @@ Array read_picture(const std::string& path, const PictureReading& how) {
   auto [content, most_bytes, header] = start_of(path);
   expect_readable(path, header.size);
   const bool is_png = content.starts_with(png_start);
-  const ImageSize decoded = decoded_size(header.size, how);
-  ImageSize to = how.size;
-  if (to.height == 0) to = {channels, header.size.height, header.size.width};
+  Orientation turn;
+  ImageSize to{channels, header.size.height, header.size.width};  // before it is turned
+  const auto set_turn = [&] {
+    if (how.turns_upright) turn = exif_orientation(content);
+    if (how.size.height > 0) to = how.size;
+    if (how.size.height > 0 && turn.transposes) std::swap(to.height, to.width);
+  };
+  set_turn();
+  const ImageSize decoded = is_png ? header.size : decoded_size(header.size, to, how);
   const std::int64_t bytes = most_bytes + header.decoding_bytes + (is_png ? 0 : decoded.values()) +
                              to.values() * static_cast<std::int64_t>(sizeof(float));
   expect_input(
@@ -400,21 +446,42 @@ Array read_picture(const std::string& path, const PictureReading& how) {
   const DecodingMemory memory(bytes);
   if (std::ssize(content) < most_bytes) content = read_file(path, most_file_bytes);
   if (is_png) {
+    set_turn();  // it may be told behind the pixels
     PngFile file(path, content);
-    RowFitter fitter(header.size, file.samples(channels), to);
+    RowFitter fitter(decoded, file.samples(channels), to, how.fit, turn);
     file.read_rows(channels, [&](const unsigned char* row) { fitter.add(row); });
     return fitter.image();
   }
-  RowFitter fitter(decoded, static_cast<int>(channels), to);
+  RowFitter fitter(decoded, static_cast<int>(channels), to, how.fit, turn);
   JpegFile(path, content).read_rows(decoded, [&](const unsigned char* row) { fitter.add(row); });
   return fitter.image();
 }
 
-ImageSize picture_size(const std::string& path) {
-  const ImageSize size = start_of(path).header.size;
-  expect_readable(path, size);
-  return size;
+double fitting_change(const ImageSize& from, const ImageSize& to, PictureFit fit) {
+  const FittedPart part = fitted_part(from, to, fit);
+  const auto quotient = [](std::int64_t of, std::int64_t by) {
+    return static_cast<double>(of) / static_cast<double>(by);
+  };
+  switch (fit) {
+    case PictureFit::crop:
+      return 1 - quotient(part.used_height * part.used_width, from.height * from.width);
+    case PictureFit::pad:
+      return 1 - quotient(part.filled_height * part.filled_width, to.height * to.width);
+    case PictureFit::stretch: {
+      const double factor = quotient(from.height * to.width, from.width * to.height);
+      return std::max(factor, 1 / factor) - 1;
+    }
+  }
+  throw_unhandled("PictureFit");
 }
+
+PictureInfo picture_info(const std::string& path) {
+  const PictureStart start = start_of(path);
+  expect_readable(path, start.header.size);
+  return {start.header.size, exif_orientation(start.content)};
+}
+
+ImageSize picture_size(const std::string& path) { return picture_info(path).size; }
 
 bool is_colored(const std::string& path) {
   try {

@@ -55,11 +55,10 @@ class SplitReader {
     return data_set(first, std::move(kept));
   }
   std::int64_t skipped() const { return skipped_; }
+  const std::string& first_skipped() const { return first_skipped_; }
 
  private:
-  Array read_one(const std::string& path) const {
-    return read_picture(path, {.size = options_.size, .reduces_jpeg = options_.reduces_jpeg});
-  }
+  Array read_one(const std::string& path) const { return read_picture(path, reading_of(options_)); }
 
   // Returns the number of pictures that are read and held before they are stored: 64, but not more
   // than a quarter of most_decoding_bytes holds, and one until their size is known.
@@ -89,7 +88,7 @@ class SplitReader {
   bool is_usable(const std::string& path, const ReadPicture& picture) {
     if (!picture.error.empty()) {
       expect_option(options_.skip_broken, "skip_broken", "{}", picture.error);
-      ++skipped_;
+      if (++skipped_ == 1) first_skipped_ = picture.error;
       return false;
     }
     const ImageSize& size = picture.size;
@@ -132,6 +131,7 @@ class SplitReader {
   std::int64_t pictures_;  // number of pictures of all splits
   ImageSize size_{};       // height 0: no picture was read
   std::int64_t skipped_ = 0;
+  std::string first_skipped_{};
 };
 
 // Puts pictures into a random order, the same for every seed, so that the first ones are of all
@@ -145,9 +145,15 @@ void mix(std::vector<PictureFolder::File>& pictures) {
 
 bool is_picture_folder(const std::string& path) { return is_class_folder(path, picture_files); }
 
-PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes,
-                            bool whole) {
-  return list_class_folder(path, picture_files, classes, whole);
+PictureFolder list_pictures(const std::string& path, const ClassFolderOptions& options) {
+  return list_class_folder(path, picture_files, options);
+}
+
+PictureReading reading_of(const PictureOptions& options) {
+  return {.size = options.size,
+          .fit = options.fit,
+          .reduces_jpeg = options.rules >= 2,
+          .turns_upright = options.rules >= 2};
 }
 
 std::int64_t divide_pictures(PictureFolder& folder, const PictureOptions& options) {
@@ -158,11 +164,8 @@ std::int64_t divide_pictures(PictureFolder& folder, const PictureOptions& option
     const auto below = std::filesystem::path(picture.path).lexically_relative(folder.path);
     hashes.push_back(text_hash(below.generic_string()));
   }
-  HeldExamples held;
-  if (options.rules == 1)
-    held.validation = validation_examples_of_classes(labels, options.validation_share);
-  else
-    held = divide_by_hash(hashes, labels, {.validation = options.validation_share});
+  const HeldExamples held =
+      divide_by_rules(options.rules, hashes, labels, {.validation = options.validation_share});
   const std::vector<PictureFolder::File> all = std::exchange(folder.train, {});
   for (std::int64_t i = 0; i < std::ssize(all); ++i)
     (std::ranges::binary_search(held.validation, i) ? folder.validation : folder.train)
@@ -191,7 +194,8 @@ PictureSplits read_pictures(const PictureFolder& folder, const PictureOptions& o
   ImageDataset train = listed.train.empty() ? validation : some_of(listed.train, "training");
   std::optional<ImageDataset> test;
   if (!listed.test.empty()) test = some_of(listed.test, "test");
-  return {std::move(train), std::move(validation), std::move(test), reader.skipped(), moved};
+  return {std::move(train), std::move(validation),  std::move(test),
+          reader.skipped(), reader.first_skipped(), moved};
 }
 
 }  // namespace tapestry

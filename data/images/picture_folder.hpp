@@ -6,6 +6,7 @@
 
 #include "data/class_folder.hpp"
 #include "data/images/images.hpp"
+#include "data/images/picture_file.hpp"
 
 namespace tapestry {
 
@@ -16,27 +17,31 @@ using PictureFolder = ClassFolder;
 bool is_picture_folder(const std::string& path);
 
 // Lists the pictures of a folder, as list_class_folder() does.
-PictureFolder list_pictures(const std::string& path, const std::vector<std::string>& classes = {},
-                            bool whole = false);
+PictureFolder list_pictures(const std::string& path, const ClassFolderOptions& options = {});
 
 struct PictureOptions {
   // Size to which pictures are fitted; height and width 0: all must have the size of the first.
   ImageSize size{};
-  bool reduces_jpeg = false;      // decodes JPEG files in a smaller size, as PictureReading does
+  PictureFit fit = PictureFit::crop;
   bool skip_broken = false;       // leaves out files that cannot be read
   double validation_share = 0.1;  // of each class, if the folder has no validation split
-  // How the pictures are divided then: 1, by validation_examples_of_classes(); 2, by
-  // divide_by_hash() of their paths below the folder.
+  // 2: JPEG files are decoded in a smaller size if that is fitted anyway, pictures are turned as
+  // their EXIF data tell, and a folder without a validation split is divided by divide_by_hash() of
+  // the paths below it; 1: none of this, and validation_examples_of_classes().
   std::int64_t rules = 2;
   // Bytes of the images that are kept in memory; others are read again whenever they are used.
   std::int64_t cache_bytes = std::int64_t{1} << 30;
 };
 
+// Returns how the pictures of a folder are read.
+PictureReading reading_of(const PictureOptions& options);
+
 struct PictureSplits {
   ImageDataset train, validation;
   std::optional<ImageDataset> test{};
-  std::int64_t skipped = 0;  // number of files that could not be read
-  std::int64_t moved = 0;    // HeldExamples::moved
+  std::int64_t skipped = 0;     // number of files that could not be read
+  std::string first_skipped{};  // why the first of them could not
+  std::int64_t moved = 0;       // HeldExamples::moved
 };
 
 // Moves a share of each class of a folder without a validation split into one. Returns

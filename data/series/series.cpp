@@ -17,7 +17,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t month_s = 30 * day_s;
+constexpr std::int64_t month_us = 30 * day_us;
 
 struct Wave {
   double period, amplitude, phase;
@@ -30,6 +30,39 @@ std::vector<Wave> draw_waves(Random& random) {
   return waves;
 }
 
+// Returns the last measured value of each series up to each row, else 0, (rows, M); empty, if none
+// is missing.
+Array held_values(const Array& values) {
+  const auto x = values.values<float>();
+  if (std::ranges::none_of(x, [](float value) { return std::isnan(value); })) return {};
+  const std::int64_t M = values.dim(1);
+  Array held = Array::zeros(values.shape());
+  const auto y = held.mutable_values<float>();
+  for (std::int64_t i = 0; i < values.size(); ++i)
+    y[i] = !std::isnan(x[i]) ? x[i] : i >= M ? y[i - M] : 0;
+  return held;
+}
+
+// Writes the inputs (context, M) before a row, with what stands for missing ones.
+void write_inputs(const Array& values, const Array& held, std::int64_t row,
+                  const SeriesDataset::Window& window, float* to) {
+  const std::int64_t M = values.dim(1), T = window.context;
+  const float* x = values.values<float>().data() + (row - T) * M;
+  std::copy(x, x + T * M, to);
+  if (held.empty()) return;
+  std::copy_n(held.values<float>().data() + (row - T) * M, T * M, to);
+  for (std::int64_t m = 0; m < M && window.interpolates; ++m) {
+    std::int64_t last = -1;  // the last measured row of the window
+    for (std::int64_t t = 0; t < T; ++t) {
+      if (std::isnan(x[t * M + m])) continue;
+      for (std::int64_t gap = last + 1; last >= 0 && gap < t; ++gap)
+        to[gap * M + m] = std::lerp(x[last * M + m], x[t * M + m],
+                                    static_cast<float>(gap - last) / static_cast<float>(t - last));
+      last = t;
+    }
+  }
+}
+
 double height(const std::vector<Wave>& waves, double row) {
   double sum = 0;
   for (const Wave& wave : waves)
@@ -39,32 +72,56 @@ double height(const std::vector<Wave>& waves, double row) {
 
 }  // namespace
 
-std::int64_t SeriesTable::step_s() const {
-  std::int64_t step = times[1] - times[0];
-  for (std::size_t i = 2; i < times.size(); ++i) step = std::min(step, times[i] - times[i - 1]);
-  return step;
+std::int64_t SeriesTable::unmeasured() const {
+  return std::ranges::count_if(values.values<double>(), [](double x) { return std::isnan(x); });
+}
+
+void fill_missing(SeriesTable& table, MissingValues missing) {
+  const std::int64_t M = table.values.dim(1), rows = table.rows();
+  const auto x = table.values.mutable_values<double>();
+  const auto time = [&](std::int64_t row) {
+    return static_cast<double>(table.times[row].utc_us() / second_us);
+  };
+  for (std::int64_t m = 0; m < M; ++m) {
+    const auto is_measured = [&](std::int64_t row) { return !std::isnan(x[row * M + m]); };
+    std::int64_t last = -1, row = 0;
+    while (row < rows && is_measured(row)) ++row;
+    if (row == rows) continue;
+    expect_option(missing != MissingValues::refuse, "missing", "{}: {} has no value at {}",
+                  table.path, shown(table.names[m]), row_text(table, row));
+    for (row = 0; row < rows; ++row) {
+      if (!is_measured(row)) continue;
+      const double value = x[row * M + m], before = last < 0 ? value : x[last * M + m];
+      for (std::int64_t gap = last + 1; gap < row; ++gap)
+        x[gap * M + m] =
+            last < 0 || missing == MissingValues::previous
+                ? before
+                : static_cast<double>(static_cast<float>(std::lerp(
+                      before, value, (time(gap) - time(last)) / (time(row) - time(last)))));
+      last = row;
+    }
+    expect_option(last >= 0, "columns",
+                  "{}: series {}: all cells are empty; enter numbers, or leave the series out",
+                  table.path, shown(table.names[m]));
+    for (std::int64_t gap = last + 1; gap < rows; ++gap) x[gap * M + m] = x[last * M + m];
+  }
 }
 
 std::string row_text(const SeriesTable& table, std::int64_t row) {
-  if (!table.has_times) return fmt::format("row {}", row + 1);
-  const std::int64_t beyond = row - table.rows() + 1;
-  return time_text(beyond > 0 ? table.times.back() + beyond * table.step_s() : table.times[row]);
-}
-
-std::int64_t season_of(std::int64_t step_s, std::int64_t context) {
-  const std::int64_t season = step_s > 0 && step_s < day_s && day_s % step_s == 0 ? day_s / step_s
-                              : step_s == day_s                                   ? 7
-                              : step_s >= 28 * day_s && step_s <= 31 * day_s      ? 12
-                                                                                  : 0;
-  return season <= context ? season : 0;
+  const std::int64_t beyond = row - table.rows();
+  if (!table.has_times || (beyond >= 0 && !table.step)) return fmt::format("row {}", row + 1);
+  if (beyond < 0) return time_text(table.times[row]);
+  return time_text({table.step.after(table.next_us, beyond), table.times.back().offset_s});
 }
 
 SeriesTable make_waves(const WaveOptions& options) {
   const std::int64_t M = options.series, rows = options.rows;
   require(M >= 1 && rows >= 2,
           "make_waves: {} series of {} rows; expected at least 1 series of 2 rows", M, rows);
-  SeriesTable table{.path = "waves", .values = Array({rows, M})};
-  const auto values = table.values.mutable_values<float>();
+  SeriesTable table{.path = "waves",
+                    .values = Array({rows, M}, DType::float64),
+                    .step = {TimeStep::Unit::microseconds, hour_us}};
+  const auto values = table.values.mutable_values<double>();
   for (std::int64_t m = 0; m < M; ++m) {
     Random random(options.seed, Stream::data, static_cast<std::uint64_t>(m));
     const std::vector<Wave> waves = draw_waves(random);
@@ -73,8 +130,9 @@ SeriesTable make_waves(const WaveOptions& options) {
       values[row * M + m] = static_cast<float>(height(waves, static_cast<double>(row)) +
                                                options.noise * random.normal());
   }
-  constexpr std::int64_t first = 946'684'800, hour_s = 3600;  // 2000-01-01 00:00:00
-  for (std::int64_t row = 0; row < rows; ++row) table.times.push_back(first + row * hour_s);
+  constexpr std::int64_t first_us = 946'684'800 * second_us;  // 2000-01-01 00:00:00
+  for (std::int64_t row = 0; row < rows; ++row) table.times.push_back({first_us + row * hour_us});
+  table.next_us = first_us + rows * hour_us;
   return table;
 }
 
@@ -86,13 +144,13 @@ SeriesRanges split_by_fractions(const SeriesTable& table, double train, double v
 
 SeriesRanges split_by_months(const SeriesTable& table, const Months& months) {
   const auto row_after = [&](std::int64_t count) {
-    const std::int64_t end = table.times.front() + count * month_s;
-    expect_option(end <= table.times.back() + table.step_s(), "train_months",
+    const Moment end{table.times.front().us + count * month_us};
+    expect_option(end.us <= table.next_us, "train_months",
                   "{}: {} + {} + {} months of 30 days end at {}, but the file ends at {}; expected "
                   "fewer months",
                   table.path, months.train, months.validation, months.test, time_text(end),
                   time_text(table.times.back()));
-    return std::ranges::lower_bound(table.times, end) - table.times.begin();
+    return std::ranges::lower_bound(table.times, end.us, {}, &Moment::us) - table.times.begin();
   };
   const std::int64_t third = row_after(months.train + months.validation + months.test),
                      second = row_after(months.train + months.validation),
@@ -100,20 +158,32 @@ SeriesRanges split_by_months(const SeriesTable& table, const Months& months) {
   return {{0, first}, {first, second}, {second, third}};
 }
 
+std::int64_t count_measured(const SeriesTable& table, std::int64_t series, const RowRange& rows) {
+  const double* x = table.values.values<double>().data() + series;
+  std::int64_t count = 0;
+  for (std::int64_t row = rows.begin; row < rows.end; ++row)
+    count += !std::isnan(x[row * table.values.dim(1)]);
+  return count;
+}
+
 SeriesScale SeriesScale::of(const SeriesTable& table, const RowRange& rows) {
   require(rows.begin < rows.end, "SeriesScale: rows [{}, {}); expected at least one row",
           rows.begin, rows.end);
   const std::int64_t M = table.values.dim(1);
-  const float* x = table.values.values<float>().data();
-  const auto count = static_cast<double>(rows.end - rows.begin);
+  const double* x = table.values.values<double>().data();
   SeriesScale scale;
   for (std::int64_t m = 0; m < M; ++m) {
-    double mean = 0, variance = 0;
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) mean += x[row * M + m];
-    mean /= count;
-    for (std::int64_t row = rows.begin; row < rows.end; ++row)
-      variance += (x[row * M + m] - mean) * (x[row * M + m] - mean);
-    variance /= count;
+    const auto add_up = [&](const auto& term) {
+      double sum = 0;
+      for (std::int64_t row = rows.begin; row < rows.end; ++row)
+        if (!std::isnan(x[row * M + m])) sum += term(x[row * M + m]);
+      return sum;
+    };
+    const auto count = static_cast<double>(count_measured(table, m, rows));
+    const double mean = count < 2 ? 0 : add_up([](double value) { return value; }) / count;
+    const double variance =
+        count < 2 ? 1
+                  : add_up([&](double value) { return (value - mean) * (value - mean); }) / count;
     scale.means.push_back(mean);
     scale.deviations.push_back(variance > 0 ? std::sqrt(variance) : 1);
   }
@@ -122,12 +192,12 @@ SeriesScale SeriesScale::of(const SeriesTable& table, const RowRange& rows) {
 
 Array SeriesScale::apply(const Array& values) const {
   return array_of(
-      xt::cast<float>((xtensor_view<float>(values) - xt::adapt(means)) / xt::adapt(deviations)));
+      xt::cast<float>((xtensor_view<double>(values) - xt::adapt(means)) / xt::adapt(deviations)));
 }
 
 Array SeriesScale::undo(const Array& values) const {
-  return array_of(
-      xt::cast<float>(xtensor_view<float>(values) * xt::adapt(deviations) + xt::adapt(means)));
+  return array_of(xtensor_view<double>(values.to(DType::float64)) * xt::adapt(deviations) +
+                  xt::adapt(means));
 }
 
 SeriesDataset::SeriesDataset(Array values, const RowRange& rows, const Window& window,
@@ -143,11 +213,55 @@ SeriesDataset::SeriesDataset(Array values, const RowRange& rows, const Window& w
           "values "
           "(rows, M) with these rows and at least one window",
           to_string(values_.shape()), rows.begin, rows.end, window.context, window.horizon);
+  held_ = held_values(values_);
   std::vector<std::int64_t>& targets = window_.targets;
   if (targets.empty()) targets = indices(0, values_.dim(1));
   require(std::ranges::all_of(targets, [&](auto m) { return m >= 0 && m < values_.dim(1); }),
           "SeriesDataset: targets {}; expected indices below {}", fmt::join(targets, ", "),
           values_.dim(1));
+  if (!held_.empty()) leave_out_windows();
+}
+
+// Lists the windows of which half of the inputs and one target were measured.
+void SeriesDataset::leave_out_windows() {
+  const std::int64_t M = values_.dim(1), rows = values_.dim(0);
+  const float* x = values_.values<float>().data();
+  // Numbers of measured values in the rows before each row: of all series, and of the targets.
+  std::vector<std::int64_t> inputs(rows + 1), targets(rows + 1);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto is_measured = [&](std::int64_t m) { return !std::isnan(x[row * M + m]); };
+    inputs[row + 1] = inputs[row];
+    for (std::int64_t m = 0; m < M; ++m) inputs[row + 1] += is_measured(m);
+    targets[row + 1] = targets[row] + std::ranges::count_if(window_.targets, is_measured);
+  }
+  const std::int64_t T = window_.context, H = window_.horizon;
+  for (std::int64_t row = first_; row <= last_; ++row)
+    if ((inputs[row] - inputs[row - T]) * 2 >= T * M && targets[row + H] > targets[row])
+      rows_.push_back(static_cast<std::int32_t>(row));
+  left_out_ = last_ - first_ + 1 - std::ssize(rows_);
+  expect_input(!rows_.empty(),
+               "{}: too few values are measured in rows {} to {}; expected a window with half of "
+               "its inputs and one target; begin the splits at other rows, or give more data",
+               table_ ? table_->path : "the series", first_ + 1, last_ + H);
+}
+
+Array SeriesDataset::inputs_before(const Array& values, std::int64_t row, const Window& window) {
+  Array inputs({window.context, values.dim(1)});
+  write_inputs(values, held_values(values), row, window, inputs.mutable_values<float>().data());
+  return inputs;
+}
+
+std::optional<Array> SeriesDataset::measured_inputs(std::span<const std::int64_t> examples) const {
+  if (held_.empty()) return std::nullopt;
+  const std::int64_t T = window_.context, M = values_.dim(1);
+  Array measured({std::ssize(examples), T, M});
+  auto to = measured.mutable_values<float>().begin();
+  for (const std::int64_t example : examples) {
+    const auto begin = values_.values<float>().begin() + (target_row(example) - T) * M;
+    to = std::transform(begin, begin + T * M, to,
+                        [](float value) { return std::isnan(value) ? 0.0F : 1.0F; });
+  }
+  return measured;
 }
 
 void SeriesDataset::add_to(Checksum& sum) const { sum.add(values_); }
@@ -171,9 +285,13 @@ Batch SeriesDataset::batch(std::span<const std::int64_t> examples) const {
   for (const std::int64_t example : examples) {
     require_example("SeriesDataset", example);
     const auto now = values_.values<float>().begin() + target_row(example) * M;
-    input = std::copy(now - T * M, now, input);
+    write_inputs(values_, held_, target_row(example), window_, &*input);
+    input += T * M;
     for (std::int64_t h = 0; h < horizon; ++h)
-      for (const std::int64_t m : window_.targets) *target++ = now[h * M + m];
+      for (const std::int64_t m : window_.targets) {
+        batch.count -= std::isnan(now[h * M + m]);
+        *target++ = now[h * M + m];
+      }
   }
   return batch;
 }

@@ -2,86 +2,80 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "data/csv.hpp"
 #include "data/dataset.hpp"
-#include "data/series/times.hpp"
+#include "data/series/step.hpp"
+#include "data/table/table.hpp"
 
 namespace tapestry {
 
-// Several series that were measured at the same times.
+// Several series at the same times, one row after the other at one step.
 struct SeriesTable {
-  std::string path{};                 // path of the file, for messages
-  std::vector<std::string> names{};   // M
-  std::vector<std::int64_t> times{};  // time of each row, in seconds since 1970-01-01, ascending
-  Array values{};                     // (rows, M) float32
-  bool has_times = true;              // false: the times are the numbers of the rows, from 0
-  bool was_reversed = false;          // the last row of the file is the first in time
+  std::string path{};                // path of the file, for messages
+  std::vector<std::string> names{};  // M
+  std::vector<Moment> times{};       // time of each row on the clock on the wall
+  Array values{};                    // (rows, M) float64; NaN where nothing was measured
+  TimeStep step{};                   // none: the rows follow no step, and have no season
+  std::int64_t next_us = 0;          // time of the row after the last, on the wall
+  bool has_times = true;             // false: the times are the numbers of the rows, from 0
+  bool was_reversed = false;         // the last row of the file is the first in time
+  std::int64_t inserted_rows = 0;    // that the file lacks; nothing is measured there
+  std::int64_t repeated_rows = 0;    // left out, at a time that a row before them has
+  std::int64_t clock_changes = 0;    // of daylight saving
   std::int64_t rows() const { return values.dim(0); }
-  std::int64_t step_s() const;  // returns the shortest interval between two rows, in seconds
+  std::int64_t unmeasured() const;  // returns the number of values that were not measured
+  bool has_step() const { return has_times && step; }
 };
 
 enum class MissingValues {
   refuse,
-  previous,    // the last value before, or the first one of the series
-  interpolate  // between the values before and after, by time
+  previous,    // by rules 1: the last value before, or the first one of the series
+  interpolate  // by rules 1: between the values before and after, by time
 };
-inline constexpr const char* no_times = "none";
 
-struct SeriesOptions {
-  bool gaps = false;          // rows may be missing
-  char delimiter = detected;  // ',', ';' or a tab
-  char decimal = detected;    // '.' or ','
-  std::string time_column{};  // its name, or no_times; empty: detected
-  TimeFormat time_format = TimeFormat::detected;
-  std::vector<std::string> columns{};  // the series that are read; empty: all other columns
-  std::string series_column{};         // a column that names the series of each row; empty: none
-  MissingValues missing = MissingValues::refuse;
+struct SeriesOptions : TableOptions {
+  bool gaps = false;                   // by rules 1: rows may be missing
+  std::string time_column{};           // its name, or no_times; empty: found (clock.hpp)
+  std::string time_format = "auto";    // that of a TimeFormat; auto: found
+  std::vector<std::string> columns{};  // the series that are read; empty: all other numbers
+  // Columns that name the series of each row; empty: found, by rules 1 none.
+  std::string series_column{};
+  MissingValues missing = MissingValues::interpolate;
+  // 1: rows are as the file has them, and missing values are filled. 2: rows that the step of the
+  // times lacks are inserted, and what was not measured is NaN.
+  std::int64_t rules = 2;
 };
 
 // Describes the files that load_series reads.
 inline constexpr const char* series_files = "a CSV";
 
-// Returns the options with what the header and the first 1000 rows of a CSV show: a delimiter, a
-// decimal mark, the first column of times and their format. Throws InputError if the file cannot be
-// read, or has a cell whose quotes do not end.
+// Returns the options with what all rows of a table show. Throws as load_series() does.
 SeriesOptions detect_format(const std::string& path, const SeriesOptions& options = {});
 
-// Reads a table of numbers by time from a CSV, plain or gzip, with a header. What `options` leaves
-// open is detected. Rows whose times descend are reversed. With a series_column, a row is that of
-// one series, and the columns become series named after it. Throws InputError with line and column
-// for a wrong number of cells, a time that is not later than the last, too few rows, or two columns
-// of one name; OptionError of "columns" for a cell that is not a number, of "missing" for one
-// without a value, of "time_column" for a time that cannot be read, of "gaps" if a row does not
-// follow the last at the interval of the first two rows, and of "columns", "time_column" or
+// Reads a table of numbers by time, plain or gzip, in any order of its rows: what `options` leaves
+// open is detected. In long form, a row is that of one series, and the columns become series named
+// after it. Throws InputError as Table does, and for two columns of one name, series of different
+// steps, and too few rows or many more missing ones than there are; OptionError of "missing_words"
+// for a cell that is not a number, of "missing" for one without a value where they are refused, of
+// "time_column" and "time_format" as find_clock() does, and of "columns", "time_column" or
 // "series_column" for an unknown name.
 SeriesTable load_series(const std::string& path, const SeriesOptions& options = {});
 
-// Returns the names of the columns that load_series() reads as series. Throws what load_series()
-// throws for the header.
-std::vector<std::string> series_columns(const std::string& path, const SeriesOptions& options);
+// Returns what the columns are taken for.
+std::vector<ColumnUse> series_column_uses(const std::string& path, const SeriesOptions& options);
 
-enum class ColumnKind {
-  numbers,  // each cell is a number or without a value
-  texts     // a cell is neither
-};
-// Returns the names of the columns of a kind, without those of times and series. Throws InputError
-// as detect_format() does.
-std::vector<std::string> columns_with(ColumnKind kind, const std::string& path,
-                                      const SeriesOptions& options);
+// Fills what was not measured, by rules 1: with the last value before it or, at the beginning, the
+// first one after it; with MissingValues::interpolate, by the line between both. Throws OptionError
+// of "missing" if missing values are refused, and of "columns" for a series without values.
+void fill_missing(SeriesTable& table, MissingValues missing);
 
-// Returns the messages of all rows for which load_series() throws, one for each. Throws what
-// load_series() throws for the header.
-std::vector<std::string> find_problems(const std::string& path, const SeriesOptions& options);
-
-// Returns the time of a row, which may follow the table; without times "row 12", counted from 1.
+// Returns the time of a row, which may follow the table; without times, and behind the table
+// without a step, "row 12", counted from 1.
 std::string row_text(const SeriesTable& table, std::int64_t row);
-
-// Returns the number of rows of a season: a day if a row follows the last after less than a day, a
-// week of days, or a year of months; 0 if it is unknown or longer than `context` rows.
-std::int64_t season_of(std::int64_t step_s, std::int64_t context);
 
 struct WaveOptions {
   std::int64_t series = 3, rows = 4000;
@@ -111,38 +105,57 @@ struct Months {
 // table is shorter.
 SeriesRanges split_by_months(const SeriesTable& table, const Months& months);
 
+// Returns the number of measured values of a series in these rows.
+std::int64_t count_measured(const SeriesTable& table, std::int64_t series, const RowRange& rows);
+
 // The scale of each of M series, which transforms it to mean 0 and variance 1: (x - mean) /
-// deviation. A constant series has the deviation 1.
+// deviation. A constant series has the deviation 1; one with fewer than two measured values, the
+// mean 0 and the deviation 1.
 struct SeriesScale {
   std::vector<double> means, deviations;
 
   static SeriesScale of(const SeriesTable& table, const RowRange& rows);
   Array apply(const Array& values) const;  // (…, M) -> (…, M) float32
-  Array undo(const Array& values) const;   // (…, M) -> (…, M) float32, in the series' own units
+  Array undo(const Array& values) const;   // (…, M) -> (…, M) float64, in the series' own units
 };
 
 // A data set of windows whose targets lie in `rows`, one starting at every row; their inputs may
 // begin before.
-// A batch: inputs (B, context, M), targets (B, horizon, K) float32; count B · horizon · K.
+// A batch: inputs (B, context, M), targets (B, horizon, K) float32; count: B · horizon · K, without
+// targets that were not measured, which are NaN.
+// Where values are missing, a window counts if half of its inputs and one of its targets were
+// measured. Its other inputs are 0 before the series' first value, lie on a line between two
+// measured ones of the window, and else are the last value before them.
 class SeriesDataset final : public Dataset {
  public:
   struct Window {
     std::int64_t context = 96, horizon = 96;
     std::vector<std::int64_t> targets{};  // K indices of the series to forecast; empty: all
+    bool interpolates = true;             // false: a missing input is the last value before it
   };
   // values (rows, M) are shared by the splits of a table; `table`, which may be null, has the
-  // values before they were scaled. Throws std::invalid_argument if no window fits.
+  // values before they were scaled. Throws std::invalid_argument if no window fits, InputError if
+  // none counts.
   SeriesDataset(Array values, const RowRange& rows, const Window& window,
                 std::shared_ptr<const SeriesTable> table = nullptr);
 
-  std::int64_t size() const override { return last_ - first_ + 1; }
+  std::int64_t size() const override { return last_ - first_ + 1 - left_out_; }
+  std::int64_t left_out() const { return left_out_; }  // windows that do not count
   const Window& window() const { return window_; }  // its targets are listed even if they are all
   Batch batch(std::span<const std::int64_t> examples) const override;
+  // Returns 1 for each input of batch() that was measured, else 0; nothing if all of the table
+  // were.
+  std::optional<Array> measured_inputs(std::span<const std::int64_t> examples) const;
   void add_to(Checksum& sum) const override;
   bool add_examples_to(Checksum& sum) const override;
   const SeriesDataset* series() const override { return this; }
   // Returns the first row of the targets.
-  std::int64_t target_row(std::int64_t example) const { return first_ + example; }
+  std::int64_t target_row(std::int64_t example) const {
+    return rows_.empty() ? first_ + example : rows_[example];
+  }
+  // Returns the inputs (context, M) before a row of values (rows, M), which may be the one after
+  // the last.
+  static Array inputs_before(const Array& values, std::int64_t row, const Window& window);
   std::int64_t end_row() const { return last_ + window_.horizon; }  // row after the last target
   const SeriesTable* table() const { return table_.get(); }         // may be null
 
@@ -151,6 +164,11 @@ class SeriesDataset final : public Dataset {
   std::shared_ptr<const SeriesTable> table_;
   Window window_;
   std::int64_t first_, last_;  // first rows of targets
+  std::int64_t left_out_ = 0;
+  std::vector<std::int32_t> rows_{};  // those of the windows that count; empty: all
+  Array held_{};  // (rows, M): the last measured value up to a row, else 0; empty: none is missing
+
+  void leave_out_windows();
 };
 
 }  // namespace tapestry

@@ -92,4 +92,11 @@ std::string shell_word(std::string_view path) {
   return start + word + "'";
 }
 
+std::string lower_ascii(std::string_view text) {
+  std::string lower(text);
+  for (char& character : lower)
+    if (character >= 'A' && character <= 'Z') character += 'a' - 'A';
+  return lower;
+}
+
 }  // namespace tapestry

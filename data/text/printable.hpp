@@ -18,4 +18,7 @@ std::string printable_beginning(std::string_view text);
 // Returns a path quoted for a shell, on one line: runs/sort, 'my run', $'a\x0ab', ./-x
 std::string shell_word(std::string_view path);
 
+// Returns the text with the letters A to Z in lower case; other bytes remain.
+std::string lower_ascii(std::string_view text);
+
 }  // namespace tapestry

@@ -27,9 +27,9 @@ std::multiset<std::string> with_classes(const LabeledTexts& split, const Strings
 std::multiset<std::string> read_all(const std::string& path,
                                     const LabeledTextOptions& options = {}) {
   const LabeledSplits found = load_labeled_texts(path, options);
-  std::multiset<std::string> all = with_classes(found.train, found.classes);
-  all.merge(with_classes(found.validation, found.classes));
-  all.merge(with_classes(found.test, found.classes));
+  std::multiset<std::string> all = with_classes(found.train, found.options.classes);
+  all.merge(with_classes(found.validation, found.options.classes));
+  all.merge(with_classes(found.test, found.options.classes));
   return all;
 }
 
@@ -77,19 +77,19 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: five formats give the same ex
     CAPTURE(file);
     CHECK(read_all(path(file)) == expected);
   }
-  CHECK(load_labeled_texts(path("header.tsv")).label_column == 3);
-  CHECK(load_labeled_texts(path("plain.tsv")).label_column == 2);
-  CHECK(load_labeled_texts(path("plain.csv")).label_column == 1);
+  CHECK(load_labeled_texts(path("header.tsv")).options.label_column == 3);
+  CHECK(load_labeled_texts(path("plain.tsv")).options.label_column == 2);
+  CHECK(load_labeled_texts(path("plain.csv")).options.label_column == 1);
   for (const auto& [name, text] : {std::pair{"praise/1", "So good!"},
                                    {"praise/2", "again, again"},
                                    {"blame/1", "So \"bad\", ä 🎉"},
                                    {"blame/2", "never again"}})
     write(fmt::format("folder/{}.txt", name), text);
   CHECK(read_all(path("folder")) == expected);
-  CHECK(load_labeled_texts(path("folder")).format == LabeledFormat::folder);
-  CHECK(is_labeled_text_folder(path("folder")));
-  CHECK(!is_labeled_text_folder(path("folder/blame")));
-  CHECK(!is_labeled_text_folder(path("a.jsonl")));
+  CHECK(load_labeled_texts(path("folder")).options.format == LabeledFormat::folder);
+  CHECK(looks_labeled(path("folder")));
+  CHECK(!looks_labeled(path("folder/blame")));
+  CHECK(looks_labeled(path("a.jsonl")));
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: cells of a CSV may have several lines") {
@@ -101,20 +101,6 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: cells of a CSV may have sever
                                    "1: \"Never.\"", "2: x"});
 }
 
-TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: columns are detected by their cells") {
-  const std::string rows =
-      "1,good,What a match it was,2024-01-01 10:00:00\n2,bad,What a bore it was,2024-01-01 "
-      "11:00:00\n3,good,Again,2024-01-01 12:00:00\n";
-  const auto columns = guess_columns(write("a.csv", "id,sentiment,review,time\n" + rows));
-  REQUIRE(columns.has_value());
-  CHECK(columns->text == "review");
-  CHECK(columns->label == "sentiment");
-  CHECK(
-      !guess_columns(write("b.csv", "time,load\n2024-01-01 10:00:00,1\n2024-01-01 11:00:00,2\n")));
-  CHECK(!guess_columns(write("c.csv", "text,label\na good one,x\na bad one,x\n")));
-  CHECK(!guess_columns(write("d.jsonl", "{\"text\": \"a b\", \"label\": 1}\n")));
-}
-
 TEST_CASE_FIXTURE(TemporaryFolder,
                   "labeled texts: have splits and classes, and say what was left out") {
   std::string many;
@@ -122,9 +108,9 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   const LabeledSplits divided =
       load_labeled_texts(write("many.tsv", many + "9\t \n"), {.validation_share = 0.2, .rules = 1});
   CHECK(divided.is_divided);
-  CHECK(divided.empty == 1);
-  CHECK(divided.label_column == 1);
-  CHECK(divided.classes == Strings{"9", "10"});  // by value
+  CHECK(divided.empty.count == 1);
+  CHECK(divided.options.label_column == 1);
+  CHECK(divided.options.classes == Strings{"9", "10"});  // by value
   CHECK(divided.train.texts.size() == 32);
   CHECK(std::ranges::count(divided.validation.labels, 1) == 2);
   CHECK(std::ranges::count(divided.validation.labels, 0) == 6);
@@ -134,7 +120,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   write("files/notes.md", "of another kind");
   const LabeledSplits files = load_labeled_texts(path("files"));
   CHECK(!files.is_divided);
-  CHECK(files.classes == Strings{"1", "true"});
+  CHECK(files.options.classes == Strings{"1", "true"});
   CHECK(files.test.labels == Labels{1});
   CHECK(load_labeled_texts(path("files"), {.classes = {"true", "1"}}).test.labels == Labels{0});
   write("files/valid.jsonl", "");
@@ -168,15 +154,19 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: errors name file and line") {
       option("a.jsonl", two + "{\"sentence\": \"a\", \"label\": \"x\"}"),
       {"text_field: ", "line 2: the field \"text\" is missing; found \"label\", \"sentence\""});
   check_says(option("a.jsonl", two, {.label_field = "class"}), {"label_field: ", "\"class\""});
-  check_says(option("a.tsv", "text\tclass\na\tx\n"),
-             {"label_field: ", "line 1: no column is named \"label\"; found text, class"});
+  check_says(option("a.tsv", "text\tkind\na\tx\n"),
+             {"label_field: ", "no column is named label, class, target", "kind (1 different"});
+  check_says(option("a.tsv", "text\tclass\na\tx\n", {.rules = 1}),
+             {"label_field: ", "line 1: no column is named label; found text, class"});
   check_says(says("a.tsv", "a\tx\nb\ty\tz\n"), {"a.tsv: line 2: has 3 columns, expected 2"});
   check_says(option("a.tsv", "a\tx\nb\ty\n"),
+             {"text_field: ", "no column is named text or has several words; found a, x"});
+  check_says(option("a.tsv", "a\tx\nb\ty\n", {.rules = 1}),
              {"label_column: ", "each of the two columns has 2 different values"});
   CHECK(option("a.tsv", "a\tx\nb\ty\nc\ty\nd\tx\n", {.label_column = 2}).empty());
   std::string headed = "review\tsentiment\n";
   for (int i = 0; i < 30; ++i) headed += fmt::format("text {}\t{}\n", i, i % 2);
-  check_says(option("a.tsv", headed),
+  check_says(option("a.tsv", headed, {.rules = 1}),
              {"label_field: ", "line 1: no other line has the label \"sentiment\"; if this line"});
   check_says(option("a.txt", "nothing\n"),
              {"format: ", "line 1: found \"nothing\"; expected a JSON"});

@@ -228,11 +228,74 @@ TEST_CASE_FIXTURE(PictureFixture, "bug: latent of pictures without classes crash
 
 TEST_CASE_FIXTURE(PictureFixture, "bug: init did not mention broken pictures of an autoencoder") {
   write("all/hund/broken.png", "no picture");
-  const std::vector<Recognized> found = task_registry().at("vae").recognize(path("all"));
+  const std::vector<Recognized> found = task_registry().at("vae").recognize({path("all")});
   const Strings& problems = found.front().problems;
-  REQUIRE(problems.size() == 2);
-  check_says(problems[0], {"broken.png: expected a PNG or JPEG file"});
+  REQUIRE(problems.size() == 3);
+  check_says(problems[0], {"1 picture: ", "broken.png: expected a PNG or JPEG file"});
   CHECK(problems[1] == "1 broken picture left out");
+  CHECK(problems[2] == "1 other file is not used: hund/notes.txt");
+}
+
+TEST_CASE_FIXTURE(PictureFixture,
+                  "bug: init did not name a class without a picture that can be read") {
+  for (int i = 0; i < 3; ++i) write(fmt::format("all/fish/{}.png", i), "no picture");
+  const Strings problems =
+      task_registry().at("image-classification").recognize({path("all")}).front().problems;
+  CHECK(std::ranges::count(problems,
+                           "class fish: none of the pictures that were tried can be read") == 1);
+}
+
+TEST_CASE_FIXTURE(PictureFixture, "bug: init named the first broken picture, of whatever kind") {
+  for (int i = 0; i < 3; ++i) write(fmt::format("all/hund/broken{}.png", i), "no picture");
+  for (const int size : {9'000, 10'000})
+    write(fmt::format("all/hund/large{}.png", size),
+          with_size(png(8, PNG_FORMAT_GRAY, std::vector<std::uint8_t>(64, 1)), size, size));
+  const Strings problems = task_registry().at("vae").recognize({path("all")}).front().problems;
+  REQUIRE(problems.size() == 4);
+  check_says(problems[0], {"3 pictures: ", "broken0.png: expected a PNG or JPEG file"});
+  check_says(problems[1], {"2 pictures: ", "large10000.png: has 10000 x 10000 pixels"});
+  CHECK(problems[2] == "5 broken pictures left out");
+  CHECK(problems[3] == "1 other file is not used: hund/notes.txt");
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: init did not say how pictures are fitted and turned") {
+  const std::string wide = jpeg(40, 30, {1, 2, 3}), square = jpeg(32, 32, {1, 2, 3});
+  for (const char* name : {"a", "b"})
+    for (int i = 0; i < 8; ++i)
+      write(fmt::format("all/{}/{}.jpg", name, i), i < 2   ? with_exif(wide, exif_of(6))
+                                                   : i < 4 ? wide
+                                                           : square);
+  const auto facts = [&](const Strings& overrides) {
+    const Recognized found =
+        task_registry().at("image-classification").recognize({path("all"), overrides}).front();
+    CHECK(found.refusal == "");
+    return found.facts;
+  };
+  const JsonValue cut = facts({});
+  CHECK(cut["fit"] == "crop: 12.5 % of the pixels are cut on average, 25.0 % at most");
+  CHECK(cut["sizes"] == 3);  // 30 x 40, 40 x 30 and 32 x 32
+  CHECK(cut["height"] == 30);
+  CHECK(cut["turned"] == "4 pictures as their EXIF orientation says");
+  const JsonValue padded = facts({"data.fit=pad", "data.image_size=16"});
+  CHECK(padded["fit"] == "pad: 12.5 % of the pixels are added on average, 25.0 % at most");
+  CHECK(padded["height"] == 16);
+  CHECK(facts({"data.fit=stretch"})["fit"] ==
+        "stretch: sides are stretched 1.17 times on average, 1.33 times at most");
+}
+
+TEST_CASE_FIXTURE(PictureFixture, "pictures: what is asked names data.class_names") {
+  fs::remove(path("all/hund/notes.txt"));
+  fs::create_directory(path("asked"));
+  for (const char* name : {"train", "test", "plane"})
+    fs::copy(path("all/hund"), path(std::string("asked/") + name), fs::copy_options::recursive);
+  const Finished asked = run_here({"init", path("asked"), "--out", path("mine.toml")});
+  check_fails(asked, {"data.class_names", "the folders test, train may be splits or classes",
+                      "list all classes"});
+  CHECK(task_registry()
+            .at("vae")
+            .recognize({path("asked"), {"data.class_names=[\"plane\", \"test\", \"train\"]"}})
+            .front()
+            .facts["training pictures"] == 24);
 }
 
 TEST_CASE_FIXTURE(PictureFixture,

@@ -3,6 +3,7 @@
 #include "data/graphs/node_graph.hpp"
 #include "data/graphs/node_tables.hpp"
 #include "data/images/images.hpp"
+#include "data/images/orientation.hpp"
 #include "data/images/picture_file.hpp"
 #include "data/input_file.hpp"
 #include "data/series/series.hpp"
@@ -28,11 +29,12 @@ const RegisterFuzzTarget file("file", [](std::string_view bytes) {
 
 const RegisterFuzzTarget csv("csv", [](std::string_view bytes) {
   const std::string path = written_file("series.csv", bytes);
-  SeriesOptions options{.gaps = bytes.size() % 2 == 0};
-  if (bytes.size() % 4 >= 2) options.missing = MissingValues::interpolate;
+  SeriesOptions options;
+  if (bytes.size() % 2 == 0) options.rules = 1;
+  if (bytes.size() % 4 >= 2) options.missing = MissingValues::refuse;
   if (bytes.size() % 8 >= 4) options.series_column = "id";
-  find_problems(path, {});
-  columns_with(ColumnKind::numbers, path, options);
+  options = detect_format(path, options);
+  series_column_uses(path, options);
   load_series(path, options);
 });
 
@@ -72,11 +74,10 @@ const RegisterFuzzTarget labeled("labeled", [](std::string_view bytes) {
   LabeledTextOptions options{.label_column = static_cast<std::int64_t>(bytes.size() % 3)};
   if (bytes.size() % 2 == 0) options.classes = {"a", "b"};
   const std::string path = written_file(bytes.size() % 4 < 2 ? "texts" : "texts.csv", bytes);
-  guess_columns(path);
   const LabeledSplits texts = load_labeled_texts(path, options);
   for (const LabeledTexts* split : {&texts.train, &texts.validation})
     for (const std::int32_t label : split->labels)
-      if (split->texts.size() != split->labels.size() || label >= std::ssize(texts.classes))
+      if (split->texts.size() != split->labels.size() || label >= std::ssize(texts.options.classes))
         throw std::logic_error("labeled: a label without a class");
 });
 
@@ -94,7 +95,18 @@ const RegisterFuzzTarget picture("picture", [](std::string_view bytes) {
   const ImageSize size = picture_size(path);
   const std::int64_t channels = size.channels;
   read_picture(path, {.size = {.channels = channels, .height = 7, .width = 5},
-                      .reduces_jpeg = bytes.size() % 2 == 0});
+                      .fit = static_cast<PictureFit>(bytes.size() / 4 % 3),
+                      .reduces_jpeg = bytes.size() % 2 == 0,
+                      .turns_upright = bytes.size() % 4 < 2});
+});
+
+// EXIF data of a PNG or JPEG file, or alone: a file around them is made.
+const RegisterFuzzTarget exif("exif", [](std::string_view bytes) {
+  exif_orientation(bytes);
+  const std::size_t length = std::min<std::size_t>(bytes.size(), 60'000);
+  const auto byte = [](std::size_t value) { return static_cast<char>(value); };
+  exif_orientation(std::string("\xff\xd8\xff\xe1") + byte((length + 8) >> 8) + byte(length + 8) +
+                   std::string("Exif\0\0", 6) + std::string(bytes.substr(0, length)));
 });
 
 }  // namespace

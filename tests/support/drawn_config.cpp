@@ -102,7 +102,10 @@ const std::map<std::string, std::string> not_drawn = {
     {"data.image_cache", "is of folders of pictures"},
     {"data.color", "is of folders of pictures"},
     {"data.delimiter", "is of a CSV file"},
+    {"data.missing_words", "is of a CSV file"},
+    {"data.edge_columns", "is of edges.csv"},
     {"data.decimal", "is of a CSV file"},
+    {"data.header", "is of a CSV file"},
     {"data.time_column", "is of a CSV file"},
     {"data.time_format", "is of a CSV file"},
     {"data.columns", "is of a CSV file"},
@@ -187,7 +190,7 @@ std::string some_hours(std::int64_t rows) {
   std::string text = "date,load,oil\n";
   for (std::int64_t row = 0; row < rows; ++row) {
     const auto t = static_cast<double>(row);
-    text += fmt::format("{},{},{}\n", time_text(row * 3600),
+    text += fmt::format("{},{},{}\n", time_text({.us = row * hour_us}),
                         40 + 9 * std::sin(0.3 * t) + random.normal(),
                         -2 + std::cos(0.21 * t) + 0.1 * random.normal());
   }

@@ -12,7 +12,7 @@ namespace tapestry {
 inline std::string csv(std::int64_t rows) {
   std::string text = "date,load,oil\n";
   for (std::int64_t row = 0; row < rows; ++row)
-    text += fmt::format("{},{},{}\n", time_text(1582927200 + row * 3600),
+    text += fmt::format("{},{},{}\n", time_text({1582927200 * second_us + row * hour_us}),
                         std::sin(0.3 * static_cast<double>(row)), 20 - row % 5);
   return text;
 }

@@ -11,7 +11,7 @@ namespace {
 std::string station() {
   std::string text = "date,load,oil\n";
   for (std::int64_t day = 0; day < 600; ++day)
-    text += fmt::format("{},{},{}\n", time_text(day * 86400), day % 7, 20 - day % 30);
+    text += fmt::format("{},{},{}\n", time_text({.us = day * day_us}), day % 7, 20 - day % 30);
   return text;
 }
 

@@ -315,7 +315,7 @@ std::string hours(
     std::vector<double> values = {40 + 9 * std::sin(0.3 * t) + random.normal(),
                                   -2 + std::cos(0.21 * t) + 0.1 * random.normal()};
     change(row, values);
-    text += fmt::format("{},{},{}\n", time_text(row * 3600), values[0], values[1]);
+    text += fmt::format("{},{},{}\n", time_text({row * hour_us}), values[0], values[1]);
   }
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "autograd/random.hpp"
 #include "tests/support/hours.hpp"
@@ -102,7 +103,7 @@ TEST_CASE_FIXTURE(Station, "forecast: a wrong file does not change the run") {
   const std::string before = read("run/checkpoint.safetensors");
   write("station.csv", csv(100) + "2020-03-04 02:00:00,oops,1\n");
   check_fails(here("train run/config.toml --out run --resume train.steps=9 optim.decay_steps=9"),
-              {"station.csv: line 102: column load: \"oops\" is not a float32 number"});
+              {"station.csv: line 102: column load: \"oops\" is not a number"});
   CHECK(read("run/checkpoint.safetensors") == before);
 }
 
@@ -282,6 +283,27 @@ TEST_CASE("baselines: errors of a ramp have values computed by hand") {
   CHECK(baseline_errors(&ramp, ramp, 0).size() == 3);
 }
 
+TEST_CASE("baselines: values that nobody measured are no errors") {
+  const float no = std::numeric_limits<float>::quiet_NaN();
+  // The windows of the ramp, of whose targets 3 and 5 are measured once each.
+  const SeriesDataset ramp = windows_of({-3, -1, no, 3, 5}, {2, 2});
+  const std::vector<BaselineErrors> errors = baseline_errors(&ramp, ramp, 2);
+  // (-3, -1 | no, 3) and (-1, -1 held | 3, 5).
+  CHECK(errors[0].mse == (9 + 9 + 25) / 3.0);
+  CHECK(errors[0].mae == (3 + 3 + 5) / 3.0);
+  CHECK(errors[1].mse == (16 + 16 + 36) / 3.0);
+  CHECK(errors[1].mae == (4 + 4 + 6) / 3.0);
+  CHECK(errors[2].mse == (16 + 16 + 36) / 3.0);
+}
+
+TEST_CASE("bug: baselines: the season before an outage was not looked at") {
+  const float no = std::numeric_limits<float>::quiet_NaN();
+  // Season 2: the targets 8, 9 repeat 8, 9; the rows before them were not measured.
+  const SeriesDataset outage = windows_of({8, 9, no, no, 8, 9}, {4, 2});
+  CHECK(baseline_errors(nullptr, outage, 2)[2].mse == 0);
+  CHECK(baseline_errors(nullptr, outage, 2)[1].mse == 0.5);  // the last value is 9
+}
+
 TEST_CASE("baselines: errors are of the targets alone") {
   const Array values = Array::of<float>({9, -3, 0, -1, 7, 1, 1, 3, 4, 5}, {5, 2});
   const SeriesDataset ramp(values, {0, 5}, {2, 2, {1}});
@@ -310,14 +332,20 @@ TEST_CASE("baselines: a linear model forecasts a sum of waves, and no noise") {
   CHECK(of_noise[2].mse > 0.9);
 }
 
-TEST_CASE("baselines: a season is 24 hours, 7 days or 12 months") {
-  CHECK(season_of(3600, 96) == 24);
-  CHECK(season_of(900, 96) == 96);
-  CHECK(season_of(day_s, 7) == 7);
-  CHECK(season_of(30 * day_s, 12) == 12);
-  CHECK(season_of(3600, 23) == 0);  // longer than the context
-  CHECK(season_of(7 * day_s, 96) == 0);
-  CHECK(season_of(0, 96) == 0);
+TEST_CASE("baselines: a season is 24 hours, 7 days, 5 business days or 12 months") {
+  const auto season = [](TimeStep::Unit unit, std::int64_t count, std::int64_t context) {
+    return season_of({unit, count}, context);
+  };
+  using enum TimeStep::Unit;
+  CHECK(season(microseconds, hour_us, 96) == 24);
+  CHECK(season(microseconds, hour_us / 4, 96) == 96);
+  CHECK(season(microseconds, day_us, 7) == 7);
+  CHECK(season(business_days, 1, 7) == 5);
+  CHECK(season(months, 1, 12) == 12);
+  CHECK(season(months, 3, 12) == 4);
+  CHECK(season(microseconds, hour_us, 23) == 0);  // longer than the context
+  CHECK(season(microseconds, 7 * day_us, 96) == 0);
+  CHECK(season(none, 0, 96) == 0);
 }
 
 TEST_CASE_FIXTURE(CommandFolder, "baselines: eval and report say that noise cannot be forecast") {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "autograd/random.hpp"
-#include "data/csv.hpp"
+#include "data/table/records.hpp"
 #include "tests/support/arrays.hpp"
 #include "tests/support/papers.hpp"
 #include "tests/support/process.hpp"
@@ -295,6 +295,35 @@ TEST_CASE_FIXTURE(CommandFolder,
   CHECK(lines_of(read("predictions.csv"))[61].starts_with("new,,,club "));
   check_fails(here("train cora --set data.path=clubs --out x"),
               {"data.kind = \"citations\": ", "clubs has nodes.csv; set data.kind = \"csv\""});
+}
+
+TEST_CASE_FIXTURE(CommandFolder,
+                  "node tables task: init asks for the classes, and records what it found") {
+  std::string nodes = "Unnamed: 0,person,age,team,train_mask,val_mask\n", edges = "nr,who,whom\n";
+  for (int i = 0; i < 60; ++i) {
+    nodes += fmt::format("{},p{},{},{},{},{}\n", i, i * 7 % 60, 20 + i % 9, i % 3,
+                         i % 4 < 2 ? "True" : "False", i % 4 == 2 ? "True" : "False");
+    edges += fmt::format("{},p{},p{}\n", i, i, (i + 3) % 60);
+  }
+  write("teams/nodes.csv", nodes);
+  write("teams/edges.csv", edges);
+  check_fails(here("init teams --minutes 1"),
+              {"data.label_column = \"\" (default): ",
+               "several columns may have the classes: age (9 values), team (3 values)",
+               "set data.label_column to its name"});
+  const Finished made = here("init teams --label team --minutes 1");
+  REQUIRE(made.status == 0);
+  check_says(made.out, {"column Unnamed: 0      row numbers, left out: numbers, 0 to 59",
+                        "column person          id: ", "column age             feature: ",
+                        "column train_mask      split: ", "not used of nodes.csv: Unnamed: 0",
+                        "not used of edges.csv: nr"});
+  check_says(read("mine.toml"),
+             {"label_column = \"team\"", "id_column = \"person\"",
+              "split_column = \"train_mask + val_mask\"", "edge_columns = [\"who\", \"whom\"]",
+              "ignore_columns = [\"Unnamed: 0\"]"});
+  REQUIRE(here("train mine.toml --quiet --set train.steps=3").status == 0);
+  REQUIRE(here("init teams --set data.label_column=team --minutes 1 --out two.toml").status == 0);
+  check_says(read("two.toml"), {"label_column = \"team\""});
 }
 
 TEST_CASE_FIXTURE(CommandFolder, "bug: node tables task: foreign classes were all listed") {

@@ -1,11 +1,14 @@
 #include <doctest/doctest.h>
 
+#include "data/table/times.hpp"
 #include "tests/support/idx.hpp"
 #include "tests/support/labels.hpp"
+#include "tests/support/pictures.hpp"
 #include "tests/support/process.hpp"
 #include "train/inspect/recognized.hpp"
 #include "train/task_spec.hpp"
 #include "train/tasks/language/text_classification_data.hpp"
+#include "train/tools/init/init.hpp"
 
 // Tests what tests/cli/init.txt cannot: large data, and the memory of a machine.
 namespace tapestry {
@@ -32,11 +35,11 @@ TEST_SUITE_BEGIN("init");
 
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: a CSV with other column names was read four times") {
   std::string rows = "id,review,sentiment\n";
-  for (int i = 0; rows.size() < 2'000'000; ++i)
+  for (int i = 0; rows.size() < 300'000; ++i)
     rows += fmt::format("{},\"A fine soup, or not ({})\",{}\n", i, i, i % 2);
   const std::string file = write("reviews.csv", rows);
   const std::int64_t before = bytes_read();
-  const std::vector<Recognized> found = recognize_labeled_texts(file);
+  const std::vector<Recognized> found = recognize_labeled_texts({file});
   const auto times = static_cast<double>(bytes_read() - before) / static_cast<double>(rows.size());
   REQUIRE(found.size() == 1);
   CHECK(found[0].fit == Recognized::Fit::certain);
@@ -70,7 +73,7 @@ TEST_CASE_FIXTURE(CommandFolder,
   write("shapes/train-images-idx3-ubyte", "no images");
   write("folder/binary", "\xff");
   const std::pair<const char*, Strings> rows[] = {
-      {"init names.csv", {"names.csv: as a CSV of time series: line 2: column value"}},
+      {"init names.csv", {"names.csv: as a CSV of time series: no column has numbers"}},
       {"init broken.jsonl",
        {"as conversations (JSONL): line 1: ",
         "; or add --task text to train on these data as text"}},
@@ -90,11 +93,55 @@ TEST_CASE_FIXTURE(CommandFolder,
 }
 
 TEST_CASE_FIXTURE(CommandFolder,
+                  "bug: init named the wrong reason, or read labeled texts as a plain text") {
+  std::string ends, splits = "text,label,split\n", tweets = "posted,mood,airline,tweet\n";
+  for (int i = 0; i < 60; ++i) {
+    ends += fmt::format("a film of {} minutes __label__{}\n", i, i % 2 ? "a" : "b");
+    splits += fmt::format("a film of {} minutes,{},{}\n", i, i % 2, i == 7 ? "trian" : "train");
+    tweets +=
+        fmt::format("2020-01-01 00:00:{:02},{},{},a flight of {} hours\n", i, i % 2, i % 3, i);
+  }
+  write("ends.txt", ends);
+  write("splits.csv", splits);
+  write("tweets.csv", tweets);
+  write("latin.csv", "time,caf\xe9\n2020-01-01,1\n2020-01-02,2\n");
+  const std::pair<const char*, Strings> rows[] = {
+      {"init ends.txt", {"line 1: the label \"b\" stands behind the text", "; or add --task text"}},
+      {"init latin.csv", {"iconv -f WINDOWS-1252 -t UTF-8"}},
+      {"init splits.csv", {"as labeled texts: line 9: column split: \"trian\" is no split"}},
+      {"init tweets.csv",
+       {"several columns may have the labels: mood (2 different values), airline (3)",
+        "--label COLUMN", "; or add --task forecast"}}};
+  for (const auto& [command, parts] : rows) {
+    const Finished refused = run(command);
+    CHECK(refused.status == 2);
+    check_says(refused.err, parts);
+  }
+  CHECK(Json::parse(must(run("init tweets.csv --minutes 1 --json --label mood")).out)["task"] ==
+        "text-classification");
+  CHECK(Json::parse(must(run("init tweets.csv --minutes 1 --json --out other.toml --set "
+                             "data.label_field=airline"))
+                        .out)["task"] == "text-classification");
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "bug: init did not print the columns of tables in a folder") {
+  for (const char* split : {"train", "test"}) {
+    std::string table = "text,label\n";
+    for (int i = 0; i < 20; ++i)
+      table += fmt::format("a {} of {},{}\n", split, i, i % 2 ? "x" : "X");
+    write(fmt::format("set/{}.csv", split), table);
+  }
+  const Json found = Json::parse(must(run("init set --minutes 1 --json")).out);
+  CHECK(found["facts"]["column_label"] == "label: texts, 2 different");
+  check_says(found["problems"].dump(), {"the classes X and x differ only in case"});
+}
+
+TEST_CASE_FIXTURE(CommandFolder,
                   "bug: init counted bytes of earlier files in the place of an error") {
   write("texts/a.txt", "abcdef\n");
   write("texts/b.txt", "ab\x01\n");
   const std::vector<Recognized> found =
-      task_registry().at("language-model").recognize(path("texts"));
+      task_registry().at("language-model").recognize({path("texts")});
   check_says(found.front().refusal, {"b.txt: byte 2: control character 0x01"});
 }
 
@@ -116,6 +163,40 @@ TEST_CASE_FIXTURE(CommandFolder,
   const Finished refused = written(20);
   check_fails(refused, {"long.txt: ", "memory", "the machine has 20 MB"});
   CHECK(!has("mine.toml"));
+}
+
+TEST_CASE_FIXTURE(CommandFolder,
+                  "bug: init wrote a config of few steps instead of smaller pictures") {
+  for (const char* name : {"a", "b"})
+    for (int i = 0; i < 40; ++i)
+      write(fmt::format("photos/{}/{}.jpg", name, i), jpeg(100, 100, {10, 20, 30}));
+  const auto made_with = [&](Strings overrides, double minutes) {
+    overrides.insert(overrides.end(), {"train.batch_size=32", "model.channels=[64,128,256]"});
+    const FoundData found = recognize_data({path("photos"), overrides}, "image-classification");
+    return make_config(found, {.out = path("made.toml"), .minutes = minutes});
+  };
+  const NewConfig kept = made_with({"data.image_size=64"}, 10);
+  check_says(kept.toml, {"image_size = 64"});  // as given
+  // In this time 25 steps fit.
+  const double seconds =
+      seconds_of({.steps = 25, .evaluations = 1, .checkpoints = 2}, *kept.plan.throughput);
+  const NewConfig made = made_with({}, seconds / 60);
+  REQUIRE(!made.problems.empty());
+  check_says(made.problems[0], {"which is too few; with data.image_size = "});
+  check_says(made.toml, {"# pixels; more take too long"});
+  CHECK(made.toml.find("image_size = 64") == std::string::npos);
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "bug: init refused the context that it chose for short series") {
+  for (const int rows : {30, 45, 100, 150, 239}) {
+    std::string text = "date,x\n";
+    for (int row = 0; row < rows; ++row)
+      text += fmt::format("{},{}\n", time_text({row * day_us}).substr(0, 10), row * 3 % 7);
+    write("short.csv", text);
+    const std::string out = fmt::format("{}.toml", rows);
+    must(run("init short.csv --minutes 1 --out " + out));
+    must(run("train " + out + " --quiet --set train.steps=1"));
+  }
 }
 
 TEST_CASE_FIXTURE(CommandFolder, "init: a file with the name of the base does not replace it") {

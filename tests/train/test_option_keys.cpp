@@ -47,9 +47,9 @@ TEST_CASE_FIXTURE(TemporaryFolder,
         {"data.path=" + path("short.txt"), "model.context=4", "data.validation_fraction=0"},
         {"--set: data.validation_fraction = 0.0: ", "short.txt: the validation split has 0 tokens",
          "at least 2", "; raise this value"});
-  check("forecast", {"data.kind=csv", "data.path=" + path("gap.csv")},
-        {"data.gaps = false (default): ", "gap.csv: line 4: expected 2020-01-03 00:00:00",
-         "; add the missing rows", "; or set data.gaps = true"});
+  check("forecast", {"data.kind=csv", "data.path=" + path("gap.csv"), "data.missing=refuse"},
+        {"--set: data.missing = \"refuse\": ", "gap.csv: a has no value at 2020-01-03 00:00:00",
+         "; set data.missing to \"interpolate\""});
   check("forecast", {"data.split=months", "data.train_months=20"},
         {"--set: data.train_months = 20: waves: 20 + 4 + 4 months",
          "; lower the numbers of months, or set data.split = \"fractions\""});
@@ -61,7 +61,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
          "; lower this value, data.validation_nodes or data.test_nodes"});
   check("graph", {"data.kind=csv", "data.path=" + path("tables"), "data.label_column=job"},
         {"--set: data.label_column = \"job\": ", "nodes.csv: line 1: no column is named job",
-         "; to read another column, set this key to its name"});
+         "; to read another column, set data.label_column to its name"});
   check("graph", {"data.kind=csv", "data.path=" + path("tables"), "data.id_column=key"},
         {"--set: data.id_column = \"key\": ", "no column is named key; expected one of id, note",
          "; give the name of a column"});

@@ -267,7 +267,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
 
 TEST_CASE("report: forecasts are compared with the last value and the last season") {
   const ForecastWindows windows{.names = {"a"},
-                                .step_s = 43'200,  // two steps a day
+                                .season = 2,
                                 .context = 2,
                                 .of_series = 1,
                                 .values = Array::of(std::vector<float>{1, 2, 3, 4, 5}, {5, 1}),
@@ -278,21 +278,6 @@ TEST_CASE("report: forecasts are compared with the last value and the last seaso
              {"of the last 2 steps (seasonal naive)",
               "<td>a</td><td class=\"number\">0.3333</td><td class=\"number\">2</td>"
               "<td class=\"number\">2.667</td>"});
-  const auto season = [&](std::int64_t step_s, std::int64_t context) {
-    ForecastWindows other = windows;
-    other.step_s = step_s;
-    other.context = context;
-    other.values = Array::zeros({400, 1});
-    other.origins = {366};
-    return section_of(other).data["season"].get<int>();
-  };
-  CHECK(season(3600, 24) == 24);
-  CHECK(season(3600, 23) == 0);
-  CHECK(season(900, 96) == 96);
-  CHECK(season(86'400, 30) == 7);
-  CHECK(season(30 * 86'400, 30) == 12);
-  CHECK(season(7 * 86'400, 100) == 0);
-  CHECK(season(0, 100) == 0);
 }
 
 TEST_CASE("bug: report: one wrong pair was called correct") {

@@ -175,7 +175,8 @@ TEST_CASE("splits: a model in lower case is compared with references in lower ca
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: infinite test metrics ended run and eval with status 0") {
   std::string text = "date,load\n";
   for (std::int64_t row = 0; row < 300; ++row)
-    text += fmt::format("{},{}\n", time_text(row * 3600), row == 290 ? 1e38 : std::sin(0.3 * row));
+    text += fmt::format("{},{}\n", time_text({.us = row * hour_us}),
+                        row == 290 ? 1e38 : std::sin(0.3 * row));
   const std::string run = path("run");
   const Finished trained =
       tapestry_run({"train", "etth1", "--out", run, "--quiet",

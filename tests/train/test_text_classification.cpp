@@ -94,7 +94,7 @@ TEST_CASE_FIXTURE(CommandFolder, "text classification: 600 lines pass from init 
   CHECK(found["facts"]["format"] == "TSV");
   CHECK(found["facts"]["column_of_labels"] == 2);
   CHECK(found["facts"]["classes"] == 3);
-  CHECK(found["problems"][0] == "1 empty text left out");
+  CHECK(found["problems"][1] == "1 empty text left out, first opinions.tsv: line 601");
   const std::string said =
       must(run("train mine.toml --set train.steps=60 train.eval_every=30")).out;
   check_says(said, {"texts: 544 for training, 56 for validation, 0 for test; TSV; 3 classes: gut, ",

@@ -27,11 +27,12 @@ namespace {
 // Returns the type of an option's text, as the help shows it.
 std::string type_of(const std::string& name) {
   static const std::map<std::string, std::string> types{
-      {"--adapter", "DIR"},    {"--base", "RUN"},    {"--data", "DIR"},
-      {"--documents", "NAME"}, {"--dtype", "NAME"},  {"--format", "NAME"},
-      {"--from", "RUN"},       {"--image", "FILE"},  {"--layer", "NAME"},
-      {"--out", "PATH"},       {"--pieces", "NAME"}, {"--prompt-file", "FILE"},
-      {"--prompts", "FILE"},   {"--task", "NAME"},   {"--tokenizer", "FILE"}};
+      {"--adapter", "DIR"},      {"--base", "RUN"},     {"--data", "DIR"},
+      {"--documents", "NAME"},   {"--dtype", "NAME"},   {"--format", "NAME"},
+      {"--from", "RUN"},         {"--image", "FILE"},   {"--label", "COLUMN"},
+      {"--layer", "NAME"},       {"--out", "PATH"},     {"--pieces", "NAME"},
+      {"--prompt-file", "FILE"}, {"--prompts", "FILE"}, {"--task", "NAME"},
+      {"--tokenizer", "FILE"}};
   const auto found = types.find(name);
   return found == types.end() ? "TEXT" : found->second;
 }

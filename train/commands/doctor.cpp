@@ -100,11 +100,6 @@ class Doctor final : public Command {
       report({check_of("plan"), admission.refused, now_s() - start_s});
     if (json_) print_json(result(admission.under_test ? admission.under_test->remark() : ""));
     return passed_ ? 0 : failed_status;
-  } catch (const WrongRows& error) {
-    for (const std::string& row : error.rows)
-      if (!json_) say("{}\n", row);
-    std::fflush(stdout);  // before the message
-    throw;
   } catch (const Interrupted&) {
     return interrupted_status;
   }

@@ -62,6 +62,8 @@ class Eval final : public Command {
       more["tokens"] = tokens;
       counted_text += ", " + counted(tokens, "token");
     }
+    if (const std::int64_t unmeasured = trained.task->unmeasured(); unmeasured > 0)
+      more["unmeasured"] = unmeasured;
     if (json_)
       say("{}\n", MetricsLine{.step = trained.state.step,
                               .split = split == "validation" ? "val" : split,
@@ -77,8 +79,8 @@ class Eval final : public Command {
       say("step {}  {}: {}  ({})\n{}{}", trained.state.step, split,
           show(metrics, trained.task->signatures()), counted_text, show(baselines, metrics),
           compared.text());
-    if (const std::string remark = trained.task->remark(); path_ && !json_ && !remark.empty())
-      say("{}\n", remark);
+    const std::string remark = trained.task->remark();
+    if ((path_ || trained.task->unmeasured() > 0) && !json_ && !remark.empty()) say("{}\n", remark);
     return 0;
   }
 

@@ -22,6 +22,8 @@ class Init final : public Command {
         "--task", task_,
         "kind of data: text, names, conversations, text-classification, forecast, graph, "
         "image-classification or vae (default: found from the data)");
+    arguments.option("--label", label_, "column of the labels (default: found from the data)");
+    arguments.overrides(overrides_);
     arguments.option("--memory", megabytes_,
                      "memory of the machine in MB (default: 0, that of this machine)",
                      {.low = 0, .high = std::int64_t{1} << 40});
@@ -29,7 +31,7 @@ class Init final : public Command {
   }
 
   int run() override {
-    const FoundData found = recognize_data(data_, task_);
+    const FoundData found = recognize_data({data_, overrides_, label_}, task_);
     expect_new_config(out_);
     if (!json_) say("{}", show(found));
     const NewConfig made = make_config(
@@ -46,7 +48,8 @@ class Init final : public Command {
   }
 
  private:
-  std::string data_, out_ = "mine.toml", task_;
+  std::string data_, out_ = "mine.toml", task_, label_;
+  std::vector<std::string> overrides_;
   std::int64_t minutes_ = 10, megabytes_ = 0;
   bool json_ = false;
 };

@@ -41,7 +41,8 @@ void Origins::rethrow(const OptionError& error,
   const auto found = options_.find(name == names.end() ? error.option : name->second);
   if (found == options_.end()) throw;
   const std::string& advice = found->second.advice;
-  fail(found->first, error.what() + (advice.empty() ? "" : "; " + advice));
+  if (advice.empty()) fail(found->first, error.what());
+  throw Undecided(fmt::format("{}: {}; {}", found->second.text, error.what(), advice));
 }
 
 void Origins::expect_divides(const std::string& divisor, const std::string& whole) const {

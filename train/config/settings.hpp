@@ -102,6 +102,12 @@ struct Bound : KeyInfo {
 // Returns the name of an option: that of its key without the section, "gaps" for data.gaps.
 std::string option_name(const std::string& key);
 
+// The error for data that can be read in several ways; its message names the settings that decide.
+class Undecided final : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 // Where the options of a component were set, for messages. Options are named as option_name() does.
 class Origins {
  public:
@@ -188,6 +194,17 @@ class SettingsOf {
     for (const Bound<Options>& bound : all_)
       if (config.declares(bound.name)) bound.set(given, config.value(bound.name));
     return given;
+  }
+
+  // Adds those of these options to `settings` that differ from their defaults.
+  template <class Settings>
+  void add_chosen(Settings& settings, const Options& found, const std::vector<std::string>& options,
+                  const std::string& comment) const {
+    for (const std::string& option : options) {
+      const Bound<Options>& bound = (*this)[option];
+      if (bound.get(found) != bound.fallback)
+        settings.push_back({bound.name, bound.get(found), comment});
+    }
   }
 
   // Returns the name of an option's value, as a config holds it.

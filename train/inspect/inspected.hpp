@@ -16,6 +16,7 @@ namespace tapestry {
 struct Answer;
 struct LatentCodes;
 struct Recognized;
+struct UserData;
 struct Sample;
 
 // A function that receives a text in pieces of whole characters.

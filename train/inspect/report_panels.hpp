@@ -81,14 +81,13 @@ struct Translations {
 
 // Forecasts from K rows of a split.
 struct ForecastWindows {
-  std::vector<std::string> names{};  // M
-  // Time of row 0 since 1970-01-01, and the time between two rows; 0: rows have no times, and
-  // start_s is the number of row 0.
-  std::int64_t start_s = 0, step_s = 0;
+  std::vector<std::string> names{};     // M
+  std::int64_t season = 0;              // rows of a season; 0: unknown
   std::int64_t context = 0;             // number of input rows of each forecast
   std::int64_t of_series = 0;           // number of forecast series; the first M are shown
-  Array values{};                       // (rows, M) float32
+  Array values{};                       // (rows, M) float32; NaN where nothing was measured
   std::vector<std::int32_t> origins{};  // K: first rows of forecasts, ascending
+  std::vector<std::string> times{};     // of these rows
   Array forecasts{};                    // (K, horizon, M) float32
 };
 

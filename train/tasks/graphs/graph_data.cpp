@@ -11,6 +11,7 @@
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/tasks/classification.hpp"
+#include "train/tasks/table_settings.hpp"
 
 namespace tapestry {
 namespace {
@@ -117,23 +118,27 @@ std::string features_text(const NodeTables& tables) {
   return fmt::format("{} ({})", tables.graph.inputs(), fmt::join(parts, "; "));
 }
 
-// Returns messages about moved nodes, missing cells, edges that were left out, and columns that are
-// not used.
+// Returns messages about nodes, cells, edges and columns that are not used as they are.
 std::vector<std::string> exceptions(const NodeTables& tables) {
-  std::vector<std::string> all;
+  std::vector<std::string> all = tables.remarks;
+  const auto say = [&](const Found& found, const char* what, const char* why) {
+    if (found.count > 0)
+      all.push_back(fmt::format("{} {}, the first in line {}", counted(found.count, what), why,
+                                found.first_line));
+  };
   if (tables.moved > 0)
     all.push_back(counted(tables.moved, "node") + " moved to a split without its class");
-  if (tables.missing_cells > 0)
-    all.push_back(counted(tables.missing_cells, "cell") +
-                  " without a known value: the mean of the column, or no category");
-  if (tables.self_loops > 0)
-    all.push_back(counted(tables.self_loops, "edge") +
-                  " from a node to itself left out (a layer reads each node itself)");
-  if (tables.repeated_edges > 0)
-    all.push_back(counted(tables.repeated_edges, "repeated edge") + " left out");
-  if (!tables.unused_edge_columns.empty())
-    all.push_back(fmt::format("not used of edges.csv: {}",
-                              printable(list_briefly(tables.unused_edge_columns))));
+  if (tables.negative_labels > 0)
+    all.push_back(counted(tables.negative_labels, "label") + " -1 taken for no label");
+  say(tables.without_split, "node", "with a label in no split");
+  say(tables.missing_cells, "cell",
+      "without a known value: the mean of the column, or no category");
+  say(tables.self_loops, "edge", "from a node to itself left out (a layer reads each node itself)");
+  say(tables.repeated_edges, "repeated edge", "left out");
+  for (const auto& [file, columns] : {std::pair("nodes.csv", &tables.row_numbers),
+                                      std::pair("edges.csv", &tables.unused_edge_columns)})
+    if (!columns->empty())
+      all.push_back(fmt::format("not used of {}: {}", file, printable(list_briefly(*columns))));
   return all;
 }
 
@@ -161,12 +166,10 @@ std::string remark_of(const NodeTables& tables, bool are_directed) {
 }
 
 GraphData of_tables_at(const TaskSetup& setup) {
-  Config config = setup.config;
-  if (setup.metadata.empty()) detect_graphs(config);
-  const Given<GraphSettings> given = graph_settings.of(config);
+  const Given<GraphSettings> given = graph_settings.of(setup.config);
   const std::string& path = given.required_path(
       "no graph", std::string(node_table_files) + " with --set data.path=FOLDER");
-  NodeTableOptions options = given.tables;
+  NodeTableOptions options = given.tables();
   given.expect(options.validation_share + options.test_share < 1, "test_fraction",
                "the sum with data.validation_fraction = {} must be below 1",
                options.validation_share);
@@ -183,15 +186,20 @@ GraphData of_tables_at(const TaskSetup& setup) {
 
 const auto drawn = &GraphSettings::drawn;
 const auto of_citations = &GraphSettings::citations;
-const auto tables = &GraphSettings::tables;
 const Condition is_drawn = key_is("data.kind", "drawn"),
                 is_citations = key_is("data.kind", "citations"),
                 is_csv = key_is("data.kind", "csv");
 
 using GraphRow = Bound<GraphSettings>;
 
+// The names of the settings that are found in the tables.
+const std::vector<std::string> detected_options = {
+    "delimiter",      "decimal",      "thousands",    "header",
+    "id_column",      "label_column", "split_column", "categorical_columns",
+    "ignore_columns", "edge_columns", "edge_header"};
+
 GraphRow class_names_setting() {
-  GraphRow row(key::class_names, within(tables, &NodeTableOptions::class_names),
+  GraphRow row(key::class_names, &GraphSettings::class_names,
                "correct the label, or list the class here");
   row.limits.used_if.push_back(is_csv);
   return row;
@@ -201,8 +209,7 @@ GraphRow class_names_setting() {
 
 const SettingsOf<GraphSettings> graph_settings = [] {
   using S = GraphSettings;
-  using Row = Bound<S>;
-  return std::vector<Row>{
+  std::vector<GraphRow> rows{
       GraphRow("data.kind", &S::kind,
                "synthetic graphs to classify, or a graph with nodes to classify: the karate-club "
                "graph, a citation data set, or tables (nodes.csv, edges.csv)",
@@ -213,7 +220,7 @@ const SettingsOf<GraphSettings> graph_settings = [] {
       GraphRow(key::data_path, &S::path),
       GraphRow(key::data_source, &S::source),
       GraphRow(key::seed, within(drawn, &SyntheticGraphOptions::seed)),
-      GraphRow(key::data_rules, within(tables, &NodeTableOptions::rules)),
+      GraphRow(key::data_rules, &S::rules),
       GraphRow("data.examples", within(drawn, &SyntheticGraphOptions::examples), "training graphs",
                {.low = 1, .high = 1e9, .used_if = {is_drawn}}),
       GraphRow("data.held_back", &S::held_back,
@@ -241,37 +248,52 @@ const SettingsOf<GraphSettings> graph_settings = [] {
                {.low = 1, .high = 1e9, .used_if = {is_citations}}),
       GraphRow("data.test_nodes", within(of_citations, &NodeSplit::test),
                "test nodes: the last lines", {.low = 1, .high = 1e9, .used_if = {is_citations}}),
-      GraphRow("data.id_column", within(tables, &NodeTableOptions::id_column),
+      GraphRow("data.id_column", &S::id_column,
                "name of the column of nodes.csv with the ids; empty: detected",
                {.used_if = {is_csv}, .advice = "give the name of a column"}),
-      GraphRow("data.label_column", within(tables, &NodeTableOptions::label_column),
+      GraphRow("data.label_column", &S::label_column,
                "name of the column with the classes, where an empty cell is a node without label; "
                "empty: detected",
-               {.used_if = {is_csv}, .advice = "to read another column, set this key to its name"}),
-      GraphRow("data.split_column", within(tables, &NodeTableOptions::split_column),
-               "name of a column with train, validation, test or nothing; none: nodes are divided "
-               "by fractions; empty: detected",
-               {.used_if = {is_csv}, .advice = "or give another column, or \"none\""}),
-      GraphRow("data.decimal", within(tables, &NodeTableOptions::decimal),
-               "decimal mark of the numbers in nodes.csv",
-               {{"auto", detected}, {".", '.'}, {",", ','}}, {.used_if = {is_csv}}),
+               {.used_if = {is_csv},
+                .advice = "to read another column, set data.label_column to its name"}),
+      GraphRow(
+          "data.split_column", &S::split_column,
+          "name of a column with train, validation, test or nothing, or of masks, as in "
+          "\"train_mask + val_mask + test_mask\"; none: nodes are divided by fractions; empty: "
+          "detected",
+          {.used_if = {is_csv}, .advice = "or give another column, or \"none\""}),
       class_names_setting(),
       GraphRow(
-          "data.categorical_columns", within(tables, &NodeTableOptions::categorical),
+          "data.categorical_columns", &S::categorical,
           "columns of which each text becomes a feature that is 0 or 1; empty: those with texts",
           {.used_if = {is_csv}, .advice = "list all columns with texts here"}),
-      GraphRow("data.ignore_columns", within(tables, &NodeTableOptions::ignored),
-               "columns of nodes.csv that are no features",
+      GraphRow("data.ignore_columns", &S::ignored, "columns of nodes.csv that are no features",
                {.used_if = {is_csv}, .advice = "list the columns to leave out here"}),
-      GraphRow("data.directed", within(tables, &NodeTableOptions::directed),
+      GraphRow(
+          "data.columns", &S::columns,
+          "columns of nodes.csv that are features; empty: all but those used otherwise and row "
+          "numbers",
+          {.used_if = {is_csv}, .advice = "list columns of nodes.csv in this key"}),
+      GraphRow("data.edge_columns", &S::edge_columns,
+               "columns of edges.csv with the ids of the source and the target; empty: detected",
+               {.used_if = {is_csv},
+                .advice = "set data.edge_columns to the two columns with the ends of the edges"}),
+      GraphRow("data.edge_header", &S::edge_header,
+               "whether the first row of edges.csv has the names of the columns",
+               {{"auto", Header::detected}, {"yes", Header::present}, {"no", Header::absent}},
+               {.used_if = {is_csv}, .advice = "set data.edge_header to \"yes\" or \"no\""}),
+      GraphRow("data.directed", &S::directed,
                "a node reads only the sources of its edges, not their targets",
                {.used_if = {is_csv}}),
-      GraphRow("data.validation_fraction", within(tables, &NodeTableOptions::validation_share),
+      GraphRow("data.validation_fraction", &S::validation_share,
                "fraction of each class for validation, if no column says which nodes are",
                {.low = 0.0001, .high = 0.9, .used_if = {is_csv}, .advice = "or change this value"}),
-      GraphRow("data.test_fraction", within(tables, &NodeTableOptions::test_share),
+      GraphRow("data.test_fraction", &S::test_share,
                "fraction of each class for testing, if there is no split column",
                {.low = 0, .high = 0.9, .used_if = {is_csv}})};
+  const std::vector<GraphRow> of_table = table_rows<S>({is_csv});
+  rows.insert(rows.end(), of_table.begin(), of_table.end());
+  return rows;
 }();
 
 GraphData load_graphs(const TaskSetup& setup) {
@@ -293,46 +315,55 @@ GraphData load_graphs(const TaskSetup& setup) {
 void detect_graphs(Config& config) {
   Given<GraphSettings> given = graph_settings.of(config);
   if (given.kind != GraphKind::csv || !is_node_table_folder(given.path)) return;
-  const NodeTableOptions& known = given.tables;
-  const bool is_complete = !known.id_column.empty() && !known.label_column.empty() &&
-                           !known.split_column.empty() && !known.class_names.empty();
-  if (is_complete && known.decimal != detected) return;
-  given.tables = given.checked([&] { return detect_node_tables(given.path, known); });
-  graph_settings.detect(config, given,
-                        {"id_column", "label_column", "split_column", "decimal", "class_names",
-                         "categorical_columns"});
+  given.set_tables(given.checked([&] { return detect_node_tables(given.path, given.tables()); }));
+  graph_settings.detect(config, given, detected_options);
+  graph_settings.detect(config, given, {"class_names"});
 }
 
 namespace {
 
 // Sets what is found in nodes.csv and edges.csv. Throws InputError if they cannot be read, because
 // no other kind of data has files of these names.
-void recognize_tables(Recognized& found, const std::string& path) {
-  NodeTableOptions options = detect_node_tables(path);
-  const std::vector<std::string> unusable = unusable_columns(path, options);
-  if (!unusable.empty()) {
-    options = detect_node_tables(path, {.ignored = unusable});
-    found.settings.push_back(
-        {"data.ignore_columns", unusable, "no values, or too many different texts"});
-  }
-  const NodeTables tables = load_node_tables(path, options);
+void recognize_tables(Recognized& found, const UserData& data) {
+  Given<GraphSettings> given = graph_settings.of(
+      parse_config("task = \"graph\"\n[data]\nkind = \"csv\"\n", "init", data.overrides));
+  if (!data.label.empty()) given.label_column = data.label;
+  GraphSettings options = given;
+  const auto detect = [&](NodeTableOptions known) {
+    options.set_tables(detect_node_tables(data.path, known));
+    return unusable_columns(data.path, options.tables());
+  };
+  const NodeTables tables = given.checked([&] {
+    NodeTableOptions known = given.tables();
+    if (const std::vector<std::string> unusable = detect(known); !unusable.empty()) {
+      known.ignored = options.ignored;
+      known.ignored.insert(known.ignored.end(), unusable.begin(), unusable.end());
+      detect(known);
+    }
+    return load_node_tables(data.path, options.tables());
+  });
   const NodeGraph& graph = tables.graph;
   const std::int64_t N = std::ssize(graph.training);
-  found.facts = {{"nodes", graph.graph.nodes()},
-                 {"edges", edges_of(graph, options.directed)},
-                 {"features", features_text(tables)},
-                 {"id column", printable(options.id_column)},
-                 {"label column", printable(options.label_column)},
-                 {"classes", std::ssize(graph.classes)},
-                 {"class names", printable(list_briefly(graph.classes))},
-                 {"training nodes", N},
-                 {"validation nodes", std::ssize(graph.validation)},
-                 {"test nodes", std::ssize(graph.test)},
-                 {"nodes without label", unlabeled(graph)},
-                 {"split", options.split_column == no_column
-                               ? std::string("about 20 % of each class for validation and test")
-                               : "column " + printable(options.split_column)}};
+  found.facts = {
+      {"nodes", graph.graph.nodes()},
+      {"edges", edges_of(graph, options.directed)},
+      {"features", features_text(tables)},
+      {"id column", printable(options.id_column)},
+      {"label column", printable(options.label_column)},
+      {"edge columns", printable(fmt::format("{}", fmt::join(options.edge_columns, ", ")))},
+      {"delimiter", graph_settings.text("delimiter", options)},
+      {"decimal mark", graph_settings.text("decimal", options)},
+      {"classes", std::ssize(graph.classes)},
+      {"class names", printable(list_briefly(graph.classes))},
+      {"training nodes", N},
+      {"validation nodes", std::ssize(graph.validation)},
+      {"test nodes", std::ssize(graph.test)},
+      {"nodes without label", unlabeled(graph)},
+      {"split", options.split_column == no_column
+                    ? std::string("about 20 % of each class for validation and test")
+                    : "column " + printable(options.split_column)}};
   found.problems = exceptions(tables);
+  add_column_uses(found, node_column_uses(data.path, options.tables()));
   const std::int64_t labels = graph.graph.nodes() - unlabeled(graph);
   if (std::ssize(graph.classes) > labels / 5)
     found.problems.push_back(fmt::format(
@@ -342,6 +373,7 @@ void recognize_tables(Recognized& found, const std::string& path) {
   found.base = "cora";
   const auto evaluated = std::ssize(graph.validation) + std::ssize(graph.test);
   found.settings.push_back({"data.kind", std::string("csv")});
+  graph_settings.add_chosen(found.settings, options, detected_options, "found in the tables");
   found.settings.push_back(
       {"data.directed", false, "true: a node reads only the sources of its edges"});
   found.settings.push_back({key::batch_size.name, N, "all training nodes"});
@@ -352,10 +384,11 @@ void recognize_tables(Recognized& found, const std::string& path) {
 
 }  // namespace
 
-std::vector<Recognized> recognize_graphs(const std::string& path) {
+std::vector<Recognized> recognize_graphs(const UserData& data) {
+  const std::string& path = data.path;
   Recognized found{.name = "graph", .kind = "a graph of nodes.csv and edges.csv"};
   if (is_node_table_folder(path))
-    recognize_tables(found, path);
+    recognize_tables(found, data);
   else
     found.refusal = fmt::format("{}: no file nodes.csv; expected {}", path, node_table_files);
   return {found};

@@ -17,14 +17,24 @@ namespace tapestry {
 enum class GraphKind { drawn, karate, citations, csv };
 
 // The graphs of a config.
-struct GraphSettings {
+struct GraphSettings : NodeTableOptions, TableOptions {
   GraphKind kind = GraphKind::drawn;
   std::string path{}, source{};
   SyntheticGraphOptions drawn{};
   std::int64_t held_back = 1000;  // validation graphs
   std::vector<std::int64_t> labeled{1, 34};
   NodeSplit citations{};
-  NodeTableOptions tables{};
+
+  // Returns and sets the options of both bases.
+  NodeTableOptions tables() const {
+    NodeTableOptions all = *this;
+    all.table = *this;
+    return all;
+  }
+  void set_tables(const NodeTableOptions& all) {
+    static_cast<NodeTableOptions&>(*this) = all;
+    static_cast<TableOptions&>(*this) = all.table;
+  }
 };
 
 extern const SettingsOf<GraphSettings> graph_settings;
@@ -43,12 +53,12 @@ struct GraphData {
 // Returns the data of a setup. Throws InputError that names file and line, or the key.
 GraphData load_graphs(const TaskSetup& setup);
 
-// Detects the columns of nodes.csv, as TaskSpec::detect does. Throws InputError if the table cannot
-// be read.
+// Detects how nodes.csv and edges.csv are written, and their columns, as TaskSpec::detect does.
+// Throws InputError if the tables cannot be read.
 void detect_graphs(Config& config);
 
 // Returns what is found at a path, as TaskSpec::recognize does. Throws InputError if the folder has
 // a nodes.csv, but its tables cannot be read.
-std::vector<Recognized> recognize_graphs(const std::string& path);
+std::vector<Recognized> recognize_graphs(const UserData& data);
 
 }  // namespace tapestry

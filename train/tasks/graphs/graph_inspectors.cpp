@@ -4,8 +4,8 @@
 
 #include "autograd/counted.hpp"
 #include "autograd/ops/reduce.hpp"
-#include "data/csv.hpp"
 #include "data/json.hpp"
+#include "data/table/records.hpp"
 #include "data/text/printable.hpp"
 #include "train/inspect/onnx/models.hpp"
 #include "train/inspect/values.hpp"

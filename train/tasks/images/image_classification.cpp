@@ -137,9 +137,10 @@ std::string image_classifier_description(const Config& config,
                          : "convolutional network");
 }
 
-std::vector<Recognized> recognize_classes(const std::string& path) {
+std::vector<Recognized> recognize_classes(const UserData& data) {
+  const std::string& path = data.path;
   return {recognized_as("image-classification", "a folder of images", [&](Recognized& found) {
-    recognize_images(found, path, true);
+    recognize_images(found, data, true);
     expect_input(found.facts["classes"].integer() >= 2,
                  "{}: {} class, expected at least two; add --task vae, which needs no classes",
                  path, found.facts["classes"].integer());
@@ -151,6 +152,8 @@ std::vector<Recognized> recognize_classes(const std::string& path) {
     while (channels.size() > 1 && shorter < std::int64_t{1} << channels.size()) channels.pop_back();
     if (channels.size() < 3)
       found.settings.push_back({"model.channels", channels, "each stage halves the small images"});
+    for (std::int64_t& count : channels) count /= 2;
+    found.smaller.push_back({{"model.channels", channels, "half of those of the base"}});
   })};
 }
 

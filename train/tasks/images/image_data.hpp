@@ -35,10 +35,10 @@ extern const SettingsOf<ImageSettings> image_settings;
 // folder cannot be listed, or if IDX labels are damaged.
 void detect_images(Config& config);
 
-// Sets the facts about the images at a path, the keys with which a task reads them, the number of
+// Sets the facts about the images of a user, the keys with which a task reads them, the number of
 // training examples, and what is wrong with the images; and with their classes, if `has_classes`.
 // Throws InputError if there are no images, or if none can be read.
-void recognize_images(Recognized& found, const std::string& path, bool has_classes);
+void recognize_images(Recognized& found, const UserData& data, bool has_classes);
 
 // Returns the description of images (batch, height, width), or (batch, 3, height, width) in color,
 // in an ONNX graph.
@@ -48,8 +48,9 @@ onnx::Described onnx_images(const ImageSize& size, const std::string& range);
 struct ImageTaskSplits {
   ImageDataset train, validation;
   std::optional<ImageDataset> test{};
-  std::int64_t skipped = 0;  // number of broken pictures that were left out
-  std::int64_t moved = 0;    // number of pictures that are in a split for lack of others
+  std::int64_t skipped = 0;     // number of broken pictures that were left out
+  std::string first_skipped{};  // why the first of them cannot be read
+  std::int64_t moved = 0;       // number of pictures that are in a split for lack of others
 };
 
 // The images of a task, and their size, which a checkpoint stores.

@@ -67,9 +67,9 @@ std::string description(const Config& config, const std::map<std::string, std::s
                      counted(model.latent, "latent dimension"));
 }
 
-std::vector<Recognized> recognize_for_vae(const std::string& path) {
+std::vector<Recognized> recognize_for_vae(const UserData& data) {
   return {recognized_as("vae", "a folder of images", [&](Recognized& found) {
-    recognize_images(found, path, false);
+    recognize_images(found, data, false);
     found.fit = Recognized::Fit::possible;  // images with classes are meant to be classified
     found.base = "clothes-vae";
   })};

@@ -66,7 +66,7 @@ struct Corpus {
 };
 
 // Returns how a path can be read: as text, names or conversations.
-std::vector<Recognized> recognize_corpora(const std::string& path);
+std::vector<Recognized> recognize_corpora(const UserData& data);
 
 // Returns the number of rows of the embedding of tokens. Throws InputError if model.vocabulary is
 // below the number of tokens.

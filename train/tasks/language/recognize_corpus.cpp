@@ -3,6 +3,7 @@
 
 #include "data/input_file.hpp"
 #include "data/text/conversations.hpp"
+#include "data/text/labeled_texts.hpp"
 #include "data/text/names.hpp"
 #include "data/text/text.hpp"
 #include "data/text/token_shards.hpp"
@@ -104,7 +105,8 @@ bool is_named_as_table(const std::string& path) {
 // Returns whether a file is seldom meant as plain text, by its name or its beginning.
 bool looks_like_data(const TextStatistics& text, const std::string& path) {
   return is_named_as_table(path) || text.beginning.starts_with('{') ||
-         text.beginning.starts_with('[') || text.beginning.starts_with("__label__");
+         text.beginning.starts_with('[') || text.beginning.starts_with("__label__") ||
+         (!is_folder(path) && has_fasttext_labels(path));
 }
 
 // Adds the settings of a small model, with 0.1 M parameters.
@@ -255,7 +257,8 @@ Recognized recognize_shards(const std::string& path) {
 
 }  // namespace
 
-std::vector<Recognized> recognize_corpora(const std::string& path) {
+std::vector<Recognized> recognize_corpora(const UserData& data) {
+  const std::string& path = data.path;
   if (holds_shards(path)) return {recognize_shards(path)};
   std::optional<TextStatistics> text;
   std::vector<Recognized> all;

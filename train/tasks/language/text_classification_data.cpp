@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <filesystem>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -14,10 +14,13 @@
 #include "data/text/byte_pair.hpp"
 #include "data/text/printable.hpp"
 #include "data/text/text.hpp"
+#include "data/text/unicode.hpp"
 #include "data/toys/match_reports.hpp"
+#include "data/validation_split.hpp"
 #include "train/config/keys.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/language/corpus.hpp"
+#include "train/tasks/table_settings.hpp"
 
 namespace tapestry {
 namespace {
@@ -33,7 +36,7 @@ LabeledSplits load(const Given<LabeledTextSettings>& given, bool whole = false) 
 LabeledSplits make_reports(const Given<LabeledTextSettings>& given) {
   given.expect(given.path.empty(), "path",
                "data.kind = \"reports\" makes the texts; set data.kind = \"text\" to read yours");
-  return {.classes = match_report_classes(),
+  return {.options = {.classes = match_report_classes()},
           .train = make_match_reports({.examples = given.examples, .seed = given.seed}),
           .validation = make_match_reports(
               {.examples = given.held_back, .seed = given.seed, .split = Split::validation})};
@@ -91,7 +94,7 @@ const Condition is_text = key_is("data.kind", "text"), is_reports = key_is("data
 const SettingsOf<LabeledTextSettings> labeled_text_settings = [] {
   using S = LabeledTextSettings;
   using Row = Bound<S>;
-  return std::vector<Row>{
+  std::vector<Row> rows{
       Row("data.kind", &S::kind, "the labeled texts of data.path, or synthetic reports of matches",
           {{"text", LabeledKind::text}, {"reports", LabeledKind::reports}}),
       Row(key::data_path, &S::path),
@@ -108,19 +111,21 @@ const SettingsOf<LabeledTextSettings> labeled_text_settings = [] {
            {"folder", LabeledFormat::folder}},
           {.used_if = {is_text}, .advice = "correct the data, or set this key"}),
       Row("data.text_field", &S::text_field,
-          "name of the text's field in JSONL, or column in a table's header",
+          "name of the column of a table, or field of JSONL, with the texts (empty: detected); "
+          "without header: \"column 1\", \"column 2\", …",
           {.used_if = {is_text},
            .advice = "correct the line, or set this key to the field or column of the text"}),
       Row("data.label_field", &S::label_field,
-          "name of the label's field in JSONL, or column in a table's header",
+          "name of the column of a table, or field of JSONL, with the labels (empty: detected)",
           {.used_if = {is_text},
-           .advice = "correct the line, or set this key to the field or column of the label"}),
+           .advice = "correct the line, or set this key (init: --label COLUMN) to that of the "
+                     "labels"}),
       Row("data.label_column", &S::label_column,
-          "column of the labels in a table without header; 0: the one with fewer different values",
+          "column of the labels in a table, from 1, unless data.label_field names it; 0: detected",
           {.low = 0,
            .high = 1e6,
            .used_if = {is_text},
-           .advice = "set this key to the column of the labels, 1 or 2"}),
+           .advice = "set this key to the column of the labels"}),
       Row(key::class_names, &S::classes, "correct the label, or list all classes here"),
       Row(key::class_weights, &S::class_weights),
       Row(key::data_source, &S::source),
@@ -145,20 +150,26 @@ const SettingsOf<LabeledTextSettings> labeled_text_settings = [] {
            .advice = "raise this value"}),
       Row("model.context", &S::context, "maximum number of tokens of a text; longer ones are cut",
           {.low = 2, .high = 1048576})};
+  const std::vector<Row> of_table = table_form_rows<S>({is_text});
+  rows.insert(rows.end(), of_table.begin(), of_table.end());
+  return rows;
 }();
+
+namespace {
+
+const std::vector<std::string> found_options = {"format",       "text_field", "label_field",
+                                                "label_column", "delimiter",  "header"};
+
+}  // namespace
 
 void detect_labeled_texts(Config& config) {
   Given<LabeledTextSettings> given = labeled_text_settings.of(config);
   const bool is_known = !given.classes.empty() && given.format != LabeledFormat::detected;
-  std::error_code unseen;
-  if (given.path.empty() || is_known || given.kind != LabeledKind::text ||
-      !std::filesystem::exists(given.path, unseen))
+  if (given.path.empty() || is_known || given.kind != LabeledKind::text || !is_there(given.path))
     return;
-  const LabeledSplits found = load(given);
-  given.format = found.format;
-  given.label_column = found.label_column;
-  given.classes = found.classes;
-  labeled_text_settings.detect(config, given, {"format", "label_column", "class_names"});
+  static_cast<LabeledTextOptions&>(given) = load(given).options;
+  labeled_text_settings.detect(config, given, found_options);
+  labeled_text_settings.detect(config, given, {"class_names"});
 }
 
 namespace {
@@ -201,72 +212,84 @@ bool have_letters(const LabeledTexts& texts) {
 
 bool is_csv(const std::string& path) { return path.ends_with(".csv") || path.ends_with(".csv.gz"); }
 
-// Returns whether a file or folder is likely to contain labeled texts, by the first line of the
-// file or the names in the folder. Returns false for a CSV, which guess_columns() recognizes.
-bool looks_labeled(const std::string& path) {
-  std::error_code unseen;
-  if (std::filesystem::is_directory(path, unseen)) return is_labeled_text_folder(path);
-  if (is_csv(path) || !std::filesystem::is_regular_file(path, unseen)) return false;
-  std::string beginning(4096, ' ');
-  InputFile file(path);
-  beginning.resize(file.read(beginning));
-  const std::string_view first = std::string_view(beginning).substr(0, beginning.find('\n'));
-  return first.starts_with("__label__") || first.find("\"label\"") != first.npos ||
-         first.find('\t') != first.npos;
+// Returns the texts that a user has. Throws InputError for a CSV without texts.
+LabeledSplits load_users(Recognized& found, const UserData& data) {
+  Given<LabeledTextSettings> given = labeled_text_settings.of(
+      parse_config("task = \"text-classification\"", "init", data.overrides));
+  if (!data.label.empty()) given.label_field = data.label;
+  given.explains = true;
+  expect_input(is_csv(data.path) || looks_labeled(data.path), "expected {}", labeled_text_files);
+  if (!is_csv(data.path)) found.fit = Recognized::Fit::similar;
+  try {
+    return given.checked([&] { return load_labeled_texts(data.path, given); });
+  } catch (const InputError&) {
+    if (is_csv(data.path) && may_be_labeled_table(data.path, given))
+      found.fit = Recognized::Fit::similar;
+    throw;
+  }
 }
 
-// Returns the texts, after a table whose columns have other names has set these. `columns`: those
-// that were guessed; none if that was not tried.
-LabeledSplits load_with_columns(Recognized& found, const std::string& path,
-                                std::optional<LabeledColumns> columns) try {
-  return load_labeled_texts(path);
-} catch (const OptionError& error) {
-  std::error_code unseen;
-  const bool is_name = error.option == "text_field" || error.option == "label_field";
-  if (!is_name || !std::filesystem::is_regular_file(path, unseen)) throw;
-  if (!columns) columns = guess_columns(path);
-  if (!columns) throw;
-  found.settings.push_back({"data.text_field", columns->text, "the column with the longest texts"});
-  found.settings.push_back(
-      {"data.label_field", columns->label, "the column with the fewest different values"});
-  return load_labeled_texts(path, {.text_field = columns->text, .label_field = columns->label});
+// Adds what was left out, by kind.
+void note_left_out(Recognized& found, const LabeledSplits& texts) {
+  const auto note = [&](const LeftOut& kind, const char* noun, const char* plural) {
+    if (kind.count > 0)
+      found.problems.push_back(fmt::format("{} left out{}", counted(kind.count, noun, plural),
+                                           kind.first.empty() ? "" : ", first " + kind.first));
+  };
+  note(texts.empty, "empty text", "empty texts");
+  note(texts.unlabeled, "text without label", "texts without label");
+  note(texts.unassigned, "text without split", "texts without split");
+  if (texts.unused_count > 0)
+    found.problems.push_back(fmt::format(
+        "{} not read: {}{}", counted(texts.unused_count, "file"), fmt::join(texts.unused, ", "),
+        texts.unused_count > std::ssize(texts.unused) ? ", ..." : ""));
+}
+
+// Adds the classes whose names differ only in case.
+void note_equal_names(Recognized& found, const std::vector<std::string>& classes) {
+  std::map<std::string, std::string> names;
+  for (const std::string& name : classes)
+    if (const auto [same, is_new] = names.emplace(lower_case(name), name); !is_new)
+      found.problems.push_back(
+          fmt::format("the classes {} and {} differ only in case", same->second, name));
 }
 
 }  // namespace
 
-std::vector<Recognized> recognize_labeled_texts(const std::string& path) {
+std::vector<Recognized> recognize_labeled_texts(const UserData& data) {
   return {recognized_as("text-classification", "labeled texts", [&](Recognized& found) {
-    std::error_code unseen;
-    std::optional<LabeledColumns> columns;  // of a CSV
-    if (is_csv(path) && std::filesystem::is_regular_file(path, unseen))
-      columns = guess_columns(path);
-    expect_input(columns || looks_labeled(path), "expected {}", labeled_text_files);
-    found.fit = Recognized::Fit::similar;
-    const LabeledSplits texts = load_with_columns(found, path, columns);
+    const LabeledSplits texts = load_users(found, data);
+    const std::vector<std::string>& classes = texts.options.classes;
     const std::int64_t train = std::ssize(texts.train.texts);
     std::vector<std::int64_t> lengths;
     for (const std::string& text : texts.train.texts) lengths.push_back(std::ssize(text));
     std::ranges::sort(lengths);
-    expect_input(texts.classes.size() >= 2, "all texts have the label {}; expected at least two",
-                 texts.classes.front());
-    found.facts = {{"format", name_of(texts.format)},
+    expect_input(classes.size() >= 2, "all texts have the label {}; expected at least two",
+                 classes.front());
+    found.facts = {{"format", name_of(texts.options.format)},
                    {"training texts", train},
                    {"validation texts", std::ssize(texts.validation.texts)},
                    {"test texts", std::ssize(texts.test.texts)},
-                   {"classes", std::ssize(texts.classes)},
-                   {"class names", list_briefly(texts.classes)},
+                   {"classes", std::ssize(classes)},
+                   {"class names", list_briefly(classes)},
                    {"median bytes of a text", lengths[lengths.size() / 2]},
                    {"longest text in bytes", lengths.back()}};
-    if (texts.label_column > 0) found.facts["column of labels"] = texts.label_column;
+    if (texts.options.label_column > 0)
+      found.facts["column of labels"] = texts.options.label_column;
     if (texts.is_divided) found.facts["split"] = "about a tenth of each class is for validation";
-    if (texts.empty > 0) found.problems.push_back(counted(texts.empty, "empty text") + " left out");
-    std::vector<std::int64_t> counts(texts.classes.size());
-    for (const std::int32_t label : texts.train.labels) ++counts[label];
-    compare_class_sizes(found, counts, texts.classes, "training text");
+    add_column_uses(found, texts.columns);
+    found.problems.insert(found.problems.end(), texts.remarks.begin(), texts.remarks.end());
+    note_left_out(found, texts);
+    note_equal_names(found, classes);
+    compare_class_sizes(found, count_classes(texts.train.labels, std::ssize(classes)), classes,
+                        "training text");
     note_contradictions(found, texts.train);
     found.fit = have_letters(texts.train) ? Recognized::Fit::certain : Recognized::Fit::on_request;
     found.base = "match-reports";
     found.settings.push_back({"data.kind", std::string("text")});
+    LabeledTextSettings chosen;
+    static_cast<LabeledTextOptions&>(chosen) = texts.options;
+    labeled_text_settings.add_chosen(found.settings, chosen, found_options, "found in the data");
     choose_text_classifier(found, lengths);
     found.examples = static_cast<double>(train);
     found.most_epochs = 30;
@@ -307,7 +330,8 @@ const TextClassificationData::Splits& TextClassificationData::splits() {
   splits_.emplace(Splits{.train = whole_data_ ? *validation : *std::move(train),
                          .validation = *std::move(validation),
                          .test = std::move(test),
-                         .empty = texts_->empty,
+                         .empty = texts_->empty.count,
+                         .unlabeled = texts_->unlabeled.count + texts_->unassigned.count,
                          .cut = cut,
                          .is_divided = texts_->is_divided,
                          .moved = texts_->moved});
@@ -358,7 +382,7 @@ std::vector<std::string> TextClassificationData::labels(std::span<const std::int
 
 std::string TextClassificationData::remark() const {
   if (!splits_ || given_.kind == LabeledKind::reports) return "";
-  const auto& [train, validation, test, empty, cut, is_divided, moved] = *splits_;
+  const auto& [train, validation, test, empty, unlabeled, cut, is_divided, moved] = *splits_;
   std::string text =
       fmt::format("texts: {} for training, {} for validation, {} for test; {}; {}: {}",
                   whole_data_ ? 0 : train.size(), validation.size(), test ? test->size() : 0,
@@ -367,6 +391,8 @@ std::string TextClassificationData::remark() const {
   if (moved > 0)
     text += fmt::format("; {} moved to a split without its class", counted(moved, "text"));
   if (empty > 0) text += fmt::format("; {} left out", counted(empty, "empty text"));
+  if (unlabeled > 0)
+    text += fmt::format("; {} without label or split left out", counted(unlabeled, "text"));
   if (cut > 0) text += fmt::format("; {} cut to {} tokens", counted(cut, "text"), given_.context);
   return text;
 }

@@ -34,7 +34,7 @@ extern const SettingsOf<LabeledTextSettings> labeled_text_settings;
 void detect_labeled_texts(Config& config);
 
 // Returns what was found at a path, as TaskSpec::recognize does.
-std::vector<Recognized> recognize_labeled_texts(const std::string& path);
+std::vector<Recognized> recognize_labeled_texts(const UserData& data);
 
 // How texts become rows of tokens.
 struct TextRows {
@@ -57,9 +57,10 @@ class TextClassificationData {
   struct Splits {
     LabeledTextDataset train, validation;
     std::optional<LabeledTextDataset> test{};
-    std::int64_t empty = 0, cut = 0;  // numbers of texts that were left out, and truncated
-    bool is_divided = false;          // the validation split is a part of the training texts
-    std::int64_t moved = 0;           // number of texts that are in a split for lack of others
+    // Numbers of texts that were left out, and truncated.
+    std::int64_t empty = 0, unlabeled = 0, cut = 0;
+    bool is_divided = false;  // the validation split is a part of the training texts
+    std::int64_t moved = 0;   // number of texts that are in a split for lack of others
   };
   const Splits& splits();
   bool is_read() const { return splits_.has_value(); }  // whether splits() was called

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <xtensor/xmath.hpp>
 
 #include "autograd/ops/arithmetic.hpp"
@@ -17,9 +18,12 @@ namespace {
 // The windows of the K targets, R = B · K, in float64. `seen` and `targets` are differences to the
 // last value of the window.
 struct Windows {
-  Tensor last;     // (R, 1)
-  Tensor seen;     // (R, T)
-  Tensor targets;  // (R, horizon)
+  Tensor last;                            // (R, 1)
+  Tensor seen;                            // (R, T)
+  Tensor targets;                         // (R, horizon); 0 where none was measured
+  Tensor measured;                        // (R, horizon): 1 or 0
+  double count;                           // number of measured targets
+  std::optional<Tensor> measured_seen{};  // (R, T): 1 or 0; nothing if all were
 };
 
 // Returns each series as a row: (B, T, K) -> (B · K, T) float64.
@@ -33,7 +37,23 @@ Windows windows_of(const SeriesDataset& data, std::span<const std::int64_t> exam
   const Tensor inputs =
       series_in_rows(select_series(batch.inputs, 2, data.window().targets).value());
   const Tensor last = slice(inputs, 1, inputs.dim(1) - 1, inputs.dim(1));
-  return {.last = last, .seen = inputs - last, .targets = series_in_rows(batch.targets) - last};
+  std::optional<Tensor> measured_seen;
+  if (const std::optional<Array> all = data.measured_inputs(examples))
+    measured_seen = series_in_rows(select_series(*all, 2, data.window().targets).value());
+  Array targets = series_in_rows(batch.targets).value().clone(),
+        measured(targets.shape(), DType::float64);
+  const auto target = targets.mutable_values<double>(),
+             is_measured = measured.mutable_values<double>();
+  for (std::size_t i = 0; i < target.size(); ++i) {
+    is_measured[i] = std::isnan(target[i]) ? 0 : 1;
+    if (std::isnan(target[i])) target[i] = 0;
+  }
+  return {.last = last,
+          .seen = inputs - last,
+          .targets = (Tensor(targets) - last) * Tensor(measured),
+          .measured = measured,
+          .count = batch.count,
+          .measured_seen = measured_seen};
 }
 
 // Calls take(windows) for windows that are `every` examples apart, with many at once.
@@ -85,6 +105,17 @@ Array solve(const Array& a, const Array& b) {
   return array_of(x);
 }
 
+// Returns 1 for each window of which all targets were measured, else 0: (R, 1).
+Array are_complete(const Windows& windows) {
+  const std::int64_t R = windows.measured.dim(0), H = windows.measured.dim(1);
+  const double* measured = windows.measured.value().values<double>().data();
+  Array complete({R, 1}, DType::float64);
+  for (std::int64_t r = 0; r < R; ++r)
+    complete.mutable_values<double>()[r] =
+        std::all_of(measured + r * H, measured + (r + 1) * H, [](double one) { return one == 1; });
+  return complete;
+}
+
 // Returns the map from with_constant(windows) to their targets: (T, horizon).
 Tensor fit_linear(const SeriesDataset& training) {
   constexpr std::int64_t most_values = 4'000'000;
@@ -95,7 +126,7 @@ Tensor fit_linear(const SeriesDataset& training) {
   Tensor squares = Array::full({T, T}, 0, DType::float64),
          products = Array::full({T, H}, 0, DType::float64);
   for_each_windows(training, every, [&](const Windows& windows) {
-    const Tensor seen = with_constant(windows);
+    const Tensor seen = with_constant(windows) * Tensor(are_complete(windows));
     squares = squares + matmul(seen, seen, {.transpose_a = true});
     products = products + matmul(seen, windows.targets, {.transpose_a = true});
   });
@@ -106,8 +137,26 @@ Tensor fit_linear(const SeriesDataset& training) {
   return solve(array_of(matrix + ridge * identity), products.value());
 }
 
+// Returns the last measured value at the same place of a season for each target; where there is
+// none, the input that stands for it: (R, horizon).
+Tensor repeated_measured(const Windows& windows, std::int64_t season) {
+  const std::int64_t R = windows.seen.dim(0), T = windows.seen.dim(1), H = windows.targets.dim(1);
+  const double* seen = windows.seen.value().values<double>().data();
+  const double* is_measured = windows.measured_seen->value().values<double>().data();
+  Array repeated({R, H}, DType::float64);
+  for (std::int64_t r = 0; r < R; ++r)
+    for (std::int64_t h = 0; h < H; ++h) {
+      const std::int64_t last = T - season + h % season;
+      std::int64_t t = last;
+      while (t >= 0 && is_measured[r * T + t] == 0) t -= season;
+      repeated.mutable_values<double>()[r * H + h] = seen[r * T + (t < 0 ? last : t)];
+    }
+  return repeated;
+}
+
 // Returns the last `season` values of each window, repeated over the horizon: (R, horizon).
 Tensor repeated_season(const Windows& windows, std::int64_t season) {
+  if (windows.measured_seen) return repeated_measured(windows, season);
   const std::int64_t T = windows.seen.dim(1), H = windows.targets.dim(1);
   const Tensor one = slice(windows.seen, 1, T - season, T);
   const std::vector<Tensor> all(static_cast<std::size_t>((H + season - 1) / season), one);
@@ -136,12 +185,12 @@ std::vector<BaselineErrors> baseline_errors(const SeriesDataset* training,
   double count = 0;
   for_each_windows(judged, 1, [&](const Windows& windows) {
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const Tensor error = windows.targets - forecasts[i](windows);
+      const Tensor error = windows.targets - forecasts[i](windows) * windows.measured;
       const auto errors = xtensor_view<double>(error.value());
       all[i].mse += xt::sum(xt::square(errors))();
       all[i].mae += xt::sum(xt::abs(errors))();
     }
-    count += static_cast<double>(windows.targets.size());
+    count += windows.count;
   });
   for (BaselineErrors& errors : all) {
     errors.mse /= count;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "autograd/counted.hpp"
+#include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "train/inspect/report_panels.hpp"
@@ -57,6 +59,25 @@ Forecaster make_model(const Config& config, const Given<SeriesSettings>& series)
   return initialized(config, [&](Random& init) { return Forecaster(options, init); });
 }
 
+// Returns 1 for each target that was measured, else 0; nothing if all were.
+std::optional<Array> measured(const Array& targets) {
+  const Array wide = targets.to(DType::float64);
+  const auto x = wide.values<double>();
+  if (std::ranges::none_of(x, [](double value) { return std::isnan(value); })) return std::nullopt;
+  Array mask(targets.shape());
+  std::ranges::transform(x, mask.mutable_values<float>().begin(),
+                         [](double value) { return std::isnan(value) ? 0.0F : 1.0F; });
+  return mask.to(targets.dtype());
+}
+
+// Returns the targets with 0 where none was measured.
+Array without_gaps(const Array& targets) {
+  Array filled = targets.to(DType::float64);
+  for (double& value : filled.mutable_values<double>())
+    if (std::isnan(value)) value = 0;
+  return filled.to(targets.dtype());
+}
+
 // Returns the sum of |a - b| over (B, T, K), as sums of sums over each axis.
 double sum_of_distances(const Array& a, const Array& b) {
   const Array wide_a = a.to(DType::float64), wide_b = b.to(DType::float64);
@@ -87,26 +108,39 @@ std::string description(const Config& config, const std::map<std::string, std::s
       model.context);
 }
 
-// Returns the longest of some horizons of which a validation split of a tenth has several windows.
+// Returns the longest of some horizons of which a validation split of a tenth has several windows;
+// for short series, one of which it has a window.
 std::int64_t horizon_for(std::int64_t rows) {
+  constexpr std::int64_t least_rows = 30;
   for (const std::int64_t wanted : {96, 48, 24, 16})
     if (rows / 10 >= wanted + 8) return wanted;
-  return 0;
+  return rows >= least_rows ? std::max<std::int64_t>(1, rows / 10 - 2) : 0;
 }
 
-std::vector<Recognized> recognize_forecast(const std::string& path) {
+// Returns how many rows the base's patches of 16 rows, 8 apart, read: those of the horizon or, of
+// short series, a fifth.
+std::int64_t context_for(std::int64_t rows, std::int64_t horizon) {
+  if (rows >= 240) return horizon;
+  return std::max<std::int64_t>(16, rows / 5 / 8 * 8);
+}
+
+std::vector<Recognized> recognize_forecast(const UserData& data) {
+  const std::string& path = data.path;
   return {recognized_as("forecast", "a CSV of time series", [&](Recognized& found) {
     if (path.ends_with(".csv") || path.ends_with(".csv.gz")) found.fit = Recognized::Fit::similar;
-    const SeriesTable table = recognize_series(found, path);
+    const SeriesTable table = recognize_series(found, data);
     const std::int64_t steps = horizon_for(table.rows());
-    expect_input(steps > 0, "has {} rows, expected at least 240; give more rows", table.rows());
-    const bool has_other_columns = std::ranges::any_of(
-        found.settings, [](const auto& one) { return one.key == "data.columns"; });
+    expect_input(steps > 0, "has {} rows, expected at least 30; give more rows", table.rows());
+    // Numbers without times beside texts may be anything.
+    const bool has_texts = std::ranges::any_of(found.facts.items(), [](const auto& fact) {
+      return fact.second.is_string() &&
+             fact.second.template get<std::string>().starts_with("left out: texts");
+    });
     found.fit =
-        !has_other_columns || table.has_times ? Recognized::Fit::certain : Recognized::Fit::similar;
+        table.has_times || !has_texts ? Recognized::Fit::certain : Recognized::Fit::on_request;
     found.base = "etth1";
-    found.settings.push_back(
-        {"model.context", steps, fmt::format("rows that the model reads, of {}", table.rows())});
+    found.settings.push_back({"model.context", context_for(table.rows(), steps),
+                              fmt::format("rows that the model reads, of {}", table.rows())});
     found.settings.push_back({"model.horizon", steps, "rows that it forecasts"});
     found.examples = 0.7 * static_cast<double>(table.rows());
     found.most_epochs = 15;
@@ -169,8 +203,12 @@ SeriesData& Forecast::data() {
 }
 
 Loss Forecast::loss(const Batch& batch, const Pass& pass) {
-  const Tensor y = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr);
-  const Array targets = batch.targets.to(y.dtype());
+  Tensor y = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr);
+  Array targets = batch.targets.to(y.dtype());
+  if (const std::optional<Array> mask = measured(targets)) {
+    y = y * Tensor(*mask);
+    targets = without_gaps(targets);
+  }
   const Tensor total = sum(squared_error(y, targets));
   MetricSums averages{{"loss", {total.item(), batch.count}}};
   if (!pass.training) averages["mae"] = {sum_of_distances(y.value(), targets), batch.count};
@@ -179,8 +217,7 @@ Loss Forecast::loss(const Batch& batch, const Pass& pass) {
 
 std::vector<Baseline> Forecast::baselines(const Dataset& data) {
   const SeriesTable& table = this->data().targets();
-  const std::int64_t season =
-      table.has_times ? season_of(table.step_s(), model_.options.context) : 0;
+  const std::int64_t season = season_of(table.step, model_.options.context);
   std::vector<Baseline> all;
   const SeriesDataset* training = whole_data_ ? nullptr : &this->data().splits().train;
   for (const BaselineErrors& errors : baseline_errors(training, *data.series(), season)) {

@@ -19,6 +19,8 @@ class Forecast final : public Task {
   SeriesData::Metadata metadata() const override { return data_ ? data_->metadata() : trained_; }
   Loss loss(const Batch& batch, const Pass& pass) override;
   std::vector<Baseline> baselines(const Dataset& data) override;
+  std::string remark() const override { return data_ ? data_->remark() : ""; }
+  std::int64_t unmeasured() const override { return data_ ? data_->unmeasured() : 0; }
   void add_derived_metrics(Metrics& metrics) const override { metrics["mse"] = metrics.at("loss"); }
 
   SeriesData& data();  // reads the data at the first call

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "autograd/counted.hpp"
 #include "autograd/ops/shaping.hpp"
@@ -28,7 +30,7 @@ struct ForecastView {
 
 // Returns the value of one of K series in a row of `values` (rows, K).
 double value_at(const Array& values, std::int64_t row, std::int64_t series) {
-  return values.values<float>()[row * values.dim(1) + series];
+  return values.values<double>()[row * values.dim(1) + series];
 }
 
 // Returns the values in the rows [begin, end), without rows that do not exist.
@@ -40,21 +42,44 @@ std::vector<double> values_in(const Array& values, std::int64_t begin, std::int6
   return found;
 }
 
-// Returns the CSV "time,HUFL,HUFL forecast,…" with a line per row; cells without a value are empty.
+// Returns how many digits tell values of a series apart: six, or more for a series that changes
+// little about a large value.
+int digits_of(const Array& values, std::int64_t series) {
+  double largest = 0, least = std::numeric_limits<double>::infinity(), most = -least;
+  for (std::int64_t row = 0; row < values.dim(0); ++row) {
+    const double value = value_at(values, row, series);
+    if (std::isnan(value)) continue;
+    largest = std::max(largest, std::abs(value));
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  constexpr int usual = 6, of_double = 17;
+  // A step between rows is a fraction of the range.
+  const double apart = (most - least) / static_cast<double>(values.dim(0));
+  if (!(apart > 0)) return usual;
+  return std::clamp(static_cast<int>(std::ceil(std::log10(largest / apart))) + 2, usual, of_double);
+}
+
+// Returns the CSV "time,HUFL,HUFL forecast,…" with a line per row. Cells without a value and of
+// values that were not measured are empty.
 std::string forecast_csv(const ForecastView& view) {
   std::string text = "time";
-  for (const std::string& name : view.table.names)
-    text += fmt::format(",{},{} forecast", name, name);
+  std::vector<int> digits;
+  for (const std::string& name : view.table.names) {
+    text += fmt::format(",{},{}", csv_quoted(name), csv_quoted(name + " forecast"));
+    digits.push_back(digits_of(view.table.values, std::ssize(digits)));
+  }
   text += '\n';
   for (std::int64_t row = view.first - view.context; row < view.first + view.horizon; ++row) {
     text += row_text(view.table, row);
     for (std::int64_t m = 0; m < view.forecasts.dim(1); ++m) {
       text += ',';
-      if (row < view.table.rows())
-        text += fmt::format("{:.6g}", value_at(view.table.values, row, m));
+      const auto add = [&](double value) {
+        if (!std::isnan(value)) text += fmt::format("{:.{}g}", value, digits[m]);
+      };
+      if (row < view.table.rows()) add(value_at(view.table.values, row, m));
       text += ',';
-      if (row >= view.first)
-        text += fmt::format("{:.6g}", value_at(view.forecasts, row - view.first, m));
+      if (row >= view.first) add(value_at(view.forecasts, row - view.first, m));
     }
     text += '\n';
   }
@@ -95,13 +120,20 @@ std::int64_t first_row(const SeriesTable& table, const ForecasterOptions& window
                                named, row_text(table, T), row_text(table, table.rows() - 1)));
 }
 
-// Returns the forecast (horizon, K) in the series' own units.
+// Returns the forecast (horizon, K) in the series' own units; NaN for a series of which no value
+// was measured in the context.
 Array forecast_from(Forecast& task, std::int64_t first) {
   SeriesData& data = task.data();
   const std::int64_t T = task.model().options.context, M = data.values().dim(1);
-  const Array seen = data.values().part((first - T) * M, first * M).reshaped({1, T, M});
+  const Array seen = data.inputs_before(first).reshaped({1, T, M});
   const Array y = task.model().forward(seen).value();
-  return data.target_scale().undo(y).reshaped({y.dim(1), y.dim(2)});
+  Array forecast = data.target_scale().undo(y).reshaped({y.dim(1), y.dim(2)});
+  for (std::int64_t k = 0; k < forecast.dim(1); ++k)
+    if (!data.is_target_measured(k, first - T, first))
+      for (std::int64_t h = 0; h < forecast.dim(0); ++h)
+        forecast.mutable_values<double>()[h * forecast.dim(1) + k] =
+            std::numeric_limits<double>::quiet_NaN();
+  return forecast;
 }
 
 Sample sample(Forecast& task, const Options& options) {
@@ -162,7 +194,8 @@ TablePanel comparison_table(Forecast& task, const SeriesDataset& test) {
   TablePanel table{
       .title = "Comparison with baselines",
       .caption = comparison(baselines, loss) +
-                 " Errors of all windows of the test split, of the series scaled to variance 1.",
+                 " Errors of all windows of the test split, of the series scaled to variance 1." +
+                 (task.remark().empty() ? "" : " In the file, " + task.remark() + "."),
       .rows = {{"forecast", "mean squared error", "mean absolute error"},
                {"this model", fmt::format("{:.4g}", loss),
                 fmt::format("{:.4g}", sums.at("mae").value())}}};
@@ -202,21 +235,24 @@ ReportPanels forecast_panels(Forecast& task) {
   const std::int64_t end = test.target_row(examples.back()) + H;
   Array forecasts({std::ssize(examples), H, shown});
   ForecastWindows windows{.names = {table.names.begin(), table.names.begin() + shown},
-                          .start_s = table.times[begin],
-                          .step_s = table.has_times ? table.step_s() : 0,
+                          .season = season_of(table.step, T),
                           .context = T,
                           .of_series = std::ssize(table.names)};
   for (std::int64_t first = 0; first < std::ssize(examples); first += windows_at_once) {
     const std::int64_t count = std::min(windows_at_once, std::ssize(examples) - first);
     const Batch batch = test.batch(std::span(examples).subspan(first, count));
-    const Array own_units = data.target_scale().undo(task.model().forward(batch.inputs).value());
+    const Array own_units =
+        data.target_scale().undo(task.model().forward(batch.inputs).value()).to(DType::float32);
     const Array said = slice(own_units, -1, 0, shown).value();
     forecasts.part(first * H * shown, (first + count) * H * shown)
         .copy_from(said.part(0, said.size()));
   }
-  for (const std::int64_t example : examples)
+  for (const std::int64_t example : examples) {
+    windows.times.push_back(row_text(table, test.target_row(example)));
     windows.origins.push_back(static_cast<std::int32_t>(test.target_row(example) - begin));
-  windows.values = slice(slice(table.values, 0, begin, end), -1, 0, shown).value();
+  }
+  windows.values =
+      slice(slice(table.values, 0, begin, end), -1, 0, shown).value().to(DType::float32);
   windows.forecasts = forecasts;
   return {windows, comparison_table(task, test)};
 }

@@ -3,11 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 
 #include "autograd/counted.hpp"
-#include "data/csv.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/option_error.hpp"
@@ -15,6 +15,8 @@
 #include "data/text/printable.hpp"
 #include "layers/models/forecaster.hpp"
 #include "train/config/keys.hpp"
+#include "train/task_spec.hpp"
+#include "train/tasks/table_settings.hpp"
 
 namespace tapestry {
 namespace {
@@ -25,23 +27,6 @@ const Condition of_waves = key_is("data.kind", "waves"), of_csv = key_is("data.k
                 by_fractions = key_is("data.split", "fractions"),
                 by_months = key_is("data.split", "months");
 
-// Returns the messages of the first ten of the rows with problems, and how many there are more.
-std::vector<std::string> first_problems(std::vector<std::string> all) {
-  constexpr std::size_t most = 10;
-  if (all.size() <= most) return all;
-  const std::string more = fmt::format("{} more like these", all.size() - most);
-  all.resize(most);
-  all.push_back(more);
-  return all;
-}
-
-// Returns the messages of the rows with problems; none if the header has one.
-std::vector<std::string> problems_of(const std::string& path, const SeriesOptions& options) try {
-  return find_problems(path, options);
-} catch (const InputError&) {
-  return {};
-}
-
 // Returns data.path. Throws InputError if it names nothing that exists.
 const std::string& required_csv(const Given<SeriesSettings>& given) {
   return given.required_path("no time series",
@@ -50,15 +35,7 @@ const std::string& required_csv(const Given<SeriesSettings>& given) {
 
 SeriesTable load_csv(const Given<SeriesSettings>& given) {
   const std::string& path = required_csv(given);
-  try {
-    return given.checked([&] { return load_series(path, given); });
-  } catch (const InputError& error) {
-    const std::vector<std::string> all = problems_of(path, given);
-    if (all.size() < 2) throw;
-    throw WrongRows(fmt::format("{}; {} have problems: `tapestry init FILE` lists them",
-                                error.what(), counted(std::ssize(all), "row")),
-                    first_problems(all));
-  }
+  return given.checked([&] { return load_series(path, given); });
 }
 
 SeriesTable load(const Given<SeriesSettings>& given) {
@@ -108,12 +85,13 @@ std::vector<double> numbers(const std::string& text) {
 const SettingsOf<SeriesSettings> series_settings = [] {
   using S = SeriesSettings;
   using Row = Bound<S>;
-  return std::vector<Row>{
+  std::vector<Row> rows{
       Row("data.kind", &S::kind, "synthetic waves, or the CSV file of data.path",
           {{"waves", SeriesKind::waves}, {"csv", SeriesKind::csv}}),
       Row(key::data_path, &S::path),
       Row(key::seed, within(&S::waves, &WaveOptions::seed)),
       Row(key::data_source, &S::source),
+      Row(key::data_rules, &S::rules),
       Row("data.series", within(&S::waves, &WaveOptions::series), "number of synthetic series",
           {.low = 1, .high = 1000, .used_if = {of_waves}}),
       Row("data.rows", within(&S::waves, &WaveOptions::rows), "rows of the synthetic series",
@@ -121,45 +99,43 @@ const SettingsOf<SeriesSettings> series_settings = [] {
       Row("data.noise", within(&S::waves, &WaveOptions::noise),
           "standard deviation of the noise of the synthetic series",
           {.low = 0, .high = 100, .used_if = {of_waves}}),
-      Row("data.gaps", &S::gaps, "allow missing rows in the CSV file, such as weekends",
-          {.used_if = {of_csv}, .advice = "or set data.gaps = true"}),
-      Row("data.delimiter", &S::delimiter, "character between the cells of the CSV file",
-          {{"auto", detected}, {",", ','}, {";", ';'}, {"tab", '\t'}}, {.used_if = {of_csv}}),
-      Row("data.decimal", &S::decimal, "decimal mark of the numbers in the CSV file",
-          {{"auto", detected}, {".", '.'}, {",", ','}}, {.used_if = {of_csv}}),
+      Row("data.gaps", &S::gaps,
+          "by data.rules = 1: allow missing rows in the file, such as weekends; else they may be "
+          "missing",
+          {.used_if = {of_csv}}),
       Row("data.time_column", &S::time_column,
-          "name of the column of times; none: there is none, and rows are numbered; empty: "
-          "detected",
-          {.used_if = {of_csv}, .advice = "give the name of the column of times, or \"none\""}),
+          "name of the column of times, or of several, as in \"Date + Time\" and \"year + month\"; "
+          "none: there is none, and rows are numbered; empty: detected",
+          {.used_if = {of_csv},
+           .advice = "set data.time_column to the column of times, or to \"none\""}),
       Row("data.time_format", &S::time_format,
           "format of the times: 2016-07-31 [12:00[:00]] (iso), 31.07.2016 [12:00] (day-first), "
-          "seconds or milliseconds since 1970 (unix, unix-ms)",
-          {{"auto", TimeFormat::detected},
-           {"iso", TimeFormat::iso},
-           {"day-first", TimeFormat::day_first},
-           {"unix", TimeFormat::unix_seconds},
-           {"unix-ms", TimeFormat::unix_milliseconds}},
-          {.used_if = {of_csv}}),
+          "seconds since 1970 or parts of them (unix, unix-ms, unix-us, unix-ns), days of a "
+          "spreadsheet (excel), or a pattern with %Y %y %m %q %d %j %b %B %H %I %p %M %S %f %z; "
+          "auto: "
+          "detected",
+          {.used_if = {of_csv}, .advice = "set data.time_format to one of them"}),
       Row("data.columns", &S::columns,
-          "names of the columns that are read as series; empty: all but those of times and of "
-          "names",
+          "names of the columns that are read as series; empty: all with numbers, but those of "
+          "times, names and row numbers",
           {.used_if = {of_csv}, .advice = "or list other columns in this key"}),
       Row("data.series_column", &S::series_column,
           "name of a column that names the series of each row, for files with a row per series and "
-          "time; empty: none",
-          {.used_if = {of_csv}, .advice = "or give the column that names the series of each row"}),
+          "time, or of two, as in \"store + item\"; empty: detected (by data.rules = 1 none)",
+          {.used_if = {of_csv}, .advice = "give the column that names the series of each row"}),
       Row("data.targets", &S::targets,
           "names of the series that are forecast, each from all series of data.columns; empty: "
           "all, each from its own past",
           {.used_if = {of_csv, key_is("data.series_column", "")}}),
       Row("data.missing", &S::missing,
-          "what replaces cells without a value: nothing (refuse), the last value (previous), or a "
-          "line between the values before and after (interpolate)",
+          "what inputs have where no value was measured: a line between the values before and "
+          "after (interpolate) or the last value (previous); refuse: such a table is an error. No "
+          "metric counts these cells",
           {{"refuse", MissingValues::refuse},
            {"previous", MissingValues::previous},
            {"interpolate", MissingValues::interpolate}},
           {.used_if = {of_csv},
-           .advice = "or set data.missing to \"interpolate\" or \"previous\""}),
+           .advice = "set data.missing to \"interpolate\" or \"previous\", or enter the value"}),
       Row("data.split", &S::split,
           "how the rows are divided into training, validation and test split, in this order",
           {{"fractions", SplitBy::fractions}, {"months", SplitBy::months}}),
@@ -180,6 +156,9 @@ const SettingsOf<SeriesSettings> series_settings = [] {
       Row("data.test_months", within(&S::months, &Months::test),
           "length of the test split, in months of 30 days",
           {.low = 1, .high = 12000, .used_if = {by_months}})};
+  const std::vector<Row> of_table = table_rows<S>({of_csv});
+  rows.insert(rows.end(), of_table.begin(), of_table.end());
+  return rows;
 }();
 
 void detect_series(Config& config) {
@@ -188,12 +167,14 @@ void detect_series(Config& config) {
   if (given.kind != SeriesKind::csv || given.path.empty() ||
       !std::filesystem::is_regular_file(given.path, unseen))
     return;
-  const bool has_columns = given.targets.empty() || !given.columns.empty();
-  static_cast<SeriesOptions&>(given) = detect_format(given.path, given);
-  series_settings.detect(config, given, {"delimiter", "decimal", "time_column", "time_format"});
-  if (has_columns) return;
-  given.columns = given.checked([&] { return series_columns(given.path, given); });
-  series_settings.detect(config, given, {"columns"});
+  const bool needs_columns = !given.targets.empty() && given.columns.empty();
+  given.checked([&] {
+    static_cast<SeriesOptions&>(given) = detect_format(given.path, given);
+    return 0;
+  });
+  series_settings.detect(config, given, table_options);
+  series_settings.detect(config, given, {"time_column", "time_format", "series_column"});
+  if (needs_columns) series_settings.detect(config, given, {"columns"});
 }
 
 std::vector<std::int64_t> target_indices(const Given<SeriesSettings>& given) {
@@ -224,52 +205,21 @@ std::vector<std::int64_t> target_indices(const Given<SeriesSettings>& given) {
 
 namespace {
 
-// Returns the only column of a CSV that has texts other than times, or "".
-std::string column_of_names(const std::string& path, const SeriesOptions& options) {
-  const std::vector<std::string> texts = columns_with(ColumnKind::texts, path, options);
-  return texts.size() == 1 ? texts.front() : "";
-}
-
-// Returns the table, after each problem of the data that an option solves has set that option.
-SeriesTable load_with_changes(Recognized& found, const std::string& path) {
-  SeriesSettings options;
-  const auto change = [&](const std::string& option, const char* comment) {
-    const Bound<SeriesSettings>& changed = series_settings[option];
-    found.settings.push_back({changed.name, changed.get(options), comment});
-    return changed.get(options) != changed.fallback;
-  };
-  for (int changes = 0;; ++changes) try {
-      return load_series(path, options);
-    } catch (const OptionError& error) {
-      if (changes == 0) found.problems = first_problems(find_problems(path, options));
-      const std::string& option = error.option;
-      if (option == "gaps" && !options.gaps) {
-        options.gaps = true;
-        change(option, "rows are missing");
-      } else if (option == "missing" && options.missing == MissingValues::refuse) {
-        options.missing = MissingValues::interpolate;
-        change(option, "cells have no value");
-      } else if (option == "columns" && options.columns.empty()) {
-        options.columns = columns_with(ColumnKind::numbers, path, options);
-        if (!change(option, "the others have texts")) throw;
-      } else if (option == "series_column" && options.series_column.empty()) {
-        options.series_column = column_of_names(path, options);
-        if (!change(option, "names the series of each row")) throw;
-      } else {
-        throw;
-      }
-    }
-}
-
 // Adds the columns whose values are all the same, and those with a value that seems to stand for a
 // missing one.
 void add_columns(Recognized& found, const SeriesTable& table) {
-  const auto values = table.values.values<float>();
+  const auto values = table.values.values<double>();
   const auto M = std::ssize(table.names);
   for (std::int64_t m = 0; m < M; ++m) {
     std::vector<float> column;
-    for (std::int64_t row = 0; row < table.rows(); ++row) column.push_back(values[row * M + m]);
+    for (std::int64_t row = 0; row < table.rows(); ++row)
+      if (const double value = values[row * M + m]; !std::isnan(value))
+        column.push_back(static_cast<float>(value));
     const std::string name = printable_beginning(table.names[m]);
+    if (column.empty()) {
+      found.problems.push_back(fmt::format("column {}: no value is measured", name));
+      continue;
+    }
     if (const auto [least, most] = std::ranges::minmax(column); least == most)
       found.problems.push_back(fmt::format("column {}: all values are {}", name, least));
     else if (const std::optional<Outlier> outlier = outlier_of(column))
@@ -280,13 +230,39 @@ void add_columns(Recognized& found, const SeriesTable& table) {
   }
 }
 
+// Adds what was done to the rows of the file.
+void add_rows(Recognized& found, const SeriesTable& table) {
+  const auto values = table.values.size(), unmeasured = table.unmeasured();
+  if (table.was_reversed) found.facts["order"] = "the rows descend in time and are read in reverse";
+  if (table.clock_changes > 0)
+    found.facts["changes of the clock"] = fmt::format(
+        "{} for daylight saving; rows follow each other as in the file", table.clock_changes);
+  if (table.repeated_rows > 0)
+    found.problems.push_back(fmt::format("{} at a time that a row before has: the first is kept",
+                                         counted(table.repeated_rows, "row")));
+  if (table.inserted_rows > 0)
+    found.problems.push_back(
+        fmt::format("{} of {} are missing in the file; nothing is measured there",
+                    table.inserted_rows, counted(table.rows(), "row")));
+  if (unmeasured > 0)
+    found.problems.push_back(
+        fmt::format("{} of {} values are not measured; no metric counts them", unmeasured, values));
+  if (table.has_times && !table.step)
+    found.problems.emplace_back(
+        "the times follow no step: rows are taken as they follow each other, without a season");
+}
+
 }  // namespace
 
-SeriesTable recognize_series(Recognized& found, const std::string& path) {
-  SeriesTable table = load_with_changes(found, path);
+SeriesTable recognize_series(Recognized& found, const UserData& data) {
+  const Given<SeriesSettings> given =
+      series_settings.of(parse_config("task = \"forecast\"", "init", data.overrides));
+  SeriesSettings format = given;
+  const SeriesTable table = given.checked([&] {
+    static_cast<SeriesOptions&>(format) = detect_format(data.path, given);
+    return load_series(data.path, format);
+  });
   add_columns(found, table);
-  SeriesSettings format;
-  static_cast<SeriesOptions&>(format) = detect_format(path);
   found.facts = {{"series", std::ssize(table.names)},
                  {"names", printable_beginning(fmt::format("{}", fmt::join(table.names, ", ")))},
                  {"rows", table.rows()},
@@ -296,11 +272,19 @@ SeriesTable recognize_series(Recognized& found, const std::string& path) {
                  {"first time", row_text(table, 0)},
                  {"last time", row_text(table, table.rows() - 1)},
                  {"split", "70 % of the rows for training, 10 % for validation, 20 % for testing"}};
+  if (format.thousands != no_mark)
+    found.facts["thousands mark"] = series_settings.text("thousands", format);
   if (table.has_times) {
-    found.facts["time format"] = series_settings.text("time_format", format);
-    found.facts["seconds between rows"] = table.step_s();
+    found.facts["time format"] = format.time_format;
+    found.facts["step"] = step_text(table.step);
+    found.facts["seconds between rows"] = table.step.seconds();
   }
-  if (table.was_reversed) found.facts["order"] = "the rows descend in time and are read in reverse";
+  add_rows(found, table);
+  add_column_uses(found, series_column_uses(data.path, format));
+  series_settings.add_chosen(found.settings, format, table_options, "found in the file");
+  series_settings.add_chosen(found.settings, format,
+                             {"time_column", "time_format", "series_column", "missing_words"},
+                             "found in the file");
   found.settings.push_back({"data.split", std::string("fractions"),
                             "the first 70 % for training, then 10 % for validation"});
   return table;
@@ -355,10 +339,43 @@ void SeriesData::expect_columns(const Metadata& trained) const {
       printable(fmt::format("{}", fmt::join(names, ", ")))));
 }
 
+Array SeriesData::inputs_before(std::int64_t row) const {
+  return SeriesDataset::inputs_before(values_, row, window_);
+}
+
+bool SeriesData::is_target_measured(std::int64_t target, std::int64_t begin,
+                                    std::int64_t end) const {
+  for (std::int64_t row = begin; row < end; ++row)
+    if (!std::isnan(targets_.values.values<double>()[row * targets_.values.dim(1) + target]))
+      return true;
+  return false;
+}
+
 SeriesData::Metadata SeriesData::metadata() const {
   return {{"means", fmt::format("{}", fmt::join(scale_.means, ","))},
           {"deviations", fmt::format("{}", fmt::join(scale_.deviations, ","))},
           {names_of_columns, JsonValue(table_->names).dump()}};
+}
+
+std::string SeriesData::remark() const {
+  const std::int64_t unmeasured = table_->unmeasured();
+  if (unmeasured == 0) return "";
+  std::string text = fmt::format(
+      "{} of {} values are not measured ({} of {} missing); no metric counts them", unmeasured,
+      table_->values.size(), table_->inserted_rows, counted(table_->rows(), "row is", "rows are"));
+  if (!splits_) return text;
+  const std::int64_t left_out =
+      splits_->train.left_out() + splits_->validation.left_out() + splits_->test.left_out();
+  if (left_out > 0)
+    text += fmt::format("; {} with less than half of the inputs or no target are left out",
+                        counted(left_out, "window"));
+  std::vector<std::string> unscaled;
+  for (std::int64_t m = 0; m < std::ssize(table_->names) && !whole_; ++m)
+    if (count_measured(*table_, m, ranges().train) < 2) unscaled.push_back(table_->names[m]);
+  if (!unscaled.empty())
+    text += fmt::format("; not scaled, with fewer than two values for training: {}",
+                        printable(list_briefly(unscaled)));
+  return text;
 }
 
 SeriesRanges SeriesData::ranges() const {

@@ -30,8 +30,9 @@ extern const SettingsOf<SeriesSettings> series_settings;
 void detect_series(Config& config);
 
 // Returns the table of a CSV file, and sets its facts and the keys that read and split it. Throws
-// InputError if it is not a table of numbers by time.
-SeriesTable recognize_series(Recognized& found, const std::string& path);
+// InputError if it is not a table of numbers by time, and Undecided if a setting must say how it is
+// read.
+SeriesTable recognize_series(Recognized& found, const UserData& data);
 
 // Returns the indices of data.targets among data.columns. Throws InputError for a name that is not
 // among them, or is given twice.
@@ -59,7 +60,14 @@ class SeriesData {
   const SeriesTable& targets() const { return targets_; }  // the series that are forecast
   const SeriesScale& target_scale() const { return target_scale_; }
   const Array& values() const { return values_; }  // (rows, M) of all series, standardized
+  // Returns the model's inputs (context, M) before a row.
+  Array inputs_before(std::int64_t row) const;
+  // Returns whether a target was measured in a row of [begin, end).
+  bool is_target_measured(std::int64_t target, std::int64_t begin, std::int64_t end) const;
   Metadata metadata() const;
+  // Return what was not measured, as Task does.
+  std::string remark() const;
+  std::int64_t unmeasured() const { return table_->unmeasured(); }
 
   struct Splits {
     SeriesDataset train, validation, test;

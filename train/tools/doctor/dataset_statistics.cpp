@@ -32,14 +32,16 @@ void widen(std::span<const float> values, std::vector<float>& low, std::vector<f
   }
   if (low.size() != values.size()) return;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    low[i] = std::min(low[i], values[i]);
-    high[i] = std::max(high[i], values[i]);
+    low[i] = std::fmin(low[i], values[i]);  // ignores NaN
+    high[i] = std::fmax(high[i], values[i]);
   }
 }
 
+// `may_be_missing`: NaN stands for a value that nobody measured.
 std::optional<std::string> non_finite(std::span<const float> values, const char* what,
-                                      std::int64_t example) {
-  const auto found = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+                                      std::int64_t example, bool may_be_missing) {
+  const auto found = std::ranges::find_if(
+      values, [&](float x) { return !std::isfinite(x) && !(may_be_missing && std::isnan(x)); });
   if (found == values.end()) return std::nullopt;
   return fmt::format("{} {} of example {} is {}", what, found - values.begin(), example, *found);
 }
@@ -77,7 +79,9 @@ DatasetStatistics dataset_statistics(const Dataset& data) {
                          std::vector<float>& low, std::vector<float>& high) {
       if (array.dtype() == DType::int32) count(array, counts);
       if (array.dtype() != DType::float32) return;
-      if (!found.not_finite) found.not_finite = non_finite(array.values<float>(), what, example);
+      if (!found.not_finite)
+        found.not_finite = non_finite(array.values<float>(), what, example,
+                                      data.series() && &array == &batch.targets);
       widen(array.values<float>(), low, high);
     };
     add(batch.inputs, "input", found.inputs, found.low, found.high);

@@ -69,10 +69,11 @@ Fault sentinel_fault(const Outlier& outlier, const std::string& where) {
 // however many windows have it.
 std::optional<Fault> sentinel_in(const SeriesTable& table, std::int64_t rows) {
   const auto M = std::ssize(table.names);
-  const auto numbers = table.values.values<float>();
+  const auto numbers = table.values.values<double>();
   for (std::int64_t m = 0; m < M; ++m) {
     std::vector<float> column;
-    for (std::int64_t row = 0; row < rows; ++row) column.push_back(numbers[row * M + m]);
+    for (std::int64_t row = 0; row < rows; ++row)
+      column.push_back(static_cast<float>(numbers[row * M + m]));
     const std::optional<Outlier> found = outlier_of(column);
     if (!found) continue;
     const auto first = std::ranges::find(column, found->value) - column.begin();

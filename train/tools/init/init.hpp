@@ -19,7 +19,10 @@ struct FoundData {
 // Returns what the registered tasks find at a path. `wanted` is the name of a kind of data or of a
 // task, or empty. Throws InputError if the path cannot be read, if `wanted` is unknown, if no task
 // reads the data, or if several kinds are possible and `wanted` does not choose one.
-FoundData recognize_data(const std::string& path, const std::string& wanted);
+FoundData recognize_data(const UserData& given, const std::string& wanted);
+
+// Returns the text of a config that changes these settings of found.data.base.
+std::string config_text(const FoundData& found, const std::vector<ChosenSetting>& settings);
 
 // A config for data that is not yet written to a file.
 struct NewConfig {

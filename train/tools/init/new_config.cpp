@@ -1,9 +1,10 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 
+#include "autograd/counted.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
@@ -25,22 +26,6 @@ constexpr std::int64_t few_steps = 100, harmless_steps = 300;
 std::string config_line(const std::string& setting, const std::string& comment) {
   return comment.empty() ? setting + "\n"
                          : fmt::format("{:<29} # {}\n", setting, printable(comment));
-}
-
-// Returns the config, with the settings by section.
-std::string config_text(const FoundData& found, const ChosenSettings& settings) {
-  std::string text =
-      config_line(fmt::format("# Written by `tapestry init` for {}.", printable(found.path)), "") +
-      config_line("base = " + to_toml(Value(found.data.base)),
-                  "all other keys; `tapestry config` prints them");
-  for (const std::string section : {"data", "model", "optim", "train"}) {
-    std::string lines;
-    for (const auto& [key, value, comment] : settings)
-      if (key.starts_with(section + "."))
-        lines += config_line(key.substr(section.size() + 1) + " = " + to_toml(value), comment);
-    if (!lines.empty()) text += fmt::format("\n[{}]\n{}", section, lines);
-  }
-  return text;
 }
 
 void set_key(ChosenSettings& settings, ChosenSetting setting) {
@@ -106,7 +91,123 @@ void set_length(ChosenSettings& settings, const NewConfig& made, const Config& c
     set_key(settings, {key::warmup_steps.name, made.length.steps / 10, "a tenth of the steps"});
 }
 
+// A config whose training was measured, and what it is made of.
+class ConfigMaker {
+ public:
+  ConfigMaker(const FoundData& found, const NewConfigOptions& options)
+      : found_(found), options_(options) {
+    settings_ = {{key::data_path.name, fs::absolute(found.path).string(), "your data"},
+                 {key::data_rules.name, key::data_rules.fallback, "how data are read and split"}};
+    settings_.insert(settings_.end(), found.data.settings.begin(), found.data.settings.end());
+    if (const Config config = config_with({});
+        config.has(key::data_source.name) && !config[key::data_source].empty())
+      set_key(settings_, {key::data_source.name, std::string(), "not the data of the base"});
+    use_machine_as(config_with({}));
+  }
+
+  // Chooses the steps that fit the time, and a smaller training if they are too few.
+  NewConfig make() {
+    measure();
+    const std::int64_t first = made_.length.steps;
+    ChosenSettings chosen;
+    for (auto next = found_.data.smaller.begin();
+         next != found_.data.smaller.end() && has_few_steps(); ++next) {
+      for (const ChosenSetting& setting : *next) {
+        set_key(chosen, setting);
+        set_key(settings_, setting);
+      }
+      measure();
+    }
+    std::vector<std::string> changes;
+    for (const auto& [key, value, comment] : chosen)
+      changes.push_back(key + " = " + to_toml(value));
+    if (!changes.empty())
+      made_.problems.push_back(fmt::format("{} in {}, which is too few; with {}, {}",
+                                           counted(first, "step fits", "steps fit"),
+                                           duration_text(seconds()), fmt::join(changes, " and "),
+                                           counted(made_.length.steps, "fits", "fit")));
+    return finished();
+  }
+
+ private:
+  double seconds() const { return 60 * options_.minutes; }
+  bool has_few_steps() const { return made_.length.steps < few_steps && !is_capped(); }
+  bool is_capped() const { return made_.length.steps == rounded_down(most_); }
+
+  Config config_with(const std::vector<std::string>& changes) const {
+    return parse_config(config_text(found_, settings_), options_.out, changes);
+  }
+
+  // Measures the training, changed so that it fits into the memory, and sets its length.
+  void measure() {
+    const ConfigWith with = [&](const std::vector<std::string>& changes) {
+      return config_with(changes);
+    };
+    const PlanOptions measuring{.seconds = std::clamp(seconds() / 300, 0.2, 5.0),
+                                .machine = options_.machine};
+    made_.plan = plan_training(with, measuring);
+    // The changed training is measured, which can take more memory than the plan computed.
+    constexpr int most_changes = 8;
+    for (int changes = 0; !made_.plan.fits(); ++changes) {
+      expect_input(changes < most_changes,
+                   "{}: no training that was tried fits into the memory; give less data",
+                   found_.path);
+      if (changes > 0) made_.problems.pop_back();  // the change that was not enough
+      make_it_fit(settings_, made_, found_.path);
+      made_.plan = plan_training(with, measuring);
+    }
+    expect_input(made_.plan.throughput.has_value(),
+                 "{}: the speed of a training cannot be measured: {}; correct this error",
+                 found_.path, made_.plan.unmeasured);
+    steps_per_epoch_ =
+        std::max(1.0, found_.data.examples / static_cast<double>(config_with({})[key::batch_size]));
+    most_ = std::max(harmless_steps,
+                     static_cast<std::int64_t>(found_.data.most_epochs * steps_per_epoch_));
+    made_.length = longest_run(*made_.plan.throughput, seconds(), most_);
+  }
+
+  NewConfig finished() {
+    made_.seconds = seconds_of(made_.length, *made_.plan.throughput);
+    made_.epochs = static_cast<double>(made_.length.steps) / steps_per_epoch_;
+    expect_input(made_.length.steps > 0,
+                 "--minutes {}: reading the data, one step and one evaluation take {}; give more "
+                 "minutes",
+                 options_.minutes,
+                 duration_text(seconds_of({.steps = 1, .evaluations = 1, .checkpoints = 2},
+                                          *made_.plan.throughput)));
+    if (has_few_steps())
+      made_.problems.push_back(
+          fmt::format("only {} steps fit the time; give more with --minutes", made_.length.steps));
+    set_length(settings_, made_, config_with({}), is_capped());
+    made_.toml = config_text(found_, settings_);
+    parse_config(made_.toml, options_.out, {});  // throws if the settings do not agree
+    return std::move(made_);
+  }
+
+  const FoundData& found_;
+  const NewConfigOptions& options_;
+  ChosenSettings settings_;
+  NewConfig made_{};
+  double steps_per_epoch_ = 1;
+  std::int64_t most_ = 0;  // number of steps
+};
+
 }  // namespace
+
+std::string config_text(const FoundData& found, const ChosenSettings& settings) {
+  std::string text =
+      config_line(fmt::format("# Written by `tapestry init` for {}.", printable(found.path)), "") +
+      config_line("base = " + to_toml(Value(found.data.base)),
+                  "all other keys; `tapestry config` prints them");
+  for (const std::string section : {"data", "model", "optim", "train"}) {
+    std::string lines;
+    for (const auto& [key, value, comment] : settings)
+      if (key.starts_with(section + "."))
+        lines += config_line(key.substr(section.size() + 1) + " = " + to_toml(value), comment);
+    if (!lines.empty()) text += fmt::format("\n[{}]\n{}", section, lines);
+  }
+  return text;
+}
 
 void expect_new_config(const std::string& out) {
   const fs::path name = fs::path(out).filename();
@@ -128,55 +229,7 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
       "--out {}: a config in this folder cannot be based on the shipped config {}, because "
       "a file there has this name; give another folder",
       options.out, found.data.base);
-  ChosenSettings settings = {
-      {key::data_path.name, fs::absolute(found.path).string(), "your data"},
-      {key::data_rules.name, key::data_rules.fallback, "how data are read and split"}};
-  settings.insert(settings.end(), found.data.settings.begin(), found.data.settings.end());
-  const ConfigWith config_with = [&](const std::vector<std::string>& changes) {
-    return parse_config(config_text(found, settings), options.out, changes);
-  };
-  if (const Config config = config_with({});
-      config.has(key::data_source.name) && !config[key::data_source].empty())
-    set_key(settings, {key::data_source.name, std::string(), "not the data of the base"});
-  use_machine_as(config_with({}));
-  const double seconds = 60 * options.minutes;
-  const PlanOptions measuring{.seconds = std::clamp(seconds / 300, 0.2, 5.0),
-                              .machine = options.machine};
-  NewConfig made{.plan = plan_training(config_with, measuring)};
-  // The changed training is measured, which can take more memory than the plan computed.
-  constexpr int most_changes = 8;
-  for (int changes = 0; !made.plan.fits(); ++changes) {
-    expect_input(changes < most_changes,
-                 "{}: no training that was tried fits into the memory; give less data", found.path);
-    if (changes > 0) made.problems.pop_back();  // the change that was not enough
-    make_it_fit(settings, made, found.path);
-    made.plan = plan_training(config_with, measuring);
-  }
-  expect_input(made.plan.throughput.has_value(),
-               "{}: the speed of a training cannot be measured: {}; correct this error", found.path,
-               made.plan.unmeasured);
-  const Config config = config_with({});
-  const double steps_per_epoch =
-      std::max(1.0, found.data.examples / static_cast<double>(config[key::batch_size]));
-  const std::int64_t most =
-      std::max(harmless_steps, static_cast<std::int64_t>(found.data.most_epochs * steps_per_epoch));
-  made.length = longest_run(*made.plan.throughput, seconds, most);
-  made.seconds = seconds_of(made.length, *made.plan.throughput);
-  made.epochs = static_cast<double>(made.length.steps) / steps_per_epoch;
-  expect_input(made.length.steps > 0,
-               "--minutes {}: reading the data, one step and one evaluation take {}; give more "
-               "minutes",
-               options.minutes,
-               duration_text(seconds_of({.steps = 1, .evaluations = 1, .checkpoints = 2},
-                                        *made.plan.throughput)));
-  const bool is_capped = made.length.steps == rounded_down(most);
-  if (made.length.steps < few_steps && !is_capped)
-    made.problems.push_back(
-        fmt::format("only {} steps fit the time; give more with --minutes", made.length.steps));
-  set_length(settings, made, config, is_capped);
-  made.toml = config_text(found, settings);
-  parse_config(made.toml, options.out, {});  // throws if the settings do not agree
-  return made;
+  return ConfigMaker(found, options).make();
 }
 
 std::string show(const NewConfig& made) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <ranges>
 
 #include "autograd/counted.hpp"
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "data/text/text.hpp"
+#include "train/config/keys.hpp"
 #include "train/task_spec.hpp"
 #include "train/tools/init/init.hpp"
 
@@ -65,12 +67,14 @@ void require_content(const std::string& path) {
 }
 
 // Returns why the data are not of a kind: "as text: 6 characters, expected at least 1000; give a
-// longer text". A reason with more than `most` bytes loses its advice, and is cut to `most` bytes.
+// longer text". A reason with more than `most` bytes loses its advice, unless that is a command,
+// and is cut to `most` bytes.
 std::string reason(const FoundData& found, std::size_t most) {
   std::string why = found.data.refusal;
   if (why.starts_with(found.path + ": ")) why.erase(0, found.path.size() + 2);
   const std::size_t advice = why.find("; ");
-  if (advice == why.npos || why.size() > most) {
+  const bool has_command = advice != why.npos && why.find(" iconv ", advice) != why.npos;
+  if (advice == why.npos || (why.size() > most && !has_command)) {
     why = why.substr(0, advice);
     why = (why.size() > most ? why.substr(0, most) + "…" : why) + "; correct the data";
   }
@@ -86,6 +90,7 @@ std::size_t left_of(const std::string& part) {
 // Returns the message for data of none of the kinds. `nearest` is the most similar kind.
 std::string refusal(const FoundData& nearest, const std::vector<std::string>& kinds) {
   const std::string& path = nearest.path;
+  if (nearest.data.asks) return nearest.data.refusal;
   if (kinds.size() == 1 || nearest.data.fit != Fit::refused)
     return fmt::format("{}: {}", path, reason(nearest, left_of(path)));
   return fmt::format("{}: expected {} or {}; found {}; give other data", path,
@@ -96,25 +101,74 @@ std::string refusal(const FoundData& nearest, const std::vector<std::string>& ki
 // Returns the message for data that are read as `possible` only on request.
 std::string request(const std::vector<FoundData>& all, const FoundData& possible) {
   const std::string &path = possible.path, &name = possible.data.name;
-  const auto similar =
-      std::ranges::find(all, Fit::similar, [](const FoundData& found) { return found.data.fit; });
+  const auto is_similar = [](const FoundData& found) { return found.data.fit == Fit::similar; };
+  const auto similar = std::ranges::find_if(all | std::views::reverse, is_similar);  // as above
   const std::string advice = fmt::format("add --task {} to train on these data as {}", name, name);
-  return similar == all.end()
+  if (similar != all.rend() && similar->data.asks)
+    return fmt::format("{}; or {}", similar->data.refusal, advice);
+  return similar == all.rend()
              ? fmt::format("{}: found {}; {}", path, appearance(path), advice)
              : fmt::format("{}: {}; or {}", path, reason(*similar, left_of(path + advice)), advice);
 }
 
+// Returns whether a task has the keys that the user sets, and one for the column of the labels.
+bool has_keys(const std::string& task, const UserData& given) {
+  const Config config = parse_config(fmt::format("task = \"{}\"\n", task), "init", {});
+  const bool has_label =
+      config.declares("data.label_field") || config.declares("data.label_column");
+  return (has_label || given.label.empty()) &&
+         std::ranges::all_of(given.overrides, [&](const std::string& text) {
+           return config.declares(parse_override(text, false).name);
+         });
+}
+
+// Refuses data of a kind that has no setting with the label of the user.
+void expect_label(Recognized& data, const std::string& label) {
+  const auto is_label = [&](const ChosenSetting& one) { return one.value == Value(label); };
+  if (label.empty() || data.fit < Fit::on_request || std::ranges::any_of(data.settings, is_label))
+    return;
+  data.fit = Fit::refused;
+  data.refusal = "has no labels to choose with --label; leave it out";
+}
+
+// Adds the settings that the user gave to those that were found.
+void add_overrides(FoundData& found, const std::vector<std::string>& overrides) {
+  std::vector<ChosenSetting>& settings = found.data.settings;
+  std::vector<ChosenSetting> all = settings;
+  all.push_back({key::data_path.name, found.path});
+  const Config config = parse_config(config_text(found, all), "init", overrides);
+  for (const std::string& text : overrides) {
+    const std::string key = parse_override(text, false).name;
+    std::erase_if(settings, [&](const ChosenSetting& other) { return other.key == key; });
+    settings.push_back({key, config.value(key), "as given"});
+    for (std::vector<ChosenSetting>& smaller : found.data.smaller)
+      std::erase_if(smaller, [&](const ChosenSetting& other) { return other.key == key; });
+  }
+  std::erase_if(found.data.smaller, [](const auto& smaller) { return smaller.empty(); });
+}
+
 }  // namespace
 
-FoundData recognize_data(const std::string& path, const std::string& wanted) {
+FoundData recognize_data(const UserData& given, const std::string& wanted) {
+  const std::string& path = given.path;
+  UserData of_data = given;  // how data are read does not depend on the model
+  std::erase_if(of_data.overrides, [](const std::string& text) {
+    return !parse_override(text, false).name.starts_with("data.");
+  });
   require_content(path);
   std::vector<FoundData> all;
   std::vector<std::string> names, kinds;
+  const bool is_any_left = std::ranges::any_of(task_registry(), [&](const auto& task) {
+    return task.second.recognize && has_keys(task.first, given);
+  });
   for (const auto& [task, spec] : task_registry()) {
     if (!spec.recognize) continue;
-    for (Recognized& data : spec.recognize(path)) {
+    const bool drops_out = is_any_left && wanted.empty() && !has_keys(task, given);
+    for (Recognized& data : spec.recognize(of_data)) {
       names.push_back(data.name);
       if (!wanted.empty() && wanted != data.name && wanted != task) continue;
+      expect_label(data, given.label);
+      if (drops_out) data.fit = Fit::refused;
       if (std::ranges::count(kinds, data.kind) == 0) kinds.push_back(data.kind);
       all.push_back({.path = path, .task = task, .data = std::move(data)});
     }
@@ -126,13 +180,20 @@ FoundData recognize_data(const std::string& path, const std::string& wanted) {
   std::vector<std::string> readable, equal;
   for (const FoundData& found : all) {
     if (found.data.fit >= Fit::on_request) readable.push_back(found.data.name);
-    if (found.data.fit == best) equal.push_back("--task " + found.data.name);
+    const bool may_fit = best == Fit::certain && found.data.asks && found.data.fit == Fit::similar;
+    if (found.data.fit == best || may_fit) equal.push_back("--task " + found.data.name);
   }
   // Of equally similar kinds the last is the most specific: a list of names is also a text.
   if (readable.empty()) throw InputError(refusal(all[equal.size() - 1], kinds));
-  if (best == Fit::on_request && wanted.empty()) throw InputError(request(all, all.front()));
+  const bool is_asked =
+      equal.size() == 2 && std::ranges::any_of(all, [&](const FoundData& found) {
+        return best == Fit::certain && found.data.asks && found.data.fit == Fit::similar;
+      });
+  if ((best == Fit::on_request && wanted.empty()) || is_asked)
+    throw InputError(request(all, all.front()));
   expect_input(equal.size() == 1, "{}: {}, which can be read in several ways; add {}", path,
                appearance(path), fmt::join(equal, " or "));
+  add_overrides(all.front(), given.overrides);
   all.front().others.assign(readable.begin() + 1, readable.end());
   return std::move(all.front());
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "autograd/counted.hpp"
-#include "data/series/series.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"
 
@@ -19,17 +18,29 @@ struct Errors {
 Errors mean_errors(const ForecastWindows& windows, std::int64_t series, std::int64_t season) {
   const std::int64_t M = windows.values.dim(1), H = windows.forecasts.dim(1);
   const auto values = windows.values.values<float>(), said = windows.forecasts.values<float>();
+  const auto measured_until = [&](std::int64_t row) -> double {
+    while (row > 0 && std::isnan(values[row * M + series])) --row;
+    return std::isnan(values[row * M + series]) ? 0 : values[row * M + series];
+  };
+  // The last measured value at the same place of a season of the context.
+  const auto in_season = [&](std::int64_t origin, std::int64_t row) {
+    for (std::int64_t at = row; at >= origin - windows.context; at -= season)
+      if (!std::isnan(values[at * M + series])) return measured_until(at);
+    return measured_until(row);
+  };
   Errors errors;
+  double count = 0;
   for (std::size_t k = 0; k < windows.origins.size(); ++k)
     for (std::int64_t h = 0; h < H; ++h) {
       const std::int64_t origin = windows.origins[k];
       const double truth = values[(origin + h) * M + series];
+      if (std::isnan(truth)) continue;
+      ++count;
       errors.forecast += std::abs(said[(k * H + h) * M + series] - truth);
-      errors.last_value += std::abs(values[(origin - 1) * M + series] - truth);
+      errors.last_value += std::abs(measured_until(origin - 1) - truth);
       if (season > 0)
-        errors.seasonal += std::abs(values[(origin - season + h % season) * M + series] - truth);
+        errors.seasonal += std::abs(in_season(origin, origin - season + h % season) - truth);
     }
-  const auto count = static_cast<double>(windows.origins.size() * H);
   return {errors.forecast / count, errors.last_value / count, errors.seasonal / count};
 }
 
@@ -37,7 +48,7 @@ Errors mean_errors(const ForecastWindows& windows, std::int64_t series, std::int
 
 ReportSection section_of(const ForecastWindows& windows) {
   const std::int64_t K = std::ssize(windows.origins), M = windows.values.dim(1);
-  const std::int64_t season = season_of(windows.step_s, windows.context);
+  const std::int64_t season = windows.season;
   ReportSection section{
       .script = "forecast",
       .title = "Forecasts",
@@ -46,8 +57,7 @@ ReportSection section_of(const ForecastWindows& windows) {
                              "series, scaled to variance 1.",
                              counted(K, "window"), M, windows.of_series)};
   section.data = {{"names", as_labels(windows.names)},
-                  {"start_s", windows.start_s},
-                  {"step_s", windows.step_s},
+                  {"times", as_labels(windows.times)},
                   {"context", windows.context},
                   {"season", season},
                   {"horizon", windows.forecasts.dim(1)},

@@ -3,21 +3,26 @@
 // Shows forecasts over the test split: a slider moves the window whose forecast is compared with
 // the target.
 {
-  function timeText(seconds, stepSeconds) {
-    const date = new Date(seconds * 1000);
-    if (typeof seconds !== 'number' || Number.isNaN(date.getTime()) || stepSeconds === 0) return '';
-    return date.toISOString().slice(0, stepSeconds % 60 ? 19 : 16).replace('T', ' ');
-  }
-
   // Returns one series: its values, its forecasts, and those of the baselines, by window and step.
-  function seriesOf({values, origins: {values: origins}, forecasts, horizon, season}, index) {
+  function seriesOf(data, index) {
+    const {values, origins: {values: origins}, forecasts, horizon, season, context} = data;
     const [rows, count] = values.shape;
     const value = (row) => row < 0 || row >= rows ? NaN : values.values[row * count + index];
+    // Returns the last measured value in a row, or in one `stride` rows before it.
+    const measured = (row, stride, least) => {
+      while (row >= least && Number.isNaN(value(row))) row -= stride;
+      return row < least ? NaN : value(row);
+    };
+    const inSeason = (origin, row) => {
+      const found = measured(row, season, origin - context);
+      return Number.isNaN(found) ? measured(row, 1, 0) : found;
+    };
     return {
       rows, origins, horizon, value,
       guesses: [(window, step) => forecasts.values[(window * horizon + step) * count + index],
-                (window) => value(origins[window] - 1),
-                ...(season ? [(window, step) => value(origins[window] - season + step % season)]
+                (window) => measured(origins[window] - 1, 1, 0),
+                ...(season ? [(window, step) => inSeason(origins[window],
+                                                         origins[window] - season + step % season)]
                            : [])],
     };
   }
@@ -84,7 +89,7 @@
   parts.forecast = (host, packed) => {
     const data = {...packed, values: arrayOf(packed.values), forecasts: arrayOf(packed.forecasts),
                   origins: arrayOf(packed.origins)};
-    const {names, horizon, context, season, start_s: start, step_s: step} = data;
+    const {names, horizon, context, season, times} = data;
     const last = data.origins.values.length - 1;
     let series = seriesOf(data, 0), window = 0, history = 2 * horizon, chart;
     const when = element('p', {class: 'forecast-when', 'aria-live': 'polite'});
@@ -92,9 +97,8 @@
     const shown = () => ({lines: linesOf(series, window, Math.min(history, context)),
                           valueRange: rangeOf(series)});
     const show = () => {
-      const origin = series.origins[window], time = timeText(start + origin * step, step);
-      when.textContent = `Window ${window + 1} of ${last + 1}, `
-                       + (time ? `from ${time} UTC` : `from row ${start + origin + 1}`);
+      const origin = series.origins[window];
+      when.textContent = `Window ${window + 1} of ${last + 1}, from ${times[window]}`;
       mover.slider.value = window;
       [previous.disabled, next.disabled] = [window === 0, window === last];
       host.dataset.origin = origin;

@@ -1,0 +1,346 @@
+#include "data/series/clock.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <chrono>
+#include <cmath>
+#include <map>
+
+#include "autograd/check.hpp"
+#include "data/option_error.hpp"
+#include "data/series/step.hpp"
+
+namespace tapestry {
+namespace {
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// Returns the rows of each series, in file order; all of them without columns that name series.
+std::vector<std::vector<std::int64_t>> rows_by_series(const Table& table,
+                                                      const std::vector<std::int64_t>& series) {
+  std::map<std::string, std::vector<std::int64_t>> rows;
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    std::string name;
+    for (const std::int64_t column : series) name += table.text(row, column) + '\n';
+    rows[name].push_back(row);
+  }
+  std::vector<std::vector<std::int64_t>> all;
+  for (auto& [name, of_series] : rows) all.push_back(std::move(of_series));
+  return all;
+}
+
+// Returns whether the times of a clock ascend with one step in 95 % of the rows.
+bool is_regular(const Table& table, const Clock& clock, const std::vector<std::int64_t>& series) {
+  std::int64_t regular = 0, rows = 0;
+  for (const std::vector<std::int64_t>& of_series : rows_by_series(table, series)) {
+    std::vector<std::int64_t> times;
+    for (const std::int64_t row : of_series) times.push_back(clock.time(table, row).utc_us());
+    const auto distances = std::ssize(times) - 1;
+    regular += std::llround(regularity(times) * static_cast<double>(distances));
+    rows += distances;
+  }
+  return rows > 0 && regular * 100 >= rows * 95;
+}
+
+// Returns the line of the first row of a column that is no time in a format.
+std::int64_t first_line_without(const TimeFormat& format, const Table& table, std::int64_t column) {
+  for (std::int64_t row = 0; row < table.rows(); ++row)
+    if (!table.is_missing(row, column) && !format.parse(table.raw(row, column)))
+      return table.line(row).number;
+  return 0;
+}
+
+// Returns the format of a column of texts that are times.
+TimeFormat format_of(const Table& table, std::int64_t number,
+                     const std::vector<std::int64_t>& series) {
+  const TableColumn& column = table.columns()[number];
+  if (column.formats.empty()) {
+    std::int64_t row = 0;
+    while (table.is_missing(row, number)) ++row;
+    const std::vector<TimeFormat> of_first = time_formats_of(table.raw(row, number));
+    if (of_first.empty() && row == 0)
+      throw InputError(
+          fmt::format("{}: \"{}\" is no time as those below it; remove this row, if it has units",
+                      table.place(row, number), shown(table.raw(row, number))));
+    expect_option(!of_first.empty(), "time_column", "{}: \"{}\" is not a date or time",
+                  table.place(row, number), shown(table.raw(row, number)));
+    throw InputError(fmt::format(
+        "{}: column {}: line {} is a time in the format {}, line {} is not; write all times in one "
+        "format",
+        table.path(), shown(column.name), table.line(row).number, of_first.front().text(),
+        first_line_without(of_first.front(), table, number)));
+  }
+  if (column.formats.size() == 1) return column.formats.front();
+  std::vector<TimeFormat> regular;
+  for (const TimeFormat& format : column.formats)
+    if (is_regular(table, {Clock::Form::times, {number}, format}, series))
+      regular.push_back(format);
+  if (regular.size() == 1) return regular.front();
+  std::vector<std::string> names;
+  for (const TimeFormat& format : column.formats) names.push_back('"' + format.text() + '"');
+  throw OptionError(
+      "time_format",
+      fmt::format("{}: column {}: \"{}\" is a time in the formats {}", table.path(),
+                  shown(column.name), shown(table.raw(0, number)), fmt::join(names, " and ")));
+}
+
+// Returns the format in which a column of numbers gives times, if their contents show it; of a
+// column that `is_named` as that of the times, whatever its steps.
+std::optional<TimeFormat> format_of_numbers(const Table& table, std::int64_t number,
+                                            const std::vector<std::int64_t>& series,
+                                            bool is_named = false) {
+  const TableColumn& column = table.columns()[number];
+  if (column.kind != ColumnKind::numbers || column.missing() > 0) return std::nullopt;
+  double least = 1e300, most = -1e300;
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    if (!number_in(table.raw(row, number), table.options())) return std::nullopt;
+    const double value = *table.number(row, number);
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  const bool is_first = number == 0;
+  const auto within = [&](double low, double high) { return least >= low && most < high; };
+  std::vector<const char*> formats;
+  if (column.counts.are_integers) {
+    if (within(18e12, 2201e10)) formats.push_back("%Y%m%d%H%M%S");
+    if (within(18e10, 2201e8)) formats.push_back("%Y%m%d%H%M");
+    if (within(18e8, 2201e6)) formats.push_back("%Y%m%d%H");
+    if (within(18'000'101, 22'001'232)) formats.push_back("%Y%m%d");
+    if (within(180'001, 220'013)) formats.push_back("%Y%m");
+    if (is_first && within(1800, 2201)) formats.push_back("%Y");
+    if (within(1e8, 7.26e9)) formats.push_back("unix");
+    if (within(1e11, 7.26e12)) formats.push_back("unix-ms");
+    if (within(1e14, 7.26e15)) formats.push_back("unix-us");
+    if (within(1e17, 7.26e18)) formats.push_back("unix-ns");
+  }
+  if (is_first && within(20'000, 80'000)) formats.push_back("excel");
+  for (const char* name : formats) {
+    const TimeFormat format(name);
+    bool are_times = true;
+    for (std::int64_t row = 0; are_times && row < table.rows(); ++row)
+      are_times = format.parse(table.raw(row, number)).has_value();
+    if (are_times &&
+        (is_named || is_regular(table, {Clock::Form::times, {number}, format}, series)))
+      return format;
+  }
+  return std::nullopt;
+}
+
+bool is_in(const std::vector<std::int64_t>& columns, std::int64_t column) {
+  return std::ranges::find(columns, column) != columns.end();
+}
+
+// Returns whether all cells of a column are integers in a range.
+bool are_within(const Table& table, std::int64_t column, double low, double high) {
+  const TableColumn& one = table.columns()[column];
+  if (one.kind != ColumnKind::numbers || one.missing() > 0 || !one.counts.are_integers)
+    return false;
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    const double value = table.number(row, column).value_or(low - 1);
+    if (value < low || value > high) return false;
+  }
+  return true;
+}
+
+// Returns the columns named year, month, day and hour, if their numbers are in range.
+std::vector<std::int64_t> columns_of_parts(const Table& table) {
+  struct Part {
+    const char* name;
+    double low, high;
+  };
+  constexpr Part parts[] = {
+      {"year", 1800, 2200}, {"month", 1, 12}, {"day", 1, 31}, {"hour", 0, 24}};
+  std::vector<std::int64_t> found;
+  for (const Part& part : parts) {
+    std::optional<std::int64_t> match;
+    for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
+      if (lower(table.columns()[column].name) == part.name &&
+          are_within(table, column, part.low, part.high))
+        match = column;
+    }
+    if (!match) break;
+    found.push_back(*match);
+  }
+  return found.size() >= 2 ? found : std::vector<std::int64_t>{};
+}
+
+// Returns the only column of whole hours of a day, so named; nothing if there is none.
+std::optional<std::int64_t> column_of_hours(const Table& table,
+                                            const std::vector<std::int64_t>& series) {
+  std::optional<std::int64_t> found;
+  for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
+    const std::string name = lower(table.columns()[column].name);
+    if (is_in(series, column) || !(name == "hour" || name == "hr") ||
+        !are_within(table, column, 0, 24))
+      continue;
+    if (found) return std::nullopt;
+    found = column;
+  }
+  return found;
+}
+
+// Returns the clocks that texts show.
+std::vector<Clock> clocks_of_texts(const Table& table, const std::vector<std::int64_t>& series) {
+  std::vector<std::int64_t> times, of_day;
+  for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
+    if (is_in(series, column)) continue;
+    const ColumnKind kind = table.columns()[column].kind;
+    if (kind == ColumnKind::times) times.push_back(column);
+    if (kind == ColumnKind::times_of_day) of_day.push_back(column);
+  }
+  std::vector<Clock> clocks;
+  for (const std::int64_t column : times) {
+    const std::vector<TimeFormat>& formats = table.columns()[column].formats;
+    const bool is_date = std::ranges::none_of(formats, [&](const TimeFormat& format) {
+      return table.raw(0, column).find(':') != std::string_view::npos && format.has_time_of_day();
+    });
+    Clock clock{Clock::Form::times, {column}};
+    if (is_date && of_day.size() == 1)
+      clock = {Clock::Form::date_and_time, {column, of_day.front()}};
+    else if (const auto hours = column_of_hours(table, series); is_date && of_day.empty() && hours)
+      clock = {Clock::Form::date_and_time, {column, *hours}};
+    clocks.push_back(std::move(clock));
+  }
+  return clocks;
+}
+
+// Throws OptionError if the numbers of the first column may be times without one step: days as
+// 20200131 that recur, or seconds since 1970 (or parts of them) that ascend.
+void expect_no_ragged_times(const Table& table, const std::vector<std::int64_t>& series) {
+  const TableColumn& first = table.columns()[0];
+  if (first.kind != ColumnKind::numbers || first.missing() > 0 || is_in(series, 0)) return;
+  bool ascends = true, strictly = true, are_days = true;
+  const TimeFormat days("%Y%m%d");
+  double least = 0, before = 0;
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    const double value = table.number(row, 0).value_or(0);
+    if (row == 0) least = value;
+    ascends &= row == 0 || value >= before;
+    strictly &= row == 0 || value > before;
+    are_days &= days.parse(table.raw(row, 0)).has_value();
+    before = value;
+  }
+  const bool are_seconds = std::ranges::any_of(std::array{1.0, 1e3, 1e6, 1e9}, [&](double unit) {
+    return strictly && least >= 1e8 * unit && before < 7.26e9 * unit;
+  });
+  expect_option(!(ascends && are_days) && !are_seconds, "time_column",
+                "{}: column {}: {} to {} may be times, or numbers", table.path(), shown(first.name),
+                shown(table.raw(0, 0)), shown(table.raw(table.rows() - 1, 0)));
+}
+
+// Returns the clock that the numbers of columns show.
+Clock clock_of_numbers(const Table& table, const std::vector<std::int64_t>& series) {
+  if (const auto parts = columns_of_parts(table); !parts.empty())
+    return {Clock::Form::parts, parts};
+  std::vector<Clock> clocks;
+  for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column)
+    if (!is_in(series, column))
+      if (const auto format = format_of_numbers(table, column, series))
+        clocks.push_back({Clock::Form::times, {column}, format});
+  if (clocks.empty()) {
+    expect_no_ragged_times(table, series);
+    return {};
+  }
+  std::vector<std::string> names;
+  for (const Clock& clock : clocks) names.push_back(shown(clock.name(table)));
+  expect_option(clocks.size() == 1, "time_column", "{}: the columns {} may be the times",
+                table.path(), fmt::join(names, " and "));
+  return clocks.front();
+}
+
+Clock clock_named(const Table& table, const std::string& name) {
+  if (name == no_times) return {};
+  Clock clock{Clock::Form::times, columns_named(table, name, "time_column")};
+  if (clock.columns.size() == 1) return clock;
+  const bool has_date =
+      table.columns()[clock.columns[0]].kind != ColumnKind::numbers || clock.columns.size() == 2;
+  const bool has_month = lower(table.columns()[clock.columns[1]].name) == "month";
+  clock.form = has_date && !has_month ? Clock::Form::date_and_time : Clock::Form::parts;
+  return clock;
+}
+
+TimeFormat format_named(const std::string& text) {
+  try {
+    return TimeFormat(text);
+  } catch (const std::invalid_argument& error) {
+    throw OptionError("time_format", error.what());
+  }
+}
+
+[[noreturn]] void fail(const Table& table, std::int64_t row, std::int64_t column,
+                       const std::string& example) {
+  const std::string_view cell = table.raw(row, column);
+  expect_input(!cell.empty(), "{}: the cell is empty; expected {}; enter it, or remove the row",
+               table.place(row, column), example);
+  throw OptionError("time_column", fmt::format("{}: \"{}\" is not a date or time; expected {}",
+                                               table.place(row, column), shown(cell), example));
+}
+
+}  // namespace
+
+bool Clock::reads(std::int64_t column) const { return is_in(columns, column); }
+
+std::string Clock::name(const Table& table) const {
+  if (form == Form::none) return no_times;
+  return joined_names(table, columns);
+}
+
+Moment Clock::time(const Table& table, std::int64_t row) const {
+  if (form == Form::parts) {
+    using namespace std::chrono;
+    std::array<int, 4> values{0, 1, 1, 0};
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      values[i] = static_cast<int>(table.number(row, columns[i]).value_or(-1));
+    const year_month_day date{year(values[0]), month(static_cast<unsigned>(values[1])),
+                              day(static_cast<unsigned>(values[2]))};
+    if (!date.ok() || values[3] < 0 || values[3] > 24) fail(table, row, columns.back(), "a date");
+    return {sys_days(date).time_since_epoch().count() * day_us + values[3] * hour_us};
+  }
+  const auto time = format->parse(table.raw(row, columns[0]));
+  if (!time) fail(table, row, columns[0], format->example());
+  if (form != Form::date_and_time) return *time;
+  if (table.columns()[columns[1]].kind == ColumnKind::numbers) {
+    const double hours = table.number(row, columns[1]).value_or(-1);
+    if (hours < 0 || hours > 24) fail(table, row, columns[1], "an hour from 0 to 24");
+    return {time->us + std::llround(hours * hour_us), time->offset_s};
+  }
+  const auto of_day = time_of_day(table.raw(row, columns[1]));
+  if (!of_day) fail(table, row, columns[1], "12:00 or 12:00:00");
+  return {time->us + *of_day, time->offset_s};
+}
+
+Clock find_clock(const Table& table, const ClockOptions& options,
+                 const std::vector<std::int64_t>& series) {
+  Clock clock;
+  if (!options.time_column.empty()) {
+    clock = clock_named(table, options.time_column);
+  } else {
+    const std::vector<Clock> clocks = clocks_of_texts(table, series);
+    std::vector<std::string> names;
+    for (const Clock& one : clocks) names.push_back(shown(one.name(table)));
+    expect_option(clocks.size() <= 1, "time_column", "{}: the columns {} may be the times",
+                  table.path(), fmt::join(names, " and "));
+    clock = clocks.empty() ? clock_of_numbers(table, series) : clocks.front();
+  }
+  if (clock.form == Clock::Form::none || clock.form == Clock::Form::parts || clock.format)
+    return clock;
+  const std::int64_t column = clock.columns[0];
+  if (options.time_format != "auto")
+    clock.format = format_named(options.time_format);
+  else if (table.columns()[column].kind != ColumnKind::numbers)
+    clock.format = format_of(table, column, series);
+  else
+    clock.format = format_of_numbers(table, column, series, true);
+  expect_option(clock.format.has_value(), "time_format",
+                "{}: column {}: \"{}\" is a time in no known format", table.path(),
+                shown(table.columns()[column].name), shown(table.raw(0, column)));
+  return clock;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,142 @@
+#include "data/table/label_column.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <unordered_set>
+
+#include "data/option_error.hpp"
+#include "data/text/printable.hpp"
+#include "data/validation_split.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr std::string_view label_names[] = {"label", "class", "target", "category", "sentiment"};
+constexpr std::string_view plural_names[] = {"labels", "classes", "targets", "categories",
+                                             "sentiments"};
+
+bool is_named(const Table& table, std::int64_t column, const auto& names) {
+  return std::ranges::find(names, lower_ascii(table.columns()[column].name)) != std::end(names);
+}
+
+// Returns whether a column may have labels. Fewer than three rows do not show row numbers.
+bool may_be_label(const Table& table, std::int64_t column) {
+  const ColumnKind kind = table.columns()[column].kind;
+  return (kind == ColumnKind::numbers || kind == ColumnKind::texts) &&
+         !is_named(table, column, std::array{"split"}) &&
+         (table.rows() < 3 || !is_row_index(table, column));
+}
+
+// Returns "a (2 values), b (50), …".
+std::string with_counts(const Table& table, const std::vector<std::int64_t>& columns) {
+  constexpr std::size_t most = 8;
+  std::vector<std::string> parts;
+  for (const std::int64_t column : columns) {
+    const std::size_t different = different_cells(table, column, most_classes);
+    parts.push_back(fmt::format("{} ({}{})", shown(table.columns()[column].name),
+                                different > most_classes ? "over 1000" : fmt::to_string(different),
+                                parts.empty() ? " different values" : ""));
+    if (parts.size() == most) break;
+  }
+  return fmt::format("{}{}", fmt::join(parts, ", "), columns.size() > most ? ", ..." : "");
+}
+
+}  // namespace
+
+std::size_t different_cells(const Table& table, std::int64_t column, std::size_t most) {
+  std::unordered_set<std::string_view> different;
+  for (std::int64_t row = 0; row < table.rows() && different.size() <= most; ++row)
+    if (const std::string_view cell = table.raw(row, column); !cell.empty()) different.insert(cell);
+  return different.size();
+}
+
+bool has_classes(const Table& table, std::int64_t column) {
+  const std::size_t different = different_cells(table, column, most_classes);
+  return different >= 2 && different <= most_classes &&
+         2 * static_cast<std::int64_t>(different) <= table.columns()[column].found();
+}
+
+bool is_label_name(std::string_view name) {
+  return std::ranges::find(label_names, lower_ascii(name)) != std::end(label_names);
+}
+
+std::int64_t find_label_column(const Table& table, const std::vector<std::int64_t>& others,
+                               const char* option) {
+  std::vector<std::int64_t> all, named, candidates, plurals;
+  for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
+    if (std::ranges::find(others, column) != others.end()) continue;
+    all.push_back(column);
+    if (!may_be_label(table, column)) continue;
+    if (is_named(table, column, label_names)) named.push_back(column);
+    if (!has_classes(table, column)) continue;
+    candidates.push_back(column);
+    if (is_named(table, column, plural_names)) plurals.push_back(column);
+  }
+  for (const auto& found : {named, plurals, candidates})
+    if (found.size() == 1)
+      return found.front();
+    else if (!found.empty())
+      throw OptionError(option, fmt::format("{}: several columns may have the labels: {}",
+                                            table.path(), with_counts(table, found)));
+  throw OptionError(
+      option, fmt::format("{}: no column is named label, class, target, category or sentiment, or "
+                          "has 2 to {} different values that recur; found {}",
+                          table.path(), most_classes, with_counts(table, all)));
+}
+
+std::optional<std::int64_t> find_split_column(const Table& table) {
+  for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column)
+    if (is_named(table, column, std::array{"split"}))
+      for (std::int64_t row = 0; row < table.rows(); ++row)
+        if (split_named(table.raw(row, column))) return column;
+  return std::nullopt;
+}
+
+namespace {
+
+// Returns whether -1 among the labels means that there is none; see rows_without_label().
+bool is_unlabeled_minus_one(const Table& table, std::int64_t column,
+                            const std::vector<std::string>& classes) {
+  std::set<double> others;
+  std::optional<std::int64_t> first;
+  const auto add = [&](const std::optional<double>& number) {
+    if (!number || *number < 0 || *number != std::floor(*number)) return false;
+    others.insert(*number);
+    return true;
+  };
+  for (const std::string& name : classes)
+    if (!add(number_in(name, table.options()))) return false;
+  if (!classes.empty()) return true;
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    if (table.is_missing(row, column)) continue;
+    const auto number = number_in(table.raw(row, column), table.options());
+    if (number != -1 && !add(number)) return false;
+    if (number == -1 && !first) first = row;
+  }
+  if (!first || others.size() < 2) return false;
+  expect_option(others != std::set<double>{0, 1}, "class_names",
+                "{}: -1 beside 0 and 1 may be a class, or mean that there is no label",
+                table.place(*first, column));
+  return true;
+}
+
+}  // namespace
+
+std::vector<bool> rows_without_label(const Table& table, std::int64_t column,
+                                     const std::vector<std::string>& classes) {
+  const bool are_numbers = table.columns()[column].kind == ColumnKind::numbers,
+             leaves_out_minus_one = are_numbers && is_unlabeled_minus_one(table, column, classes);
+  std::vector<bool> without;
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    const std::string_view cell = table.raw(row, column);
+    without.push_back(cell.empty() || (are_numbers && table.is_missing(row, column)) ||
+                      (leaves_out_minus_one && number_in(cell, table.options()) == -1));
+  }
+  return without;
+}
+
+}  // namespace tapestry

@@ -1,0 +1,400 @@
+#include "data/table/records.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "autograd/check.hpp"
+#include "data/json.hpp"
+#include "data/text/printable.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr char delimiters[] = {'\t', ';', ',', '|'};
+
+bool ends_line(char character) { return character == '\n' || character == '\r'; }
+
+// Returns the place after a line end at `at`: "\n", "\r\n" or "\r".
+std::size_t after_line_end(std::string_view text, std::size_t at) {
+  return at + (text.substr(at).starts_with("\r\n") ? 2 : 1);
+}
+
+std::int64_t line_number(std::string_view text, std::size_t at) {
+  std::int64_t number = 1;
+  for (std::size_t i = 0; i < at; ++i)
+    number += text[i] == '\n' || (text[i] == '\r' && !text.substr(i + 1).starts_with('\n'));
+  return number;
+}
+
+// The cells of a text, one after the other.
+class Scanner {
+ public:
+  Scanner(const std::string& path, std::string_view text, char delimiter)
+      : path_(path), text_(text), delimiter_(delimiter) {}
+
+  std::size_t at = 0;
+
+  // Skips empty lines. Returns whether a record follows.
+  bool find_record() {
+    std::size_t next = at;
+    while (next < text_.size() && is_blank(text_[next]))
+      if (ends_line(text_[next++])) at = next;
+    return next < text_.size();
+  }
+
+  // Calls take(end) for each cell of the record at `at`, and goes to the next record.
+  void read_record(const auto& take) {
+    for (const std::size_t begin = at;;) {
+      skip_cell(begin);
+      take(at);
+      if (at == text_.size()) return;
+      if (text_[at] != delimiter_) {
+        at = after_line_end(text_, at);
+        return;
+      }
+      ++at;
+    }
+  }
+
+ private:
+  bool is_blank(char character) const {
+    return character == ' ' || ends_line(character) || (character == '\t' && delimiter_ != '\t');
+  }
+
+  // Goes to the end of the cell at `at`, of the record at `begin`.
+  void skip_cell(std::size_t begin) {
+    while (at < text_.size() && text_[at] == ' ') ++at;
+    if (at < text_.size() && text_[at] == '"') skip_quotes(begin);
+    while (at < text_.size() && text_[at] != delimiter_ && !ends_line(text_[at])) ++at;
+  }
+
+  // Goes behind the closing quote, or nowhere if the quotes are text.
+  void skip_quotes(std::size_t begin) {
+    const bool may_be_text = delimiter_ == '\t';
+    std::size_t end = at + 1;
+    for (;; ++end) {
+      if (end == text_.size() || (may_be_text && ends_line(text_[end]))) {
+        if (may_be_text) return;
+        fail(begin, "the closing quote is missing; add it");
+      }
+      if (text_[end] == '"' && !text_.substr(++end).starts_with('"')) break;
+    }
+    const std::size_t closed = end;
+    while (end < text_.size() && text_[end] == ' ') ++end;
+    if (end == text_.size() || text_[end] == delimiter_ || ends_line(text_[end])) {
+      at = end;
+    } else if (!may_be_text) {
+      const std::string expected =
+          delimiter_ == '\t' ? std::string("tab") : std::string(1, delimiter_);
+      fail(begin,
+           fmt::format("the cell continues after its closing quote; expected a {}", expected),
+           closed);
+    }
+  }
+
+  [[noreturn]] void fail(std::size_t begin, const std::string& problem,
+                         std::size_t end = std::string_view::npos) const {
+    const std::string_view cell = text_.substr(at, end == text_.npos ? end : end - at);
+    FileLine{path_, line_number(text_, begin)}.fail(shown(cell) + ": " + problem);
+  }
+
+  const std::string& path_;
+  std::string_view text_;
+  char delimiter_;
+};
+
+// The numbers of cells of the records with a delimiter.
+struct Shape {
+  std::int64_t first = 0, others = 0;  // others: of the second record
+  bool is_even = true;                 // of all records after it, too
+};
+
+// Counts the cells of the records up to the first one that has other ones than the second.
+std::optional<Shape> shape_with(const std::string& path, std::string_view text, char delimiter) {
+  Scanner scanner(path, text, delimiter);
+  Shape shape;
+  try {
+    for (std::int64_t record = 0; shape.is_even && scanner.find_record(); ++record) {
+      if (record == 2 && shape.others < 2) break;
+      std::int64_t cells = 0;
+      scanner.read_record([&](std::size_t) { ++cells; });
+      if (record == 0) shape.first = cells;
+      if (record <= 1) shape.others = cells;
+      shape.is_even = cells == shape.others;
+    }
+  } catch (const InputError&) {  // quotes that do not end there
+    return std::nullopt;
+  }
+  return shape;
+}
+
+// Returns whether the first record has as many cells as the others, or the name of the column of
+// names of rows is missing.
+bool is_table(const Shape& shape) {
+  return shape.others >= 2 && (shape.first == shape.others || shape.first + 1 == shape.others);
+}
+
+std::string in_quotes(std::string_view text) {
+  std::string cell = "\"";
+  for (const char character : text) cell += character == '"' ? "\"\"" : std::string(1, character);
+  return cell + '"';
+}
+
+// Returns a cell with a value of JSON: a text in quotes; nothing for null.
+std::string cell_of(const JsonValue& value) {
+  if (value.is_null()) return "";
+  if (value.is_string()) return in_quotes(value.get<std::string>());
+  constexpr double most_exact = 1e15;
+  if (value.is_number() && !value.is_number_integer())
+    if (const auto number = value.get<double>();
+        number == std::floor(number) && std::abs(number) < most_exact)
+      return fmt::format("{}", static_cast<std::int64_t>(number));
+  return value.dump();
+}
+
+}  // namespace
+
+Records::Records(const std::string& path, char delimiter, bool has_objects)
+    : path_(path), delimiter_(has_objects ? ',' : delimiter) {
+  if (has_objects) {
+    read_objects();
+    return;
+  }
+  content_ = read_text(path);
+  const std::size_t zero = content_.find('\0');
+  if (zero != content_.npos)
+    FileLine{path_, line_number(content_, zero)}.fail(
+        "has a zero byte; expected text in UTF-8: iconv -f UTF-16LE -t UTF-8 FILE > NEW converts "
+        "UTF-16");
+  skip_separator_line();
+  skip_comments();
+  if (delimiter_ == detected) choose_delimiter();
+  divide();
+}
+
+// Reads the objects of JSONL. A record ends at the last column that is known there; the cells
+// behind it end there, too, and so are empty.
+void Records::read_objects() {
+  constexpr std::size_t most_columns = 1000, most_cells = 1'000'000'000;
+  std::map<std::string, std::size_t> columns;
+  std::vector<std::string> names, cells;
+  std::vector<std::uint32_t> ends, counts;
+  const std::function<void(const JsonValue&, const std::string&)> add =
+      [&](const JsonValue& object, const std::string& outer) {
+        for (const auto& [inner, value] : object.items()) {
+          const std::string name = outer + inner;
+          if (value.is_object()) {
+            add(value, name + ".");
+            continue;
+          }
+          const auto column = columns.find(name);
+          has_more_fields_ |= column == columns.end() && names.size() == most_columns;
+          if (column != columns.end()) {
+            cells[column->second] = cell_of(value);
+          } else if (names.size() < most_columns) {
+            columns.emplace(name, names.size());
+            names.push_back(name);
+            cells.push_back(cell_of(value));
+          }
+        }
+      };
+  const auto push = [&](std::int64_t line) {
+    begins_.push_back(content_.size());
+    lines_.push_back(line);
+    for (const std::string& cell : cells) {
+      content_ += cell + ',';
+      ends.push_back(static_cast<std::uint32_t>(content_.size() - 1 - begins_.back()));
+    }
+    counts.push_back(static_cast<std::uint32_t>(cells.size()));
+  };
+  for_each_line(path_, [&](const FileLine& line) {
+    if (trimmed(line.text).empty()) return;
+    cells.assign(names.size(), "");
+    add(json_object_of(line), "");
+    push(line.number);
+    line.expect(names.size() * begins_.size() <= most_cells,
+                "{} fields in {} lines; expected at most {} values; divide the file", names.size(),
+                begins_.size(), most_cells);
+  });
+  expect_input(!names.empty(), "{}: has no object with fields; expected one in each line", path_);
+  cells.clear();
+  for (const std::string& name : names) cells.push_back(cell_of(name));
+  push(1);
+  columns_ = std::ssize(names);
+  ends_.insert(ends_.end(), ends.end() - columns_, ends.end());
+  auto end = ends.begin();
+  for (std::size_t record = 0; record + 1 < counts.size(); ++record) {
+    ends_.insert(ends_.end(), end, end + counts[record]);
+    end += counts[record];
+    ends_.resize((record + 2) * names.size(), counts[record] == 0 ? 0 : end[-1]);
+  }
+  std::ranges::rotate(begins_, begins_.end() - 1);  // the names are first
+  std::ranges::rotate(lines_, lines_.end() - 1);
+}
+
+// Sets the delimiter by a first line "sep=;", as Excel writes it, and the beginning behind it.
+void Records::skip_separator_line() {
+  const std::string_view line =
+      std::string_view(content_).substr(0, content_.find_first_of("\r\n"));
+  if (line.size() != 5 || !lower_ascii(line).starts_with("sep=") ||
+      std::ranges::find(delimiters, line[4]) == std::end(delimiters) ||
+      line.size() == content_.size())
+    return;
+  if (delimiter_ == detected) delimiter_ = line[4];
+  beginning_ = after_line_end(content_, line.size());
+}
+
+// Sets the beginning behind the lines that begin with #, except those that have the cells of the
+// records below. Commas may be those of a comment: there, only the last line before digits, or
+// lines in a table whose other lines begin with #, too.
+void Records::skip_comments() {
+  std::string_view rest = std::string_view(content_).substr(beginning_);
+  while (true) {
+    const std::size_t mark = rest.find_first_not_of(" \t\r\n");
+    if (mark == rest.npos || rest[mark] != '#') return;
+    std::size_t end = std::min(rest.find_first_of("\r\n", mark), rest.size());
+    if (end < rest.size()) end = after_line_end(rest, end);
+    const std::string_view below = rest.substr(end);
+    if (is_record_with_hash(rest.substr(mark), below)) return;
+    rest = below;
+    beginning_ = content_.size() - rest.size();
+    ++skipped_comments_;
+  }
+}
+
+// Returns whether a first line with # is a record of the table, whose other records are `below`.
+bool Records::is_record_with_hash(std::string_view text, std::string_view below) const {
+  std::string_view rest = below, next;
+  const auto go_on = [&] {
+    next = rest.substr(0, rest.find_first_of("\r\n"));
+    rest.remove_prefix(std::min(next.size() + 1, rest.size()));
+    next = trimmed(next);
+  };
+  while (next.empty() && !rest.empty()) go_on();
+  const bool is_above_digits =
+      !next.starts_with('#') &&
+      std::ranges::any_of(next, [](unsigned char c) { return std::isdigit(c); });
+  while (!rest.empty() && (next.empty() || next.starts_with('#'))) go_on();
+  const bool recurs = rest.starts_with('#') || rest.find("\n#") != rest.npos;
+  return !next.empty() && std::ranges::any_of(delimiters, [&](char delimiter) {
+    const auto shape = shape_with(path_, text, delimiter);
+    return shape && shape->is_even && shape->first == shape->others && shape->others >= 2 &&
+           (delimiter != ',' || is_above_digits || recurs);
+  });
+}
+
+void Records::choose_delimiter() {
+  const std::string_view text = std::string_view(content_).substr(beginning_);
+  std::optional<char> likely;
+  for (const char candidate : delimiters) {
+    const auto shape = shape_with(path_, text, candidate);
+    if (!shape) {
+      const std::string_view header = text.substr(0, text.find_first_of("\r\n"));
+      if (!likely && header.find(candidate) != header.npos) likely = candidate;
+      continue;
+    }
+    if (shape->is_even && is_table(*shape)) {
+      delimiter_ = candidate;
+      return;
+    }
+    if (!likely && shape->first >= 2) likely = candidate;
+  }
+  delimiter_ = likely.value_or(',');
+}
+
+void Records::divide() {
+  const std::string_view text = std::string_view(content_).substr(beginning_);
+  Scanner scanner(path_, text, delimiter_);
+  std::int64_t first = 0;
+  bool last_is_empty = true;
+  for (std::size_t after = 0; scanner.find_record(); after = scanner.at) {
+    const std::size_t begin = scanner.at;
+    std::int64_t cells = 0;
+    std::uint32_t last = 0, end_before = 0;
+    scanner.read_record([&](std::size_t end) {
+      if (end - begin > std::numeric_limits<std::uint32_t>::max())
+        FileLine{path_, line_number(text, begin)}.fail("the row has more than 4 GB; divide it");
+      end_before = last;
+      last = static_cast<std::uint32_t>(end - begin);
+      ends_.push_back(last);
+      ++cells;
+    });
+    begins_.push_back(beginning_ + begin);
+    if (begins_.size() == 1) first = cells;
+    if (begins_.size() > 1 && cells > 1)
+      last_is_empty &= trimmed(text.substr(begin + end_before + 1, last - end_before - 1)).empty();
+    if (begins_.size() == 1 || (begins_.size() == 2 && cells == first + 1)) columns_ = cells;
+    if (cells != columns_)
+      line(size() - 1)
+          .fail(fmt::format("expected {} columns as in the first row, found {}; correct the line",
+                            columns_, cells));
+    if (columns_ == 1 && size() > 1 && begin != after)
+      line(size() - 1).fail("follows an empty line; remove that, or enter NA there");
+  }
+  expect_input(size() > 0, "{}: the file is empty; expected a table", path_);
+  if (first == columns_) return;
+  // The first record lacks a cell: the one before the others, or an empty one behind them.
+  has_row_names_ = !last_is_empty;
+  ends_.insert(has_row_names_ ? ends_.begin() : ends_.begin() + first,
+               has_row_names_ ? 0 : ends_[first - 1]);
+}
+
+std::string_view Records::raw(std::int64_t record, std::int64_t column) const {
+  const std::uint32_t* const ends = ends_.data() + record * columns_;
+  const std::string_view text = std::string_view(content_).substr(begins_[record]);
+  // A cell that was inserted at the beginning ends at 0, and its neighbor begins there.
+  std::size_t begin = column == 0 ? 0 : ends[column - 1] + 1;
+  if (has_row_names_ && record == 0 && column == 1) begin = 0;
+  std::size_t end = ends[column];
+  if (begin > end) return {};
+  const auto is_space = [&](char c) { return c == ' ' || (c == '\t' && delimiter_ != '\t'); };
+  while (begin < end && is_space(text[begin])) ++begin;
+  while (end > begin && is_space(text[end - 1])) --end;
+  const std::string_view cell = text.substr(begin, end - begin);
+  if (cell.size() < 2 || cell.front() != '"' || cell.back() != '"') return cell;
+  const std::string_view inner = cell.substr(1, cell.size() - 2);
+  if (delimiter_ == '\t')  // a quote alone within is that of a text
+    for (std::size_t i = inner.find('"'); i != inner.npos; i = inner.find('"', i + 2))
+      if (!inner.substr(i).starts_with("\"\"")) return cell;
+  return inner;
+}
+
+bool Records::is_quoted(std::int64_t record, std::int64_t column) const {
+  const char* const cell = raw(record, column).data();
+  return cell != nullptr && cell != content_.data() && cell[-1] == '"';
+}
+
+std::string Records::text(std::int64_t record, std::int64_t column) const {
+  const std::string_view cell = raw(record, column);
+  if (cell.find('"') == cell.npos || !is_quoted(record, column)) return std::string(cell);
+  std::string text;
+  for (std::size_t i = 0; i < cell.size(); ++i) {
+    text += cell[i];
+    if (cell.substr(i).starts_with("\"\"")) ++i;
+  }
+  return text;
+}
+
+FileLine Records::line(std::int64_t record) const {
+  if (!lines_.empty()) return {path_, lines_[record]};
+  return {path_, line_number(content_, begins_[record])};
+}
+
+std::string csv_quoted(std::string_view text, char delimiter) {
+  if (text.find_first_of("\"\r\n") == text.npos && text.find(delimiter) == text.npos &&
+      trimmed(text).size() == text.size())
+    return std::string(text);
+  return in_quotes(text);
+}
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t most = 40;
+  return printable(text.substr(0, most)) + (text.size() > most ? "..." : "");
+}
+
+}  // namespace tapestry
