@@ -185,6 +185,10 @@ std::optional<double> finite(std::string_view digits) {
   return error == std::errc() ? std::optional<double>(value) : std::nullopt;
 }
 
+std::optional<double> finite_as(std::string_view digits, bool single) {
+  return single ? finite<float>(digits) : finite<double>(digits);
+}
+
 }  // namespace
 
 bool is_missing(std::string_view cell, const std::vector<std::string>& words) {
@@ -203,14 +207,12 @@ bool is_missing(std::string_view cell, const std::vector<std::string>& words) {
 std::optional<double> number_in(std::string_view cell, const NumberFormat& format, bool single) {
   const auto found = bare(cell);
   if (!found) return std::nullopt;
-  std::string_view digits = found->digits;
-  std::string plain;
+  const std::string_view digits = found->digits;
   const char decimal = format.decimal == ',' ? ',' : '.';
-  const auto is_plain = [](char c) {
-    return is_digit(c) || c == '.' || c == 'e' || c == 'E' || c == '-' || c == '+';
-  };
-  if (decimal == ',' || format.thousands == '.' || !std::ranges::all_of(digits, is_plain)) {
+  auto value = decimal == '.' && format.thousands != '.' ? finite_as(digits, single) : std::nullopt;
+  if (!value) {
     if (!marks_of(digits)) return std::nullopt;
+    std::string plain;
     const std::size_t end = std::min(digits.find_first_of("eE"), digits.size());
     const std::size_t point = std::min(digits.substr(0, end).find(decimal), end);
     if (!are_groups(digits.substr(0, point), format.thousands)) return std::nullopt;
@@ -219,9 +221,8 @@ std::optional<double> number_in(std::string_view cell, const NumberFormat& forma
         plain += '.';
       else if (i >= point || is_digit(digits[i]))
         plain += digits[i];
-    digits = plain;
+    value = finite_as(plain, single);
   }
-  const auto value = single ? finite<float>(digits) : finite<double>(digits);
   return value && found->is_negative ? -*value : value;
 }
 

@@ -346,7 +346,7 @@ void Records::divide() {
 
 std::string_view Records::raw(std::int64_t record, std::int64_t column) const {
   const std::uint32_t* const ends = ends_.data() + record * columns_;
-  const std::string_view text = std::string_view(content_).substr(begins_[record]);
+  const char* const text = content_.data() + begins_[record];
   // A cell that was inserted at the beginning ends at 0, and its neighbor begins there.
   std::size_t begin = column == 0 ? 0 : ends[column - 1] + 1;
   if (has_row_names_ && record == 0 && column == 1) begin = 0;
@@ -355,7 +355,7 @@ std::string_view Records::raw(std::int64_t record, std::int64_t column) const {
   const auto is_space = [&](char c) { return c == ' ' || (c == '\t' && delimiter_ != '\t'); };
   while (begin < end && is_space(text[begin])) ++begin;
   while (end > begin && is_space(text[end - 1])) --end;
-  const std::string_view cell = text.substr(begin, end - begin);
+  const std::string_view cell(text + begin, end - begin);
   if (cell.size() < 2 || cell.front() != '"' || cell.back() != '"') return cell;
   const std::string_view inner = cell.substr(1, cell.size() - 2);
   if (delimiter_ == '\t')  // a quote alone within is that of a text
