@@ -8,6 +8,8 @@
 
 #include "autograd/check.hpp"
 #include "autograd/counted.hpp"
+#include "autograd/dry_run.hpp"
+#include "autograd/parallel.hpp"
 #include "data/option_error.hpp"
 
 namespace tapestry {
@@ -101,7 +103,10 @@ Table::Table(const std::string& path, const TableOptions& given)
       columns_(records_.columns()) {
   if (given.has_objects) options_.header = Header::present;
   options_.delimiter = records_.delimiter();
-  for (std::int64_t column = 0; column < records_.columns(); ++column) judge(column, 1);
+  const DryRun none(false);  // a dry run judges the columns, too
+  parallel_for(records_.columns(), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t column = begin; column < end; ++column) judge(column, 1);
+  });
   if (options_.header == Header::detected)
     options_.header =
         records_.has_row_names() || !lacks_header() ? Header::present : Header::absent;

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "autograd/dry_run.hpp"
 #include "data/option_error.hpp"
 #include "data/table/table.hpp"
 #include "tests/support/asked.hpp"
@@ -56,6 +57,13 @@ TEST_CASE_FIXTURE(TemporaryFolder, "table: each delimiter, line end and encoding
         if (delimiter != '\t') CHECK(row_of(table, 1) == second);
       }
     }
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "table: has the same columns in a dry run") {
+  const DryRun dry_run;
+  const Table table(write("a.csv", "name,x\na,1.5\nb,2\n"));
+  CHECK(table.columns()[1].kind == ColumnKind::numbers);
+  CHECK(numbers_of(table, 1) == std::vector{1.5, 2.0});
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "table: other encodings are refused with the command") {
