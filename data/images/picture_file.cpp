@@ -69,6 +69,12 @@ class PngFile {
     info_ = png_create_info_struct(png_);
     if (info_ == nullptr) throw std::bad_alloc();
     png_set_read_fn(png_, this, read_some);
+    // libpng would allocate what the length of such a chunk says, before it reads the chunk.
+    constexpr unsigned char skipped[] =
+        "eXIf\0iTXt\0tEXt\0zTXt\0sPLT\0pCAL\0sCAL";  // each with its 0
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, skipped, sizeof(skipped) / 5);
+    constexpr std::size_t most_of_profile = 8'000'000;
+    png_set_chunk_malloc_max(png_, std::max(content.size(), most_of_profile));
     run([&] {
       png_set_benign_errors(png_, 1);
       png_read_info(png_, info_);

@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 #include <zlib.h>
 
+#include <fstream>
+#include <string>
+
 #include "autograd/random.hpp"
 #include "data/images/orientation.hpp"
 #include "data/images/picture_file.hpp"
@@ -138,6 +141,23 @@ TEST_CASE("pictures: damaged EXIF data are ignored") {
   CHECK(exif_orientation(other_sum).transposes);
   other_sum[33 + 8 + 40] ^= 1;
   CHECK(!exif_orientation(other_sum).turns());
+}
+
+// Returns the most address space that this process has had, in kB.
+std::int64_t most_address_space() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmPeak:")) return std::stoll(line.substr(7));
+  return 0;
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: pictures: a chunk of a PNG was allocated by its length") {
+  std::string file = with_chunk(png(1, PNG_FORMAT_GRAY, {7}), exif_of(6), false);
+  file.replace(33, 4, bytes_of(std::int64_t{1} << 30, 4));
+  const std::int64_t before = most_address_space();
+  CHECK_ERROR(read_picture(write("long.png", file), {}), "long.png", "ends too early");
+  REQUIRE(before > 0);
+  CHECK(most_address_space() - before < 500'000);
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "pictures: crop, pad and stretch fit another shape") {
