@@ -17,6 +17,7 @@
 #include "train/tasks/language/text_generator.hpp"
 #include "train/tasks/language/translation.hpp"
 #include "train/tasks/series/forecast.hpp"
+#include "train/tools/predict/predict.hpp"
 
 namespace tapestry {
 namespace {
@@ -83,8 +84,8 @@ TrainedModel load_usable(const std::string& run) {
   const Config config = config_of(checkpoint);
   std::vector<std::string> usable;
   for (const auto& [name, spec] : task_registry())
-    if (spec.is_usable_in_programs) usable.push_back(name);
-  expect_input(spec_of(config).is_usable_in_programs,
+    if (spec.predictor) usable.push_back(name);
+  expect_input(bool(spec_of(config).predictor),
                "{}: its task is {}; expected one of {}; give a run of one of these",
                checkpoint.path, config[key::task], fmt::join(usable, ", "));
   return load_trained(checkpoint, config, false);
@@ -100,8 +101,8 @@ struct TaskCall {
 }  // namespace
 
 struct Model::Loaded {
-  explicit Loaded(const std::string& run)
-      : trained(load_usable(run)), task(trained.config[key::task]) {}
+  explicit Loaded(const std::string& path)
+      : run(path), trained(load_usable(path)), task(trained.config[key::task]) {}
 
   // Returns the task. Throws std::invalid_argument if the method belongs to another task.
   template <class OwnTask>
@@ -121,6 +122,10 @@ struct Model::Loaded {
     return call<ImageClassification>(method, "vae or image-classification").task.data();
   }
 
+  const TaskSpec& spec() const { return spec_of(trained.config); }
+  Predictor predictor() const { return spec().predictor.show(*trained.task); }
+
+  std::string run;
   TrainedModel trained;
   std::string task;
 };
@@ -131,6 +136,73 @@ Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
 const std::string& Model::task() const { return loaded_->task; }
+
+// --- all tasks ---
+
+namespace {
+
+PredictedExample predicted_example(std::string place, std::vector<std::string> cells,
+                                   const Prediction& prediction) {
+  return {.place = std::move(place),
+          .cells = std::move(cells),
+          .prediction = prediction.cells,
+          .flaw = prediction.flaw};
+}
+
+// Passes predictions on to a function of a program.
+class PassOn final : public PredictionSink {
+ public:
+  explicit PassOn(const TakeExample& take) : take_(take) {}
+  void begin(const ExampleForm&) override {}
+  bool take(const SourceExample& example, const Prediction& prediction) override {
+    return take_(predicted_example(example.place, example.cells, prediction));
+  }
+
+ private:
+  const TakeExample& take_;
+};
+
+}  // namespace
+
+std::vector<std::string> Model::prediction_columns() const {
+  std::vector<std::string> names;
+  for (const PredictedColumn& column : loaded_->predictor().columns) names.push_back(column.name);
+  return names;
+}
+
+void Model::predict(const std::string& data, const TakeExample& take) const {
+  const UseMatmulPrecision precision(loaded_->trained.config[key::precision]);
+  PassOn sink(take);
+  if (!loaded_->spec().predicts_whole_data) {
+    predict_all(loaded_->predictor(), data, sink);
+    return;
+  }
+  const std::string path = fmt::format("{}={}", key::data_path.name, to_toml(Value(data)));
+  const TrainedModel whole = load_trained(loaded_->run, {path}, true, true);
+  predict_all(loaded_->spec().predictor.show(*whole.task), data, sink);
+}
+
+std::vector<std::string> Model::example_fields() const {
+  std::vector<std::string> names;
+  for (const PredictorField& field : loaded_->predictor().input.fields) names.push_back(field.name);
+  return names;
+}
+
+std::vector<PredictedExample> Model::predict(
+    std::span<const std::vector<std::string>> examples) const {
+  require(!loaded_->spec().predicts_whole_data,
+          "predict: a model of the task {} predicts whole data; give a file or folder", task());
+  const Predictor predictor = loaded_->predictor();
+  for (const auto& example : examples)
+    require(example.size() == predictor.input.fields.size(), "predict: {} cells; expected {}: {}",
+            example.size(), predictor.input.fields.size(), fmt::join(example_fields(), ", "));
+  const UseMatmulPrecision precision(loaded_->trained.config[key::precision]);
+  const std::vector<Prediction> predictions = predictor.predict(examples);
+  std::vector<PredictedExample> all;
+  for (std::size_t i = 0; i < predictions.size(); ++i)
+    all.push_back(predicted_example(fmt::format("example {}", i), examples[i], predictions[i]));
+  return all;
+}
 
 // --- language-model ---
 

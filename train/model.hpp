@@ -53,6 +53,16 @@ struct Latents {
   Matrix log_variances{};  // (N, Z); without rows for a plain autoencoder
 };
 
+// An example that was predicted.
+struct PredictedExample {
+  std::string place{};                    // "line 7", or the path of a file
+  std::vector<std::string> cells{};       // its cells, as its file has them
+  std::vector<std::string> prediction{};  // a cell for each of prediction_columns()
+  std::string flaw{};                     // why it has no prediction; else ""
+};
+// A function that receives examples in their order and returns whether to continue.
+using TakeExample = std::function<bool(const PredictedExample& example)>;
+
 // A trained model. Several threads may call its methods at once, with the same results as one after
 // the other; only one of them at a time uses further cores (see set_num_threads).
 class Model final {
@@ -64,9 +74,23 @@ class Model final {
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;
 
-  // Returns "language-model", "text-classification", "translation", "vae", "image-classification"
-  // or "forecast".
+  // Returns "language-model", "text-classification", "translation", "vae", "image-classification",
+  // "forecast", "graph" or "table".
   const std::string& task() const;
+
+  // --- all tasks: what `tapestry predict` writes ---
+
+  // Returns the names of the columns of a prediction: "prediction", "p:CLASS", ..., "unusual".
+  std::vector<std::string> prediction_columns() const;
+  // Predicts the examples of a file or folder, in constant memory but for graphs and series. Throws
+  // std::runtime_error if it cannot be read, or lacks a column that the model reads.
+  void predict(const std::string& data, const TakeExample& take) const;
+
+  // Returns the names of what an example consists of: columns of a table, or the column of a text.
+  std::vector<std::string> example_fields() const;
+  // Predicts examples that have the cells of example_fields(). Throws std::invalid_argument for
+  // another number of cells, and for a graph or series, which are predicted as a whole.
+  std::vector<PredictedExample> predict(std::span<const std::vector<std::string>> examples) const;
 
   // --- language-model ---
 

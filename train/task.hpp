@@ -38,6 +38,12 @@ struct GeneratedTexts {
   std::int64_t cut_sources = 0;  // number of truncated sources
 };
 
+// The scores of the examples of an evaluation and their targets, for metrics that need all of them.
+struct ScoredExamples {
+  std::vector<double> scores{};  // of each example those of all classes
+  std::vector<std::int32_t> targets{};
+};
+
 // The metrics of a prediction without a trained network, which a model should improve on.
 struct Baseline {
   std::string name{};
@@ -52,6 +58,7 @@ struct Loss {
   Tensor objective;            // sum over the batch; the trainer divides it by the step's count
   MetricSums averages;         // reported metrics, which include "loss"
   GeneratedTexts generated{};  // texts of an evaluation, if the task generates texts
+  ScoredExamples scored{};     // scores of an evaluation, if metrics need them
 };
 
 // The mode of a forward pass.
@@ -90,6 +97,8 @@ class Task {
   virtual void add_derived_metrics(Metrics&) const {}
   // Adds metrics of all texts of an evaluation: "bleu".
   virtual void add_corpus_metrics(const GeneratedTexts&, Metrics&) const {}
+  // Adds metrics of the scores of all examples of an evaluation: "auc".
+  virtual void add_score_metrics(const ScoredExamples&, Metrics&) const {}
   virtual Signatures signatures() const { return {}; }  // signatures of derived and corpus metrics
   virtual const char* unit() const { return "examples"; }  // unit of the throughput
   virtual double units(const Batch& batch) const {         // returns the number of units in a batch

@@ -102,6 +102,8 @@ struct TaskSpec {
   // Metrics of this task, in addition to those of every training.
   std::vector<MetricInfo> metrics{};
   Inspector<Sample> samples{"this run's model has no samples to show; use a run of another task"};
+  Inspector<Predictor> predictor{
+      "this run's model predicts no examples of files; use a run of another task"};
   Inspector<ChatSession> chat{"this run's model generates no text; chat needs a language model"};
   Inspector<TokenDecoder> token_decoder{
       "this run's inputs are not tokens of a text; use a run of a language model"};
@@ -114,8 +116,8 @@ struct TaskSpec {
   Inspector<onnx::Models> onnx{
       "this run's model cannot be exported to ONNX; --format safetensors exports the weights of "
       "any model"};
-  bool is_usable_in_programs = false;  // model.hpp has methods for it
-  bool reads_whole_data = false;       // `make` follows TaskSetup::whole_data
+  bool reads_whole_data = false;     // `make` follows TaskSetup::whole_data
+  bool predicts_whole_data = false;  // the predictor takes a task with all examples, as these
 };
 
 // Returns the tasks by name. Throws std::invalid_argument if two have the same name.

@@ -149,12 +149,21 @@ GraphTables::GraphTables(const std::string& folder, const NodeTableOptions& give
   options.edge_header = edges->options().header;
   options.edge_columns = {edges->columns()[ends[0]].name, edges->columns()[ends[1]].name};
   find_split();
-  label = options.label_column.empty() ? find_label()
-                                       : table.column_named(options.label_column, "label_column");
-  options.label_column = name(label);
-  if (options.rules > 1 && has_no_text(table.rows() - 1, label)) table.expect_no_totals(id);
+  const bool may_lack_labels = options.whole && !options.class_names.empty();
+  if (options.label_column.empty())
+    label = find_label();
+  else if (may_lack_labels && !table.find(options.label_column))
+    label = -1;
+  else
+    label = table.column_named(options.label_column, "label_column");
+  if (label >= 0) options.label_column = name(label);
+  if (options.rules > 1 && label >= 0 && has_no_text(table.rows() - 1, label))
+    table.expect_no_totals(id);
   find_features();
-  read_labels();
+  if (label >= 0)
+    read_labels();
+  else
+    labels.assign(ids.size(), ignored_target);
 }
 
 bool GraphTables::has_no_text(std::int64_t row, std::int64_t column) const {
@@ -326,7 +335,8 @@ void GraphTables::read_labels() {
     }
     labels.push_back(found->second);
   }
-  expect_option(std::ranges::any_of(labels, [](auto one) { return one != ignored_target; }),
+  expect_option((options.whole && are_given) ||
+                    std::ranges::any_of(labels, [](auto one) { return one != ignored_target; }),
                 "label_column", "{}: column {}: no node has a label; label some nodes", path(),
                 shown(options.label_column));
   if (are_given) return;

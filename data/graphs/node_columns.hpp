@@ -19,7 +19,7 @@ struct GraphTables {
   Table table;
   std::optional<Table> edges{};
   TableColumns ends{}, split{}, features{}, row_numbers{};
-  std::int64_t id = 0, label = 0;
+  std::int64_t id = 0, label = 0;  // label: -1 for nodes that are predicted, without a column of it
   std::vector<std::string> ids{};
   std::unordered_map<std::string, std::int32_t> numbers{};  // of the nodes, by their ids
   std::vector<std::int32_t> labels{};                       // indices of classes

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -51,20 +52,24 @@ bool is_usable(const GraphTables& nodes, std::int64_t column) {
 NodeColumn of_numbers(const GraphTables& nodes, std::int64_t column) {
   nodes.table.expect_one_unit(column);
   double count = 0, mean = 0, squares = 0;  // squares of differences to the mean
+  std::pair range{std::numeric_limits<double>::infinity(),
+                  -std::numeric_limits<double>::infinity()};
   bool has_only_bits = true;
   for (std::int64_t row = 0; row < nodes.table.rows(); ++row) {
     const auto number = nodes.table.number(row, column, nodes.options.rules == 1);
     has_only_bits &= number == 0.0 || number == 1.0;
     if (!number) continue;
+    range = {std::min(range.first, *number), std::max(range.second, *number)};
     const double difference = *number - mean;
     mean += difference / ++count;
     squares += difference * (*number - mean);
   }
-  if (has_only_bits) return {.name = nodes.name(column)};
+  if (has_only_bits) return {.name = nodes.name(column), .range = std::pair(0.0, 1.0)};
   return {.name = nodes.name(column),
           .is_standardized = true,
           .mean = mean,
-          .deviation = squares > 0 ? std::sqrt(squares / count) : 1};
+          .deviation = squares > 0 ? std::sqrt(squares / count) : 1,
+          .range = range};
 }
 
 // Returns how the columns become features.
@@ -148,6 +153,24 @@ class Encoder {
     graph.features = is_sparse ? Array::of(values, {std::ssize(values), 1}) : dense;
     if (is_sparse) graph.entries.emplace(width_, N, std::move(entries));
     return missing;
+  }
+
+  // Returns what a node's features have that those of the training had not: the first such column.
+  std::string unusual(std::int64_t row) const {
+    for (const Place& place : places_) {
+      const NodeColumn& column = *place.column;
+      if (column.categories) {
+        const std::string text = nodes_.table.text(row, place.cell);
+        if (!nodes_.has_no_text(row, place.cell) && !place.categories.contains(text))
+          return fmt::format("{}: unseen category {}", column.name, shown(text));
+      } else if (const auto number = nodes_.table.number(row, place.cell);
+                 number && column.range &&
+                 (*number < column.range->first || *number > column.range->second)) {
+        return fmt::format("{}: outside {:.10g} to {:.10g}", column.name, column.range->first,
+                           column.range->second);
+      }
+    }
+    return "";
   }
 
  private:
@@ -356,7 +379,11 @@ NodeTables load_node_tables(const std::string& path, const NodeTableOptions& giv
   read_edges(read, nodes);
   read.moved = divide(read, nodes);
   if (trained.empty()) check_classes(read.graph, nodes);
-  read.missing_cells = Encoder(nodes, read.columns).encode(read.graph);
+  const Encoder encoder(nodes, read.columns);
+  read.missing_cells = encoder.encode(read.graph);
+  if (!trained.empty())
+    for (std::int64_t row = 0; row < std::ssize(nodes.ids); ++row)
+      read.unusual.push_back(encoder.unusual(row));
   return read;
 }
 

@@ -31,7 +31,8 @@ struct NodeTableOptions {
   bool directed = false;                    // an edge leads from source to target only
   // Of each class, without a split column; validation_share also if that has no validation.
   double validation_share = 0.2, test_share = 0.2;
-  bool whole = false;  // all nodes with a label are the validation split
+  // All nodes with a label, if there are any, are the validation split.
+  bool whole = false;
   // How tables are read: 1, as before data.rules; 2, as data.rules says. How nodes are divided: 1,
   // by validation_examples_of_classes(); 2, by divide_by_hash() of their ids.
   std::int64_t rules = 2;
@@ -43,6 +44,8 @@ struct NodeColumn {
   // Of numbers: one feature, (x - mean) / deviation; x itself if all are 0 or 1.
   bool is_standardized = false;
   double mean = 0, deviation = 1;
+  // The least and the largest number; nothing for models of earlier versions.
+  std::optional<std::pair<double, double>> range{};
   // Of categories: one feature for each, which is 1 for the nodes that have it, else 0.
   std::optional<std::vector<std::string>> categories{};
 };
@@ -65,6 +68,9 @@ struct NodeTables {
   std::vector<std::string> row_numbers{};  // columns of nodes.csv that are left out
   std::vector<std::string> unused_edge_columns{};
   std::vector<std::string> remarks{};  // of Table::remarks()
+  // For each node, what its features have that `trained` had not: an unknown category, or a number
+  // outside the range. Empty: nothing.
+  std::vector<std::string> unusual{};
 };
 
 // Returns whether the path is a folder with nodes.csv, plain or gzip. Throws InputError if that

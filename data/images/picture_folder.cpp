@@ -14,10 +14,11 @@
 #include "data/validation_split.hpp"
 
 namespace tapestry {
-namespace {
 
-constexpr FileKind picture_files{
+const FileKind picture_files{
     .noun = "pictures", .expected = "PNG or JPEG files", .has_ending = has_picture_ending};
+
+namespace {
 
 // A picture that was read, or why that failed.
 struct ReadPicture {

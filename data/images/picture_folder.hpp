@@ -13,6 +13,8 @@ namespace tapestry {
 // The pictures of a folder, listed and not yet read.
 using PictureFolder = ClassFolder;
 
+extern const FileKind picture_files;
+
 // Returns whether the path is a folder with pictures, or with sub-folders of pictures.
 bool is_picture_folder(const std::string& path);
 

@@ -10,103 +10,13 @@
 
 #include "autograd/check.hpp"
 #include "data/json.hpp"
+#include "data/table/scanner.hpp"
 #include "data/text/printable.hpp"
 
 namespace tapestry {
 namespace {
 
 constexpr char delimiters[] = {'\t', ';', ',', '|'};
-
-bool ends_line(char character) { return character == '\n' || character == '\r'; }
-
-// Returns the place after a line end at `at`: "\n", "\r\n" or "\r".
-std::size_t after_line_end(std::string_view text, std::size_t at) {
-  return at + (text.substr(at).starts_with("\r\n") ? 2 : 1);
-}
-
-std::int64_t line_number(std::string_view text, std::size_t at) {
-  std::int64_t number = 1;
-  for (std::size_t i = 0; i < at; ++i)
-    number += text[i] == '\n' || (text[i] == '\r' && !text.substr(i + 1).starts_with('\n'));
-  return number;
-}
-
-// The cells of a text, one after the other.
-class Scanner {
- public:
-  Scanner(const std::string& path, std::string_view text, char delimiter)
-      : path_(path), text_(text), delimiter_(delimiter) {}
-
-  std::size_t at = 0;
-
-  // Skips empty lines. Returns whether a record follows.
-  bool find_record() {
-    std::size_t next = at;
-    while (next < text_.size() && is_blank(text_[next]))
-      if (ends_line(text_[next++])) at = next;
-    return next < text_.size();
-  }
-
-  // Calls take(end) for each cell of the record at `at`, and goes to the next record.
-  void read_record(const auto& take) {
-    for (const std::size_t begin = at;;) {
-      skip_cell(begin);
-      take(at);
-      if (at == text_.size()) return;
-      if (text_[at] != delimiter_) {
-        at = after_line_end(text_, at);
-        return;
-      }
-      ++at;
-    }
-  }
-
- private:
-  bool is_blank(char character) const {
-    return character == ' ' || ends_line(character) || (character == '\t' && delimiter_ != '\t');
-  }
-
-  // Goes to the end of the cell at `at`, of the record at `begin`.
-  void skip_cell(std::size_t begin) {
-    while (at < text_.size() && text_[at] == ' ') ++at;
-    if (at < text_.size() && text_[at] == '"') skip_quotes(begin);
-    while (at < text_.size() && text_[at] != delimiter_ && !ends_line(text_[at])) ++at;
-  }
-
-  // Goes behind the closing quote, or nowhere if the quotes are text.
-  void skip_quotes(std::size_t begin) {
-    const bool may_be_text = delimiter_ == '\t';
-    std::size_t end = at + 1;
-    for (;; ++end) {
-      if (end == text_.size() || (may_be_text && ends_line(text_[end]))) {
-        if (may_be_text) return;
-        fail(begin, "the closing quote is missing; add it");
-      }
-      if (text_[end] == '"' && !text_.substr(++end).starts_with('"')) break;
-    }
-    const std::size_t closed = end;
-    while (end < text_.size() && text_[end] == ' ') ++end;
-    if (end == text_.size() || text_[end] == delimiter_ || ends_line(text_[end])) {
-      at = end;
-    } else if (!may_be_text) {
-      const std::string expected =
-          delimiter_ == '\t' ? std::string("tab") : std::string(1, delimiter_);
-      fail(begin,
-           fmt::format("the cell continues after its closing quote; expected a {}", expected),
-           closed);
-    }
-  }
-
-  [[noreturn]] void fail(std::size_t begin, const std::string& problem,
-                         std::size_t end = std::string_view::npos) const {
-    const std::string_view cell = text_.substr(at, end == text_.npos ? end : end - at);
-    FileLine{path_, line_number(text_, begin)}.fail(shown(cell) + ": " + problem);
-  }
-
-  const std::string& path_;
-  std::string_view text_;
-  char delimiter_;
-};
 
 // The numbers of cells of the records with a delimiter.
 struct Shape {
@@ -350,18 +260,9 @@ std::string_view Records::raw(std::int64_t record, std::int64_t column) const {
   // A cell that was inserted at the beginning ends at 0, and its neighbor begins there.
   std::size_t begin = column == 0 ? 0 : ends[column - 1] + 1;
   if (has_row_names_ && record == 0 && column == 1) begin = 0;
-  std::size_t end = ends[column];
+  const std::size_t end = ends[column];
   if (begin > end) return {};
-  const auto is_space = [&](char c) { return c == ' ' || (c == '\t' && delimiter_ != '\t'); };
-  while (begin < end && is_space(text[begin])) ++begin;
-  while (end > begin && is_space(text[end - 1])) --end;
-  const std::string_view cell(text + begin, end - begin);
-  if (cell.size() < 2 || cell.front() != '"' || cell.back() != '"') return cell;
-  const std::string_view inner = cell.substr(1, cell.size() - 2);
-  if (delimiter_ == '\t')  // a quote alone within is that of a text
-    for (std::size_t i = inner.find('"'); i != inner.npos; i = inner.find('"', i + 2))
-      if (!inner.substr(i).starts_with("\"\"")) return cell;
-  return inner;
+  return bare_cell({text + begin, end - begin}, delimiter_);
 }
 
 bool Records::is_quoted(std::int64_t record, std::int64_t column) const {
@@ -372,12 +273,7 @@ bool Records::is_quoted(std::int64_t record, std::int64_t column) const {
 std::string Records::text(std::int64_t record, std::int64_t column) const {
   const std::string_view cell = raw(record, column);
   if (cell.find('"') == cell.npos || !is_quoted(record, column)) return std::string(cell);
-  std::string text;
-  for (std::size_t i = 0; i < cell.size(); ++i) {
-    text += cell[i];
-    if (cell.substr(i).starts_with("\"\"")) ++i;
-  }
-  return text;
+  return without_doubled_quotes(cell);
 }
 
 FileLine Records::line(std::int64_t record) const {

@@ -4,9 +4,6 @@
 
 namespace tapestry {
 
-namespace {
-
-// Returns the texts as rows of (B, T) int32, with `padding` up to the longest.
 Array padded_rows(std::span<const std::vector<std::int32_t>* const> texts, std::int32_t padding) {
   std::int64_t T = 0;
   for (const auto* text : texts) T = std::max(T, std::ssize(*text));
@@ -20,8 +17,6 @@ Array padded_rows(std::span<const std::vector<std::int32_t>* const> texts, std::
   }
   return rows;
 }
-
-}  // namespace
 
 LabeledTextDataset::LabeledTextDataset(std::vector<Tokens> texts, std::vector<std::int32_t> labels,
                                        std::int32_t padding)

@@ -32,4 +32,7 @@ class LabeledTextDataset final : public Dataset {
   std::int32_t padding_;
 };
 
+// Returns the texts as rows of (B, T) int32, with `padding` up to the longest.
+Array padded_rows(std::span<const std::vector<std::int32_t>* const> texts, std::int32_t padding);
+
 }  // namespace tapestry

@@ -40,12 +40,30 @@ bool is_txt(std::string_view name) {
          std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-constexpr FileKind text_files_of_classes{
-    .noun = "texts", .expected = "*.txt files", .has_ending = is_txt, .is_lenient = true};
-
 std::string place_of(const FileLine& line) {
   return fmt::format("{}: line {}", printable(line.path), line.number);
 }
+
+}  // namespace
+
+const FileKind text_files_of_classes{
+    .noun = "texts", .expected = "*.txt files", .has_ending = is_txt, .is_lenient = true};
+
+std::string read_labeled_file(const std::string& path) {
+  std::string text = read_text(path);
+  expect_input(text.size() <= max_text_bytes,
+               "{}: the text has {} bytes; expected at most {}; divide it", printable(path),
+               text.size(), max_text_bytes);
+  return text;
+}
+
+std::string without_label(std::string_view line) {
+  line = trimmed(line);
+  if (!line.starts_with(label_prefix)) return std::string(line);
+  return std::string(trimmed(line.substr(std::min(line.find_first_of(" \t"), line.size()))));
+}
+
+namespace {
 
 // --- lines of fastText ---
 
@@ -264,11 +282,8 @@ LabeledTexts read_texts(std::vector<ClassFolder::File> files, LabeledSplits& all
   LabeledTexts split;
   std::size_t bytes = 0;
   for (const auto& [path, label] : files) {
-    std::string text = read_text(path);
+    std::string text = read_labeled_file(path);
     bytes += text.size();
-    expect_input(text.size() <= max_text_bytes,
-                 "{}: the text has {} bytes; expected at most {}; divide it", printable(path),
-                 text.size(), max_text_bytes);
     expect_input(bytes <= max_total_bytes, "{}: the texts have more than 1 GiB; give less",
                  printable(path));
     if (trimmed(text).empty()) {

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "data/class_folder.hpp"
 #include "data/table/table.hpp"
 
 namespace tapestry {
@@ -88,5 +90,13 @@ bool may_be_labeled_table(const std::string& path, const LabeledTextOptions& opt
 // "class_names" for a label that is not one of the classes, and "validation_fraction" if no text is
 // left for the training or the validation.
 LabeledSplits load_labeled_texts(const std::string& path, const LabeledTextOptions& options = {});
+
+// The files of a folder of texts. read_labeled_file() returns the text of one. Throws InputError as
+// read_text() does, and above 1 MiB.
+extern const FileKind text_files_of_classes;
+std::string read_labeled_file(const std::string& path);
+
+// Returns the text of a line of fastText, which may have a label.
+std::string without_label(std::string_view line);
 
 }  // namespace tapestry

@@ -7,6 +7,8 @@
 #include "data/images/picture_file.hpp"
 #include "data/input_file.hpp"
 #include "data/series/series.hpp"
+#include "data/table/record_stream.hpp"
+#include "data/table/table_examples.hpp"
 #include "data/text/labeled_texts.hpp"
 #include "data/text/names.hpp"
 #include "data/text/pairs.hpp"
@@ -36,6 +38,26 @@ const RegisterFuzzTarget csv("csv", [](std::string_view bytes) {
   options = detect_format(path, options);
   series_column_uses(path, options);
   load_series(path, options);
+});
+
+const RegisterFuzzTarget rows("rows", [](std::string_view bytes) {
+  const std::string path = written_file("rows.csv", bytes);
+  TableExampleOptions options;
+  if (bytes.size() % 4 == 1) options.kind = TargetKind::classes;
+  if (bytes.size() % 4 == 2) options.kind = TargetKind::numbers;
+  if (bytes.size() % 4 == 3) options.label_field = "y";
+  const TableSplits read = load_table_examples(path, options);
+  const TableColumns columns = TableColumns::from_json(read.columns.to_json());
+  TableExampleOptions whole = read.options;
+  whole.whole = true;
+  load_table_examples(path, whole, &columns);
+});
+
+const RegisterFuzzTarget stream("stream", [](std::string_view bytes) {
+  const char delimiter = bytes.size() % 2 == 0 ? ',' : no_delimiter;
+  RecordStream records(written_file("stream", bytes), delimiter);
+  for (StreamedRecord record; records.next(record);)
+    if (record.cells.empty()) throw std::logic_error("stream: a record without cells");
 });
 
 const RegisterFuzzTarget citations("citations", [](std::string_view bytes) {

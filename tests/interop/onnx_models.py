@@ -65,6 +65,8 @@ RUNS = {  # a name: a config, or the task of one, and what is set
     "residual network, stride": ("clothes-cnn", ["model.pool=none", "model.hidden=[32]"]),
     "forecaster": ("waves", []),
     "forecaster, linear, last": ("waves", ["model.kind=linear", "model.window_norm=last"]),
+    "rows of a table": ("friedman", []),
+    "rows of a table, scaled, one member": ("friedman", ["model.numbers=scaled", "model.members=1"]),
     "nodes, symmetric": ("karate", []),
     "nodes, attention": ("karate", ["model.layer=attention", "model.heads=4"]),
     "graphs, sum": ("graphs", []),
@@ -120,7 +122,8 @@ class Exported:
     def ours(self, inputs):
         """By Tapestry's own forward(), as tapestry-tests writes it."""
         given, out = self.work / "inputs.safetensors", self.work / "outputs.safetensors"
-        kept = {name: array if array.dtype == np.float32 else array.astype(np.int32) for name, array in inputs.items()}
+        kept = {name: array.astype(np.float32 if array.dtype.kind == "f" else np.int32)
+                for name, array in inputs.items()}
         save_file({name: np.ascontiguousarray(array) for name, array in kept.items()}, given)
         out.unlink(missing_ok=True)
         subprocess.run([self.tests, "--test-case=interop: writes what a run's model computes"], check=True,
@@ -159,6 +162,9 @@ def draw(name, dims, help_text, drawn, batch, share, model):
         return {name: drawn.standard_normal((batch, dims[1]), dtype=np.float32)}
     if name == "past":
         return {name: drawn.standard_normal((batch, *dims[1:])).cumsum(1).astype(np.float32)}
+    if name == "numbers":  # of which one in ten is missing
+        numbers = drawn.random((batch, dims[1]), dtype=np.float32).astype(np.float64)
+        return {name: np.where(drawn.random(numbers.shape) < 0.1, np.nan, numbers)}
     if name == "symbols":
         rows = next(init.dims[0] for init in model.graph.initializer if init.name == "embedding.weight")
         return {name: drawn.integers(0, rows, (batch, length(33), 2))}

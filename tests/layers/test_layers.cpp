@@ -26,7 +26,7 @@ const std::vector<LayerRow>& table() {
     std::vector<LayerRow> all = simple_layers();
     for (auto& group : {attention_layers(), random_feature_layers(), memory_layers(),
                         graph_layers(), convolution_layers(), encoder_layers(),
-                        transformer_layers(), vae_layers(), adapter_layers()})
+                        transformer_layers(), vae_layers(), adapter_layers(), tabular_layers()})
       all.insert(all.end(), group.begin(), group.end());
     return all;
   }();

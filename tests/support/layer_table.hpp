@@ -47,6 +47,6 @@ inline constexpr auto cross = [](const auto& layer, In x) { return layer.forward
 
 std::vector<LayerRow> simple_layers(), attention_layers(), random_feature_layers(),
     transformer_layers(), encoder_layers(), memory_layers(), graph_layers(), convolution_layers(),
-    vae_layers(), adapter_layers();
+    vae_layers(), adapter_layers(), tabular_layers();
 
 }  // namespace tapestry

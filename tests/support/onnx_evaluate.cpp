@@ -374,7 +374,8 @@ OnnxTensor compute(const OnnxNode& node, const Inputs& in) {
       {"Erf", [](double x) { return std::erf(x); }},
       {"Abs", [](double x) { return std::abs(x); }},
       {"Neg", sign},
-      {"Cast", [](double x) { return x; }},
+      {"Cast", [](double x) { return static_cast<float>(x); }},
+      {"IsNaN", [](double x) { return std::isnan(x) ? 1.0 : 0.0; }},
       {"Relu", [](double x) { return std::max(x, 0.0); }},
       {"Sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }},
       {"Softplus", [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }}};

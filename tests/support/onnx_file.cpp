@@ -44,11 +44,13 @@ StoredTensor stored_tensor(Reader message) {
 }
 
 OnnxTensor tensor_of(const StoredTensor& stored) {
-  constexpr int is_float = 1, is_int64 = 7;
-  require(stored.type == is_float || stored.type == is_int64, "a tensor of type {}", stored.type);
+  constexpr int is_float = 1, is_int64 = 7, is_double = 11;
+  require(stored.type == is_float || stored.type == is_int64 || stored.type == is_double,
+          "a tensor of type {}", stored.type);
   return {.shape = stored.shape,
-          .values = stored.type == is_float ? numbers_in<float>(stored.raw)
-                                            : numbers_in<std::int64_t>(stored.raw)};
+          .values = stored.type == is_float    ? numbers_in<float>(stored.raw)
+                    : stored.type == is_double ? numbers_in<double>(stored.raw)
+                                               : numbers_in<std::int64_t>(stored.raw)};
 }
 
 std::pair<std::string, OnnxAttribute> attribute_of(Reader message) {

@@ -6,6 +6,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/kernels/broadcast.hpp"
+#include "autograd/ops/activations.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/xtensor.hpp"
@@ -19,6 +20,7 @@
 #include "train/tasks/language/translation.hpp"
 #include "train/tasks/memory/recall.hpp"
 #include "train/tasks/series/forecast.hpp"
+#include "train/tasks/tables/table_task.hpp"
 
 namespace tapestry {
 namespace {
@@ -93,6 +95,39 @@ Array classified(const GraphNetwork& model, const NamedArrays& inputs) {
   return concat(logits, 0).value();
 }
 
+// Returns what a table's model predicts of rows with these numbers, NaN where one is missing, and
+// categories.
+NamedArrays predicted(const TableTask& task, const NamedArrays& inputs) {
+  const TableColumns& columns = task.data().columns();
+  const RowEncoder encoder = task.data().encoder();
+  const auto cell = [&](const std::string& name, std::int64_t row, std::int64_t column) {
+    const Array all = inputs.at(name).to(DType::float64);
+    return all.values<double>()[row * all.dim(1) + column];
+  };
+  const std::int64_t B = inputs.begin()->second.dim(0), F = columns.width();
+  std::vector<float> encoded(B * F);
+  for (std::int64_t b = 0; b < B; ++b) {
+    std::int64_t number = 0, category = 0;
+    std::vector<std::string> cells;
+    for (const InputColumn& column : columns.inputs) {
+      if (column.categories) {
+        const auto index = static_cast<std::size_t>(cell("categories", b, category++));
+        cells.push_back(index == 0 ? "" : column.categories->at(index - 1));
+        continue;
+      }
+      const double value = cell("numbers", b, number++);
+      cells.push_back(std::isnan(value) ? "" : fmt::format("{}", value));
+    }
+    encoder.encode(cells, encoded.data() + b * F);
+  }
+  const Tensor y = task.predicted(Array::of(encoded, {B, F}).to(DType::float64));
+  const TargetColumn& target = task.data().target();
+  if (task.data().has_classes()) return {{"probabilities", exp(y).value()}};
+  return {{"prediction", (target.deviation * reshape(y, {B}) +
+                          Tensor(Array::full({}, target.mean, DType::float64)))
+                             .value()}};
+}
+
 Array numbers(const Shape& shape, Random& noise) {
   Array drawn(shape);
   noise.fill_uniform(drawn, 0, 1);
@@ -101,10 +136,11 @@ Array numbers(const Shape& shape, Random& noise) {
 
 Array tokens_below(std::int64_t rows, const Shape& shape, Random& noise) {
   const Array drawn = numbers(shape, noise);
+  const std::int64_t first = rows > 4 ? 4 : 0;  // after special tokens
   Array tokens(shape, DType::int32);
   for (std::int64_t i = 0; i < tokens.size(); ++i)
-    tokens.mutable_values<std::int32_t>()[i] =
-        static_cast<std::int32_t>(4 + drawn.values<float>()[i] * static_cast<float>(rows - 4));
+    tokens.mutable_values<std::int32_t>()[i] = static_cast<std::int32_t>(
+        first + drawn.values<float>()[i] * static_cast<float>(rows - first));
   return tokens;
 }
 
@@ -116,10 +152,14 @@ void hide_ends(Array& rows, std::int32_t hidden) {
       rows.mutable_values<std::int32_t>()[b * T + t] = hidden;
 }
 
+// Returns the smallest number of rows of the embeddings.
 std::int64_t rows_of_embedding(const OnnxModel& model) {
+  std::int64_t rows = 0;
   for (const OnnxInitializer& initializer : model.initializers)
-    if (initializer.name.ends_with("embedding.weight")) return initializer.shape[0];
-  return 0;
+    if (initializer.name.ends_with("embedding.weight") ||
+        initializer.name.starts_with("categories."))
+      rows = rows == 0 ? initializer.shape[0] : std::min(rows, initializer.shape[0]);
+  return rows;
 }
 
 // Returns random inputs; axes without a fixed length are B and T.
@@ -135,6 +175,7 @@ NamedArrays draw_inputs(const OnnxModel& model, std::int64_t B, std::int64_t T, 
     Array array = input.type == is_int64 ? tokens_below(rows_of_embedding(model), shape, noise)
                                          : numbers(shape, noise);
     if (input.name == "source") hide_ends(array, 0);
+    if (input.name == "numbers") array.mutable_values<float>()[array.size() / 2] = NAN;
     if (const auto padding = model.metadata.find("padding_token"); padding != model.metadata.end())
       hide_ends(array, std::stoi(padding->second));
     if (input.name == "adjacency")  // the last b nodes of the b-th graph have no edges
@@ -195,6 +236,7 @@ NamedArrays reference_outputs(Task& task, NamedArrays inputs) {
     return {{"forecast", forecast(*series, inputs.at("past"))}};
   if (auto* graphs = dynamic_cast<GraphTask*>(&task))
     return {{"logits", classified(graphs->model(), inputs)}};
+  if (auto* table = dynamic_cast<TableTask*>(&task)) return predicted(*table, inputs);
   auto& recall = dynamic_cast<RecallTask&>(task);
   return {{"logits", recall.model().forward(inputs.at("symbols")).value()}};
 }

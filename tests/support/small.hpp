@@ -23,6 +23,9 @@ inline Words small(const std::string& task, const std::string& kind = "") {
   if (task == "recall")
     return "data.length=8 data.pairs=3 data.keys=4 data.values=3 model.width=8 train.batch_size=4";
   if (task == "graph") return "model.width=4 model.dropout=0 train.batch_size=2";
+  if (task == "table")
+    return "data.examples=20 data.held_back=10 model.layers=1 model.width=4 model.members=2 "
+           "model.bins=4 model.number_width=2 train.batch_size=4";
   const Words keys = "model.layers=1 model.width=8 train.batch_size=4";
   if (task == "image-classification") {
     const std::string images = "data.training_images=20 data.test_images=10 ";

@@ -78,7 +78,7 @@ TEST_CASE_FIXTURE(CommandFolder,
        {"as conversations (JSONL): line 1: ",
         "; or add --task text to train on these data as text"}},
       {"init latin.txt", {"latin.txt: as text: byte 3 (line 1): 0xe9 is not UTF-8"}},
-      {"init binary", {"; found a binary file that begins with ff ff ff ff ff ff ff ff"}},
+      {"init binary", {"; found a binary file beginning with ff ff ff ff ff ff ff ff"}},
       {"init shapes",
        {"shapes: as a folder of images: shapes/train-images-idx3-ubyte: byte 0: expected "
         "0x00000803"}},

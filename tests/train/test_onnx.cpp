@@ -168,6 +168,15 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: every kind of layer is exported with t
       "[data]\nkind = \"csv\"\nsplit = \"fractions\"\ncolumns = [\"load\", \"oil\"]\npath = \"" +
       write("hours.csv", csv(200)) + "\"\n";
   const std::string graphs = "task = \"graph\"\n[data]\nheld_back = 20\n[model]\nwidth = 8\n";
+  std::string cells = "price,city,size,door,kind\n";
+  for (int i = 0; i < 60; ++i)
+    cells +=
+        fmt::format("{},{},{},{},{}\n", i % 9 == 4 ? "" : std::to_string(0.3 + i * 37 % 61),
+                    "abcdef"[i % 6], 0.01 * (i * i % 83), "yno"[i % 3], i % 4 ? "flat" : "house");
+  const std::string rows =
+      "task = \"table\"\n[model]\nlayers = 2\nwidth = 6\nmembers = 3\nbins = 4\nnumber_width = 3\n"
+      "[data]\nkind = \"csv\"\npath = \"" +
+      write("rows.csv", cells) + "\"\n";
   const std::vector<std::pair<std::string, Strings>> kinds = {
       {language, {"model.norm=post", "model.positions=sinusoidal", "model.activation=relu"}},
       {language, {"model.positions=none", "model.activation=gelu_tanh", "model.window=3"}},
@@ -207,7 +216,10 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: every kind of layer is exported with t
       {graphs, {"model.normalization=sum", "model.pooling=max"}},
       {graphs, {"model.normalization=mean", "model.pooling=mean"}},
       {graphs, {"model.layer=attention", "model.heads=2"}},
-      {graphs, {"data.kind=karate", "model.layer=attention", "model.heads=2"}}};
+      {graphs, {"data.kind=karate", "model.layer=attention", "model.heads=2"}},
+      {rows, {"data.label_field=kind"}},
+      {rows, {"data.label_field=size", "model.numbers=scaled", "model.members=1"}},
+      {rows, {"data.label_field=size", "data.columns=[\"city\", \"kind\"]"}}};
   for (const auto& [text, settings] : kinds) {
     CAPTURE(text);
     CAPTURE(settings.front());

@@ -66,9 +66,10 @@ class SmokeRun {
     const std::string page = folder_.read("run/report.html");
     CHECK_MESSAGE(page.size() < 5'000'000, page.size());
     CHECK(contains(page, "data-show=\"curves\""));
-    // A figure of the model; a convolutional network has no attention.
-    CHECK(contains(page, setting("model.kind") == "convolutional" ? "Confusion matrix"
-                                                                  : "data-of=\"data-2\""));
+    // A figure of the model; a convolutional network has no attention, a table's has tables.
+    CHECK(contains(page, setting("task") == "table"                 ? "Permutation importance"
+                         : setting("model.kind") == "convolutional" ? "Confusion matrix"
+                                                                    : "data-of=\"data-2\""));
     sample();
     check_says(run(Words("gradcheck " + name_),
                    small(setting("task"), setting("model.kind")) + small_preset(config_)),

@@ -15,6 +15,7 @@ namespace tapestry {
 
 struct Answer;
 struct LatentCodes;
+struct Predictor;
 struct Recognized;
 struct UserData;
 struct Sample;

@@ -29,6 +29,15 @@ void print_lines(std::string_view text) {
   std::fwrite(shown.data(), 1, shown.size(), json_only ? stderr : stdout);
 }
 
+bool print_bytes(std::string_view bytes) {
+  static const bool is_terminal = isatty(STDOUT_FILENO) != 0;
+  if (is_terminal)
+    print_lines(bytes);
+  else if (!silent)
+    std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+  return std::ferror(stdout) == 0;
+}
+
 void leave_output_to_json() { json_only = true; }
 
 void print_json(const JsonValue& object) {

@@ -20,6 +20,10 @@ void print_lines(std::string_view text);
 // what print_json() prints.
 void leave_output_to_json();
 
+// Prints bytes unchanged to the standard output, or to a terminal as print_lines() does. Returns
+// false if no one reads them.
+bool print_bytes(std::string_view bytes);
+
 void print_json(const JsonValue& object);  // prints a JSON object as a line of standard output
 
 // Makes both print nothing from now on, for all ranks but one.

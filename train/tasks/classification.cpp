@@ -175,6 +175,59 @@ TablePanel confusion_matrix(const ClassPredictions& predictions,
   return panel;
 }
 
+namespace {
+
+// Returns the number of ranked classes; 0: the probabilities of all classes in their order.
+std::int64_t ranked_classes(std::int64_t V, std::int64_t best) {
+  constexpr std::int64_t most_columns = 100, few = 5;
+  return std::min(V, best > 0 ? best : V > most_columns ? few : 0);
+}
+
+}  // namespace
+
+std::vector<PredictedColumn> class_columns(const std::vector<std::string>& class_names,
+                                           std::int64_t best) {
+  std::vector<PredictedColumn> columns{{"prediction"}};
+  const std::int64_t ranked = ranked_classes(std::ssize(class_names), best);
+  if (ranked == 0)
+    for (const std::string& name : class_names) columns.push_back({"p:" + name, true});
+  for (std::int64_t rank = 1; rank <= ranked; ++rank) {
+    if (rank > 1) columns.push_back({fmt::format("prediction {}", rank)});
+    columns.push_back({rank == 1 ? "p" : fmt::format("p {}", rank), true});
+  }
+  columns.push_back({"unusual"});
+  return columns;
+}
+
+std::vector<Prediction> class_cells(const Array& logits,
+                                    const std::vector<std::string>& class_names,
+                                    std::int64_t best) {
+  const Array scores = logits.to(DType::float32), all = softmax(scores).value();
+  expect_finite(scores);
+  const std::int64_t V = std::ssize(class_names), ranked = ranked_classes(V, best);
+  std::vector<Prediction> predictions(logits.dim(0));
+  for (std::size_t row = 0; row < predictions.size(); ++row) {
+    const auto score = scores.values<float>().subspan(row * V, V),
+               probability = all.values<float>().subspan(row * V, V);
+    std::vector<std::string>& cells = predictions[row].cells;
+    const auto add = [&](std::int64_t i) { cells.push_back(fmt::format("{}", probability[i])); };
+    if (ranked == 0) {
+      cells.push_back(class_names[std::ranges::max_element(score) - score.begin()]);
+      for (std::int64_t i = 0; i < V; ++i) add(i);
+    } else {
+      std::vector<std::int64_t> order(V);
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::stable_sort(order, std::greater(), [&](std::int64_t i) { return score[i]; });
+      for (const std::int64_t i : std::span(order).first(ranked)) {
+        cells.push_back(class_names[i]);
+        add(i);
+      }
+    }
+    cells.emplace_back();  // unusual
+  }
+  return predictions;
+}
+
 Sample class_probabilities(const Array& logits, const std::vector<std::string>& class_names,
                            const ShownInputs& inputs) {
   const Array all = softmax(logits).value().to(DType::float32);

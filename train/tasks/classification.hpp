@@ -1,6 +1,7 @@
 #pragma once
 
 #include "train/config/config.hpp"
+#include "train/inspect/predictor.hpp"
 #include "train/task_spec.hpp"
 
 // Functions of classifiers. Logits (N, V), floating, are scores of V classes for each of N
@@ -75,6 +76,15 @@ void sort_errors_first(ClassPredictions& predictions);
 // are up to 40, and the accuracy for each target class.
 TablePanel confusion_matrix(const ClassPredictions& predictions,
                             const std::vector<std::string>& class_names);
+
+// Returns the columns of a classifier's predictions: `prediction`, then the probabilities p:CLASS
+// of up to 100 classes, or the `best` most probable classes with their probabilities; `unusual`.
+std::vector<PredictedColumn> class_columns(const std::vector<std::string>& class_names,
+                                           std::int64_t best);
+// Returns the cells of such columns for each row of the logits (N, V), `unusual` empty. Throws
+// InputError if a logit is not finite.
+std::vector<Prediction> class_cells(const Array& logits,
+                                    const std::vector<std::string>& class_names, std::int64_t best);
 
 // Inputs of a classifier, as `sample` shows them.
 struct ShownInputs {

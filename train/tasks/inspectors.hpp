@@ -28,6 +28,15 @@ inline Key<std::int64_t> index_option(const std::string& help,
   return {"index", 0, help, {.low = 0, .high = 1000000000, .used_if = used_if}};
 }
 
+// Returns the option --best of a classifier's predictions.
+inline Key<std::int64_t> best_option() {
+  return {"best",
+          0,
+          "number of most probable classes, with a probability each (default: the probabilities of "
+          "all of up to 100 classes, else 5)",
+          {.low = 1, .high = 1000}};
+}
+
 inline Key<std::int64_t> seed_option(const std::vector<Condition>& used_if = {}) {
   return {"seed", 1, "seed of the samples (default: 1)", {.low = 0, .used_if = used_if}};
 }

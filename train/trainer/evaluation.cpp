@@ -12,7 +12,8 @@
 namespace tapestry {
 namespace {
 
-void append(std::vector<std::string>& to, std::vector<std::string>&& from) {
+template <class T>
+void append(std::vector<T>& to, std::vector<T>&& from) {
   std::ranges::move(from, std::back_inserter(to));
 }
 
@@ -20,9 +21,10 @@ void append(std::vector<std::string>& to, std::vector<std::string>&& from) {
 struct EvaluatedBatch {
   MetricSums averages{};
   GeneratedTexts generated{};
+  ScoredExamples scored{};
   static void fields(auto& visit, auto& self) {
     visit(self.averages, self.generated.predictions, self.generated.references,
-          self.generated.cut_sources);
+          self.generated.cut_sources, self.scored.scores, self.scored.targets);
   }
 };
 
@@ -77,11 +79,13 @@ Metrics evaluate(Task& task, const Dataset& data, const EvaluationOptions& optio
   EvaluatedBatches evaluated;
   for (std::int64_t batch = own.first; batch < own.last && !(stop && *stop); ++batch) {
     Loss loss = evaluate_batch(task, data, options, batch);
-    evaluated.batches.push_back({std::move(loss.averages), std::move(loss.generated)});
+    evaluated.batches.push_back(
+        {std::move(loss.averages), std::move(loss.generated), std::move(loss.scored)});
   }
   evaluated.stopped = stop && *stop;
   MetricSums averages;
   GeneratedTexts generated;
+  ScoredExamples scored;
   bool stopped = false;
   for (EvaluatedBatches& of_rank :
        ranks.gather(std::move(evaluated), "the evaluation", Ranks::Late::fine)) {
@@ -90,6 +94,8 @@ Metrics evaluate(Task& task, const Dataset& data, const EvaluationOptions& optio
       append(generated.predictions, std::move(batch.generated.predictions));
       append(generated.references, std::move(batch.generated.references));
       generated.cut_sources += batch.generated.cut_sources;
+      append(scored.scores, std::move(batch.scored.scores));
+      append(scored.targets, std::move(batch.scored.targets));
     }
     stopped |= of_rank.stopped;
   }
@@ -97,6 +103,7 @@ Metrics evaluate(Task& task, const Dataset& data, const EvaluationOptions& optio
   Metrics metrics = values_of(averages);
   task.add_derived_metrics(metrics);
   if (!generated.predictions.empty()) task.add_corpus_metrics(generated, metrics);
+  if (!scored.targets.empty()) task.add_score_metrics(scored, metrics);
   return metrics;
 } catch (const OutOfMemory& error) {
   throw ModelTooLarge(fmt::format("{}: {}; lower {}, or use a smaller model", options.origin,

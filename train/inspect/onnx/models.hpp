@@ -7,6 +7,7 @@
 #include "layers/models/graph_network.hpp"
 #include "layers/models/memory_network.hpp"
 #include "layers/models/recurrent_network.hpp"
+#include "layers/models/tabular_network.hpp"
 #include "layers/models/text_classifier.hpp"
 #include "layers/models/transformer.hpp"
 #include "layers/models/vae.hpp"
@@ -51,5 +52,12 @@ struct DenseGraphs {
 Value forward(const GraphNetwork& model, const DenseGraphs& graphs);
 
 Value forward(const MemoryNetwork& model, const Value& symbols);  // (B, T, S) -> (B, classes)
+
+// Rows of a table: scaled numbers (B, N), and indices of categories (B, K) int64; nothing for no
+// columns. forward returns (B, members, outputs).
+struct TableRows {
+  std::optional<Value> numbers{}, categories{};
+};
+Value forward(const TabularNetwork& model, const TableRows& rows);
 
 }  // namespace tapestry::onnx

@@ -70,10 +70,10 @@ Value Graph::integers(const std::vector<std::int64_t>& numbers) {
 }
 
 Value Graph::constant(const Array& numbers, const std::string& name) {
-  const auto values = numbers.values<float>();
-  return constant(name, {Type::float32,
+  const bool is_wide = numbers.dtype() == DType::float64;
+  return constant(name, {is_wide ? Type::float64 : Type::float32,
                          {numbers.shape().begin(), numbers.shape().end()},
-                         bytes_of(values.data(), values.size())});
+                         {reinterpret_cast<const char*>(numbers.raw()), numbers.bytes()}});
 }
 
 Value Graph::constant(const std::string& name, Numbers numbers) {

@@ -20,7 +20,7 @@ namespace tapestry::onnx {
 inline constexpr std::int64_t opset = 17, ir_version = 8;  // the first IR version with opset 17
 
 // The type of a tensor's elements, by its number in the format.
-enum class Type { float32 = 1, int64 = 7, boolean = 9 };
+enum class Type { float32 = 1, int64 = 7, boolean = 9, float64 = 11 };
 
 // The length of an axis of an input or output, or a name if the length may differ between calls.
 using Dimension = Variant<std::int64_t, std::string>;
@@ -94,7 +94,7 @@ class Graph final {
   Value constant(double number);
   Value constant(std::int64_t number);
   Value integers(const std::vector<std::int64_t>& numbers);       // (count) int64
-  Value constant(const Array& numbers, const std::string& name);  // float32
+  Value constant(const Array& numbers, const std::string& name);  // float32 or float64
 
   const std::string& name() const { return name_; }
   const std::string& help() const { return help_; }

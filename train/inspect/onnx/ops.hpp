@@ -27,6 +27,7 @@ inline Value erf(const Value& x) { return x.graph->node("Erf", {x}); }
 inline Value relu(const Value& x) { return x.graph->node("Relu", {x}); }
 inline Value sigmoid(const Value& x) { return x.graph->node("Sigmoid", {x}); }
 inline Value softplus(const Value& x) { return x.graph->node("Softplus", {x}); }  // log(1 + e^x)
+inline Value is_nan(const Value& x) { return x.graph->node("IsNaN", {x}); }
 inline Value at_least(const Value& x, const Value& y) { return x.graph->node("Max", {x, y}); }
 
 // Returns the softmax over the last axis.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "autograd/counted.hpp"
+#include "data/graphs/node_columns.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
@@ -78,12 +79,17 @@ constexpr const char* kept_columns = "columns";  // name of the metadata
 std::string columns_json(const std::vector<NodeColumn>& columns) {
   JsonValue all = JsonValue::array();
   for (const NodeColumn& column : columns)
-    all.push_back(column.categories
-                      ? JsonValue{{"name", column.name}, {"categories", *column.categories}}
-                      : JsonValue{{"name", column.name},
-                                  {"standardized", column.is_standardized},
-                                  {"mean", column.mean},
-                                  {"deviation", column.deviation}});
+    if (column.categories) {
+      all.push_back({{"name", column.name}, {"categories", *column.categories}});
+    } else {
+      JsonValue kept{{"name", column.name},
+                     {"standardized", column.is_standardized},
+                     {"mean", column.mean},
+                     {"deviation", column.deviation}};
+      if (column.range)
+        kept["range"] = JsonValue::array({column.range->first, column.range->second});
+      all.push_back(std::move(kept));
+    }
   return all.dump();
 }
 
@@ -98,6 +104,8 @@ std::vector<NodeColumn> columns_from(const std::map<std::string, std::string>& t
       column.is_standardized = kept["standardized"].get<bool>();
       column.mean = kept["mean"].get<double>();
       column.deviation = kept["deviation"].get<double>();
+      if (kept.contains("range"))
+        column.range.emplace(kept["range"][0].get<double>(), kept["range"][1].get<double>());
     }
     columns.push_back(std::move(column));
   }
@@ -181,6 +189,11 @@ GraphData of_tables_at(const TaskSetup& setup) {
   GraphData data = of_nodes(std::move(tables.graph));
   data.remark = std::move(remark);
   data.metadata[kept_columns] = columns_json(tables.columns);
+  data.unusual = std::move(tables.unusual);
+  data.table = PredictorInput{
+      .path = *find_table(path, "nodes.csv"),
+      .delimiter = options.table.delimiter == detected ? ',' : options.table.delimiter,
+      .has_header = options.table.header != Header::absent};
   return data;
 }
 
@@ -386,7 +399,7 @@ void recognize_tables(Recognized& found, const UserData& data) {
 
 std::vector<Recognized> recognize_graphs(const UserData& data) {
   const std::string& path = data.path;
-  Recognized found{.name = "graph", .kind = "a graph of nodes.csv and edges.csv"};
+  Recognized found{.name = "graph", .kind = "a graph (nodes.csv, edges.csv)"};
   if (is_node_table_folder(path))
     recognize_tables(found, data);
   else

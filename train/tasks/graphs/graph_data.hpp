@@ -9,6 +9,7 @@
 #include "data/graphs/node_tables.hpp"
 #include "data/graphs/synthetic_graphs.hpp"
 #include "train/config/settings.hpp"
+#include "train/inspect/predictor.hpp"
 #include "train/inspect/recognized.hpp"
 #include "train/task.hpp"
 
@@ -48,6 +49,8 @@ struct GraphData {
   const SyntheticGraphs* drawn = nullptr;  // the validation split if graphs are classified, or null
   std::string remark{};                    // what was found in tables, on one line
   std::map<std::string, std::string> metadata{};  // how the columns of tables become features
+  std::optional<PredictorInput> table{};          // how nodes.csv is read; nothing: there is none
+  std::vector<std::string> unusual{};             // NodeTables::unusual
 };
 
 // Returns the data of a setup. Throws InputError that names file and line, or the key.

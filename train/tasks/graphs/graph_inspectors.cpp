@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "autograd/counted.hpp"
 #include "autograd/ops/reduce.hpp"
+#include "data/graphs/node_graph.hpp"
 #include "data/json.hpp"
 #include "data/table/records.hpp"
 #include "data/text/printable.hpp"
@@ -32,7 +34,7 @@ std::string prediction(const std::vector<std::string>& classes, std::int32_t pre
 
 // Returns the logits (N, classes) of all nodes.
 Array node_logits(GraphTask& task) {
-  const Batch batch = task.data().validation->batch({});
+  const Batch batch = NodeDataset(task.data().whole, {0}).batch({});
   const NodeFeatures x(batch.inputs, batch.part<GraphPart>().features);
   return task.model().forward(task.data().whole->graph, x, {}).value();
 }
@@ -237,6 +239,24 @@ TablePanel confident_errors(const ClassPredictions& errors_first, const NodeGrap
 }
 
 }  // namespace
+
+// Predicts all nodes of a graph in the order of nodes.csv.
+Predictor graph_predictor(GraphTask& task) {
+  const GraphData& data = task.data();
+  expect_input(data.table.has_value(),
+               "this run's graph is not in tables; predict needs nodes.csv and edges.csv");
+  auto all = class_cells(node_logits(task), data.classes, 0);
+  for (std::size_t node = 0; node < data.unusual.size(); ++node)
+    all[node].cells.back() = data.unusual[node];
+  return {.input = *data.table,
+          .columns = class_columns(data.classes, 0),
+          .predict = [all = std::move(all),
+                      next = std::size_t{0}](std::span<const ExampleFields> rows) mutable {
+            const std::size_t first = std::exchange(next, next + rows.size());
+            require(next <= all.size(), "predict: more rows than nodes");
+            return std::vector<Prediction>(all.begin() + first, all.begin() + next);
+          }};
+}
 
 Inspector<Sample> graph_samples() { return {{prompt, count, csv_file}, &sample}; }
 

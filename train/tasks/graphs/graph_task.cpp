@@ -74,9 +74,11 @@ TaskSpec spec() {
           .recognize = recognize_graphs,
           .metrics = classification_metrics(),
           .samples = graph_samples(),
+          .predictor = graph_predictor,
           .panels = graph_panels,
           .onnx = graph_network_graphs,
-          .reads_whole_data = true};
+          .reads_whole_data = true,
+          .predicts_whole_data = true};
 }
 
 const RegisterTask registered(spec);
@@ -118,6 +120,12 @@ GraphTask::GraphTask(const TaskSetup& setup)
       first_weights_.push_back(parameter);
   if (const auto trained = setup.metadata.find("classes"); trained != setup.metadata.end())
     expect_classes(setup.config[key::data_path], metadata().at("classes"), trained->second);
+}
+
+const Dataset& GraphTask::validation_data() {
+  expect_input(data_.validation != nullptr,
+               "no node has a label; expected some to compare the predictions with");
+  return *data_.validation;
 }
 
 std::map<std::string, std::string> GraphTask::metadata() const {

@@ -13,7 +13,8 @@ class GraphTask final : public Task {
 
   GraphNetwork& model() override { return model_; }
   const Dataset& training_data() override { return *data_.training; }
-  const Dataset& validation_data() override { return *data_.validation; }
+  // Throws InputError if no node has a label.
+  const Dataset& validation_data() override;
   const Dataset* test_data() override { return data_.test.get(); }
   const Dataset* shown_data() override { return test_data() ? test_data() : &validation_data(); }
   bool is_computed_whole() const override { return data_.whole != nullptr; }
@@ -35,6 +36,7 @@ class GraphTask final : public Task {
 };
 
 Inspector<Sample> graph_samples();
+Predictor graph_predictor(GraphTask& task);
 ReportPanels graph_panels(GraphTask& task);
 onnx::Models graph_network_graphs(GraphTask& task);
 

@@ -169,10 +169,10 @@ TaskSpec image_classification_spec() {
           .recognize = recognize_classes,
           .metrics = classification_metrics(),
           .samples = image_classification_samples(),
+          .predictor = image_classification_predictor(),
           .attention = image_classification_attention(),
           .panels = image_classification_panels,
           .onnx = image_classification_graphs,
-          .is_usable_in_programs = true,
           .reads_whole_data = true};
 }
 

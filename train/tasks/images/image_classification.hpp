@@ -37,6 +37,7 @@ class ImageClassification final : public Task {
 };
 
 Inspector<Sample> image_classification_samples();
+Inspector<Predictor> image_classification_predictor();
 Inspector<AttentionMaps> image_classification_attention();
 ReportPanels image_classification_panels(ImageClassification& task);
 onnx::Models image_classification_graphs(ImageClassification& task);

@@ -6,6 +6,7 @@
 #include "autograd/ops/shaping.hpp"
 #include "data/json.hpp"
 #include "train/inspect/onnx/models.hpp"
+#include "train/inspect/predictor.hpp"
 #include "train/inspect/values.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/images/image_classification.hpp"
@@ -105,6 +106,26 @@ ReadExample read(ImageClassification& task, const VisionTransformer& model,
 }
 
 }  // namespace
+
+namespace {
+
+const Key<std::int64_t> best = best_option();
+
+Predictor predictor(ImageClassification& task, const Options& options) {
+  const std::vector<std::string>& names = task.data().class_names();
+  const std::int64_t classes = options[best];
+  return {.input = pictures_to_predict(),
+          .columns = class_columns(names, classes),
+          .predict = [&task, &names, classes](std::span<const ExampleFields> paths) {
+            return task.data().predict(paths, [&](const Array& images) {
+              return class_cells(task.logits(images).value(), names, classes);
+            });
+          }};
+}
+
+}  // namespace
+
+Inspector<Predictor> image_classification_predictor() { return {{best}, &predictor}; }
 
 Inspector<Sample> image_classification_samples() {
   return {{index_of_first, count, classified_image}, &sample};

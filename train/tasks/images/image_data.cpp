@@ -12,6 +12,7 @@
 
 #include "autograd/counted.hpp"
 #include "autograd/dry_run.hpp"
+#include "autograd/parallel.hpp"
 #include "data/images/images.hpp"
 #include "data/images/picture_file.hpp"
 #include "data/input_file.hpp"
@@ -466,6 +467,40 @@ Array ImageData::pictures(const std::vector<std::string>& paths) const {
     to = std::ranges::copy(image.values<float>(), to).out;
   }
   return images;
+}
+
+PredictorInput pictures_to_predict() {
+  return {.kind = PredictorInput::Kind::files, .fields = {{"file"}}, .files = picture_files};
+}
+
+std::vector<Prediction> ImageData::predict(std::span<const ExampleFields> paths,
+                                           const PredictImages& of_images) const {
+  constexpr std::size_t at_once = 64;
+  PictureReading reading = reading_of(given_);
+  reading.size = size_;
+  std::vector<Prediction> all(paths.size());
+  for (std::size_t first = 0; first < paths.size(); first += at_once) {
+    const auto some = paths.subspan(first, std::min(at_once, paths.size() - first));
+    std::vector<Array> images(some.size());
+    parallel_for(std::ssize(some), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) try {
+          images[i] = read_picture(some[i].front(), reading);
+        } catch (const InputError& error) {
+          all[first + i].flaw = error.what();
+        }
+    });
+    std::vector<float> values;
+    for (const Array& image : images)
+      if (!image.empty())
+        values.insert(values.end(), image.values<float>().begin(), image.values<float>().end());
+    if (values.empty()) continue;
+    const std::int64_t F = size_.values();
+    auto next = of_images(Array::of(values, {std::ssize(values) / F, F}));
+    auto prediction = next.begin();
+    for (std::size_t i = 0; i < some.size(); ++i)
+      if (!images[i].empty()) all[first + i] = std::move(*prediction++);
+  }
+  return all;
 }
 
 Batch ImageData::validation(std::int64_t first, std::int64_t count) {

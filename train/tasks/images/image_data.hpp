@@ -7,6 +7,7 @@
 #include "data/images/picture_folder.hpp"
 #include "train/config/settings.hpp"
 #include "train/inspect/onnx/onnx_graph.hpp"
+#include "train/inspect/predictor.hpp"
 #include "train/inspect/recognized.hpp"
 #include "train/task.hpp"
 #include "train/tasks/classification.hpp"
@@ -43,6 +44,9 @@ void recognize_images(Recognized& found, const UserData& data, bool has_classes)
 // Returns the description of images (batch, height, width), or (batch, 3, height, width) in color,
 // in an ONNX graph.
 onnx::Described onnx_images(const ImageSize& size, const std::string& range);
+
+// Returns how pictures are read that may have no class.
+PredictorInput pictures_to_predict();
 
 // The splits of a task on images.
 struct ImageTaskSplits {
@@ -84,6 +88,12 @@ class ImageData {
   // Returns picture files as inputs of the model: (files, F). Throws InputError as read_picture()
   // does.
   Array pictures(const std::vector<std::string>& paths) const;
+
+  // Returns what `of_images` predicts for picture files, which are read on all threads, of those
+  // that can be read: images (N, F), at most 64.
+  using PredictImages = std::function<std::vector<Prediction>(const Array& images)>;
+  std::vector<Prediction> predict(std::span<const ExampleFields> paths,
+                                  const PredictImages& of_images) const;
 
  private:
   ImageTaskSplits read_folder();

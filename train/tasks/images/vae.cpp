@@ -5,6 +5,7 @@
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "train/config/keys.hpp"
+#include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/inspect/values.hpp"
 #include "train/tasks/initialized.hpp"
@@ -106,10 +107,10 @@ TaskSpec vae_spec() {
                    .settings = {"model.likelihood"}},
                   {.name = "mse", .better = lower, .meaning = "the mean squared error of a pixel"}},
       .samples = vae_samples(),
+      .predictor = vae_predictor,
       .latent_codes = vae_latent_codes,
       .panels = vae_panels,
       .onnx = vae_graphs,
-      .is_usable_in_programs = true,
       .reads_whole_data = true};
 }
 

@@ -50,6 +50,7 @@ class VaeTask final : public Task {
 };
 
 Inspector<Sample> vae_samples();
+Predictor vae_predictor(VaeTask& task);
 LatentCodes vae_latent_codes(VaeTask& task);
 ReportPanels vae_panels(VaeTask& task);
 onnx::Models vae_graphs(VaeTask& task);

@@ -8,6 +8,7 @@
 #include "autograd/ops/shaping.hpp"
 #include "data/text/printable.hpp"
 #include "train/inspect/onnx/models.hpp"
+#include "train/inspect/predictor.hpp"
 #include "train/inspect/values.hpp"
 #include "train/plot/principal_components.hpp"
 #include "train/tasks/images/vae.hpp"
@@ -313,6 +314,35 @@ std::shared_ptr<Graph> decoder_graph(const Vae& model) {
 }
 
 }  // namespace
+
+// Returns the columns z1, z2, … of the mean code of a picture, and mse, the mean squared error of
+// its reconstruction.
+Predictor vae_predictor(VaeTask& task) {
+  Predictor predictor{.input = pictures_to_predict()};
+  for (std::int64_t i = 1; i <= task.model().options.latent; ++i)
+    predictor.columns.push_back({fmt::format("z{}", i), true});
+  predictor.columns.push_back({"mse", true});
+  const auto encode = [&task](const Array& images) {
+    const Vae& model = task.model();
+    const Tensor z = model.encode(images).mean;
+    const Array codes = z.value().to(DType::float32);
+    const Tensor errors = squared_error(model.expected_image(z), images);
+    const Array mse = mean(errors, {1}).value().to(DType::float32);
+    expect_finite(codes);
+    std::vector<Prediction> predictions(codes.dim(0));
+    for (std::size_t i = 0; i < predictions.size(); ++i) {
+      const std::size_t Z = codes.dim(1);
+      for (const float code : codes.values<float>().subspan(i * Z, Z))
+        predictions[i].cells.push_back(fmt::format("{}", code));
+      predictions[i].cells.push_back(fmt::format("{}", mse.values<float>()[i]));
+    }
+    return predictions;
+  };
+  predictor.predict = [&task, encode](std::span<const ExampleFields> paths) {
+    return task.data().predict(paths, encode);
+  };
+  return predictor;
+}
 
 Inspector<Sample> vae_samples() {
   return {{kind, image_count, temperature, seed, first_image, decoded_image, spread},

@@ -8,6 +8,7 @@
 #include "data/json.hpp"
 #include "data/text/conversation_dataset.hpp"
 #include "train/config/keys.hpp"
+#include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/transformer_settings.hpp"
@@ -146,12 +147,12 @@ TaskSpec language_model_spec() {
                       {"bits_per_byte", "bits", lower, "the loss for each byte of text"},
                       {"bits_per_char", "bits", lower, "the loss for each character"}},
           .samples = language_model_samples(),
+          .predictor = language_model_predictor,
           .chat = language_model_chat(),
           .token_decoder = language_model_decoder,
           .attention = language_model_attention(),
           .panels = language_model_panels,
           .onnx = language_model_graphs,
-          .is_usable_in_programs = true,
           .reads_whole_data = true};
 }
 

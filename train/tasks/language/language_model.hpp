@@ -68,6 +68,7 @@ class LanguageModel final : public Task {
 };
 
 Inspector<Sample> language_model_samples();
+Predictor language_model_predictor(LanguageModel& task);
 Inspector<ChatSession> language_model_chat();
 Inspector<AttentionMaps> language_model_attention();
 ReportPanels language_model_panels(LanguageModel& task);

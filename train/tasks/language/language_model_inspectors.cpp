@@ -2,11 +2,15 @@
 #include <array>
 
 #include "autograd/counted.hpp"
+#include "autograd/ops/losses.hpp"
+#include "autograd/ops/shaping.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/conversation_dataset.hpp"
+#include "data/text/labeled_text_dataset.hpp"
 #include "data/text/printable.hpp"
 #include "data/text/text.hpp"
+#include "train/inspect/predictor.hpp"
 #include "train/inspect/values.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tasks/language/decoder_inspectors.hpp"
@@ -182,6 +186,91 @@ Beginning beginning(const Batch& batch, std::int64_t most) {
 }
 
 }  // namespace
+
+namespace {
+
+// Inputs and targets of the tokens of a text, of which each is predicted once, in rows of at most
+// `context` tokens.
+struct ScoredRow {
+  std::size_t text = 0;
+  std::vector<std::int32_t> inputs{}, targets{};
+};
+
+// Returns the tokens of a text from the first one that can be predicted on; a name has line ends
+// around it.
+std::vector<ScoredRow> scored_rows(const LanguageModel& task, std::size_t text,
+                                   const std::string& line) {
+  std::vector<std::int32_t> tokens = task.tokens_of(line);
+  if (task.writes_names()) {
+    tokens.insert(tokens.begin(), 0);
+    tokens.push_back(0);
+  }
+  std::vector<ScoredRow> rows;
+  const std::int64_t T = task.context();
+  for (std::int64_t first = 0; first + 1 < std::ssize(tokens); first += T) {
+    const std::int64_t last = std::min(first + T, std::ssize(tokens) - 1);
+    rows.push_back({.text = text,
+                    .inputs = {tokens.begin() + first, tokens.begin() + last},
+                    .targets = {tokens.begin() + first + 1, tokens.begin() + last + 1}});
+  }
+  return rows;
+}
+
+// Adds to the sums the loss of rows, which are computed together.
+void add_losses(LanguageModel& task, std::span<const ScoredRow> rows,
+                std::vector<MetricSum>& losses) {
+  std::vector<const std::vector<std::int32_t>*> inputs;
+  for (const ScoredRow& row : rows) inputs.push_back(&row.inputs);
+  const Array read = padded_rows(inputs, 0);
+  const Tensor logits =
+      std::visit([&](const auto& network) { return network.forward(read); }, task.network());
+  const std::int64_t T = read.dim(1), V = logits.dim(2);
+  for (std::int64_t i = 0; i < std::ssize(rows); ++i) {
+    std::vector<std::int32_t> targets = rows[i].targets;
+    const auto count = static_cast<double>(targets.size());
+    targets.resize(T, ignored_target);
+    const Tensor scores = reshape(slice(logits, 0, i, i + 1), {T, V});
+    losses[rows[i].text] +=
+        {cross_entropy(scores, Array::of(targets, {T}), {.mean = false}).item(), count};
+  }
+}
+
+// Returns the loss of each text in nats per token, and the number of tokens.
+std::vector<Prediction> score_texts(LanguageModel& task, std::span<const ExampleFields> examples) {
+  constexpr std::size_t at_once = 32;
+  std::vector<Prediction> predictions(examples.size());
+  std::vector<ScoredRow> rows;
+  for (std::size_t i = 0; i < examples.size(); ++i) try {
+      const auto found = scored_rows(task, i, examples[i].front());
+      expect_input(!found.empty(), "the text is too short; expected at least two tokens");
+      rows.insert(rows.end(), found.begin(), found.end());
+    } catch (const InputError& error) {
+      predictions[i].flaw = error.what();
+    }
+  std::ranges::stable_sort(rows, {}, [](const ScoredRow& row) { return row.inputs.size(); });
+  std::vector<MetricSum> losses(examples.size());
+  for (std::size_t first = 0; first < rows.size(); first += at_once)
+    add_losses(task, std::span(rows).subspan(first, std::min(at_once, rows.size() - first)),
+               losses);
+  for (std::size_t i = 0; i < examples.size(); ++i)
+    if (predictions[i].flaw.empty())
+      predictions[i].cells = {fmt::format("{}", losses[i].value()),
+                              fmt::format("{}", losses[i].count)};
+  return predictions;
+}
+
+}  // namespace
+
+Predictor language_model_predictor(LanguageModel& task) {
+  expect_input(!task.end_of_answer(),
+               "this run's model was trained on conversations, which have no lines to predict; use "
+               "tapestry chat");
+  return {.input = {.kind = PredictorInput::Kind::lines, .fields = {{"text"}}},
+          .columns = {{"loss", true}, {"tokens", true}},
+          .predict = [&task](std::span<const ExampleFields> examples) {
+            return score_texts(task, examples);
+          }};
+}
 
 Inspector<Sample> language_model_samples() {
   return {

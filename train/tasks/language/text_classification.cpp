@@ -137,10 +137,10 @@ TaskSpec text_classification_spec() {
       .pretraining = text_pretraining,
       .metrics = text_classification_metrics(),
       .samples = text_classification_samples(),
+      .predictor = text_classification_predictor(),
       .attention = text_classification_attention(),
       .panels = text_classification_panels,
       .onnx = text_classification_graphs,
-      .is_usable_in_programs = true,
       .reads_whole_data = true};
 }
 

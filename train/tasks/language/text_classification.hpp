@@ -42,6 +42,7 @@ class TextClassification final : public Task {
 };
 
 Inspector<Sample> text_classification_samples();
+Inspector<Predictor> text_classification_predictor();
 Inspector<AttentionMaps> text_classification_attention();
 ReportPanels text_classification_panels(TextClassification& task);
 onnx::Models text_classification_graphs(TextClassification& task);

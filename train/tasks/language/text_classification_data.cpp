@@ -69,6 +69,30 @@ std::shared_ptr<const Tokenizer> kept_tokenizer(const TextClassificationData::Me
       JsonValue::parse(kept_value(metadata, "vocabulary")).get<std::vector<std::string>>());
 }
 
+// Returns four bits in each digit, and reads them.
+std::string hexadecimal(const std::vector<bool>& bits) {
+  std::string digits((bits.size() + 3) / 4, '0');
+  for (std::size_t digit = 0; digit < digits.size(); ++digit) {
+    int value = 0;
+    for (std::size_t i = 4 * digit; i < std::min(4 * digit + 4, bits.size()); ++i)
+      value |= bits[i] << (i % 4);
+    digits[digit] = "0123456789abcdef"[value];
+  }
+  return digits;
+}
+
+std::vector<bool> bits_of(const std::string& hexadecimal, std::int64_t count) {
+  require(std::ssize(hexadecimal) == (count + 3) / 4 &&
+              hexadecimal.find_first_not_of("0123456789abcdef") == hexadecimal.npos,
+          "seen_tokens: expected a hexadecimal digit for each 4 of {} tokens", count);
+  std::vector<bool> bits(count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const char digit = hexadecimal[i / 4];
+    bits[i] = (digit <= '9' ? digit - '0' : digit - 'a' + 10) >> (i % 4) & 1;
+  }
+  return bits;
+}
+
 const char* name_of(LabeledFormat format) {
   switch (format) {
     case LabeledFormat::detected:
@@ -313,20 +337,28 @@ TextClassificationData::TextClassificationData(const TaskSetup& setup)
   class_names_ = given_.kind == LabeledKind::reports ? match_report_classes() : given_.classes;
   tokenizer_ =
       setup.metadata.empty() ? make_tokenizer(given_, *texts_) : kept_tokenizer(setup.metadata);
+  if (const auto seen = setup.metadata.find("seen_tokens"); seen != setup.metadata.end())
+    seen_ = bits_of(seen->second, tokenizer_->size());
 }
 
 TextClassificationData::Metadata TextClassificationData::metadata() const {
+  Metadata all;
   if (const BytePairTokenizer* pairs = tokenizer_->byte_pairs())
-    return {{"tokenizer", pairs->to_json()}};
-  return {{"vocabulary", JsonValue(tokenizer_->characters()->symbols()).dump()}};
+    all["tokenizer"] = pairs->to_json();
+  else
+    all["vocabulary"] = JsonValue(tokenizer_->characters()->symbols()).dump();
+  if (!seen_.empty()) all["seen_tokens"] = hexadecimal(seen_);
+  return all;
 }
 
 const TextClassificationData::Splits& TextClassificationData::splits() {
   if (splits_) return *splits_;
   if (!texts_) texts_ = read_texts(given_, whole_data_);
   std::int64_t cut = 0;
-  auto train = encoded(texts_->train, cut), validation = encoded(texts_->validation, cut),
+  std::vector<bool> seen(tokenizer_->size());
+  auto train = encoded(texts_->train, cut, &seen), validation = encoded(texts_->validation, cut),
        test = encoded(texts_->test, cut);
+  if (seen_.empty() && !whole_data_) seen_ = std::move(seen);
   splits_.emplace(Splits{.train = whole_data_ ? *validation : *std::move(train),
                          .validation = *std::move(validation),
                          .test = std::move(test),
@@ -339,13 +371,54 @@ const TextClassificationData::Splits& TextClassificationData::splits() {
   return *splits_;
 }
 
+PredictorInput TextClassificationData::predictor_input() const {
+  PredictorInput input{.kind = PredictorInput::Kind::lines,
+                       .fields = {{given_.text_field.empty() ? "text" : given_.text_field}},
+                       .files = text_files_of_classes};
+  const LabeledFormat format = given_.format;
+  if (format == LabeledFormat::jsonl) input.kind = PredictorInput::Kind::objects;
+  if (format == LabeledFormat::folder) input.kind = PredictorInput::Kind::files;
+  if (format != LabeledFormat::csv && format != LabeledFormat::tsv) return input;
+  input.kind = PredictorInput::Kind::rows;
+  input.delimiter = given_.delimiter != detected          ? given_.delimiter
+                    : given_.format == LabeledFormat::csv ? ','
+                                                          : '\t';
+  input.has_header = given_.header != Header::absent;
+  input.label = given_.label_column - 1;
+  constexpr std::string_view prefix = "column ";  // of the names of columns without header
+  if (!input.has_header && given_.text_field.starts_with(prefix)) {
+    const std::string_view number = std::string_view(given_.text_field).substr(prefix.size());
+    input.fields.front().column = parse_number<std::int64_t>(number).value_or(1) - 1;
+  }
+  return input;
+}
+
+std::string TextClassificationData::predicted_text(const std::string& field) const {
+  std::string text = given_.format == LabeledFormat::folder     ? read_labeled_file(field)
+                     : given_.format == LabeledFormat::fasttext ? without_label(field)
+                                                                : field;
+  expect_input(!trimmed(text).empty(), "the text is empty");
+  return text;
+}
+
+bool TextClassificationData::is_unusual(const Tokens& tokens) const {
+  const auto is_unseen = [&](std::int32_t token) {
+    return token < std::ssize(seen_) && !seen_[token];
+  };
+  return 2 * std::ranges::count_if(tokens, is_unseen) > std::ssize(tokens);
+}
+
 std::optional<LabeledTextDataset> TextClassificationData::encoded(const LabeledTexts& split,
-                                                                  std::int64_t& cut) const {
+                                                                  std::int64_t& cut,
+                                                                  std::vector<bool>* seen) const {
   if (split.texts.empty()) return std::nullopt;
   std::vector<Tokens> rows;
   try {
     for (const std::string& text : split.texts) {
       auto [tokens, is_cut] = row(text);
+      if (seen)
+        for (const std::int32_t token : tokens)
+          if (token < std::ssize(*seen)) (*seen)[token] = true;
       rows.push_back(std::move(tokens));
       cut += is_cut;
     }

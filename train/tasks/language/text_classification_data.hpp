@@ -8,6 +8,7 @@
 #include "data/text/labeled_text_dataset.hpp"
 #include "data/text/labeled_texts.hpp"
 #include "data/text/tokenizer.hpp"
+#include "train/inspect/predictor.hpp"
 #include "train/inspect/recognized.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/language/corpus.hpp"
@@ -72,6 +73,14 @@ class TextClassificationData {
   // Returns what was found at data.path, on one line; "" for synthetic texts.
   std::string remark() const;
 
+  // Returns how texts that may have no label are read, and the text in their only field. The second
+  // throws InputError for an empty text, and as read_labeled_file() does.
+  PredictorInput predictor_input() const;
+  std::string predicted_text(const std::string& field) const;
+  // Returns whether more than half of a text's tokens occur in no text of the training; false for a
+  // model of earlier versions, which did not record them.
+  bool is_unusual(const Tokens& tokens) const;
+
   // Returns the row of a text, which is cut to the context. Throws InputError for a character that
   // the tokenizer does not know.
   struct Row {
@@ -85,7 +94,9 @@ class TextClassificationData {
   std::vector<std::string> labels(std::span<const std::int32_t> row) const;
 
  private:
-  std::optional<LabeledTextDataset> encoded(const LabeledTexts& split, std::int64_t& cut) const;
+  // Marks the tokens of the split as `seen`, unless that is null.
+  std::optional<LabeledTextDataset> encoded(const LabeledTexts& split, std::int64_t& cut,
+                                            std::vector<bool>* seen = nullptr) const;
 
   Given<LabeledTextSettings> given_;
   bool whole_data_;
@@ -94,6 +105,7 @@ class TextClassificationData {
   std::vector<std::string> class_names_;
   TextRows rows_{};
   std::optional<Splits> splits_{};
+  std::vector<bool> seen_{};  // for each token, whether it occurs in training; empty: not known
 };
 
 }  // namespace tapestry

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "autograd/counted.hpp"
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "train/generate/generate.hpp"
 #include "train/inspect/onnx/models.hpp"
+#include "train/inspect/predictor.hpp"
 #include "train/inspect/values.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tasks/classification.hpp"
@@ -135,7 +137,64 @@ ReadExamples read_texts(TextClassification& task, const LabeledTextDataset& text
   return read;
 }
 
+const Key<std::int64_t> best = best_option();
+
+// Returns the logits (N, V) of texts as rows of tokens. Rows of about the same length are computed
+// together.
+Array logits_of(TextClassification& task, std::span<const TextClassificationData::Row> rows) {
+  constexpr std::size_t at_once = 32;
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return rows[i].tokens.size(); });
+  const std::int64_t V = std::ssize(task.data().class_names());
+  Array all = Array::zeros({std::ssize(rows), V}, DType::float32);
+  for (std::size_t first = 0; first < order.size(); first += at_once) {
+    const auto some = std::span(order).subspan(first, std::min(at_once, order.size() - first));
+    std::vector<const LabeledTextDataset::Tokens*> texts;
+    for (const std::size_t i : some) texts.push_back(&rows[i].tokens);
+    const Array logits =
+        task.logits(padded_rows(texts, task.data().rows().padding)).value().to(DType::float32);
+    for (std::size_t i = 0; i < some.size(); ++i)
+      std::ranges::copy(logits.values<float>().subspan(i * V, V),
+                        all.mutable_values<float>().begin() + some[i] * V);
+  }
+  return all;
+}
+
+std::vector<Prediction> predict_texts(TextClassification& task,
+                                      std::span<const ExampleFields> examples,
+                                      std::int64_t classes) {
+  std::vector<Prediction> predictions(examples.size());
+  std::vector<TextClassificationData::Row> rows;
+  std::vector<std::size_t> of_row;  // indices of the examples
+  for (std::size_t i = 0; i < examples.size(); ++i) try {
+      rows.push_back(task.data().row(task.data().predicted_text(examples[i].front())));
+      of_row.push_back(i);
+    } catch (const InputError& error) {
+      predictions[i].flaw = error.what();
+    }
+  if (rows.empty()) return predictions;
+  const auto found = class_cells(logits_of(task, rows), task.data().class_names(), classes);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    predictions[of_row[i]] = found[i];
+    if (task.data().is_unusual(rows[i].tokens))
+      predictions[of_row[i]].cells.back() = "more than half of the tokens are unknown";
+  }
+  return predictions;
+}
+
+Predictor text_predictor(TextClassification& task, const Options& options) {
+  const std::int64_t classes = options[best];
+  return {.input = task.data().predictor_input(),
+          .columns = class_columns(task.data().class_names(), classes),
+          .predict = [&task, classes](std::span<const ExampleFields> examples) {
+            return predict_texts(task, examples, classes);
+          }};
+}
+
 }  // namespace
+
+Inspector<Predictor> text_classification_predictor() { return {{best}, &text_predictor}; }
 
 Inspector<Sample> text_classification_samples() {
   return {{classified_text, first_text, text_count}, &show_texts};

@@ -12,6 +12,7 @@
 #include "data/text/unicode.hpp"
 #include "data/toys/dates.hpp"
 #include "train/config/keys.hpp"
+#include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/run/version.hpp"
 #include "train/tasks/initialized.hpp"
@@ -233,11 +234,11 @@ TaskSpec translation_spec() {
                   {"cut_sources", "sentences", neither,
                    "the number of sources that were truncated"}},
       .samples = translation_samples(),
+      .predictor = translation_predictor,
       .token_decoder = translation_decoder,
       .attention = translation_attention(),
       .panels = translation_panels,
       .onnx = translation_graphs,
-      .is_usable_in_programs = true,
       .reads_whole_data = true};
 }
 

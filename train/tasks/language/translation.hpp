@@ -71,6 +71,7 @@ class Translation final : public Task {
 };
 
 Inspector<Sample> translation_samples();
+Predictor translation_predictor(Translation& task);
 Inspector<AttentionMaps> translation_attention();
 ReportPanels translation_panels(Translation& task);
 onnx::Models translation_graphs(Translation& task);

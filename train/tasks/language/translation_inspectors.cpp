@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <utility>
 
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/shaping.hpp"
@@ -11,6 +13,7 @@
 #include "data/text/tokenizer.hpp"
 #include "train/generate/generate.hpp"
 #include "train/inspect/onnx/models.hpp"
+#include "train/inspect/predictor.hpp"
 #include "train/inspect/values.hpp"
 #include "train/tasks/inspectors.hpp"
 #include "train/tasks/language/translation.hpp"
@@ -195,6 +198,49 @@ std::string token_texts(const ParallelCorpus& corpus) {
 }
 
 }  // namespace
+
+namespace {
+
+// Translates lines, each a sentence, or a sentence, a tab and its translation, which is not read.
+// Sentences of one length are translated together.
+std::vector<Prediction> translate_lines(Translation& task,
+                                        std::span<const ExampleFields> examples) {
+  constexpr std::int64_t at_once = 32;
+  const ParallelCorpus& corpus = task.corpus();
+  std::vector<Prediction> predictions(examples.size());
+  std::map<std::size_t, std::vector<std::pair<std::size_t, Tokens>>> by_length;
+  for (std::size_t i = 0; i < examples.size(); ++i) try {
+      const std::string_view line = examples[i].front();
+      Tokens tokens = corpus.encode(line.substr(0, line.find('\t')));
+      expect_input(!tokens.empty() && std::ssize(tokens) <= corpus.context,
+                   "has {} tokens; expected 1 to {}", tokens.size(), corpus.context);
+      by_length[tokens.size()].emplace_back(i, std::move(tokens));
+    } catch (const InputError& error) {
+      predictions[i].flaw = error.what();
+    }
+  for (const auto& [length, sentences] : by_length)
+    for (std::int64_t first = 0; first < std::ssize(sentences); first += at_once) {
+      const std::int64_t count = std::min(at_once, std::ssize(sentences) - first);
+      Tokens all;
+      for (const auto& [i, tokens] : std::span(sentences).subspan(first, count))
+        all.insert(all.end(), tokens.begin(), tokens.end());
+      const Array sources = Array::of(all, {count, static_cast<std::int64_t>(length)});
+      const std::vector<Tokens> found = translate(task.model(), sources, {}, task.decoding());
+      for (std::int64_t i = 0; i < count; ++i)
+        predictions[sentences[first + i].first].cells = {corpus.decode(found[i])};
+    }
+  return predictions;
+}
+
+}  // namespace
+
+Predictor translation_predictor(Translation& task) {
+  return {.input = {.kind = PredictorInput::Kind::lines, .fields = {{"text"}}},
+          .columns = {{"prediction"}},
+          .predict = [&task](std::span<const ExampleFields> examples) {
+            return translate_lines(task, examples);
+          }};
+}
 
 Inspector<Sample> translation_samples() {
   return {{translation_prompt, translation_count}, &sample_translations};

@@ -8,6 +8,8 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
+#include "data/table/label_column.hpp"
+#include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/series/baselines.hpp"
@@ -131,13 +133,14 @@ std::vector<Recognized> recognize_forecast(const UserData& data) {
     const SeriesTable table = recognize_series(found, data);
     const std::int64_t steps = horizon_for(table.rows());
     expect_input(steps > 0, "has {} rows, expected at least 30; give more rows", table.rows());
-    // Numbers without times beside texts may be anything.
+    // Numbers without times beside texts or a label may be anything.
     const bool has_texts = std::ranges::any_of(found.facts.items(), [](const auto& fact) {
       return fact.second.is_string() &&
              fact.second.template get<std::string>().starts_with("left out: texts");
     });
-    found.fit =
-        table.has_times || !has_texts ? Recognized::Fit::certain : Recognized::Fit::on_request;
+    const bool has_label = std::ranges::any_of(table.names, is_label_name);
+    found.fit = table.has_times || !(has_texts || has_label) ? Recognized::Fit::certain
+                                                             : Recognized::Fit::on_request;
     found.base = "etth1";
     found.settings.push_back({"model.context", context_for(table.rows(), steps),
                               fmt::format("rows that the model reads, of {}", table.rows())});
@@ -171,11 +174,12 @@ TaskSpec spec() {
                        .meaning = "the mean absolute error of the z-scored targets",
                        .settings = horizon_key}},
           .samples = forecast_samples(),
+          .predictor = forecast_predictor,
           .attention = forecast_attention(),
           .panels = forecast_panels,
           .onnx = forecast_graphs,
-          .is_usable_in_programs = true,
-          .reads_whole_data = true};
+          .reads_whole_data = true,
+          .predicts_whole_data = true};
 }
 
 const RegisterTask registered(spec);

@@ -34,6 +34,7 @@ class Forecast final : public Task {
 };
 
 Inspector<Sample> forecast_samples();
+Predictor forecast_predictor(Forecast& task);
 Inspector<AttentionMaps> forecast_attention();
 ReportPanels forecast_panels(Forecast& task);
 onnx::Models forecast_graphs(Forecast& task);

@@ -25,7 +25,7 @@ class LossWatcher final : public Observer {
     if (name == "embedding" && seen.embedded == 0)
       seen.embedded = inputs[0].dim(0);
     else if (name == "cross_entropy")
-      keep(Kind::cross_entropy, inputs[0].value(), batch_.targets);
+      keep(Kind::cross_entropy, inputs[0].value(), targets_of(inputs[0]));
     else if (name == "binary_cross_entropy")
       keep(Kind::binary_cross_entropy, inputs[0].value(), inputs[1].value().to(DType::float32));
     else if (name == "squared_error")
@@ -35,6 +35,16 @@ class LossWatcher final : public Observer {
   Comparison seen;
 
  private:
+  // Returns the targets; each M times for the logits of an ensemble of M (N · M, V).
+  Array targets_of(const Tensor& logits) const {
+    const std::int64_t M = logits.size() / logits.dim(logits.rank() - 1) / batch_.targets.size();
+    if (M <= 1) return batch_.targets;
+    std::vector<std::int32_t> all;
+    for (const std::int32_t target : batch_.targets.values<std::int32_t>())
+      all.insert(all.end(), static_cast<std::size_t>(M), target);
+    return Array::of(all, {std::ssize(all)});
+  }
+
   void keep(Kind kind, const Array& outputs, const Array& targets) {
     seen.kind = kind;
     seen.outputs = outputs.to(DType::float32);

@@ -41,7 +41,7 @@ std::string appearance(const std::string& path) {
   if (end + 3 < beginning.size()) {
     std::string bytes;
     for (const unsigned char byte : beginning.substr(0, 8)) bytes += fmt::format(" {:02x}", byte);
-    return "a binary file that begins with" + bytes;
+    return "a binary file beginning with" + bytes;
   }
   const std::string line = beginning.substr(0, std::min(end, beginning.find('\n')));
   return fmt::format("text that begins with \"{}\"", printable(line));

@@ -1,0 +1,638 @@
+#include "data/table/table_examples.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "autograd/check.hpp"
+#include "autograd/counted.hpp"
+#include "autograd/dry_run.hpp"
+#include "data/json.hpp"
+#include "data/option_error.hpp"
+#include "data/table/label_column.hpp"
+#include "data/text/printable.hpp"
+#include "data/validation_split.hpp"
+
+namespace tapestry {
+namespace {
+
+constexpr std::int64_t most_categories = 1000;
+constexpr std::int64_t most_values = std::int64_t{1} << 28;  // of the inputs: 1 GiB
+
+// Returns whether a cell among categories has none; "none" is one.
+bool has_no_category(std::string_view cell, const std::vector<std::string>& words) {
+  return is_missing(cell, words) && lower_ascii(cell) != "none";
+}
+
+// Returns x with Φ(x) = p for 0 < p < 1, by Newton's method from 0 within ±6.
+double normal_quantile(double p) {
+  double x = 0;
+  for (int i = 0; i < 100; ++i) {
+    const double error = 0.5 * std::erfc(-x / std::sqrt(2.0)) - p;
+    const double density = std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0));
+    const double step = std::clamp(error / density, -1.0, 1.0);
+    x -= step;
+    if (std::abs(step) < 1e-12) break;
+  }
+  return x;
+}
+
+// Returns the knots by at most 1000 quantiles of these numbers; equal ones are one knot, at the
+// mean of their scores.
+Knots knots_of(std::vector<double> numbers) {
+  constexpr std::int64_t most = 1000;
+  if (numbers.empty()) return {{0, 0}};
+  std::ranges::sort(numbers);
+  const std::int64_t count = std::min(most, std::ssize(numbers));
+  Knots knots;
+  double sum = 0, equal = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double number = numbers[count == 1 ? 0 : i * (std::ssize(numbers) - 1) / (count - 1)];
+    const double score =
+        normal_quantile((static_cast<double>(i) + 0.5) / static_cast<double>(count));
+    if (knots.empty() || knots.back().first != number) {
+      knots.emplace_back(number, score);
+      sum = equal = 0;
+    }
+    sum += score;
+    knots.back().second = sum / ++equal;
+  }
+  return knots;
+}
+
+double scaled(const Knots& knots, double number) {
+  const auto above = std::ranges::upper_bound(knots, number, {}, &Knots::value_type::first);
+  if (above == knots.begin()) return knots.front().second;
+  const auto below = above - 1;
+  if (above == knots.end() || below->first == number) return below->second;
+  const double share = (number - below->first) / (above->first - below->first);
+  return below->second + share * (above->second - below->second);
+}
+
+}  // namespace
+
+double unscaled(const Knots& knots, double score) {
+  const auto above = std::ranges::upper_bound(knots, score, {}, &Knots::value_type::second);
+  if (above == knots.begin()) return knots.front().first;
+  const auto below = above - 1;
+  if (above == knots.end()) return below->first;
+  const double share = (score - below->second) / (above->second - below->second);
+  return below->first + share * (above->first - below->first);
+}
+
+// --- columns ---
+
+std::int64_t TableColumns::numbers() const {
+  std::int64_t count = 0;
+  for (const InputColumn& column : inputs)
+    if (!column.categories) count += 1 + column.has_mask;
+  return count;
+}
+
+std::int64_t TableColumns::width() const { return numbers() + std::ssize(category_counts()); }
+
+std::vector<std::int64_t> TableColumns::category_counts() const {
+  std::vector<std::int64_t> counts;
+  for (const InputColumn& column : inputs)
+    if (column.categories) counts.push_back(std::ssize(*column.categories) + 1);
+  return counts;
+}
+
+std::vector<std::vector<double>> TableColumns::edges(std::int64_t bins) const {
+  std::vector<std::vector<double>> all;
+  for (const InputColumn& column : inputs) {
+    if (column.categories) continue;
+    std::vector<double> edges;
+    const std::int64_t last = std::ssize(column.knots) - 1, count = std::min(bins, last);
+    for (std::int64_t i = 0; i <= count && count > 0; ++i)
+      edges.push_back(column.knots[i * last / count].second);
+    all.push_back(std::move(edges));
+    if (column.has_mask) all.emplace_back();
+  }
+  return all;
+}
+
+std::string TableColumns::to_json() const {
+  JsonValue list = JsonValue::array();
+  for (const InputColumn& column : inputs) {
+    JsonValue one{{"name", column.name}};
+    if (column.is_time) one["time"] = true;
+    if (column.has_mask) one["mask"] = true;
+    if (column.categories) {
+      one["categories"] = *column.categories;
+    } else {
+      JsonValue knots = JsonValue::array();
+      for (const auto& [number, score] : column.knots)
+        knots.push_back(JsonValue::array({number, score}));
+      one["knots"] = std::move(knots);
+    }
+    list.push_back(std::move(one));
+  }
+  const JsonValue of_target{{"name", target.name},
+                            {"classes", target.classes},
+                            {"mean", target.mean},
+                            {"deviation", target.deviation}};
+  return JsonValue{{"inputs", list}, {"target", of_target}}.dump();
+}
+
+TableColumns TableColumns::from_json(const std::string& json) {
+  TableColumns columns;
+  const JsonValue all = JsonValue::parse(json);
+  for (const JsonValue& one : all["inputs"]) {
+    InputColumn column{.name = one["name"].get<std::string>(),
+                       .is_time = one.contains("time"),
+                       .has_mask = one.contains("mask")};
+    if (one.contains("categories"))
+      column.categories = one["categories"].get<std::vector<std::string>>();
+    else
+      for (const JsonValue& knot : one["knots"])
+        column.knots.emplace_back(knot[0].get<double>(), knot[1].get<double>());
+    require(column.categories || !column.knots.empty(), "columns: {} has no knots", column.name);
+    columns.inputs.push_back(std::move(column));
+  }
+  const JsonValue& target = all["target"];
+  columns.target = {.name = target["name"].get<std::string>(),
+                    .classes = target["classes"].get<std::vector<std::string>>(),
+                    .mean = target["mean"].get<double>(),
+                    .deviation = target["deviation"].get<double>()};
+  return columns;
+}
+
+// --- encoding ---
+
+RowEncoder::RowEncoder(const TableColumns& columns, const NumberFormat& format)
+    : columns_(columns), format_(format), categories_(columns.inputs.size()) {
+  for (std::size_t i = 0; i < columns.inputs.size(); ++i)
+    if (const auto& names = columns.inputs[i].categories)
+      for (const std::string& name : *names)
+        categories_[i].emplace(name, static_cast<std::int32_t>(categories_[i].size()) + 1);
+}
+
+namespace {
+
+std::optional<double> number_of_cell(const InputColumn& column, std::string_view cell,
+                                     const NumberFormat& format) {
+  if (is_missing(cell, format.missing_words)) return std::nullopt;
+  std::optional<double> number;
+  if (!column.is_time)
+    number = number_in(cell, format);
+  else
+    for (const TimeFormat& one : time_formats_of(cell))
+      if (const auto time = one.parse(cell); time && !number)
+        number = static_cast<double>(time->utc_us()) / static_cast<double>(day_us);
+  expect_input(number.has_value(), "{}: \"{}\" is no {}", column.name, shown(cell),
+               column.is_time ? "time" : "number");
+  return number;
+}
+
+}  // namespace
+
+std::string RowEncoder::encode(std::span<const std::string> cells, float* inputs) const {
+  std::string unusual;
+  const auto note = [&](const InputColumn& column, const std::string& what) {
+    if (unusual.empty()) unusual = fmt::format("{}: {}", column.name, what);
+  };
+  float* category = inputs + columns_.numbers();
+  for (std::size_t i = 0; i < columns_.inputs.size(); ++i) {
+    const InputColumn& column = columns_.inputs[i];
+    if (column.categories) {
+      const auto found = categories_[i].find(cells[i]);
+      const bool is_known = found != categories_[i].end();
+      if (!is_known && !has_no_category(cells[i], format_.missing_words))
+        note(column, fmt::format("unseen category {}", shown(cells[i])));
+      *category++ = is_known ? static_cast<float>(found->second) : 0;
+      continue;
+    }
+    const auto number = number_of_cell(column, cells[i], format_);
+    *inputs++ = number ? static_cast<float>(scaled(column.knots, *number)) : 0;
+    if (column.has_mask)
+      *inputs++ = number ? 0 : 1;
+    else if (!number)
+      note(column, "missing, which it is in no training row");
+    const double least = column.knots.front().first, most = column.knots.back().first;
+    if (number && (*number < least || *number > most))
+      note(column, fmt::format("outside {:.10g} to {:.10g}", least, most));
+  }
+  return unusual;
+}
+
+// --- data set ---
+
+TableDataset::TableDataset(Array inputs, Array targets)
+    : inputs_(std::move(inputs)), targets_(std::move(targets)) {
+  require(inputs_.rank() == 2 && inputs_.dim(0) > 0 && targets_.dim(0) == inputs_.dim(0),
+          "TableDataset: inputs {}, targets {}; expected a target for each of one or more rows",
+          inputs_.shape(), targets_.shape());
+}
+
+Batch TableDataset::batch(std::span<const std::int64_t> examples) const {
+  std::vector<std::int64_t> rows;
+  for (const std::int64_t example : examples) {
+    require_example("TableDataset", example);
+    rows.push_back(example);
+  }
+  return {.inputs = inputs_.select(rows),
+          .targets = targets_.select(rows),
+          .count = static_cast<double>(rows.size())};
+}
+
+void TableDataset::add_to(Checksum& sum) const {
+  sum.add(inputs_);
+  sum.add(targets_);
+}
+
+// --- reading ---
+
+namespace {
+
+// A file of a table; `split`: the one that it is, or nothing for a whole table.
+struct TableFile {
+  std::unique_ptr<const Table> table{};
+  std::optional<int> split{};
+};
+
+// Returns the tables at a path; that of the training is first.
+std::vector<TableFile> open_tables(const std::string& path, TableExampleOptions& options) {
+  std::vector<TableFile> files;
+  const auto open = [&](const std::string& file, std::optional<int> split) {
+    files.push_back({std::make_unique<const Table>(file, options), split});
+    static_cast<TableOptions&>(options) = files.front().table->options();
+  };
+  if (!is_folder(path)) {
+    open(path, std::nullopt);
+    return files;
+  }
+  std::map<int, std::string> of_splits;
+  for (const std::string& name : file_names(path)) {
+    const std::filesystem::path plain =
+        lower_ascii(name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name);
+    const bool is_table = plain.extension() == ".csv" || plain.extension() == ".tsv";
+    const auto split = split_named(plain.stem().string());
+    if (!split || !is_table) continue;
+    const auto [found, is_new] =
+        of_splits.emplace(*split, (std::filesystem::path(path) / name).string());
+    expect_input(is_new, "{}: is the same split as {}; remove one", name, found->second);
+  }
+  expect_input(of_splits.contains(0),
+               "{}: has no table named train; expected one, or the path of a table", path);
+  for (const auto& [split, file] : of_splits) open(file, split);
+  return files;
+}
+
+// A row of a file, by its split.
+struct RowPlace {
+  std::size_t file;
+  std::int64_t row;
+};
+
+// The parts of load_table_examples() that work on the same tables.
+class ExampleReader {
+ public:
+  ExampleReader(const std::string& path, const TableExampleOptions& given,
+                const TableColumns* trained)
+      : trained_(trained) {
+    read_.options = given;
+    files_ = open_tables(path, read_.options);
+    if (trained) {
+      read_.columns = *trained;
+      return;
+    }
+    choose_target();
+    choose_columns();
+  }
+
+  TableSplits read() {
+    divide();
+    if (!trained_) fit();
+    for (int split = 0; split < 3; ++split) {
+      std::array all{&read_.train, &read_.validation, &read_.test};
+      if (!rows_[split].empty()) all[split]->emplace(encoded(rows_[split]));
+    }
+    if (read_.options.explains) explain();
+    return std::move(read_);
+  }
+
+ private:
+  const Table& first() const { return *files_.front().table; }
+
+  // Sets the column that is predicted, and whether it has classes.
+  void choose_target() {
+    const Table& table = first();
+    TableExampleOptions& options = read_.options;
+    std::vector<std::int64_t> others;
+    if (const auto split = find_split_column(table)) others.push_back(*split);
+    label_ = options.label_field.empty() ? find_label_column(table, others, "label_field")
+                                         : table.column_named(options.label_field, "label_field");
+    const TableColumn& column = table.columns()[label_];
+    options.label_field = read_.columns.target.name = column.name;
+    expect_option(column.found() > 0, "label_field", "{}: column {} is empty", table.path(),
+                  shown(column.name));
+    if (options.kind == TargetKind::detected) options.kind = kind_of_target(column);
+    if (options.kind == TargetKind::numbers)
+      expect_option(column.kind == ColumnKind::numbers, "target",
+                    "{}: column {} has texts; expected numbers", table.path(), shown(column.name));
+  }
+
+  TargetKind kind_of_target(const TableColumn& column) const {
+    constexpr std::size_t few = 20;
+    if (column.kind != ColumnKind::numbers) return TargetKind::classes;
+    const std::size_t different = different_cells(first(), label_, few);
+    if (!column.counts.are_integers || different > few) return TargetKind::numbers;
+    const std::string name = lower_ascii(column.name);
+    const bool is_named = is_label_name(name) && name != "target";
+    if (different <= 2 || is_named) return TargetKind::classes;
+    throw OptionError("target", fmt::format("{}: column {} has {} different integers, which may be "
+                                            "classes or numbers",
+                                            first().path(), shown(column.name), different));
+  }
+
+  // Sets the columns that are read, without what is found in the rows of the training.
+  void choose_columns() {
+    const Table& table = first();
+    const TableExampleOptions& options = read_.options;
+    const auto split = find_split_column(table);
+    for (const std::string& name : options.ignored) table.column_named(name, "ignore_columns");
+    for (const std::string& name : options.columns) table.column_named(name, "columns");
+    for (std::int64_t j = 0; j < std::ssize(table.columns()); ++j) {
+      const std::string& name = table.columns()[j].name;
+      const bool is_asked = std::ranges::count(options.columns, name) > 0;
+      if (j == label_ || split == j) continue;
+      if (options.columns.empty() ? std::ranges::count(options.ignored, name) > 0 : !is_asked)
+        continue;
+      const std::string why = why_unused(j);
+      expect_option(why.empty() || !is_asked, "columns", "{}: column {}: {}", table.path(),
+                    shown(name), why);
+      if (!why.empty()) {
+        unused_[j] = why;
+        continue;
+      }
+      places_.push_back(j);
+      read_.columns.inputs.push_back(
+          {.name = name, .is_time = table.columns()[j].kind == ColumnKind::times});
+      if (table.columns()[j].kind == ColumnKind::texts ||
+          table.columns()[j].kind == ColumnKind::times_of_day)
+        read_.columns.inputs.back().categories.emplace();
+    }
+    expect_option(!places_.empty(), "columns", "{}: no column can be read", table.path());
+  }
+
+  // Returns why a column cannot be read; "" if it can.
+  std::string why_unused(std::int64_t j) const {
+    const TableColumn& column = first().columns()[j];
+    if (column.found() == 0) return "empty";
+    const bool is_one = first().rows() > 1 && different_cells(first(), j, 1) == 1;
+    if (is_one && column.found() == first().rows()) return "one value";
+    if (first().rows() > 2 && is_row_index(first(), j)) return "row numbers";
+    const bool is_text =
+        column.kind == ColumnKind::texts || column.kind == ColumnKind::times_of_day;
+    if (is_text && !has_classes(first(), j))
+      return is_one ? "one value" : "more than 1000 different texts, or most of them once";
+    return "";
+  }
+
+  // Sets the rows of the splits.
+  void divide() {
+    std::vector<RowPlace> open;
+    for (std::size_t file = 0; file < files_.size(); ++file) {
+      const Table& table = *files_[file].table;
+      const auto label = table.find(read_.columns.target.name);
+      expect_input(label.has_value(), "{}: no column is named {}, which the model predicts",
+                   table.path(), shown(read_.columns.target.name));
+      labels_.push_back(*label);
+      const std::vector<bool> without =
+          rows_without_label(table, *label, read_.columns.target.classes);
+      const auto column = read_.options.whole ? std::nullopt : find_split_column(table);
+      for (std::int64_t row = 0; row < table.rows(); ++row) {
+        std::optional<int> split = files_[file].split;
+        if (column) split = split_named(table.raw(row, *column));
+        if (without[row])
+          ++read_.unlabeled;
+        else if (read_.options.whole)
+          rows_[1].push_back({file, row});
+        else if (split)
+          rows_[*split].push_back({file, row});
+        else if (!column)
+          open.push_back({file, row});
+      }
+    }
+    if (read_.options.whole) return;
+    if (rows_[1].empty()) hold_out(open);
+    for (const auto& [split, name] : {std::pair(0, "training"), std::pair(1, "validation")})
+      expect_option(!rows_[split].empty(), "validation_fraction",
+                    "{}: no row is for {}; give more rows", first().path(), name);
+  }
+
+  // Moves shares of the rows of the training, or of those without a split, into the others.
+  void hold_out(std::vector<RowPlace>& open) {
+    const bool has_test = !rows_[2].empty();
+    std::vector<RowPlace> all = std::move(rows_[0]);
+    rows_[0].clear();
+    all.insert(all.end(), open.begin(), open.end());
+    std::vector<std::uint64_t> hashes;
+    std::vector<std::int32_t> classes;
+    std::map<std::string, std::int32_t> known;
+    for (const auto& [file, row] : all) {
+      std::string text;
+      for (std::int64_t j = 0; j < std::ssize(files_[file].table->columns()); ++j)
+        text += files_[file].table->text(row, j) + '\n';
+      hashes.push_back(text_hash(text));
+      if (read_.options.kind == TargetKind::classes)
+        classes.push_back(known
+                              .emplace(files_[file].table->text(row, labels_[file]),
+                                       static_cast<std::int32_t>(known.size()))
+                              .first->second);
+    }
+    const HeldExamples held = divide_by_hash(hashes, classes,
+                                             {.validation = read_.options.validation_share,
+                                              .test = has_test ? 0 : read_.options.test_share});
+    read_.moved = held.moved;
+    for (std::int64_t i = 0; i < std::ssize(all); ++i)
+      rows_[std::ranges::binary_search(held.validation, i) ? 1
+            : std::ranges::binary_search(held.test, i)     ? 2
+                                                           : 0]
+          .push_back(all[i]);
+  }
+
+  // Finds knots, categories and classes in the rows of the training.
+  void fit() {
+    for (std::size_t i = 0; i < places_.size(); ++i) fit_column(read_.columns.inputs[i]);
+    TargetColumn& target = read_.columns.target;
+    if (read_.options.kind == TargetKind::numbers) {
+      double count = 0, squares = 0;
+      for (const RowPlace& place : rows_[0]) {
+        const double number = label_number(place);
+        const double difference = number - target.mean;
+        target.mean += difference / ++count;
+        squares += difference * (number - target.mean);
+      }
+      target.deviation = squares > 0 ? std::sqrt(squares / count) : 1;
+      return;
+    }
+    target.classes = read_.options.classes;
+    if (!target.classes.empty()) return;
+    std::set<std::string> names;
+    for (const RowPlace& place : rows_[0]) names.insert(label_text(place));
+    expect_option(names.size() >= 2 && names.size() <= most_classes, "label_field",
+                  "{}: column {} has {} different values; expected 2 to {} classes", first().path(),
+                  shown(target.name), names.size(), most_classes);
+    read_.options.classes = target.classes = sorted_classes(names);
+  }
+
+  void fit_column(InputColumn& column) {
+    std::vector<double> numbers;
+    std::set<std::string> names;
+    for (const auto& [file, row] : rows_[0]) {
+      const Table& table = *files_[file].table;
+      const std::int64_t j = place_in(table, column.name);
+      if (column.categories) {
+        if (std::string text = table.text(row, j);
+            !has_no_category(text, read_.options.missing_words))
+          names.insert(std::move(text));
+        continue;
+      }
+      const auto number = number_at(table, row, j, column);
+      column.has_mask |= !number;
+      if (number) numbers.push_back(*number);
+    }
+    if (column.categories) {
+      const auto sorted = sorted_classes(names);
+      column.categories.emplace(sorted.begin(), sorted.end());
+    } else {
+      column.knots = knots_of(std::move(numbers));
+    }
+  }
+
+  std::optional<double> number_at(const Table& table, std::int64_t row, std::int64_t j,
+                                  const InputColumn& column) const {
+    if (!column.is_time) return table.number(row, j);
+    return number_of_cell(column, table.raw(row, j), read_.options);
+  }
+
+  std::int64_t place_in(const Table& table, const std::string& name) const {
+    const auto found = table.find(name);
+    expect_input(found.has_value(), "{}: no column is named {}, which the model reads",
+                 table.path(), shown(name));
+    return *found;
+  }
+
+  std::string label_text(const RowPlace& place) const {
+    return files_[place.file].table->text(place.row, labels_[place.file]);
+  }
+  double label_number(const RowPlace& place) const {
+    return *files_[place.file].table->number(place.row, labels_[place.file]);
+  }
+
+  TableDataset encoded(const std::vector<RowPlace>& rows) const {
+    const TableColumns& columns = read_.columns;
+    const std::int64_t F = columns.width(), N = std::ssize(rows);
+    expect_input(F <= most_values / N, "{}: {} rows with {} inputs; expected at most {} values",
+                 first().path(), N, F, most_values);
+    const RowEncoder encoder(columns, read_.options);
+    Array inputs({N, F});
+    std::vector<std::int32_t> classes;
+    std::vector<float> numbers;
+    std::map<std::string, std::int32_t> known;
+    for (const std::string& name : columns.target.classes)
+      known.emplace(name, static_cast<std::int32_t>(known.size()));
+    std::map<std::size_t, std::vector<std::int64_t>> places;  // by file
+    for (const RowPlace& place : rows)
+      if (std::vector<std::int64_t>& of_file = places[place.file]; of_file.empty())
+        for (const InputColumn& column : columns.inputs)
+          of_file.push_back(place_in(*files_[place.file].table, column.name));
+    std::vector<std::string> cells;
+    for (std::int64_t i = 0; i < N; ++i) {
+      const Table& table = *files_[rows[i].file].table;
+      cells.clear();
+      for (const std::int64_t j : places[rows[i].file]) cells.push_back(table.text(rows[i].row, j));
+      encoder.encode(cells, inputs.mutable_values<float>().data() + i * F);
+      if (columns.target.classes.empty()) {
+        numbers.push_back(static_cast<float>((label_number(rows[i]) - columns.target.mean) /
+                                             columns.target.deviation));
+        continue;
+      }
+      const auto found = known.find(label_text(rows[i]));
+      if (found == known.end())  // a place is slow to find
+        throw OptionError(
+            "class_names",
+            fmt::format("{}: \"{}\" is not one of the classes {}",
+                        table.place(rows[i].row, labels_[rows[i].file]), shown(label_text(rows[i])),
+                        list_briefly(columns.target.classes)));
+      classes.push_back(found->second);
+    }
+    return {inputs, classes.empty() ? Array::of(numbers, {N, 1}) : Array::of(classes, {N})};
+  }
+
+  void explain() {
+    const Table& table = first();
+    read_.remarks = table.remarks();
+    for (std::int64_t j = 0; j < std::ssize(table.columns()); ++j) {
+      const std::string& name = table.columns()[j].name;
+      const auto input = std::ranges::find(read_.columns.inputs, name, &InputColumn::name);
+      const bool is_input = input != read_.columns.inputs.end();
+      const std::string use =
+          j == label_
+              ? (read_.columns.target.classes.empty() ? "target, a number" : "target, classes")
+          : find_split_column(table) == j ? "split"
+          : unused_.contains(j)           ? "left out, " + unused_.at(j)
+          : !is_input                     ? "left out"
+          : input->categories             ? "categories"
+          : input->is_time                ? "time"
+          : may_be_ids(table, j)          ? "number, all different: an id?"
+                                          : "number";
+      read_.uses.push_back({name, fmt::format("{}: {}", use, table.summary(j))});
+    }
+  }
+
+  TableSplits read_;
+  const TableColumns* trained_;
+  std::vector<TableFile> files_;
+  std::int64_t label_ = 0;
+  std::vector<std::int64_t> places_, labels_;  // columns of the inputs; of the label in each file
+  std::map<std::int64_t, std::string> unused_;
+  std::array<std::vector<RowPlace>, 3> rows_;  // of the splits
+};
+
+}  // namespace
+
+TableSplits load_table_examples(const std::string& path, const TableExampleOptions& options,
+                                const TableColumns* trained) {
+  return ExampleReader(path, options, trained).read();
+}
+
+TableSplits table_of_numbers(const NumberRows& rows) {
+  TableSplits splits;
+  const std::size_t F = rows.names.size() - 1;
+  std::vector<double> column;
+  for (std::size_t j = 0; j < F; ++j) {
+    column.clear();
+    for (const auto& row : rows.train) column.push_back(row[j]);
+    splits.columns.inputs.push_back({.name = rows.names[j], .knots = knots_of(column)});
+  }
+  TargetColumn& target = splits.columns.target;
+  target.name = rows.names.back();
+  for (const auto& row : rows.train)
+    target.mean += row.back() / static_cast<double>(rows.train.size());
+  double squares = 0;
+  for (const auto& row : rows.train) squares += std::pow(row.back() - target.mean, 2);
+  target.deviation = std::sqrt(squares / static_cast<double>(rows.train.size()));
+  const auto encoded = [&](const std::vector<std::vector<double>>& all) {
+    std::vector<float> inputs, targets;
+    for (const auto& row : all) {
+      for (std::size_t j = 0; j < F; ++j)
+        inputs.push_back(static_cast<float>(scaled(splits.columns.inputs[j].knots, row[j])));
+      targets.push_back(static_cast<float>((row.back() - target.mean) / target.deviation));
+    }
+    const std::int64_t N = std::ssize(all);
+    return TableDataset(Array::of(inputs, {N, static_cast<std::int64_t>(F)}),
+                        Array::of(targets, {N, 1}));
+  };
+  splits.train.emplace(encoded(rows.train));
+  splits.validation.emplace(encoded(rows.validation));
+  return splits;
+}
+
+}  // namespace tapestry

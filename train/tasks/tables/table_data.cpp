@@ -1,0 +1,193 @@
+#include "train/tasks/tables/table_data.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "autograd/counted.hpp"
+#include "data/input_file.hpp"
+#include "data/table/label_column.hpp"
+#include "data/text/labeled_table.hpp"
+#include "data/text/printable.hpp"
+#include "train/config/keys.hpp"
+#include "train/tasks/table_settings.hpp"
+
+namespace tapestry {
+namespace {
+
+const Condition is_csv = key_is("data.kind", "csv"), is_friedman = key_is("data.kind", "friedman");
+
+// The names of the settings that are found in the table.
+const std::vector<std::string> detected_options = {"delimiter", "decimal",     "thousands",
+                                                   "header",    "label_field", "target"};
+
+TableSplits load(const Given<TableSettings>& given, const TableExampleOptions& options,
+                 const TableColumns* trained) {
+  const std::string& path = given.required_path(
+      "no table", "a CSV, or a folder with train.csv and test.csv, with --set data.path=PATH");
+  given.expect(given.validation_share + given.test_share < 1, "test_fraction",
+               "the sum with data.validation_fraction = {} must be below 1",
+               given.validation_share);
+  return given.checked([&] { return load_table_examples(path, options, trained); });
+}
+
+}  // namespace
+
+const SettingsOf<TableSettings> table_settings = [] {
+  using S = TableSettings;
+  using Row = Bound<S>;
+  std::vector<Row> rows{
+      Row("data.kind", &S::kind_of_data,
+          "the table of data.path, or synthetic rows of Friedman's function",
+          {{"csv", TableKind::csv}, {"friedman", TableKind::friedman}}),
+      Row(key::data_path, &S::path),
+      Row(key::data_source, &S::source),
+      Row(key::seed, &S::seed),
+      Row("data.label_field", &S::label_field,
+          "name of the column that is predicted (empty: detected)",
+          {.used_if = {is_csv},
+           .advice = "set this key (init: --label COLUMN) to the column that is predicted"}),
+      Row("data.target", &S::kind, "what that column has: classes or numbers",
+          {{"auto", TargetKind::detected},
+           {"class", TargetKind::classes},
+           {"number", TargetKind::numbers}},
+          {.used_if = {is_csv}, .advice = "set data.target to \"class\" or \"number\""}),
+      Row(key::class_names, &S::classes, "correct the label, or list the class here"),
+      Row(key::class_weights, &S::class_weights),
+      Row("data.columns", &S::columns, "columns that are read; empty: all that can be",
+          {.used_if = {is_csv}, .advice = "list columns of the table in this key"}),
+      Row("data.ignore_columns", &S::ignored, "columns that are not read",
+          {.used_if = {is_csv}, .advice = "list columns of the table here"}),
+      Row("data.validation_fraction", &S::validation_share,
+          "fraction of the rows for validation, if the table does not say which are",
+          {.low = 0.0001, .high = 0.9, .used_if = {is_csv}, .advice = "or change this value"}),
+      Row("data.test_fraction", &S::test_share,
+          "fraction of the rows for the test, if the table does not say which are",
+          {.low = 0, .high = 0.9, .used_if = {is_csv}}),
+      Row("data.examples", &S::examples, "synthetic rows for training",
+          {.low = 1, .high = 1e7, .used_if = {is_friedman}}),
+      Row("data.held_back", &S::held_back, "synthetic rows for validation",
+          {.low = 1, .high = 1e7, .used_if = {is_friedman}})};
+  const std::vector<Row> of_table = table_rows<S>({is_csv});
+  rows.insert(rows.end(), of_table.begin(), of_table.end());
+  return rows;
+}();
+
+void detect_table(Config& config) {
+  Given<TableSettings> given = table_settings.of(config);
+  if (given.kind_of_data != TableKind::csv || given.path.empty() || !is_there(given.path)) return;
+  const bool is_known = !given.label_field.empty() && given.kind != TargetKind::detected &&
+                        given.delimiter != detected && given.header != Header::detected &&
+                        (given.kind == TargetKind::numbers || !given.classes.empty());
+  if (is_known) return;
+  static_cast<TableExampleOptions&>(given) = load(given, given, nullptr).options;
+  table_settings.detect(config, given, detected_options);
+  if (given.kind == TargetKind::classes) table_settings.detect(config, given, {"class_names"});
+}
+
+std::vector<Recognized> recognize_table(const UserData& data) {
+  return {recognized_as("table", "tables", [&](Recognized& found) {
+    Given<TableSettings> given =
+        table_settings.of(parse_config("task = \"table\"", "init", data.overrides));
+    if (!data.label.empty()) given.label_field = data.label;
+    given.explains = true;
+    given.path = data.path;
+    const std::string name = lower_ascii(data.path);
+    const bool is_table = name.ends_with(".csv") || name.ends_with(".tsv") ||
+                          name.ends_with(".csv.gz") || name.ends_with(".tsv.gz") ||
+                          is_folder(data.path);
+    expect_input(is_table, "expected a .csv or .tsv, or a folder with train.csv");
+    if (!data.label.empty()) found.fit = Recognized::Fit::similar;
+    const TableSplits table = given.checked([&] { return load_table_examples(data.path, given); });
+    const TargetColumn& target = table.columns.target;
+    const std::int64_t train = table.train->size();
+    found.facts = {{"training rows", train},
+                   {"validation rows", table.validation->size()},
+                   {"test rows", table.test ? table.test->size() : 0},
+                   {"target", printable(target.name)}};
+    if (!target.classes.empty()) {
+      found.facts["classes"] = std::ssize(target.classes);
+      found.facts["class names"] = printable(list_briefly(target.classes));
+    }
+    add_column_uses(found, table.uses);
+    found.problems = table.remarks;
+    if (table.unlabeled > 0)
+      found.problems.push_back(counted(table.unlabeled, "row") + " without a target left out");
+    const bool has_texts =
+        !is_folder(data.path) && may_be_labeled_table(data.path, {.label_field = data.label});
+    const bool has_times = std::ranges::any_of(table.columns.inputs, &InputColumn::is_time);
+    const bool is_certain = !data.label.empty() || (is_label_name(target.name) && !has_times);
+    found.fit = has_texts    ? Recognized::Fit::on_request
+                : is_certain ? Recognized::Fit::certain
+                             : Recognized::Fit::possible;
+    found.base = "friedman";
+    found.settings.push_back({"data.kind", std::string("csv")});
+    TableSettings chosen;
+    static_cast<TableExampleOptions&>(chosen) = table.options;
+    table_settings.add_chosen(found.settings, chosen, detected_options, "found in the data");
+    constexpr std::int64_t few = 10'000;
+    if (train < few) {
+      found.settings.push_back({"model.dropout", 0.2, "against overfitting to few rows"});
+      found.settings.push_back({"optim.learning_rate", 1e-3, "half of the base's, for few rows"});
+    }
+    found.examples = static_cast<double>(train);
+    found.most_epochs = 200;
+  })};
+}
+
+TableData::TableData(const TaskSetup& setup)
+    : given_([&] {
+        Config config = setup.config;
+        if (setup.metadata.empty()) detect_table(config);
+        return table_settings.of(config);
+      }()),
+      whole_(setup.whole_data) {
+  const auto kept = setup.metadata.find("columns");
+  if (kept != setup.metadata.end()) trained_ = columns_ = TableColumns::from_json(kept->second);
+  if (setup.needs_data || !trained_) splits();
+}
+
+const TableSplits& TableData::splits() {
+  if (splits_) return *splits_;
+  if (given_.kind_of_data == TableKind::friedman) {
+    given_.expect_no_path();
+    splits_ = table_of_numbers(given_.checked([&] {
+      return make_friedman(
+          {.examples = given_.examples, .held_back = given_.held_back, .seed = given_.seed});
+    }));
+  } else {
+    TableExampleOptions options = given_;
+    options.whole = whole_;
+    splits_ = load(given_, options, trained_ ? &*trained_ : nullptr);
+  }
+  columns_ = splits_->columns;
+  return *splits_;
+}
+
+std::string TableData::remark() const {
+  if (!splits_ || given_.kind_of_data == TableKind::friedman) return "";
+  std::string text = fmt::format(
+      "table: {} rows for training, {} for validation, {} for test; {} columns read; {}: {}",
+      whole_ || !splits_->train ? 0 : splits_->train->size(), splits_->validation->size(),
+      splits_->test ? splits_->test->size() : 0, columns_.inputs.size(), printable(target().name),
+      has_classes() ? counted(std::ssize(target().classes), "class", "classes") : "a number");
+  if (splits_->unlabeled > 0)
+    text += fmt::format("; {} without a target left out", counted(splits_->unlabeled, "row"));
+  return text;
+}
+
+PredictorInput TableData::predictor_input() const {
+  PredictorInput input{.delimiter = given_.delimiter == detected ? ',' : given_.delimiter,
+                       .has_header = given_.header != Header::absent};
+  constexpr std::string_view prefix = "column ";
+  const auto place_of = [&](const std::string& name) -> std::int64_t {
+    if (input.has_header || !name.starts_with(prefix)) return 0;
+    return parse_number<std::int64_t>(std::string_view(name).substr(prefix.size())).value_or(1) - 1;
+  };
+  for (const InputColumn& column : columns_.inputs)
+    input.fields.push_back({column.name, place_of(column.name)});
+  input.label = place_of(target().name);
+  return input;
+}
+
+}  // namespace tapestry
