@@ -45,6 +45,7 @@ const RegisterFuzzTarget ledger("ledger", [](std::string_view bytes) {
   std::filesystem::create_directories(folder);
   written_file("search/ledger.jsonl", bytes);
   Ledger read(Run(folder), nullptr);
+  read.interim_tests(4);
   while (const auto line = read.recorded(JsonValue::object()))
     if (line->contains("run")) read.recorded_run();
   read.expect_end();

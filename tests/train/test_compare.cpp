@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <tuple>
 #include <vector>
 
 #include "tests/support/run_fixture.hpp"
@@ -441,6 +442,22 @@ TEST_CASE("statistics: an interval has a p-value, and few seeds are stated") {
       is_near(p_value({.value = 1, .margin = student_t(0.95, 3), .degrees = 3}), student_p(1, 3)));
   CHECK(p_value({.value = 1}) == 1);
   CHECK(undecided(2, 0.1416) == "not decided with 2 seeds (p = 0.14); --seeds 5");
+}
+
+TEST_CASE("statistics: the interval of a rate agrees with Clopper and Pearson") {
+  // scipy.stats.binomtest(k, n).proportion_ci(0.95, "exact")
+  const std::tuple<int, int, double, double> rows[] = {
+      {0, 20, 0, 0.16843347098308548},
+      {1, 20, 0.0012650894979560339, 0.24873276277202772},
+      {7, 20, 0.1539092047845412, 0.5921885345328283},
+      {20, 20, 0.8315665290169145, 1},
+      {3, 1000, 0.0006190999316499173, 0.008742023238657654}};
+  for (const auto& [k, n, low, high] : rows) {
+    CHECK(is_near(binomial_interval(k, n).low, low));
+    CHECK(is_near(binomial_interval(k, n).high, high));
+  }
+  CHECK_THROWS_AS(binomial_interval(3, 2), std::invalid_argument);
+  CHECK_THROWS_AS(binomial_interval(0, 0), std::invalid_argument);
 }
 
 TEST_CASE("statistics: Holm's method has values computed by hand") {

@@ -18,6 +18,7 @@ Strings ledger_of(const std::string& experiment) {
   for (const std::string& line : lines_of(read_bytes(experiment + "/ledger.jsonl"))) {
     Json read = Json::parse(line);
     read.erase("elapsed_s");
+    read.erase("tried_before");  // of another search in the same folder
     lines.push_back(read.dump());
   }
   return lines;

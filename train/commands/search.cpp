@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "autograd/counted.hpp"
@@ -27,7 +28,13 @@ class SearchSettings final : public Command {
   void declare(Arguments& arguments) override {
     given_.declare(arguments);
     for (const KeyInfo& key : search_settings.keys()) arguments.setting(key, overrides_);
-    arguments.option("--out", out_, "folder of the experiment (default: searches/<name>)");
+    arguments.option(
+        "--aa", aa_,
+        "A/A test: search N times for a winner among the base and itself with other "
+        "seeds, and print the rate of false winners (default: search for a better config)",
+        {.low = 1, .high = 1000});
+    arguments.option("--out", out_,
+                     "folder of the experiment (default: searches/<name>, or searches/<name>-aa)");
     arguments.flag("--resume", resume_, "resume the search; CONFIG may be the experiment's folder");
     arguments.flag("--dry-run", dry_run_, "print the number of runs and their time, and end");
     arguments.flag("--quiet", quiet_, "print the result only, without an estimate");
@@ -38,6 +45,7 @@ class SearchSettings final : public Command {
     quiet_ |= json_;
     if (json_) leave_output_to_json();
     resume_folder();
+    vary_seed();
     const Config asked = given_.read(overrides_);
     const std::int64_t steps = search_settings.of(asked).steps;
     if (steps > 0) overrides_.push_back(fmt::format("{}={}", key::steps.name, steps));
@@ -72,7 +80,7 @@ class SearchSettings final : public Command {
       print_json(tapestry::json_of(*result));
     else
       say("{}", show(*result));
-    if (!result->winner) return failed_status;
+    if (!result->winner) return result->aa ? 0 : failed_status;
     if (!json_)
       say("{}/winner.toml has the config of {}\n", printable(experiment.folder()),
           result->contestants[*result->winner].candidate.name);
@@ -80,10 +88,24 @@ class SearchSettings final : public Command {
   }
 
  private:
-  // Returns searches/<name>. Throws InputError if the name is not a valid folder name.
+  // Returns searches/<name>, or searches/<name>-aa for an A/A test. Throws InputError if the name
+  // is not a valid folder name.
   static std::string default_folder(const Config& base) {
     Run::default_folder(base[key::name], false);  // throws
-    return "searches/" + base[key::name];
+    return "searches/" + base[key::name] + (search_settings.of(base).is_aa_test() ? "-aa" : "");
+  }
+
+  // Sets the settings of the A/A test that --aa asks for.
+  void vary_seed() {
+    if (aa_ == 0) return;
+    for (const std::string option : {"vary", "trials"})
+      expect_input(std::ranges::none_of(overrides_,
+                                        [&](const std::string& setting) {
+                                          return setting.starts_with("search." + option + "=");
+                                        }),
+                   "--aa {}: an A/A test varies only the seed; leave out --{}", aa_, option);
+    overrides_.push_back(search_settings["vary"].name + R"(=["seed"])");
+    overrides_.push_back(fmt::format("{}={}", search_settings["trials"].name, aa_));
   }
 
   // Sets the config and --out from the experiment's folder that CONFIG names. Throws InputError
@@ -113,7 +135,10 @@ class SearchSettings final : public Command {
 
   // Prints the number of runs and steps, and their time if it can be measured.
   static void print_size(const SearchSize& size, const ConfigWith& config_with) {
-    say("{} and the base: {} to {} runs, {} to {} steps\n", counted(size.candidates, "candidate"),
+    say("{}: {} to {} runs, {} to {} steps\n",
+        search_settings.of(config_with({})).is_aa_test()
+            ? counted(size.candidates, "search", "searches") + " of the base against itself"
+            : counted(size.candidates, "candidate") + " and the base",
         size.least_runs, size.most_runs, size.least_steps, size.most_steps);
     const TrainingPlan plan = plan_training(config_with, {.seconds = 2});
     if (plan.throughput) {
@@ -161,6 +186,7 @@ class SearchSettings final : public Command {
   TrainingArguments given_;
   std::vector<std::string> overrides_;  // of the keys that options set
   std::string out_;
+  std::int64_t aa_ = 0;  // number of A/A tests; 0: none
   bool resume_ = false, dry_run_ = false, quiet_ = false, json_ = false;
 };
 

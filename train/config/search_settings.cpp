@@ -8,14 +8,17 @@ using Row = Bound<SearchOptions>;
 std::vector<Row> of_search() {
   std::vector<Row> all{
       Row("search.vary", &SearchOptions::vary,
-          "settings that a search varies: \"KEY=A,B,C\" or \"KEY=log:LOW:HIGH\"; empty: none"),
+          "settings that a search varies: \"KEY=A,B,C\" or \"KEY=log:LOW:HIGH\"; \"seed\": none, "
+          "in "
+          "an A/A test; empty: no search"),
       Row("search.method", &SearchOptions::method,
           "which combinations of the values are tried, and for how long",
           {{"grid", SearchMethod::grid},
            {"random", SearchMethod::random},
            {"halving", SearchMethod::halving}}),
       Row("search.trials", &SearchOptions::trials,
-          "number of randomly drawn candidates; 0: all combinations of a grid, or else 16",
+          "number of randomly drawn candidates, or of A/A tests; 0: all combinations of a grid, or "
+          "else 16",
           {.low = 0, .high = 1000}),
       Row("search.seeds", &SearchOptions::seeds,
           "largest number of seeds per candidate, and number of new seeds of the final test",

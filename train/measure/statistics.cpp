@@ -46,6 +46,16 @@ double incomplete_beta(double x, double a, double b) {
   return 1 - beta_below_its_mean(1 - x, b, a);
 }
 
+// Returns the x with I_x(a, b) = probability, by bisection.
+double beta_quantile(double probability, double a, double b) {
+  double low = 0, high = 1;
+  for (int i = 0; i < 100; ++i) {
+    const double x = (low + high) / 2;
+    (incomplete_beta(x, a, b) < probability ? low : high) = x;
+  }
+  return high;
+}
+
 }  // namespace
 
 double median_of(std::vector<double> values) {
@@ -104,19 +114,14 @@ Confidence paired_difference(std::span<const double> first, std::span<const doub
   return confidence_of(estimate, probability);
 }
 
-// Returns the t with P(|T| > t) = I_x(degrees / 2, 1 / 2), x = degrees / (degrees + t²), by
-// bisection.
+// Returns the t with P(|T| > t) = I_x(degrees / 2, 1 / 2), x = degrees / (degrees + t²).
 double student_t(double probability, double degrees) {
   require(probability > 0 && probability < 1 && degrees > 0,
           "student_t: probability {} and {} degrees of freedom; expected a probability between 0 "
           "and 1, and more than 0 degrees",
           probability, degrees);
-  double low = 0, high = 1;
-  for (int i = 0; i < 100; ++i) {
-    const double x = (low + high) / 2;
-    (incomplete_beta(x, degrees / 2, 0.5) < 1 - probability ? low : high) = x;
-  }
-  return std::sqrt(degrees * (1 - high) / high);
+  const double x = beta_quantile(1 - probability, degrees / 2, 0.5);
+  return std::sqrt(degrees * (1 - x) / x);
 }
 
 double student_p(double t, double degrees) {
@@ -135,6 +140,15 @@ double p_value(const Confidence& difference) {
   if (!(difference.margin > 0)) return 1;
   const double error = difference.margin / student_t(confidence, difference.degrees);
   return student_p(difference.value / error, difference.degrees);
+}
+
+Interval binomial_interval(std::int64_t k, std::int64_t n) {
+  require(0 <= k && k <= n && n > 0, "binomial_interval: {} of {}; expected 0 <= k <= n, n > 0", k,
+          n);
+  constexpr double tail = (1 - confidence) / 2;
+  const auto found = static_cast<double>(k), others = static_cast<double>(n - k);
+  return {.low = k == 0 ? 0 : beta_quantile(tail, found, others + 1),
+          .high = k == n ? 1 : beta_quantile(1 - tail, found + 1, others)};
 }
 
 std::string undecided(std::int64_t seeds, double p) {

@@ -60,6 +60,14 @@ double paired_p(std::span<const double> first, std::span<const double> other);
 // Returns the p-value of a difference with its 95 % interval; 1 without a margin.
 double p_value(const Confidence& difference);
 
+// The limits of an interval.
+struct Interval {
+  double low = 0, high = 0;
+};
+// Returns the 95 % interval of the probability of an event that occurred k times in n independent
+// trials (Clopper and Pearson 1934). Throws std::invalid_argument unless 0 <= k <= n and n > 0.
+Interval binomial_interval(std::int64_t k, std::int64_t n);
+
 // The number of seeds below which a difference that is not significant is undecided: with two, a
 // paired test needs a difference of 9 times the spread of the pairs.
 inline constexpr std::int64_t enough_seeds = 5;

@@ -17,6 +17,7 @@
 #include "train/config/search_settings.hpp"
 #include "train/task_spec.hpp"
 #include "train/tools/report/comparison.hpp"
+#include "train/tools/search/tried_before.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/open_run.hpp"
 
@@ -177,20 +178,24 @@ std::vector<Settings> draws_of(const std::vector<Axis>& axes, std::int64_t seed,
   return all;
 }
 
+std::int64_t trials_of(const Config& base) {
+  const std::int64_t trials = search_settings.of(base).trials;
+  return trials > 0 ? trials : default_trials;
+}
+
 std::vector<Settings> combinations(const Config& base) {
   const std::vector<Axis> axes = axes_of(base);
   const Given<SearchOptions> options = search_settings.of(base);
   const SearchMethod method = options.method;
-  const std::int64_t trials = options.trials;
   const bool has_range =
       std::ranges::any_of(axes, [](const Axis& axis) { return axis.values.empty(); });
   const bool is_grid = method == SearchMethod::grid ||
-                       (method == SearchMethod::halving && trials == 0 && !has_range);
+                       (method == SearchMethod::halving && options.trials == 0 && !has_range);
   options.expect(
-      method != SearchMethod::grid || trials == 0, "trials",
+      method != SearchMethod::grid || options.trials == 0, "trials",
       "a grid tries all combinations; leave this out, or set search.method = \"random\"");
   if (is_grid) return grid_of(axes);
-  return draws_of(axes, base[key::seed], trials > 0 ? trials : default_trials);
+  return draws_of(axes, base[key::seed], trials_of(base));
 }
 
 std::string shown(const Settings& settings) {
@@ -204,11 +209,17 @@ std::unique_ptr<Task> dry_task(const Config& config) {
   return make_task({.config = config});
 }
 
-// Returns the config of a candidate, and sets `task` to its task. Settings of the optimizer leave
-// the task as it is, so that the data are not read again. Throws InputError, which names --vary, if
-// a training or the method refuses the config.
+// The task of a candidate, and the state in which its training begins.
+struct CheckedTask {
+  std::unique_ptr<Task> task{};
+  TrainingState initial{};
+};
+
+// Returns the config of a candidate, and sets `checked` to its task. Settings of the optimizer
+// leave the task as it is, so that the data are not read again. Throws InputError, which names
+// --vary, if a training or the method refuses the config.
 Config checked_config(const ConfigWithOverrides& config_with, const Settings& settings,
-                      std::unique_ptr<Task>& task) try {
+                      CheckedTask& checked) try {
   Config config = config_with(settings);
   check_training_keys(config);
   const Given<SearchOptions> options = search_settings.of(config);
@@ -219,13 +230,14 @@ Config checked_config(const ConfigWithOverrides& config_with, const Settings& se
       "use another schedule");
   options.expect(options.minutes == 0 || config[key::eval_every] > 0, "minutes",
                  "a run ends with an evaluation; set train.eval_every");
-  if (!task || !std::ranges::all_of(settings, [](const std::string& setting) {
+  if (!checked.task || !std::ranges::all_of(settings, [](const std::string& setting) {
         return setting.starts_with("optim.");
       })) {
-    task.reset();
-    task = dry_task(config);
+    checked.task.reset();
+    checked.task = dry_task(config);
+    checked.initial = initial_state(*checked.task, config);
   }
-  make_optimizer(config, task->model().parameters());  // checks optim.groups
+  make_optimizer(config, checked.task->model().parameters());  // checks optim.groups
   return config;
 } catch (const InputError& error) {
   const std::string message = error.what(), option = "--set";
@@ -252,19 +264,41 @@ double number_of(std::string_view text) {
   return is_number ? value : std::numeric_limits<double>::quiet_NaN();
 }
 
+std::int64_t base_seed_of(const Config& base, std::int64_t test) {
+  return base[key::seed] + 4 * search_settings.of(base).seeds * (test - 1);
+}
+
 TrainingState initial_state_of(const Config& config) {
   return initial_state(*dry_task(config), config);
 }
 
 std::vector<Candidate> make_candidates(const ConfigWithOverrides& config_with, bool is_new) {
   std::vector<Candidate> candidates;
-  std::unique_ptr<Task> task;
+  CheckedTask checked;
   const auto config_of = [&](const Settings& settings) {
-    return is_new ? checked_config(config_with, settings, task) : config_with(settings);
+    return is_new ? checked_config(config_with, settings, checked) : config_with(settings);
+  };
+  const auto add = [&](Settings settings, Config config) {
+    candidates.push_back({.name = fmt::format("candidate-{:02}", candidates.size()),
+                          .settings = std::move(settings),
+                          .config = std::move(config)});
+    if (!is_new) return;
+    candidates.back().validation_examples = checked.task->validation_data().size();
+    candidates.back().effective = effective_checksum(candidates.back().config, checked.initial);
   };
   const Config base = config_of({});
-  candidates.push_back({.name = "base", .config = base});
-  if (is_new) candidates.front().initial = initial_state(*task, base);
+  add({}, base);
+  candidates.front().name = "base";
+  candidates.front().initial = checked.initial;
+  if (search_settings.of(base).is_aa_test()) {
+    for (std::int64_t test = 1; test <= trials_of(base); ++test) {
+      const std::int64_t seed = base_seed_of(base, test) + 2 * search_settings.of(base).seeds;
+      Config config = base;
+      config.set(key::seed, seed);
+      add({fmt::format("{}={}", key::seed.name, seed)}, std::move(config));
+    }
+    return candidates;
+  }
   const RunGroup base_group = group_of(base);
   std::set<ConfigSettings> known = {base.settings()};
   for (Settings& settings : combinations(base)) {
@@ -280,9 +314,7 @@ std::vector<Candidate> make_candidates(const ConfigWithOverrides& config_with, b
     expect_input(bytes <= most_settings_bytes,
                  "--vary {}: the settings have {} bytes; expected at most {}", shown(settings),
                  bytes, most_settings_bytes);
-    candidates.push_back({.name = fmt::format("candidate-{:02}", candidates.size()),
-                          .settings = std::move(settings),
-                          .config = std::move(config)});
+    add(std::move(settings), std::move(config));
   }
   expect_input(candidates.size() > 1,
                "--vary: every candidate has the settings of the base; give other values");

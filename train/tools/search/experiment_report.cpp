@@ -64,15 +64,25 @@ std::string budget_of(const SearchResult& result) {
 std::string lead_of(const Run& experiment, const SearchResult& result, bool is_running) {
   const SearchCost cost = cost_of(result.contestants);
   const SearchOptions options = options_of(result);
+  const std::int64_t candidates = std::ssize(result.contestants) - 1;
+  const std::string looks = chosen_after(result);
   return fmt::format(
-      "<p>This search ({}; {} and the base; {} seeds each; {}) {}.</p>\n"
+      "<p>This {}; {} seeds each; {}) {}.{}</p>\n"
       "<p>Trained: {}{}, {}, {}.</p>\n",
-      options.method == SearchMethod::halving  ? "successive halving"
-      : options.method == SearchMethod::random ? "random search"
-                                               : "grid search",
-      counted(std::ssize(result.contestants) - 1, "candidate"),
+      options.is_aa_test()
+          ? fmt::format("A/A test ({} of the base against itself",
+                        counted(candidates, "search", "searches"))
+          : fmt::format("search ({}; {} and the base",
+                        options.method == SearchMethod::halving  ? "successive halving"
+                        : options.method == SearchMethod::random ? "random search"
+                                                                 : "grid search",
+                        counted(candidates, "candidate")),
       options.seeds == 2 ? "2" : fmt::format("2 to {}", options.seeds), budget_of(result),
-      state_of(experiment, result, is_running), counted(cost.runs, "run"),
+      state_of(experiment, result, is_running),
+      looks.empty() ? ""
+                    : fmt::format(" The config of {} was {}.",
+                                  result.contestants[*result.winner].candidate.name, looks),
+      counted(cost.runs, "run"),
       cost.failed > 0 ? fmt::format(" ({} of them failed)", cost.failed) : "",
       counted(cost.completed_steps, "step"), duration_text(cost.elapsed_s));
 }
@@ -95,17 +105,21 @@ std::string candidates_of(const SearchResult& result) {
     const Contestant& one = result.contestants[i];
     const SearchCost cost = cost_of({&one, 1});
     const LossDifference difference = i == 0 ? LossDifference{} : difference_from(base, one);
-    rows.push_back({one.candidate.name, fmt::format("{}", fmt::join(one.candidate.settings, " ")),
-                    fmt::format("{}", one.chosen_on),
-                    has_mean_loss(one) ? fmt::format("{:.4f}", one.mean_loss()) : "-",
-                    difference.value(), difference.interval(), outcome_of(result, i),
-                    fmt::format("{}", cost.steps), fmt::format("{:.1f}", cost.elapsed_s)});
+    rows.push_back(
+        {one.candidate.name, fmt::format("{}", fmt::join(one.candidate.settings, " ")),
+         fmt::format("{}", one.chosen_on),
+         has_mean_loss(one) ? fmt::format("{:.4f}", one.mean_loss()) : "-", difference.value(),
+         difference.interval(),
+         outcome_of(result, i) + (one.tried_before().empty() ? "" : "; " + one.tried_before()),
+         fmt::format("{}", cost.steps), fmt::format("{:.1f}", cost.elapsed_s)});
   }
   return "<h2 id=\"candidates\">Candidates</h2>\n" + html_table(rows, {.stacks = true}) +
          "<p class=\"faint\">The mean is that of the lowest validation loss over the seeds that "
          "chose the best candidate. The difference is paired by seed, over all seeds that the "
          "candidate and the base trained with the same budget. Its interval is not corrected for "
-         "the number of candidates; the outcome is, by Holm's method." +
+         "the number of candidates; the outcome is, by Holm's method, and for the tests after 2, "
+         "3, "
+         "4, … seeds, by Bonferroni's." +
          budgets_differ(result) + "</p>\n";
 }
 
@@ -150,6 +164,7 @@ ReportSection chart_over(const SearchResult& result, const std::string& x_name, 
 }
 
 void add_effects(Page& page, const SearchResult& result) {
+  if (options_of(result).is_aa_test()) return;
   std::map<std::string, std::vector<KeyEffect>> by_key;
   for (KeyEffect& effect : effects_of(result)) by_key[effect.key].push_back(std::move(effect));
   const bool is_random = options_of(result).method == SearchMethod::random;
@@ -245,9 +260,9 @@ std::string report_of_experiment(const std::string& path) {
   Page page(title + " · Tapestry");
   page.add(fmt::format("<header><h1>{}</h1>\n", html_text(title)) +
            lead_of(experiment, result, is_running));
-  page.add(
-      "<nav><a href=\"#candidates\">Candidates</a> <a href=\"#effects\">Effects</a> "
-      "<a href=\"#curves\">Curves</a> <a href=\"#cost\">Cost</a></nav></header>\n<main>\n");
+  page.add("<nav><a href=\"#candidates\">Candidates</a> " +
+           std::string(options_of(result).is_aa_test() ? "" : "<a href=\"#effects\">Effects</a> ") +
+           "<a href=\"#curves\">Curves</a> <a href=\"#cost\">Cost</a></nav></header>\n<main>\n");
   page.add(candidates_of(result));
   add_effects(page, result);
   page.add("<h2 id=\"curves\">Curves</h2>\n");

@@ -9,6 +9,10 @@ JsonValue to_json(const SearchRun& run) {
   JsonValue line{{"steps", run.steps}, {"ended", run.failure.empty() ? "done" : run.failure}};
   if (run.failure.empty()) line["loss"] = run.loss;
   if (run.test_loss) line["test_loss"] = *run.test_loss;
+  line["evaluations"] = run.evaluations;
+  line["validation_examples"] = run.validation_examples;
+  if (!run.effective.empty()) line["effective_xxh3"] = run.effective;
+  if (!run.tried_before.empty()) line["tried_before"] = run.tried_before;
   line["parameters_xxh3"] = run.parameters;
   line["elapsed_s"] = run.elapsed_s;
   return line;
@@ -53,10 +57,28 @@ SearchRun Ledger::recorded_run() const try {
   else
     run.failure = ended;
   if (line.contains("test_loss")) run.test_loss = line.at("test_loss").get<double>();
+  run.evaluations = line.value("evaluations", std::int64_t{0});
+  run.validation_examples = line.value("validation_examples", std::int64_t{0});
+  run.effective = line.value("effective_xxh3", "");
+  run.tried_before = line.value("tried_before", "");
+  expect_input(
+      0 <= run.evaluations && run.evaluations <= run.budget + 1,
+      "{}:{}: evaluations is {}; expected 0 to {}; restore the file, or start a new search",
+      printable(path_), next_, run.evaluations, run.budget + 1);
   return run;
 } catch (const JsonValue::exception& error) {
   throw InputError(fmt::format("{}:{}: {}; restore the file, or start a new search",
                                printable(path_), next_, error.what()));
+}
+
+std::int64_t Ledger::interim_tests(std::int64_t planned) const {
+  if (is_empty()) return planned;
+  const JsonValue recorded = lines_.front().value("interim_tests", JsonValue(1));
+  expect_input(recorded == JsonValue(1) || recorded == JsonValue(planned),
+               "{}:1: interim_tests is {}, but this search has {}; restore its ledger, or start a "
+               "new one with another --out",
+               printable(path_), brief(recorded), planned);
+  return recorded.integer();
 }
 
 void Ledger::expect_end() const {

@@ -28,6 +28,9 @@ class Ledger {
   SearchRun recorded_run() const;
 
   bool is_empty() const { return lines_.empty(); }
+  // Returns the number of interim tests for which the search corrects: `planned` for a new search,
+  // 1 for one that an earlier version began, which did not correct. Throws InputError for others.
+  std::int64_t interim_tests(std::int64_t planned) const;
   // Throws InputError if recorded() did not return all lines: they are those of another search.
   void expect_end() const;
 

@@ -17,6 +17,7 @@
 #include "train/run/session.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/search/ledger.hpp"
+#include "train/tools/search/tried_before.hpp"
 #include "train/trainer/explanation.hpp"
 #include "train/trainer/open_run.hpp"
 #include "train/trainer/training.hpp"
@@ -25,8 +26,6 @@ namespace tapestry {
 namespace {
 
 using Json = JsonValue;
-
-constexpr std::int64_t first_seeds = 2;  // seeds of every candidate before the first decision
 
 // Ends a training with the first evaluation after a number of minutes.
 class EndsAfterMinutes final : public Callback {
@@ -45,13 +44,20 @@ class EndsAfterMinutes final : public Callback {
 // Thrown within this file when a signal stopped a training, and at the end of a replayed ledger.
 struct SearchStopped {};
 
-// Returns the checksum of the parameters at the last evaluation; empty if there is none.
-std::string last_parameters(const Run& run) {
-  std::string parameters;
+// The evaluations of a run on the validation split.
+struct Evaluations {
+  std::int64_t count = 0;
+  std::string parameters{};  // checksum of the parameters at the last one
+};
+
+Evaluations evaluations_of(const Run& run) {
+  Evaluations evaluations;
   for (LineReader line(run.metrics()); line.next();)
-    if (const Json entry = line.metrics(); is_split(entry, "val"))
-      parameters = entry.value("parameters_xxh3", "");
-  return parameters;
+    if (const Json entry = line.metrics(); is_split(entry, "val")) {
+      ++evaluations.count;
+      evaluations.parameters = entry.value("parameters_xxh3", "");
+    }
+  return evaluations;
 }
 
 // Returns whether two candidates computed the same bits in all runs.
@@ -73,35 +79,102 @@ class Searching {
         size_(size_of(candidates)),
         quiet_(quiet),
         base_(candidates.front().config),
-        options_(search_settings.of(base_)) {
+        options_(search_settings.of(base_)),
+        interim_tests_(ledger_.interim_tests(options_.seeds - first_seeds + 1)),
+        first_seed_(base_[key::seed]) {
     for (Candidate& candidate : candidates) all_.push_back({.candidate = std::move(candidate)});
-    if (lock_ != nullptr)
-      expect_same_data(folder_of(all_[0], base_[key::seed]), all_[0].candidate.initial, base_);
+    if (lock_ == nullptr) return;
+    expect_same_data(folder_of(all_[0], first_seed_), all_[0].candidate.initial, base_);
+    if (!options_.is_aa_test()) find_tried_before();
   }
 
   SearchResult result() {
+    SearchResult result = options_.is_aa_test() ? tested() : searched();
+    ledger_.expect_end();
+    if (result.winner && lock_ != nullptr)
+      write_winner(result.contestants[*result.winner].candidate.config);
+    return result;
+  }
+
+  // Returns what the ledger records.
+  SearchResult recorded() try { return result(); } catch (const SearchStopped&) {
+    return stopped(std::move(all_));
+  }
+
+ private:
+  static SearchResult stopped(std::vector<Contestant> contestants) {
+    return {.contestants = std::move(contestants), .winner = std::nullopt, .has_ended = false};
+  }
+
+  void find_tried_before() {
+    const std::map<std::string, std::string> results = results_beside(experiment_);
+    for (Contestant& one : all_) {
+      const auto found = results.find(one.candidate.effective);
+      if (found == results.end()) continue;
+      one.candidate.tried_before = found->second;
+      if (!quiet_ && ledger_.is_empty())
+        say("{}: tried before: {}\n", one.candidate.name, found->second);
+    }
+  }
+
+  SearchResult searched() {
     if (options_.method == SearchMethod::halving) halve();
+    return compared();
+  }
+
+  // Compares the base with itself in a search for each candidate.
+  SearchResult tested() {
+    SearchResult all{.contestants = std::move(all_), .winner = std::nullopt};
+    FalseWinners found;
+    Contestant& base = all.contestants[0];
+    for (std::size_t test = 1; test < all.contestants.size(); ++test) {
+      all_ = {{.candidate = base.candidate}, {.candidate = all.contestants[test].candidate}};
+      first_seed_ = base_seed_of(base_, static_cast<std::int64_t>(test));
+      all_[0].candidate.config.set(key::seed, first_seed_);
+      const std::optional<SearchResult> one = recorded_comparison();
+      if (one) {
+        all_ = one->contestants;
+        all_[1].dropped = one->winner == 1 ? "false winner" : outcome_of(*one, 1);
+        found.found += one->winner == 1;
+        ++found.tests;
+      }
+      base.runs.insert(all_[0].runs.begin(), all_[0].runs.end());
+      base.chosen_on = std::ssize(base.runs);
+      all.contestants[test] = std::move(all_[1]);
+      if (!one) return stopped(std::move(all.contestants));
+    }
+    base.dropped = "the base of each test";
+    all_ = std::move(all.contestants);  // for recorded(), if the ledger ends here
+    record({{"decision", "aa"}, {"tests", found.tests}, {"false_winners", found.found}}, {});
+    all.contestants = std::move(all_);
+    all.conclusion = conclusion_of(found);
+    all.aa = found;
+    return all;
+  }
+
+  // Returns compared(), or nothing at the end of a replayed ledger.
+  std::optional<SearchResult> recorded_comparison() try {
+    return compared();
+  } catch (const SearchStopped&) {
+    if (lock_ != nullptr) throw;
+    return std::nullopt;
+  }
+
+  // Trains the open candidates, drops worse ones, and tests the best one against the base.
+  SearchResult compared() {
     add_seeds();
-    SearchResult result;
-    const std::size_t best = best_open();
+    SearchResult result{.interim_tests = interim_tests_};
+    const std::size_t best = best_open(all_);
     const bool is_told = best != 0 && !all_[0].dropped.empty();
     record({{"decision", "best"}, {"candidate", all_[best].candidate.name}}, {});
     if (is_told && !all_[0].has_failed())
       judge(best, result);
     else
       conclude(best, is_told, result);
-    ledger_.expect_end();
-    if (result.winner && lock_ != nullptr) write_winner(all_[*result.winner].candidate.config);
     result.contestants = std::move(all_);
     return result;
   }
 
-  // Returns what the ledger records.
-  SearchResult recorded() try { return result(); } catch (const SearchStopped&) {
-    return {.contestants = std::move(all_), .winner = std::nullopt, .has_ended = false};
-  }
-
- private:
   void write_winner(Config config) {
     config.reset("search.");
     lock_->replace(experiment_.folder() + "/winner.toml", {config.toml_with_origins()});
@@ -117,20 +190,31 @@ class Searching {
     ledger_.append(decision);
   }
 
+  // Returns the seed of a candidate's run that is compared with the base's run of a seed. They are
+  // equal, but in an A/A test.
+  std::int64_t own_seed(const Contestant& one, std::int64_t seed) const {
+    return seed - first_seed_ + one.candidate.config[key::seed];
+  }
+
   // Trains a seed of a candidate up to a step, or takes the result from the ledger.
   void run(Contestant& one, std::int64_t seed, std::int64_t steps) {
-    const Json identity{{"run", fmt::format("{}/seed-{}", one.candidate.name, seed)},
+    const std::int64_t own = own_seed(one, seed);
+    const Json identity{{"run", fmt::format("{}/seed-{}", one.candidate.name, own)},
                         {"settings", one.candidate.settings},
                         {"budget", steps}};
     const std::optional<Json> line = ledger_.recorded(identity);
     SearchRun run = line ? ledger_.recorded_run() : train(one, seed, steps);
     if (!line) {
+      run.validation_examples = one.candidate.validation_examples;
+      run.tried_before = one.candidate.tried_before;
+      if (steps == this->steps() && !options_.is_aa_test()) run.effective = one.candidate.effective;
       Json added = identity;
       added.update(to_json(run));
+      added["interim_tests"] = interim_tests_;
       ledger_.append(added);
     }
     if (!quiet_ && !line) {
-      say("{}/seed-{}: {}  ({:.1f} s)\n", one.candidate.name, seed,
+      say("{}/seed-{}: {}  ({:.1f} s)\n", one.candidate.name, own,
           run.failure.empty() ? fmt::format("step {}, best loss {:.4f}", run.steps, run.loss)
                               : printable(run.failure),
           run.elapsed_s);
@@ -153,9 +237,9 @@ class Searching {
       if (!other.runs.contains(seed) || !other.runs.at(seed).failure.empty()) continue;
       const ConfigSettings others = other.candidate.config.settings_that_count();
       if (std::ranges::none_of(names_that_differ({&settings, &others}), [](const auto& name) {
-            return name.starts_with("data.") || name == "model.context";
+            return name.starts_with("data.") || name == "model.context" || name == key::seed.name;
           }))
-        return folder_of(other, seed);
+        return folder_of(other, own_seed(other, seed));
     }
     return std::nullopt;
   }
@@ -165,12 +249,12 @@ class Searching {
     lock_->expect_in_place();
     Config config = one.candidate.config;
     config.reset("search.");
-    config.set(key::seed, seed);
+    config.set(key::seed, own_seed(one, seed));
     if (steps < config[key::steps] && config.has(key::decay_steps.name) &&
         config[key::decay_steps] == 0)
       config.set(key::decay_steps, config[key::steps]);
     config.set(key::steps, steps);
-    const Run run = folder_of(one, seed);
+    const Run run = folder_of(one, config[key::seed]);
     const std::optional<Run> of_same_data = run_of_same_data(one, seed);
     if (!of_same_data && !ledger_.is_empty())  // a new seed: the data may have changed meanwhile
       expect_same_data(folder_of(all_[0], base_[key::seed]), initial_state_of(base_), base_);
@@ -185,6 +269,7 @@ class Searching {
     const auto failed = [&](const std::string& why) {
       constexpr std::size_t most_bytes = 1000;
       return SearchRun{.steps = steps,
+                       .evaluations = evaluations_of(run).count,
                        .failure = "failed: " + why.substr(0, most_bytes),
                        .elapsed_s = before_s + now_s() - begin_s};
     };
@@ -192,11 +277,13 @@ class Searching {
       const Training training = train_into(run, config, options);
       if (training.metrics.empty()) throw SearchStopped();
       const auto test = training.metrics.find("test_loss");
+      const Evaluations evaluations = evaluations_of(run);
       return {
           .steps = training.state.step,
           .loss = training.state.best_loss,
           .test_loss = test == training.metrics.end() ? std::nullopt : std::optional(test->second),
-          .parameters = last_parameters(run),
+          .evaluations = evaluations.count,
+          .parameters = evaluations.parameters,
           .elapsed_s = training.state.elapsed_s};
     } catch (const Diverged& error) {
       const std::string message = error.what();  // its last part names the checkpoints
@@ -225,21 +312,10 @@ class Searching {
     return open;
   }
 
-  // Returns the open candidate of the lowest mean loss; the base if it is among the lowest ones,
-  // or if none is open.
-  std::size_t best_open() const {
-    std::size_t best = 0;
-    for (std::size_t i = 0; i < all_.size(); ++i)
-      if (all_[i].dropped.empty() &&
-          (!all_[best].dropped.empty() || all_[i].mean_loss() < all_[best].mean_loss()))
-        best = i;
-    return best;
-  }
-
   void run_open(std::int64_t seeds, std::int64_t steps) {
     for (Contestant* one : open()) {
       for (std::int64_t i = 0; i < seeds; ++i)
-        if (const std::int64_t seed = base_[key::seed] + i;
+        if (const std::int64_t seed = first_seed_ + i;
             !one->runs.contains(seed) || one->runs[seed].budget < steps)
           if (!one->has_failed()) run(*one, seed, steps);
       one->chosen_on = seeds;
@@ -300,20 +376,14 @@ class Searching {
   }
 
   void drop_worse() {
-    const Contestant& best = all_[best_open()];
-    std::vector<const Contestant*> others;
-    std::vector<Contestant*> candidates = open();
-    std::erase_if(candidates, [&](const Contestant* one) { return one == &best; });
-    others.assign(candidates.begin(), candidates.end());
-    const std::vector<PairedTest> tests = tests_against(best, others);
-    for (std::size_t i = 0; i < tests.size(); ++i)
-      if (tests[i].is_significant)
-        drop(*candidates[i], "worse than " + best.candidate.name,
-             {{"difference", tests[i].difference},
-              {"low", tests[i].difference - tests[i].margin},
-              {"high", tests[i].difference + tests[i].margin},
-              {"level", 1 - tests[i].level},
-              {"p", tests[i].adjusted_p}});
+    const std::string reason = "worse than " + all_[best_open(all_)].candidate.name;
+    for (const auto& [worse, test] : worse_ones(all_, interim_tests_))
+      drop(all_[worse], reason,
+           {{"difference", test.difference},
+            {"low", test.difference - test.margin},
+            {"high", test.difference + test.margin},
+            {"level", 1 - test.level},
+            {"p", test.adjusted_p}});
   }
 
   // Compares the best candidate with the base on new seeds, which took part in no decision: the
@@ -327,7 +397,7 @@ class Searching {
       result.metric = found.test_loss ? "test_loss" : "loss";
       return found.test_loss ? *found.test_loss : found.loss;
     };
-    const std::int64_t first = base_[key::seed] + options_.seeds;
+    const std::int64_t first = first_seed_ + options_.seeds;
     for (std::int64_t seed = first; seed < first + options_.seeds && !one.has_failed(); ++seed) {
       if (!base.has_failed()) of_base.push_back(judged(base, seed));
       of_best.push_back(judged(one, seed));
@@ -367,8 +437,9 @@ class Searching {
     } else {
       result.conclusion = "no candidate is significantly better than the base";
       if (best != 0 && all_[0].dropped.empty())
-        result.conclusion += fmt::format(": {} has the lowest mean loss; base: {}",
-                                         all_[best].candidate.name, open_outcome(all_, all_[0]));
+        result.conclusion +=
+            fmt::format(": {} has the lowest mean loss; base: {}", all_[best].candidate.name,
+                        open_outcome(all_, all_[0], interim_tests_));
     }
     record({{"decision", "winner"},
             {"candidate", result.winner ? all_[*result.winner].candidate.name : ""}},
@@ -382,39 +453,12 @@ class Searching {
   bool quiet_;
   Config base_;
   SearchOptions options_;
+  std::int64_t interim_tests_;  // planned number; 1 if an earlier version began the search
+  std::int64_t first_seed_;     // of the base, in this test of an A/A test
   std::vector<Contestant> all_;
 };
 
 }  // namespace
-
-SearchSize size_of(const std::vector<Candidate>& candidates) {
-  const Config& base = candidates.front().config;
-  const Given<SearchOptions> options = search_settings.of(base);
-  const std::int64_t steps = base[key::steps], most_seeds = options.seeds;
-  const std::int64_t all = std::ssize(candidates), total = options.total_steps;
-  const bool is_halving = options.method == SearchMethod::halving;
-  base.expect(base[key::seed] <= std::numeric_limits<std::int64_t>::max() - 2 * most_seeds,
-              key::seed, "must be at most {} with search.seeds = {}",
-              std::numeric_limits<std::int64_t>::max() - 2 * most_seeds, most_seeds);
-  options.expect(!is_halving || options.minutes == 0, "minutes",
-                 "successive halving needs a budget in steps; set search.steps instead");
-  SearchSize size{.candidates = all - 1};
-  std::int64_t left = all, before = 0;
-  for (const std::int64_t round : is_halving ? rounds_of(all - 1, steps) : std::vector{steps}) {
-    if (before > 0) left = 1 + std::max<std::int64_t>(1, (left - 1) / halving_factor);
-    size.least_steps += first_seeds * left * (round - before);
-    before = round;
-  }
-  size.least_runs = first_seeds * all;
-  const std::int64_t more = (most_seeds - first_seeds) * left, judged = 2 * most_seeds;
-  size.most_runs = size.least_runs + more + judged;
-  size.most_steps = size.least_steps + (more + judged) * steps;
-  options.expect(total == 0 || size.least_steps + judged * steps <= total, "total_steps",
-                 "the first {} and the final test need {} steps; raise this, or lower search.steps",
-                 counted(size.least_runs, "run"), size.least_steps + judged * steps);
-  if (total > 0) size.most_steps = std::min(size.most_steps, total);
-  return size;
-}
 
 std::optional<SearchResult> search(RunLock& lock, std::vector<Candidate> candidates,
                                    bool quiet) try {
