@@ -7,6 +7,12 @@
 
 namespace tapestry {
 
+Metrics values_of(const MetricSums& averages) {
+  Metrics values;
+  for (const auto& [name, average] : averages) values[name] = average.value();
+  return values;
+}
+
 std::string comparison(const std::vector<Baseline>& baselines, double loss) {
   const auto loss_of = [](const Baseline& baseline) { return baseline.metrics.at("loss"); };
   const Baseline& best = *std::ranges::min_element(baselines, {}, loss_of);

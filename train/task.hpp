@@ -29,6 +29,7 @@ struct MetricSum {
 };
 using MetricSums = std::map<std::string, MetricSum>;
 using Metrics = std::map<std::string, double>;
+Metrics values_of(const MetricSums& averages);
 // Describes how a metric was computed if there are several ways, by name of the metric.
 using Signatures = std::map<std::string, std::string>;
 
@@ -105,7 +106,8 @@ class Task {
     return static_cast<double>(batch.inputs.dim(0));
   }
 
-  // Returns the metrics of baselines on the validation or test data; empty: there are none.
+  // Returns the metrics of baselines, fitted to the training data, on the validation or test data;
+  // empty: there are none, as of synthetic data.
   virtual std::vector<Baseline> baselines(const Dataset&) { return {}; }
 
   // Returns the metadata that a checkpoint stores so that the model can be used without its data,

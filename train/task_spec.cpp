@@ -195,6 +195,29 @@ Config load_config(const std::string& path_or_name, const std::vector<std::strin
   return config;
 }
 
+std::optional<ModelKind> kind_of(const Config& config) {
+  for (ModelKind& kind : spec_of(config).kinds())
+    if (std::ranges::all_of(kind.settings, [&](const auto& setting) {
+          return config.has(setting.first) && config.value(setting.first) == setting.second;
+        }))
+      return std::move(kind);
+  return std::nullopt;
+}
+
+std::string learning_rate_of_another_kind(const Config& config) {
+  const std::optional<ModelKind> kind = kind_of(config);
+  if (!kind) return "";
+  const int layer = config.origin(key::learning_rate.name).layer;
+  const bool is_later = std::ranges::any_of(kind->settings, [&](const auto& setting) {
+    return config.origin(setting.first).layer > layer;
+  });
+  const double rate = config[key::learning_rate], ratio = rate / kind->learning_rate;
+  if (!is_later || (ratio >= 0.5 && ratio <= 2)) return "";
+  return fmt::format("{} = {} is that of another kind of model; {} train well with --set {}={}",
+                     key::learning_rate.name, rate, kind->name, key::learning_rate.name,
+                     kind->learning_rate);
+}
+
 std::unique_ptr<Task> make_task(const TaskSetup& setup) {
   const TaskSpec& spec = spec_of(setup.config);
   setup.config.expect(!setup.whole_data || spec.reads_whole_data, key::task,

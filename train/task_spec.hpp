@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,6 +82,13 @@ struct Pretraining {
   std::string new_head{};                // module with initial values; it is always trained
 };
 
+// A kind of model of a task, by the settings that choose it.
+struct ModelKind {
+  std::string name{};                                     // in messages: "embeddings"
+  std::vector<std::pair<std::string, Value>> settings{};  // model.kind, or what else tells it apart
+  double learning_rate = 0;                               // with which Adam trains it well
+};
+
 // The description of a task. Each task registers one, and no other part of the program lists tasks.
 struct TaskSpec {
   std::string name{}, help{};
@@ -99,6 +107,8 @@ struct TaskSpec {
   // Returns with which models a training can begin. A function, because an exception in the
   // initialization of a TaskSpec makes GCC 12 destroy a nested KeyInfo that does not exist yet.
   Pretraining (*pretraining)() = [] { return Pretraining(); };
+  // Kinds of models, the cheapest first; `init` compares the first two. A function, as above.
+  std::vector<ModelKind> (*kinds)() = [] { return std::vector<ModelKind>(); };
   // Metrics of this task, in addition to those of every training.
   std::vector<MetricInfo> metrics{};
   Inspector<Sample> samples{"this run's model has no samples to show; use a run of another task"};
@@ -159,6 +169,12 @@ Config parse_config(const std::string& text, const std::string& source,
 Config resolved_config(const ConfigDocument& document, const std::vector<std::string>& overrides);
 Config resolved_config(const std::string& text, const std::string& source,
                        const std::vector<std::string>& overrides);
+
+// Returns the kind of model that a config has; nothing if it is none of TaskSpec::kinds.
+std::optional<ModelKind> kind_of(const Config& config);
+// Returns a sentence if the kind of model was set after the learning rate, as by --set on top of a
+// config, and that is less than half or more than twice the one that fits the kind; else "".
+std::string learning_rate_of_another_kind(const Config& config);
 
 // Constructs the config's task, with adapters and fixed parameters (fine_tuning.hpp). Throws
 // InputError for keys or data that do not fit, and std::invalid_argument for damaged metadata.

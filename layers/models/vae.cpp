@@ -130,15 +130,17 @@ Vae::Elbo Vae::elbo(const Tensor& x, std::span<Random> noise) const {
   const Tensor kl = options.sigma == Sigma::none
                         ? Tensor(Array::zeros({}, x.dtype()))
                         : sum(gaussian_kl(posterior.mean, posterior.log_sigma));
+  return {.recon = reconstruction_error(decoded, x), .kl = kl, .decoded = decoded};
+}
+
+Tensor Vae::reconstruction_error(const Tensor& decoded, const Tensor& x) const {
   switch (options.likelihood) {
     case Likelihood::bernoulli:
-      return {.recon = sum(binary_cross_entropy(decoded, x)), .kl = kl, .decoded = decoded};
+      return sum(binary_cross_entropy(decoded, x));
     case Likelihood::gaussian: {
       const double nats = options.sigma == Sigma::none ? 0 : 0.5 * std::log(2 * std::numbers::pi);
       const double constant = nats * static_cast<double>(x.size());
-      return {.recon = 0.5 * sum(squared_error(decoded, x)) + Array::full({}, constant, x.dtype()),
-              .kl = kl,
-              .decoded = decoded};
+      return 0.5 * sum(squared_error(decoded, x)) + Array::full({}, constant, x.dtype());
     }
   }
   throw_unhandled("VAE's likelihood");

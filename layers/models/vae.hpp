@@ -69,6 +69,9 @@ class Vae final : public Module {
   Elbo elbo(const Tensor& x, Random& noise) const;
   Elbo elbo(const Tensor& x, std::span<Random> noise) const;  // noise as in sample()
 
+  // Returns recon of Elbo, for any `decoded` (B, F) as decode() returns it.
+  Tensor reconstruction_error(const Tensor& decoded, const Tensor& x) const;
+
   void fields(FieldVisitor& visit) override;
 };
 

@@ -92,7 +92,7 @@ const std::vector<std::pair<std::string, Strings>> train_dependencies = {
     {"tools/plan", {"config", "measure", "run", "tasks", "trainer"}},
     {"tools/doctor",
      {"config", "measure", "plot", "run", "task", "task_spec", "tools/plan", "trainer"}},
-    {"tools/init", {"config", "inspect", "measure", "run", "task_spec", "tools/plan"}},
+    {"tools/init", {"config", "inspect", "measure", "run", "task_spec", "tools/plan", "trainer"}},
     {"tools/convert", {"config", "fine_tuning", "inspect", "run", "task_spec", "tasks"}},
     {"tools/reproduce", {"config", "measure", "run", "task_spec", "trainer"}},
     {"tools/report",

@@ -209,6 +209,47 @@ TEST_CASE_FIXTURE(CommandFolder, "init: a file with the name of the base does no
   CHECK(!has("names/mine.toml"));
 }
 
+// Returns texts with two of 20 words that tell the class, among other words.
+std::string telling_texts() {
+  std::string text = "text,label\n";
+  for (int i = 0; i < 600; ++i)
+    text += fmt::format("word{} in {} text word{},{}\n", i % 2 + 2 * (i % 10), i % 7,
+                        i % 2 + 2 * (i % 9), i % 2 ? "odd" : "even");
+  return text;
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "init: takes the better of two kinds, with a rate that fits it") {
+  write("texts.csv", telling_texts());
+  const Words small = Words("--set model.width=8 --set model.layers=1 --set model.heads=1") +
+                      Words("--set data.vocabulary=300 --minutes 1 --json");
+  const Json found = Json::parse(must(run(Words("init texts.csv") + small)).out);
+  REQUIRE(found["tried"].size() == 4);
+  const std::vector<Json> tried = found["tried"].get<std::vector<Json>>();
+  CHECK(tried[0]["name"] == "majority class");
+  CHECK(tried[0]["accuracy"].get<double>() == doctest::Approx(0.5).epsilon(0.1));
+  CHECK(tried[1]["name"] == "linear model on words");
+  CHECK(tried[1]["accuracy"] == 1);
+  CHECK(tried[2]["examples"] == tried[3]["examples"]);
+  const bool is_dearer = tried[3]["accuracy"].get<double>() > tried[2]["accuracy"].get<double>();
+  CHECK(found["chosen"] == tried[is_dearer ? 3 : 2]["name"]);
+  check_says(read("mine.toml"), {is_dearer ? "kind = \"transformer\"" : "kind = \"embeddings\"",
+                                 is_dearer ? "learning_rate = 0.002" : "learning_rate = 0.01"});
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "init: a kind that is given has its learning rate, untried") {
+  write("texts.csv", telling_texts());
+  const std::string said =
+      must(run("init texts.csv --set model.kind=embeddings --set model.width=8 --minutes 1")).out;
+  CHECK(said.find("tried") == said.npos);
+  check_says(read("mine.toml"), {"kind = \"embeddings\"", "learning_rate = 0.01"});
+  const std::string trained =
+      must(run("train match-reports --out run data.kind=text data.path=texts.csv "
+               "model.kind=embeddings data.vocabulary=300 train.steps=2"))
+          .out;
+  check_says(trained, {"optim.learning_rate = 0.002 is that of another kind of model; averaged "
+                       "embeddings train well with --set optim.learning_rate=0.01"});
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -271,7 +271,7 @@ TEST_CASE_FIXTURE(PredictFixture, "predict: a C++ program gets the predictions o
   const Model model(path("run"));
   CHECK(model.task() == "table");
   CHECK(model.prediction_columns() == Strings{"prediction", "unusual"});
-  CHECK(model.example_fields() == Strings{"row", "size", "kind", "when"});
+  CHECK(model.example_fields() == Strings{"size", "kind", "when"});
   std::vector<PredictedExample> all;
   model.predict(path("new.csv"), [&](const PredictedExample& example) {
     all.push_back(example);
@@ -283,11 +283,10 @@ TEST_CASE_FIXTURE(PredictFixture, "predict: a C++ program gets the predictions o
   CHECK(all[0].prediction == Strings(rows[1].begin() + 5, rows[1].end()));
   CHECK(contains(all[9].flaw, "expected 5 cells as in the first row, found 4"));
   CHECK(all[9].prediction.empty());
-  const std::vector<Strings> one{Strings(rows[3].begin(), rows[3].begin() + 4)};
+  const std::vector<Strings> one{Strings(rows[3].begin() + 1, rows[3].begin() + 4)};
   CHECK(model.predict(one).front().prediction[0] == rows[3][5]);
   CHECK_THROWS_WITH_AS(model.predict(std::vector<Strings>{{"1"}}),
-                       "predict: 1 cells; expected 4: row, size, kind, when",
-                       std::invalid_argument);
+                       "predict: 1 cells; expected 3: size, kind, when", std::invalid_argument);
   CHECK_THROWS_AS(model.predict(path("none.csv"), [](auto&) { return true; }), std::runtime_error);
 }
 

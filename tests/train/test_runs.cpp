@@ -85,7 +85,7 @@ TEST_CASE_FIXTURE(RunFixture, "eval: prints the run's evaluation with all metric
     fs::remove(best(config));  // the last checkpoint
     const Json result = eval(config);
     const Json last = last_validation(config);
-    const std::size_t additional = config == "text" ? 3 : 2;  // data, examples, tokens
+    const std::size_t additional = config == "text" ? 4 : 2;  // data, examples, tokens, baselines
     CHECK(result.size() == last.size() + additional);
     CHECK(result["examples"] > 0);
     for (const auto& [name, value] : last.items())

@@ -89,7 +89,8 @@ TEST_CASE("text classification: macro F1 is the mean over the classes that occur
 
 TEST_CASE_FIXTURE(CommandFolder, "text classification: 600 lines pass from init to the report") {
   write("opinions.tsv", opinions(600));
-  const Json found = Json::parse(must(run("init opinions.tsv --minutes 1 --json")).out);
+  const Json found = Json::parse(
+      must(run("init opinions.tsv --minutes 1 --json --set model.kind=transformer")).out);
   CHECK(found["task"] == "text-classification");
   CHECK(found["facts"]["format"] == "TSV");
   CHECK(found["facts"]["column_of_labels"] == 2);

@@ -75,6 +75,10 @@ void print_runs(const std::vector<RunGroup>& groups) {
   for (const RunGroup& group : groups)
     for (const ComparedRun& run : group.runs) rows.push_back(row_of(run, columns));
   print_table(rows);
+  for (const RunGroup& group : groups)
+    for (const ComparedRun& run : group.runs)
+      if (const std::string text = run.compared_with_baselines(); !text.empty())
+        say("{}: {}\n", printable(run.folder), printable(text));
 }
 
 // --- groups ---
@@ -258,6 +262,8 @@ std::vector<Json> json_of_runs(const std::vector<RunGroup>& groups) {
     for (const ComparedRun& run : group.runs) {
       objects.push_back({{"run", run.folder}, {"parameters", run.parameters}});
       objects.back().update(run.evaluation);
+      for (const auto& [split, baselines] : run.baselines)
+        objects.back()["baselines"][split] = json_of(baselines);
     }
   return objects;
 }

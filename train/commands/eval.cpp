@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "autograd/clock.hpp"
 #include "autograd/counted.hpp"
 #include "train/commands/command.hpp"
@@ -51,8 +53,9 @@ class Eval final : public Command {
     const std::string split = path_ ? "data" : test ? "test" : "validation";
     expect_finite(metrics, split, data, *trained.task, options, alone);
     const double elapsed_s = now_s() - start_s;
-    const std::vector<Baseline> baselines = trained.task->baselines(data);
     ComparedData compared = compare_evaluated(run_, trained, data, overrides_);
+    const std::vector<Baseline> baselines =
+        baselines_of(*trained.task, data, compared, split == "validation" ? "val" : split);
     if (path_) compared.splits.clear();  // these are no split of the run
     JsonValue more = compared.json();
     more["examples"] = data.size();
@@ -85,6 +88,19 @@ class Eval final : public Command {
   }
 
  private:
+  // Returns the baselines that the run recorded for these data, or else fits them again.
+  std::vector<Baseline> baselines_of(Task& task, const Dataset& data, const ComparedData& compared,
+                                     const std::string& split) const {
+    using enum ComparedData::Outcome;
+    if (!path_ && !compared.splits.empty() &&
+        (compared.splits.front().outcome == same || compared.splits.front().outcome == built_in) &&
+        !chooses_data(overrides_) && std::filesystem::is_directory(run_)) {
+      SplitBaselines recorded = read_baselines(Run(run_));
+      if (const auto found = recorded.find(split); found != recorded.end()) return found->second;
+    }
+    return task.baselines(data);
+  }
+
   std::string run_, adapter_;
   std::optional<std::string> path_;
   std::vector<std::string> overrides_;

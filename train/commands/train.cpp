@@ -219,6 +219,7 @@ class Train final : public Command {
     }
     say("done after {:.1f} s: {}\n", training.state.elapsed_s,
         show(training.metrics, training.signatures));
+    if (!options_.quiet) say("{}", training.compared_with_baselines());
     compare_with_expected(config, as_written(config), training.metrics);
     if (!options_.quiet)
       say("tapestry sample {} prints samples of the model\n", shell_word(run.folder()));
@@ -275,12 +276,15 @@ class Train final : public Command {
 
   // Returns the result of a run. Its best_loss is null if it was stopped before an evaluation.
   static JsonValue json_of(const Run& run, const Training& training) {
-    return {{"run", run.folder()},
-            {"outcome", training.metrics.empty() ? "stopped" : "finished"},
-            {"step", training.state.step},
-            {"elapsed_s", training.state.elapsed_s},
-            {"best_loss", training.state.best_loss},
-            {"metrics", json_of(training.metrics)}};
+    JsonValue object{{"run", run.folder()},
+                     {"outcome", training.metrics.empty() ? "stopped" : "finished"},
+                     {"step", training.state.step},
+                     {"elapsed_s", training.state.elapsed_s},
+                     {"best_loss", training.state.best_loss},
+                     {"metrics", json_of(training.metrics)}};
+    for (const auto& [split, baselines] : training.baselines)
+      object["baselines"][split] = tapestry::json_of(baselines);
+    return object;
   }
 
   static JsonValue json_of(const Metrics& metrics) {

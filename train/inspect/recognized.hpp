@@ -49,6 +49,7 @@ struct Recognized {
   std::vector<std::vector<ChosenSetting>> smaller{};
   double examples = 0;     // number of training examples, without overlaps
   double most_epochs = 0;  // maximum number of epochs, to prevent overfitting
+  bool is_small = false;   // kinds of models can be compared in short trainings
 };
 
 // Returns what `fill` sets; if it throws InputError, a refusal with this message, whose fit is

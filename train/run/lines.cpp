@@ -23,9 +23,7 @@ std::string MetricsLine::json() const {
   for (const auto& [name, value] : values) object[name] = value;
   for (const auto& [name, signature] : signatures) object[name + "_signature"] = signature;
   for (const auto& [name, tensors] : checksums) object[name + "_xxh3"] = combined(tensors);
-  for (const Baseline& baseline : baselines)
-    for (const auto& [name, value] : baseline.metrics)
-      object["baselines"][baseline.name][name] = value;
+  if (!baselines.empty()) object["baselines"] = json_of(baselines);
   object.update(more);
   return object.dump();
 }
@@ -37,6 +35,25 @@ std::string RecordedChecksum::json() const {
 std::string KeptSample::json() const {
   return Json{{"step", step}, {"name", name}, {"text", text}}.dump(-1, ' ', false,
                                                                    Json::error_handler_t::replace);
+}
+
+Json json_of(const std::vector<Baseline>& baselines) {
+  Json object = Json::object();
+  for (const Baseline& baseline : baselines)
+    for (const auto& [name, value] : baseline.metrics) object[baseline.name][name] = value;
+  return object;
+}
+
+std::string lines_of(const SplitBaselines& baselines) {
+  std::string lines;
+  for (const auto& [split, all] : baselines)
+    for (const Baseline& baseline : all)
+      lines += Json{{"split", split},
+                    {"name", baseline.name},
+                    {"metrics", json_of({baseline})[baseline.name]}}
+                   .dump() +
+               "\n";
+  return lines;
 }
 
 std::optional<Json> parse_metrics_line(std::string_view line) {
@@ -199,6 +216,21 @@ Checksums RecordedChecksums::of(std::int64_t step) {
   for (; front() && front_->step <= step; front_.reset())
     if (front_->step == step) checksums[front_->tensor] = front_->checksum;
   return checksums;
+}
+
+SplitBaselines read_baselines(const Run& run) {
+  SplitBaselines baselines;
+  for (LineReader line(run.baselines()); line.next();) {
+    auto read = parse_line(line.text(), [](const Json& object) {
+      Baseline baseline{.name = object.at("name").get<std::string>()};
+      for (const auto& [name, value] : object.at("metrics").items())
+        baseline.metrics[name] = value.get<double>();
+      return std::pair(object.at("split").get<std::string>(), std::move(baseline));
+    });
+    if (read && read->second.metrics.contains("loss"))
+      baselines[read->first].push_back(std::move(read->second));
+  }
+  return baselines;
 }
 
 std::vector<KeptSample> read_samples(const Run& run) {

@@ -13,8 +13,8 @@
 #include "train/run/run_lock.hpp"
 #include "train/task.hpp"
 
-// The files of a run with one JSON object per line: metrics.jsonl, checksums.jsonl, samples.jsonl
-// and sessions.jsonl (session.hpp).
+// The files of a run with one JSON object per line: metrics.jsonl, checksums.jsonl, samples.jsonl,
+// baselines.jsonl and sessions.jsonl (session.hpp).
 namespace tapestry {
 
 // A line of metrics.jsonl: the metrics of one split at one step.
@@ -50,6 +50,12 @@ struct KeptSample {
 
   std::string json() const;
 };
+
+// The baselines of a run by split, "test" before "val"; baselines.jsonl has a line for each. A run
+// is compared with those of the first split.
+using SplitBaselines = std::map<std::string, std::vector<Baseline>>;
+std::string lines_of(const SplitBaselines& baselines);
+JsonValue json_of(const std::vector<Baseline>& baselines);  // their metrics by name
 
 // A reader of the lines of a file in bounded memory, also while the file grows. A last line without
 // its line end is still being written and is not returned.
@@ -166,6 +172,10 @@ class RecordedChecksums {
   std::int64_t step_ = 0;            // step of the previous line
   std::set<std::string> of_step_{};  // tensors of this step
 };
+
+// Returns the baselines that a training recorded at its end, without damaged lines; empty for a run
+// that did not end, has none, or is of an earlier version.
+SplitBaselines read_baselines(const Run& run);
 
 // Returns the last 200 samples of a run, without damaged lines.
 std::vector<KeptSample> read_samples(const Run& run);

@@ -33,13 +33,14 @@ class Run {
   std::string sessions() const { return folder_ + "/sessions.jsonl"; }
   std::string checksums() const { return folder_ + "/checksums.jsonl"; }
   std::string samples() const { return folder_ + "/samples.jsonl"; }
+  std::string baselines() const { return folder_ + "/baselines.jsonl"; }
   // A file that only the folder of a search has, which contains runs (tools/search/).
   std::string ledger() const { return folder_ + "/ledger.jsonl"; }
 
   std::vector<std::string> files() const {  // returns the paths of all files that a run writes
-    return {config(),       metrics(),           checksums(), checkpoint(), best(),
-            before_decay(), best_before_decay(), trace(),     profile(),    sessions(),
-            samples()};
+    return {config(),  metrics(),      checksums(),         checkpoint(),
+            best(),    before_decay(), best_before_decay(), trace(),
+            profile(), sessions(),     samples(),           baselines()};
   }
 
  private:

@@ -117,12 +117,6 @@ std::int64_t count_targets(const Dataset& data, const EvaluationOptions& options
   return std::llround(count);
 }
 
-Metrics values_of(const MetricSums& averages) {
-  Metrics values;
-  for (const auto& [name, average] : averages) values[name] = average.value();
-  return values;
-}
-
 Estimates estimates_of(const std::vector<Metrics>& runs) {
   std::map<std::string, std::vector<double>> values;
   for (const Metrics& run : runs)

@@ -36,8 +36,6 @@ Loss evaluate_batch(Task& task, const Dataset& data, const EvaluationOptions& op
 // Returns the number of loss terms of a data set: the sum of Batch::count over all batches.
 std::int64_t count_targets(const Dataset& data, const EvaluationOptions& options);
 
-Metrics values_of(const MetricSums& averages);
-
 // Mean and standard deviation of each metric over one or more runs.
 using Estimates = std::map<std::string, Estimate>;
 Estimates estimates_of(const std::vector<Metrics>& runs);

@@ -130,6 +130,8 @@ void announce(const Config& config, const Run& run, Task& task, const TrainingSt
                                     : ", from the weights of " + config[key::from]);
   if (const std::string remark = task.remark(); !remark.empty() && !options.quiet)
     say("{}\n", remark);
+  if (const std::string unfit = learning_rate_of_another_kind(config); !unfit.empty())
+    say("{}\n", unfit);
   if (backends_before && !backends_before->empty() && *backends_before != backends())
     say("{}: was trained with {:?} until now and resumes with \"{}\": last digits will differ\n",
         run.folder(), *backends_before, backends());
@@ -200,6 +202,29 @@ Training train_and_test(const RunLock* lock, Task& task, Trainer& trainer, Ranks
   return training;
 }
 
+// Records the task's baselines on the splits that were evaluated. They are no part of the training,
+// which has ended well if they do not fit into memory.
+SplitBaselines record_baselines(RunLock& lock, Task& task) try {
+  SplitBaselines all;
+  if (auto found = task.baselines(task.validation_data()); !found.empty())
+    all["val"] = std::move(found);
+  if (const Dataset* test = task.test_data(); test && !all.empty())
+    all["test"] = task.baselines(*test);
+  if (!all.empty()) lock.replace(lock.run().baselines(), {lines_of(all)});
+  return all;
+} catch (const OutOfMemory&) {
+  return {};
+} catch (const std::bad_alloc&) {
+  return {};
+}
+
+// Records the end of the training, with the memory that it took, and then the baselines.
+void end_run(RunLock& lock, Task& task, const TrainingOptions& options, Training& training) {
+  const bool is_done = !training.metrics.empty();
+  record_end(lock, training.state.step, is_done ? "done" : "stopped");
+  if (is_done && options.fits_baselines) training.baselines = record_baselines(lock, task);
+}
+
 // Adds the callbacks of rank 0, in the order of callbacks.hpp.
 void add_recorders(Trainer& trainer, RunLock& lock, Task& task, const Config& config,
                    const Ranks& ranks, const TrainingOptions& options) {
@@ -216,6 +241,12 @@ void add_recorders(Trainer& trainer, RunLock& lock, Task& task, const Config& co
 }
 
 }  // namespace
+
+std::string Training::compared_with_baselines() const {
+  if (baselines.empty()) return "";
+  const auto& [split, all] = *baselines.begin();
+  return show(all, {{"loss", split == "test" ? metrics.at("test_loss") : state.best_loss}});
+}
 
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options) {
   Ranks alone;
@@ -279,7 +310,7 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
     if (writes) record_failure(*lock, trainer->state().step, error, options.resume);
     throw;
   }
-  if (writes) record_end(*lock, training.state.step, training.metrics.empty() ? "stopped" : "done");
+  if (writes) end_run(*lock, *task, options, training);
   return training;
 }
 

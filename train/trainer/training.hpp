@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "train/distributed/ranks.hpp"
+#include "train/run/lines.hpp"
 #include "train/run/run.hpp"
 #include "train/trainer/callback.hpp"
 
@@ -14,6 +15,7 @@ struct TrainingOptions {
   bool resume = false;                 // resume from the run's checkpoint
   bool quiet = false;                  // print only problems
   bool profile = false;                // print the time of each part of a step
+  bool fits_baselines = true;          // record the task's baselines at the end
   std::vector<Callback*> callbacks{};  // called after all others, on every rank
   std::optional<Run> same_data_as{};   // a run; other data than it recorded are refused
 };
@@ -24,13 +26,19 @@ struct Training {
   Metrics metrics;
   Signatures signatures;
   TrainingState state;
+  SplitBaselines baselines{};  // at rank 0; empty if stopped
+
+  // Returns a line for each baseline of the test split, or else of the validation split, and one
+  // that compares the best model with them; "" without any.
+  std::string compared_with_baselines() const;
 };
 
-// Trains a config into a run's folder, and evaluates the best model on the test split if there is
-// one. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU end the training after a step, or within an
-// evaluation, with a checkpoint; a second signal ends the process. Must be called by all ranks;
-// only rank 0 writes. Throws InputError if the folder, the config or the data do not allow the
-// training, and std::runtime_error if the training fails or its files cannot be written.
+// Trains a config into a run's folder, evaluates the best model on the test split if there is one,
+// and records the task's baselines. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU end the training
+// after a step, or within an evaluation, with a checkpoint; a second signal ends the process. Must
+// be called by all ranks; only rank 0 writes. Throws InputError if the folder, the config or the
+// data do not allow the training, and std::runtime_error if the training fails or its files cannot
+// be written.
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options,
                     Ranks& ranks);
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options);

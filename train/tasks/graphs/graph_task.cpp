@@ -12,6 +12,7 @@
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
+#include "train/tasks/linear_baseline.hpp"
 
 namespace tapestry {
 namespace {
@@ -114,7 +115,8 @@ void expect_classes(const std::string& path, const std::string& found, const std
 GraphTask::GraphTask(const TaskSetup& setup)
     : l2_(graph_model_settings.of(setup.config).l2),
       data_(load_graphs(setup)),
-      model_(network(setup.config, data_)) {
+      model_(network(setup.config, data_)),
+      fits_baselines_(has_own_training_data(setup) && data_.whole) {
   for (Parameter* parameter : model_.parameters())
     if (is_weight(parameter->role) && parameter->name.starts_with("layers.0."))
       first_weights_.push_back(parameter);
@@ -138,12 +140,22 @@ Loss GraphTask::loss(const Batch& batch, const Pass& pass) {
   const auto& [graph, first_nodes, features] = batch.part<GraphPart>();
   const Tensor logits = model_.forward(graph, {batch.inputs, features}, first_nodes,
                                        pass.training ? pass.noise : nullptr);
-  const Tensor total =
-      cross_entropy(logits, batch.targets, {.ignore_index = ignored_target, .mean = false});
-  MetricSums averages{{"loss", {total.item(), batch.count}},
-                      {"accuracy", accuracy(logits.value(), batch.targets)}};
-  const bool penalised = pass.training && l2_ > 0;
-  return {penalised ? total + batch.count * penalty() : total, averages};
+  Loss loss = classification_loss(logits, batch, {});
+  if (pass.training && l2_ > 0) loss.objective = loss.objective + batch.count * penalty();
+  return loss;
+}
+
+std::vector<Baseline> GraphTask::baselines(const Dataset& judged) {
+  if (!fits_baselines_) return {};
+  return linear_baselines(
+      *this, judged,
+      {.outputs = std::ssize(data_.classes),
+       .name = "linear model on features",
+       .is_whole = true,
+       .encode = [](const Dataset& data, std::span<const std::int64_t> examples,
+                    bool) { return data.batch(examples); },
+       .measure = [](const Array& outputs,
+                     const Batch& batch) { return classification_loss(outputs, batch, {}); }});
 }
 
 Tensor GraphTask::penalty() const {

@@ -22,6 +22,7 @@ class GraphTask final : public Task {
   double units(const Batch& batch) const override { return batch.count; }
   std::map<std::string, std::string> metadata() const override;
   Loss loss(const Batch& batch, const Pass& pass) override;
+  std::vector<Baseline> baselines(const Dataset& judged) override;
 
   const GraphData& data() const { return data_; }
 
@@ -33,6 +34,7 @@ class GraphTask final : public Task {
   GraphData data_;
   GraphNetwork model_;
   std::vector<const Parameter*> first_weights_;  // weights of the first layer
+  bool fits_baselines_;  // it has training data, which are no synthetic ones
 };
 
 Inspector<Sample> graph_samples();

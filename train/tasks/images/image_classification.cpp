@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "autograd/counted.hpp"
+#include "autograd/ops/pooling.hpp"
 #include "train/config/keys.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
+#include "train/tasks/linear_baseline.hpp"
 #include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
@@ -146,6 +148,10 @@ std::vector<Recognized> recognize_classes(const UserData& data) {
                  path, found.facts["classes"].integer());
     found.fit = Recognized::Fit::certain;
     found.base = "clothes-cnn";
+    constexpr std::int64_t most_small = 50'000, most_pixels = 64 * 64;
+    found.is_small =
+        found.examples < most_small &&
+        found.facts["height"].integer() * found.facts["width"].integer() <= most_pixels;
     const std::int64_t shorter =
         std::min(found.facts["height"].integer(), found.facts["width"].integer());
     std::vector<std::int64_t> channels{16, 32, 64};  // those of the base, which halve the size
@@ -155,6 +161,14 @@ std::vector<Recognized> recognize_classes(const UserData& data) {
     for (std::int64_t& count : channels) count /= 2;
     found.smaller.push_back({{"model.channels", channels, "half of those of the base"}});
   })};
+}
+
+std::vector<ModelKind> image_kinds() {
+  const auto kind = [](const std::string& name) {
+    return std::vector{std::pair<std::string, Value>("model.kind", name)};
+  };
+  return {{"convolutional networks", kind("convolutional"), 3e-3},
+          {"vision transformers", kind("transformer"), 1e-3}};
 }
 
 TaskSpec image_classification_spec() {
@@ -167,6 +181,7 @@ TaskSpec image_classification_spec() {
           .make = make_task_of<ImageClassification>,
           .detect = detect_images,
           .recognize = recognize_classes,
+          .kinds = image_kinds,
           .metrics = classification_metrics(),
           .samples = image_classification_samples(),
           .predictor = image_classification_predictor(),
@@ -178,10 +193,54 @@ TaskSpec image_classification_spec() {
 
 const RegisterTask registered_image_classification(image_classification_spec);
 
+// Images as inputs of a linear model: the means of windows of pixels, at most 32 in each direction.
+class PixelMeans {
+ public:
+  explicit PixelMeans(const ImageSize& size)
+      : size_(size),
+        window_(std::min(std::min(size.height, size.width),
+                         (std::max(size.height, size.width) + 31) / 32)) {}
+
+  std::int64_t values() const {
+    return size_.channels * (size_.height / window_) * (size_.width / window_);
+  }
+
+  Batch of(const Dataset& data, std::span<const std::int64_t> examples) const {
+    constexpr std::size_t at_once = 256;
+    Batch all{.inputs = Array({std::ssize(examples), values()}),
+              .targets = Array({std::ssize(examples)}, DType::int32),
+              .count = static_cast<double>(examples.size())};
+    auto input = all.inputs.mutable_values<float>().begin();
+    auto target = all.targets.mutable_values<std::int32_t>().begin();
+    for (std::size_t first = 0; first < examples.size(); first += at_once) {
+      const Batch part =
+          data.batch(examples.subspan(first, std::min(at_once, examples.size() - first)));
+      const Array means = means_of(part.inputs);
+      input = std::ranges::copy(means.values<float>(), input).out;
+      target = std::ranges::copy(part.targets.values<std::int32_t>(), target).out;
+    }
+    return all;
+  }
+
+ private:
+  Array means_of(const Array& images) const {
+    if (window_ == 1) return images;
+    return average_pool2d(
+               images.reshaped({images.dim(0), size_.channels, size_.height, size_.width}),
+               {.kernel = window_, .stride = window_})
+        .value();
+  }
+
+  ImageSize size_;
+  std::int64_t window_;
+};
+
 }  // namespace
 
 ImageClassification::ImageClassification(const TaskSetup& setup)
-    : data_(setup), network_(make_image_network(setup.config, data_)) {
+    : data_(setup),
+      network_(make_image_network(setup.config, data_)),
+      fits_baselines_(has_own_training_data(setup)) {
   if (setup.needs_data && !setup.whole_data &&
       classifier_settings.of(setup.config).class_weights == ClassWeights::balanced)
     class_weights_ =
@@ -199,6 +258,20 @@ Tensor ImageClassification::logits(const Tensor& images, Random* noise) const {
 Loss ImageClassification::loss(const Batch& batch, const Pass& pass) {
   const Tensor scores = logits(data_.inputs(batch, pass), pass.training ? pass.noise : nullptr);
   return classification_loss(scores, batch, pass.training ? class_weights_ : std::vector<double>());
+}
+
+std::vector<Baseline> ImageClassification::baselines(const Dataset& judged) {
+  if (!fits_baselines_) return {};
+  const PixelMeans pixels(data_.size());
+  return linear_baselines(
+      *this, judged,
+      {.outputs = std::ssize(data_.class_names()),
+       .name = "linear model on pixels",
+       .values_each = static_cast<double>(pixels.values()),
+       .encode = [&](const Dataset& data, std::span<const std::int64_t> examples,
+                     bool) { return pixels.of(data, examples); },
+       .measure = [](const Array& outputs,
+                     const Batch& batch) { return classification_loss(outputs, batch, {}); }});
 }
 
 }  // namespace tapestry

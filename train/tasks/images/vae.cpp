@@ -1,5 +1,8 @@
 #include "train/tasks/images/vae.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "autograd/counted.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
@@ -9,6 +12,7 @@
 #include "train/inspect/report_panels.hpp"
 #include "train/inspect/values.hpp"
 #include "train/tasks/initialized.hpp"
+#include "train/tasks/linear_baseline.hpp"
 #include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
@@ -121,22 +125,67 @@ const RegisterTask registered_vae(vae_spec);
 VaeTask::VaeTask(const TaskSetup& setup)
     : settings_(vae_settings.of(setup.config)),
       data_(setup),
-      model_(make_vae(setup.config, data_)) {}
+      model_(make_vae(setup.config, data_)),
+      fits_baselines_(has_own_training_data(setup)) {}
 
 Loss VaeTask::loss(const Batch& batch, const Pass& pass) {
   const Array images = data_.inputs(batch, pass);
   const Vae::Elbo elbo = pass.noise != nullptr ? model_.elbo(images, *pass.noise)
                                                : model_.elbo(images, pass.noise_of_examples);
-  const double recon = elbo.recon.item(), kl = elbo.kl.item(), w = weight_of_reconstruction();
-  Loss loss{w * elbo.recon + weight_of_kl(pass) * elbo.kl,
-            {{"loss", {w * recon + settings_.beta * kl, batch.count}}}};
-  if (variational())
-    loss.averages.insert({{"recon", {recon, batch.count}}, {"kl", {kl, batch.count}}});
-  if (!pass.training) {
-    const Tensor error = squared_error(model_.mean_of(elbo.decoded), batch.inputs);
-    loss.averages["mse"] = {sum(error).item(), static_cast<double>(error.size())};
-  }
+  Loss loss{weight_of_reconstruction() * elbo.recon + weight_of_kl(pass) * elbo.kl,
+            averages(elbo, batch)};
+  if (!pass.training) add_squared_error(loss.averages, elbo.decoded, batch);
   return loss;
+}
+
+// The loss has the final weight of the KL term.
+MetricSums VaeTask::averages(const Vae::Elbo& elbo, const Batch& batch) const {
+  const double recon = elbo.recon.item(), kl = elbo.kl.item();
+  MetricSums sums{
+      {"loss", {weight_of_reconstruction() * recon + settings_.beta * kl, batch.count}}};
+  if (variational()) sums.insert({{"recon", {recon, batch.count}}, {"kl", {kl, batch.count}}});
+  return sums;
+}
+
+void VaeTask::add_squared_error(MetricSums& sums, const Tensor& decoded, const Batch& batch) const {
+  const Tensor error = squared_error(model_.mean_of(decoded), batch.inputs);
+  sums["mse"] = {sum(error).item(), static_cast<double>(error.size())};
+}
+
+// The mean of the training's images, for every code: its KL term is 0. The constant of a Gaussian
+// likelihood is most of its loss, of which a share says nothing.
+std::vector<Baseline> VaeTask::baselines(const Dataset& judged) {
+  const bool is_bernoulli = model_.options.likelihood == Likelihood::bernoulli;
+  if (!fits_baselines_ || (variational() && !is_bernoulli)) return {};
+  constexpr std::int64_t most = 10'000, at_once = 256;
+  const Dataset& training = training_data();
+  const std::int64_t count = std::min(most, training.size());
+  Tensor total = Array::zeros({1, data_.size().values()});
+  for (std::int64_t first = 0; first < count; first += at_once)
+    total =
+        total + sum(Tensor(batch_from(training, first, std::min(at_once, count - first)).inputs),
+                    {0}, Keep::yes);
+  Array mean = scale(total, 1 / static_cast<double>(count)).value().clone();
+  constexpr float least = 1e-4F;  // of a probability, so that its logarithm is finite
+  if (is_bernoulli)
+    for (float& value : mean.mutable_values<float>()) {
+      const float p = std::clamp(value, least, 1 - least);
+      value = std::log(p / (1 - p));
+    }
+  MetricSums sums;
+  for (std::int64_t first = 0; first < judged.size(); first += at_once) {
+    const Batch batch = batch_from(judged, first, at_once);
+    const Tensor decoded = Tensor(Array::zeros(batch.inputs.shape())) + Tensor(mean);
+    MetricSums own = averages({.recon = model_.reconstruction_error(decoded, batch.inputs),
+                               .kl = Array::zeros({}),
+                               .decoded = decoded},
+                              batch);
+    add_squared_error(own, decoded, batch);
+    for (const auto& [name, sum] : own) sums[name] += sum;
+  }
+  std::vector<Baseline> all = {{"mean image", values_of(sums)}};
+  add_derived_metrics(all.front().metrics);
+  return all;
 }
 
 void VaeTask::add_derived_metrics(Metrics& metrics) const {

@@ -28,6 +28,7 @@ class VaeTask final : public Task {
   const Dataset* test_data() override { return data_.test(); }
   const Dataset* shown_data() override { return data_.is_read() ? &validation_data() : nullptr; }
   Loss loss(const Batch& batch, const Pass& pass) override;
+  std::vector<Baseline> baselines(const Dataset& judged) override;
   std::string remark() const override { return data_.remark(); }
   void add_derived_metrics(Metrics& metrics) const override;
   std::map<std::string, std::string> metadata() const override { return data_.metadata(); }
@@ -43,10 +44,14 @@ class VaeTask final : public Task {
   // Returns β, which rises during its warm-up in training. An evaluation uses its final value at
   // any step, because evaluations choose the best model.
   double weight_of_kl(const Pass& pass) const;
+  // Return the metrics of a batch, and add that of its decoded images.
+  MetricSums averages(const Vae::Elbo& elbo, const Batch& batch) const;
+  void add_squared_error(MetricSums& sums, const Tensor& decoded, const Batch& batch) const;
 
   VaeSettings settings_;
   ImageData data_;
   Vae model_;
+  bool fits_baselines_;  // it has training data, which are no synthetic ones
 };
 
 Inspector<Sample> vae_samples();

@@ -11,6 +11,8 @@
 #include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/initialized.hpp"
+#include "train/tasks/language/token_baselines.hpp"
+#include "train/tasks/linear_baseline.hpp"
 #include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
@@ -171,6 +173,7 @@ LanguageModel::LanguageModel(const TaskSetup& setup)
       ends_(ends_of_text(corpus_, carried_)),
       vocabulary_(vocabulary_of(setup.config, *corpus_.tokenizer)),
       bytes_(bytes_of_tokens(*corpus_.tokenizer)),
+      fits_baselines_(has_own_training_data(setup)),
       network_(make_network(setup.config, vocabulary_)) {}
 
 // Returns the order of the examples. The windows of a text overlap, and a training reads only a few
@@ -187,13 +190,24 @@ Loss LanguageModel::loss(const Batch& batch, const Pass& pass) {
   Random* noise = pass.training ? pass.noise : nullptr;
   const Tensor logits = logits_of(network_, batch, noise);
   const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
+  return {total, averages(total.item(), batch)};
+}
+
+MetricSums LanguageModel::averages(double nats, const Batch& batch) const {
   double bytes = 0;
   if (!is_dry_run())
     for (const std::int32_t target : batch.targets.values<std::int32_t>())
       if (target != ignored_target) bytes += bytes_[target];
-  return {total,
-          {{"loss", {total.item(), batch.count}},
-           {"bits_per_byte", {total.item() / std::numbers::ln2, bytes}}}};
+  return {{"loss", {nats, batch.count}}, {"bits_per_byte", {nats / std::numbers::ln2, bytes}}};
+}
+
+std::vector<Baseline> LanguageModel::baselines(const Dataset& judged) {
+  if (!fits_baselines_) return {};
+  return token_baselines(
+      *this, judged,
+      {.vocabulary = std::ssize(bytes_),
+       .every = kind_ == CorpusKind::text ? context_ : 1,  // windows overlap
+       .measure = [&](double nats, const Batch& batch) { return averages(nats, batch); }});
 }
 
 std::vector<std::int32_t> LanguageModel::tokens_of(std::string_view text) const {

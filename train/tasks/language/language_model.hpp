@@ -36,6 +36,7 @@ class LanguageModel final : public Task {
   const char* unit() const override { return "tokens"; }
   double units(const Batch& batch) const override { return batch.count; }
   Loss loss(const Batch& batch, const Pass& pass) override;
+  std::vector<Baseline> baselines(const Dataset& judged) override;
   void add_derived_metrics(Metrics& metrics) const override;
   std::map<std::string, std::string> metadata() const override;
 
@@ -57,6 +58,9 @@ class LanguageModel final : public Task {
   bool writes_names() const { return kind_ == CorpusKind::names; }
 
  private:
+  // Returns the metrics of a batch from the sum of its losses in nats.
+  MetricSums averages(double nats, const Batch& batch) const;
+
   std::int64_t context_, source_context_;
   CorpusKind kind_;
   Corpus corpus_;
@@ -64,6 +68,7 @@ class LanguageModel final : public Task {
   std::set<std::int32_t> ends_;
   std::int64_t vocabulary_;
   std::vector<double> bytes_;  // number of bytes of each token
+  bool fits_baselines_;        // it has training data, which are no synthetic ones
   Network network_;
 };
 

@@ -1,13 +1,16 @@
 #include "train/tasks/language/text_classification.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "autograd/counted.hpp"
+#include "data/text/bag_of_words.hpp"
 #include "train/config/keys.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/language/corpus.hpp"
+#include "train/tasks/linear_baseline.hpp"
 #include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
@@ -125,6 +128,16 @@ Pretraining text_pretraining() {
           .new_head = "score"};
 }
 
+// Embeddings have few weights that each text changes, so their rate is higher.
+std::vector<ModelKind> text_kinds() {
+  const auto kind = [](const std::string& name) {
+    return std::vector{std::pair<std::string, Value>("model.kind", name)};
+  };
+  return {{"averaged embeddings", kind("embeddings"), 1e-2},
+          {"transformers", kind("transformer"), 2e-3},
+          {"decoders", kind("decoder"), 1e-3}};
+}
+
 TaskSpec text_classification_spec() {
   return {
       .name = "text-classification",
@@ -135,6 +148,7 @@ TaskSpec text_classification_spec() {
       .detect = detect_labeled_texts,
       .recognize = recognize_labeled_texts,
       .pretraining = text_pretraining,
+      .kinds = text_kinds,
       .metrics = text_classification_metrics(),
       .samples = text_classification_samples(),
       .predictor = text_classification_predictor(),
@@ -149,7 +163,9 @@ const RegisterTask registered_text_classification(text_classification_spec);
 }  // namespace
 
 TextClassification::TextClassification(const TaskSetup& setup)
-    : data_(setup), network_(make_text_classifier(setup.config, data_)) {
+    : data_(setup),
+      network_(make_text_classifier(setup.config, data_)),
+      fits_baselines_(has_own_training_data(setup)) {
   data_.set_rows(rows_of(network_, data_.tokenizer()));
   if (!setup.needs_data) return;
   const std::vector<std::int32_t>& labels = data_.splits().train.labels();
@@ -176,6 +192,53 @@ Loss TextClassification::loss(const Batch& batch, const Pass& pass) {
       classification_loss(scores, batch, pass.training ? class_weights_ : std::vector<double>());
   if (!pass.training) add_f1_counts(loss.averages, scores.value(), batch.targets);
   return loss;
+}
+
+// Returns examples as texts, as far as the model reads them.
+std::vector<std::string> TextClassification::texts(const Dataset& split,
+                                                   std::span<const std::int64_t> examples) const {
+  constexpr std::size_t at_once = 256;
+  std::vector<std::string> texts;
+  for (std::size_t first = 0; first < examples.size(); first += at_once) {
+    const Batch batch =
+        split.batch(examples.subspan(first, std::min(at_once, examples.size() - first)));
+    const std::int64_t T = batch.inputs.dim(1);
+    for (std::int64_t row = 0; row < batch.inputs.dim(0); ++row)
+      texts.push_back(data_.text(batch.inputs.values<std::int32_t>().subspan(row * T, T)));
+  }
+  return texts;
+}
+
+std::vector<Baseline> TextClassification::baselines(const Dataset& judged) {
+  if (!fits_baselines_) return {};
+  const std::int64_t V = std::ssize(data_.class_names());
+  const std::vector<std::int64_t> lengths = training_data().lengths();
+  std::optional<BagOfWords> words;
+  return linear_baselines(
+      *this, judged,
+      {.outputs = V,
+       .name = "linear model on words",
+       .values_each = std::accumulate(lengths.begin(), lengths.end(), 0.0) /
+                      static_cast<double>(lengths.size()),
+       .encode =
+           [&](const Dataset& data, std::span<const std::int64_t> examples, bool fits) {
+             constexpr std::int64_t most_weights = 2'000'000;
+             const std::vector<std::string> texts = this->texts(data, examples);
+             if (fits) words.emplace(texts, most_weights / V);
+             std::vector<SparseRow> rows;
+             for (const std::string& text : texts) rows.push_back(words->row(text));
+             const std::vector<std::int32_t>& labels =
+                 static_cast<const LabeledTextDataset&>(data).labels();
+             std::vector<std::int32_t> targets;
+             for (const std::int64_t example : examples) targets.push_back(labels[example]);
+             return batch_of_rows(rows, words->size(), Array::of(targets, {std::ssize(targets)}));
+           },
+       .measure =
+           [](const Array& outputs, const Batch& batch) {
+             Loss loss = classification_loss(outputs, batch, {});
+             add_f1_counts(loss.averages, outputs, batch.targets);
+             return loss;
+           }});
 }
 
 void TextClassification::add_derived_metrics(Metrics& metrics) const { derive_macro_f1(metrics); }

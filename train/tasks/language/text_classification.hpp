@@ -25,6 +25,7 @@ class TextClassification final : public Task {
   const Dataset* shown_data() override { return data_.is_read() ? &validation_data() : nullptr; }
   Order order() const override { return Order::similar_lengths; }
   Loss loss(const Batch& batch, const Pass& pass) override;
+  std::vector<Baseline> baselines(const Dataset& judged) override;
   void add_derived_metrics(Metrics& metrics) const override;
   std::string remark() const override { return data_.remark(); }
   std::map<std::string, std::string> metadata() const override { return data_.metadata(); }
@@ -36,9 +37,13 @@ class TextClassification final : public Task {
   bool has_attention() const;
 
  private:
+  std::vector<std::string> texts(const Dataset& split,
+                                 std::span<const std::int64_t> examples) const;
+
   TextClassificationData data_;
   Network network_;
   std::vector<double> class_weights_;  // empty: all are 1
+  bool fits_baselines_;                // it has training data, which are no synthetic ones
 };
 
 Inspector<Sample> text_classification_samples();

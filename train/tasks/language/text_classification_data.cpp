@@ -317,6 +317,8 @@ std::vector<Recognized> recognize_labeled_texts(const UserData& data) {
     choose_text_classifier(found, lengths);
     found.examples = static_cast<double>(train);
     found.most_epochs = 30;
+    constexpr std::int64_t most_small = 50'000;
+    found.is_small = train < most_small;
   })};
 }
 

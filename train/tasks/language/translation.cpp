@@ -16,6 +16,8 @@
 #include "train/inspect/report_panels.hpp"
 #include "train/run/version.hpp"
 #include "train/tasks/initialized.hpp"
+#include "train/tasks/language/token_baselines.hpp"
+#include "train/tasks/linear_baseline.hpp"
 #include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
@@ -255,7 +257,8 @@ std::vector<std::string> ParallelCorpus::decode_each(std::span<const std::int32_
 Translation::Translation(const TaskSetup& setup)
     : settings_(translation_settings.of(setup.config)),
       corpus_(read_pairs(setup)),
-      model_(make_model(setup.config, corpus_)) {}
+      model_(make_model(setup.config, corpus_)),
+      fits_baselines_(has_own_training_data(setup)) {}
 
 Order Translation::order() const {
   return settings_.kind == PairKind::text ? Order::similar_lengths : Order::shuffled;
@@ -273,6 +276,16 @@ Loss Translation::loss(const Batch& batch, const Pass& pass) {
   Loss loss{total, {{"loss", {total.item(), batch.count}}}};
   if (!pass.training) loss.generated = generated(batch);
   return loss;
+}
+
+// Those of the target sentences alone: what the source tells is not in them.
+std::vector<Baseline> Translation::baselines(const Dataset& judged) {
+  if (!fits_baselines_) return {};
+  return token_baselines(
+      *this, judged,
+      {.vocabulary = corpus_.vocabulary, .measure = [](double nats, const Batch& batch) {
+         return MetricSums{{"loss", {nats, batch.count}}};
+       }});
 }
 
 void Translation::add_derived_metrics(Metrics& metrics) const {

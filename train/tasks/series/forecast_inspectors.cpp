@@ -208,29 +208,6 @@ std::vector<std::int64_t> examples_of(const SeriesDataset& test, std::int64_t ho
   return examples;
 }
 
-// Returns the errors of the model and of the baselines over the whole test split.
-TablePanel comparison_table(Forecast& task, const SeriesDataset& test) {
-  MetricSums sums;
-  for (std::int64_t first = 0; first < test.size(); first += windows_at_once) {
-    const Batch batch = batch_from(test, first, windows_at_once);
-    for (const auto& [name, sum] : task.loss(batch, {}).averages) sums[name] += sum;
-  }
-  const std::vector<Baseline> baselines = task.baselines(test);
-  const double loss = sums.at("loss").value();
-  TablePanel table{
-      .title = "Comparison with baselines",
-      .caption = comparison(baselines, loss) +
-                 " Errors of all windows of the test split, of the series scaled to variance 1." +
-                 (task.remark().empty() ? "" : " In the file, " + task.remark() + "."),
-      .rows = {{"forecast", "mean squared error", "mean absolute error"},
-               {"this model", fmt::format("{:.4g}", loss),
-                fmt::format("{:.4g}", sums.at("mae").value())}}};
-  for (const auto& [name, metrics] : baselines)
-    table.rows.push_back(
-        {name, fmt::format("{:.4g}", metrics.at("mse")), fmt::format("{:.4g}", metrics.at("mae"))});
-  return table;
-}
-
 // --- ONNX ---
 
 // Returns a constant with one number for each of the series.
@@ -249,8 +226,7 @@ Predictor forecast_predictor(Forecast& task) { return predictor(task); }
 
 Inspector<AttentionMaps> forecast_attention() { return {{prompt, index_of_series}, &attention}; }
 
-// Returns panels of forecasts of some windows of the test split, and of the errors over the whole
-// split beside those of baselines.
+// Returns a panel of forecasts of some windows of the test split.
 ReportPanels forecast_panels(Forecast& task) {
   SeriesData& data = task.data();
   const SeriesDataset& test = data.splits().test;
@@ -282,7 +258,7 @@ ReportPanels forecast_panels(Forecast& task) {
   windows.values =
       slice(slice(table.values, 0, begin, end), -1, 0, shown).value().to(DType::float32);
   windows.forecasts = forecasts;
-  return {windows, comparison_table(task, test)};
+  return {windows};
 }
 
 // Returns the graph, which reads and returns the series in their own units, although the model

@@ -132,6 +132,8 @@ std::vector<Recognized> recognize_table(const UserData& data) {
     }
     found.examples = static_cast<double>(train);
     found.most_epochs = 200;
+    constexpr std::int64_t most_small = 200'000;
+    found.is_small = train < most_small;
   })};
 }
 

@@ -14,6 +14,7 @@
 #include "train/inspect/report_panels.hpp"
 #include "train/inspect/values.hpp"
 #include "train/tasks/initialized.hpp"
+#include "train/tasks/linear_baseline.hpp"
 #include "train/tasks/tables/table_metrics.hpp"
 
 namespace tapestry {
@@ -71,6 +72,13 @@ std::string description(const Config& config, const std::map<std::string, std::s
                            members);
 }
 
+std::vector<ModelKind> kinds() {
+  const auto members = [](std::int64_t count) {
+    return std::vector{std::pair<std::string, Value>("model.members", count)};
+  };
+  return {{"single perceptrons", members(1), 2e-3}, {"ensembles of 8", members(8), 2e-3}};
+}
+
 TaskSpec spec() {
   return {.name = "table",
           .help = "a perceptron, or an ensemble of them, that predicts a column of a table",
@@ -79,6 +87,7 @@ TaskSpec spec() {
           .make = make_task_of<TableTask>,
           .detect = detect_table,
           .recognize = recognize_table,
+          .kinds = kinds,
           .metrics = table_metrics(),
           .samples = table_samples(),
           .predictor = table_predictor(),
@@ -98,7 +107,10 @@ Array repeated(const Array& targets, std::int64_t M) {
 
 }  // namespace
 
-TableTask::TableTask(const TaskSetup& setup) : data_(setup), model_(network(setup.config, data_)) {
+TableTask::TableTask(const TaskSetup& setup)
+    : data_(setup),
+      model_(network(setup.config, data_)),
+      fits_baselines_(has_own_training_data(setup)) {
   if (!data_.is_read() || setup.whole_data || data_.class_weights() == ClassWeights::none) return;
   setup.config.expect(data_.has_classes(), key::class_weights,
                       "the target is a number; leave out this key");
@@ -117,8 +129,7 @@ Array TableTask::predicted(const Array& inputs) const {
   return (log(mean(exp(p - largest), {1})) + reshape(largest, shape)).value();
 }
 
-Loss TableTask::evaluated(const Batch& batch) const {
-  const Array y = predicted(batch.inputs);
+Loss TableTask::measured(const Array& y, const Batch& batch) const {
   if (!data_.has_classes()) {
     MetricSums sums;
     add_regression_sums(sums, y, batch.targets);
@@ -136,8 +147,8 @@ Loss TableTask::evaluated(const Batch& batch) const {
 
 // A training minimizes the mean of the members' losses, an evaluation measures their mean.
 Loss TableTask::loss(const Batch& batch, const Pass& pass) {
-  if (!pass.training) return evaluated(batch);
   const std::int64_t M = model_.options.members, K = model_.options.outputs;
+  if (!pass.training) return measured(predicted(batch.inputs), batch);
   const Tensor y = model_.forward(batch.inputs, pass.noise);
   const double share = 1 / static_cast<double>(M);
   if (data_.has_classes()) {
@@ -152,6 +163,37 @@ Loss TableTask::loss(const Batch& batch, const Pass& pass) {
   const Tensor total =
       sum(squared_error(y, goals + Tensor(Array::zeros(y.shape(), y.dtype())))) * share;
   return {total, {{"loss", {total.item(), batch.count}}}};
+}
+
+// Numbers and masks are inputs as they are, categories one-hot.
+std::vector<Baseline> TableTask::baselines(const Dataset& judged) {
+  if (!fits_baselines_) return {};
+  const std::int64_t numbers = data_.columns().numbers();
+  std::vector<std::int32_t> firsts;  // columns of the first category of each
+  std::int64_t columns = numbers;
+  for (const std::int64_t count : data_.columns().category_counts()) {
+    firsts.push_back(static_cast<std::int32_t>(columns));
+    columns += count;
+  }
+  return linear_baselines(
+      *this, judged,
+      {.outputs = model_.options.outputs,
+       .name = "linear model on columns",
+       .values_each = static_cast<double>(data_.columns().width()),
+       .encode =
+           [&](const Dataset& data, std::span<const std::int64_t> examples, bool) {
+             const Batch batch = data.batch(examples);
+             std::vector<SparseRow> rows(examples.size());
+             const float* input = batch.inputs.values<float>().data();
+             for (SparseRow& row : rows) {
+               for (std::int32_t i = 0; i < numbers; ++i) row.emplace_back(i, *input++);
+               for (const std::int32_t first : firsts)
+                 row.emplace_back(first + static_cast<std::int32_t>(*input++), 1);
+             }
+             return batch_of_rows(rows, columns, batch.targets);
+           },
+       .measure = [&](const Array& outputs,
+                      const Batch& batch) { return measured(outputs, batch); }});
 }
 
 void TableTask::add_derived_metrics(Metrics& metrics) const {

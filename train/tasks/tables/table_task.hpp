@@ -20,6 +20,7 @@ class TableTask final : public Task {
   const Dataset* shown_data() override { return data_.is_read() ? &validation_data() : nullptr; }
   const char* unit() const override { return "rows"; }
   Loss loss(const Batch& batch, const Pass& pass) override;
+  std::vector<Baseline> baselines(const Dataset& judged) override;
   void add_derived_metrics(Metrics& metrics) const override;
   void add_score_metrics(const ScoredExamples& scored, Metrics& metrics) const override;
   std::string remark() const override { return data_.remark(); }
@@ -31,11 +32,13 @@ class TableTask final : public Task {
   Array predicted(const Array& inputs) const;
 
  private:
-  Loss evaluated(const Batch& batch) const;
+  // Returns the metrics of outputs as predicted() returns them.
+  Loss measured(const Array& outputs, const Batch& batch) const;
 
   TableData data_;
   TabularNetwork model_;
   std::vector<double> class_weights_;  // empty: all are 1
+  bool fits_baselines_;                // it has training data, which are no synthetic ones
 };
 
 Inspector<Sample> table_samples();

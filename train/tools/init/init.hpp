@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "train/inspect/recognized.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/plan/plan.hpp"
 
 namespace tapestry {
@@ -24,9 +26,30 @@ FoundData recognize_data(const UserData& given, const std::string& wanted);
 // Returns the text of a config that changes these settings of found.data.base.
 std::string config_text(const FoundData& found, const std::vector<ChosenSetting>& settings);
 
+// What short trainings of the two cheapest kinds of models reached on the validation split, and the
+// baselines on it.
+struct Evidence {
+  struct Tried {
+    std::string name{};
+    double value = 0;           // of the metric
+    std::int64_t examples = 0;  // number of examples that were trained on; 0: a baseline
+  };
+  std::string metric{};        // "accuracy", or "rmse" of numbers
+  std::vector<Tried> tried{};  // the baselines, then the kinds
+  std::string chosen{};        // the best of the kinds; empty: there was no choice
+  bool is_cut = false;         // the time limit ended a training before its number of examples
+};
+
+// Trains a config's first two kinds of models (TaskSpec::kinds) on the same number of examples: at
+// most 40,000, in at most 10 s for each. `with` returns the config with overrides. Returns nothing
+// if there are no two kinds that can be trained.
+std::optional<std::pair<ModelKind, Evidence>> compare_kinds(const ConfigWith& with,
+                                                            const Recognized& data);
+
 // A config for data that is not yet written to a file.
 struct NewConfig {
   std::string toml{};
+  Evidence evidence{};
   TrainingPlan plan{};
   RunLength length{};
   double seconds = 0;                   // estimated time of the whole training

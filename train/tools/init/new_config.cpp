@@ -107,12 +107,14 @@ class ConfigMaker {
 
   // Chooses the steps that fit the time, and a smaller training if they are too few.
   NewConfig make() {
+    choose_kind();
     measure();
     const std::int64_t first = made_.length.steps;
     ChosenSettings chosen;
     for (auto next = found_.data.smaller.begin();
          next != found_.data.smaller.end() && has_few_steps(); ++next) {
       for (const ChosenSetting& setting : *next) {
+        if (!config_with({}).has(setting.key)) continue;  // of another kind of model
         set_key(chosen, setting);
         set_key(settings_, setting);
       }
@@ -136,6 +138,40 @@ class ConfigMaker {
 
   Config config_with(const std::vector<std::string>& changes) const {
     return parse_config(config_text(found_, settings_), options_.out, changes);
+  }
+
+  bool is_given(const std::string& key) const {
+    return std::ranges::any_of(found_.data.settings,
+                               [&](const ChosenSetting& one) { return one.key == key; });
+  }
+
+  // Sets the kind of model that is best in short trainings, unless it is given, and a learning rate
+  // that fits it.
+  void choose_kind() {
+    const Config base = config_with({});
+    std::optional<ModelKind> kind = kind_of(base);
+    const bool has_choice = kind && std::ranges::none_of(kind->settings, [&](const auto& one) {
+                              return is_given(one.first);
+                            });
+    if (has_choice) {
+      auto compared = compare_kinds(
+          [&](const std::vector<std::string>& changes) { return config_with(changes); },
+          found_.data);
+      if (!compared) return;
+      kind = std::move(compared->first);
+      made_.evidence = std::move(compared->second);
+    }
+    if (!kind) return;
+    std::vector<std::string> changes;
+    for (const auto& [name, value] : kind->settings)
+      changes.push_back(fmt::format("{}={}", name, to_toml(value)));
+    const Config chosen = config_with(changes);
+    std::erase_if(settings_, [&](const ChosenSetting& one) { return !chosen.has(one.key); });
+    if (has_choice)
+      for (const auto& [name, value] : kind->settings)
+        set_key(settings_, {name, value, "the best of the kinds that were tried"});
+    if (!is_given(key::learning_rate.name))
+      set_key(settings_, {key::learning_rate.name, kind->learning_rate, "fits " + kind->name});
   }
 
   // Measures the training, changed so that it fits into the memory, and sets its length.
@@ -232,16 +268,44 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
   return ConfigMaker(found, options).make();
 }
 
+namespace {
+
+std::string show(const Evidence& evidence) {
+  std::string text;
+  for (const auto& [name, value, examples] : evidence.tried)
+    text += fmt::format(
+        "  tried {}: validation {} {:.3g}{}\n", name, evidence.metric, value,
+        examples > 0 ? fmt::format(" after {} examples{}", examples,
+                                   evidence.is_cut ? ", as many as the time limit allowed" : "")
+                     : "");
+  if (!evidence.chosen.empty()) text += fmt::format("  chosen: {}\n", evidence.chosen);
+  return text;
+}
+
+}  // namespace
+
 std::string show(const NewConfig& made) {
-  std::string text = fmt::format(
-      "  {} parameters, {} of memory of the {} of the machine\n"
-      "  {} steps ({:.3g} epochs) and {} evaluations: about {}\n",
-      count_text(made.plan.memory.parameters), bytes_text(made.plan.needs()),
-      bytes_text(made.plan.machine), made.length.steps, made.epochs, made.length.evaluations,
-      duration_text(made.seconds));
+  std::string text = show(made.evidence) +
+                     fmt::format(
+                         "  {} parameters, {} of memory of the {} of the machine\n"
+                         "  {} steps ({:.3g} epochs) and {} evaluations: about {}\n",
+                         count_text(made.plan.memory.parameters), bytes_text(made.plan.needs()),
+                         bytes_text(made.plan.machine), made.length.steps, made.epochs,
+                         made.length.evaluations, duration_text(made.seconds));
   for (const std::string& problem : made.problems) text += fmt::format("  note: {}\n", problem);
   return text;
 }
+
+namespace {
+
+JsonValue json_of(const Evidence& evidence) {
+  JsonValue all = JsonValue::array();
+  for (const auto& [name, value, examples] : evidence.tried)
+    all.push_back({{"name", name}, {evidence.metric, value}, {"examples", examples}});
+  return all;
+}
+
+}  // namespace
 
 JsonValue json_of(const FoundData& found, const NewConfig& made, const std::string& out) {
   JsonValue facts = JsonValue::object();
@@ -264,7 +328,9 @@ JsonValue json_of(const FoundData& found, const NewConfig& made, const std::stri
           {"bytes", made.plan.needs()},
           {"steps", made.length.steps},
           {"epochs", made.epochs},
-          {"seconds", made.seconds}};
+          {"seconds", made.seconds},
+          {"tried", json_of(made.evidence)},
+          {"chosen", made.evidence.chosen}};
 }
 
 }  // namespace tapestry

@@ -63,7 +63,8 @@ ComparedRun compared(const std::string& folder, const Json& evaluation) {
                   .splits = head.state.splits,
                   .tokens = tokens_of(head),
                   .version = sessions.empty() ? "" : sessions.back().version,
-                  .backends = head.backends};
+                  .backends = head.backends,
+                  .baselines = read_baselines(run_folder)};
   run.settings.erase(key::seed.name);
   return run;
 }
@@ -185,6 +186,13 @@ bool steps_are_as_set(const std::vector<RunGroup>& groups) {
 }
 
 }  // namespace
+
+std::string ComparedRun::compared_with_baselines() const {
+  if (baselines.empty()) return "";
+  const auto& [split, all] = *baselines.begin();
+  const Json loss = evaluation.value(split == "test" ? "test_loss" : "loss", Json());
+  return loss.is_number() ? comparison(all, loss.get<double>()) : "";
+}
 
 std::vector<std::int64_t> RunGroup::seeds() const {
   std::vector<std::int64_t> seeds;

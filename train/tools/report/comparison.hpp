@@ -7,6 +7,7 @@
 
 #include "data/json.hpp"
 #include "train/measure/statistics.hpp"
+#include "train/run/lines.hpp"
 #include "train/run/session.hpp"
 
 // Comparison of groups of runs that differ only in their seed: whether their metrics differ by more
@@ -25,6 +26,11 @@ struct ComparedRun {
   std::string tokens{};       // tokenizer or vocabulary; empty if the task has none
   std::string version{};      // version of the last session; empty if it was not recorded
   std::string backends{};
+  SplitBaselines baselines{};
+
+  // Returns a sentence that compares the last evaluation, or that of the test split, with the
+  // baselines; "" without any.
+  std::string compared_with_baselines() const;
 };
 
 // Runs that differ only in their seed.

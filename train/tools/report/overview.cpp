@@ -109,6 +109,44 @@ std::string figures_table(const RecordedRun& recorded) {
   return rows.size() > 1 ? html_table(rows) : "";
 }
 
+// Returns the mean loss of the best models on the split of the baselines that are compared; nothing
+// without baselines, or without an evaluation.
+std::optional<double> loss_beside_baselines(const RecordedRun& recorded) {
+  if (recorded.baselines.empty()) return std::nullopt;
+  const std::vector<double> losses = measured(
+      recorded,
+      recorded.baselines.contains("test") ? &RecordedRun::test : &RecordedRun::best_validation,
+      "loss");
+  if (losses.empty()) return std::nullopt;
+  return estimate_of(losses).mean;
+}
+
+// Returns the baselines of a run beside its best model; "" if there are none.
+std::string baselines_table(const RecordedRun& recorded) {
+  const std::optional<double> loss = loss_beside_baselines(recorded);
+  if (!loss) return "";
+  const auto& [split, baselines] = *recorded.baselines.begin();
+  const MetricsOf line = split == "test" ? &RecordedRun::test : &RecordedRun::best_validation;
+  std::set<std::string> names;
+  for (const Baseline& baseline : baselines)
+    for (const auto& [name, value] : baseline.metrics) names.insert(name);
+  Rows rows = {{split == "test" ? "test split" : "validation split"}, {"this model"}};
+  for (const std::string& name : names) {
+    rows[0].push_back(name);
+    rows[1].push_back(figure_text(recorded, line, name));
+  }
+  for (const Baseline& baseline : baselines) {
+    rows.push_back({baseline.name});
+    for (const std::string& name : names) {
+      const auto found = baseline.metrics.find(name);
+      rows.back().push_back(found == baseline.metrics.end() ? ""
+                                                            : fmt::format("{:.5g}", found->second));
+    }
+  }
+  return "<h3>Comparison with baselines</h3>\n<p>" + html_text(comparison(baselines, *loss)) +
+         "</p>\n" + html_table(rows, {.stacks = true});
+}
+
 // Returns a table with a row for each metric and a column for each run.
 std::string comparison_table(const std::vector<RecordedRun>& runs) {
   Rows rows = {{""}, {"model"}, {"state"}, {"parameters"}, {"training time"}};
@@ -128,6 +166,13 @@ std::string comparison_table(const std::vector<RecordedRun>& runs) {
       if (std::any_of(row.begin() + 1, row.end(), [](auto& cell) { return !cell.empty(); }))
         rows.push_back(row);
     }
+  if (std::ranges::any_of(runs, [](auto& one) { return loss_beside_baselines(one).has_value(); })) {
+    rows.push_back({"baselines"});
+    for (const RecordedRun& recorded : runs) {
+      const std::optional<double> loss = loss_beside_baselines(recorded);
+      rows.back().push_back(loss ? comparison(recorded.baselines.begin()->second, *loss) : "–");
+    }
+  }
   return html_table(rows, {.stacks = true});
 }
 
@@ -164,7 +209,8 @@ std::string lead_of(const RecordedRun& recorded) {
 }
 
 std::string overview_of(const std::vector<RecordedRun>& runs) {
-  return (runs.size() == 1 ? figures_table(runs.front()) : comparison_table(runs)) +
+  return (runs.size() == 1 ? figures_table(runs.front()) + baselines_table(runs.front())
+                           : comparison_table(runs)) +
          meanings_of(runs);
 }
 

@@ -124,6 +124,7 @@ RecordedRun read_recorded_run(const std::string& folder) {
   if_possible(recorded, [&] { read_config(run, recorded); });
   if_possible(recorded, [&] { read_model(run, recorded); });
   recorded.sessions = read_sessions(run);
+  recorded.baselines = read_baselines(run);
   if_possible(recorded, [&] {
     if (has_file(run.profile())) recorded.profile = as_shown(read_file(run.profile(), most_read));
   });

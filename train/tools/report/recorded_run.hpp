@@ -26,6 +26,7 @@ struct RecordedRun {
   std::vector<Curve> curves{};
   // The last evaluation, the evaluation with the lowest loss, and that of the test split.
   std::optional<MetricsLine> validation{}, best_validation{}, test{};
+  SplitBaselines baselines{};
   std::int64_t last_step = 0;
   double elapsed_s = 0;
   bool is_trained = false;  // whether a process trains it now

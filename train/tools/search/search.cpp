@@ -262,6 +262,7 @@ class Searching {
     EndsAfterMinutes limit(options_.minutes);
     const TrainingOptions options{.resume = std::filesystem::exists(run.folder()),
                                   .quiet = true,
+                                  .fits_baselines = false,
                                   .callbacks = {&limit},
                                   .same_data_as = of_same_data};
     const double begin_s = now_s();
