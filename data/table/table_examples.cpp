@@ -20,7 +20,6 @@
 namespace tapestry {
 namespace {
 
-constexpr std::int64_t most_categories = 1000;
 constexpr std::int64_t most_values = std::int64_t{1} << 28;  // of the inputs: 1 GiB
 
 // Returns whether a cell among categories has none; "none" is one.
