@@ -212,8 +212,6 @@ SplitBaselines record_baselines(RunLock& lock, Task& task) try {
     all["test"] = task.baselines(*test);
   if (!all.empty()) lock.replace(lock.run().baselines(), {lines_of(all)});
   return all;
-} catch (const OutOfMemory&) {
-  return {};
 } catch (const std::bad_alloc&) {
   return {};
 }

@@ -11,6 +11,7 @@
 #include "train/config/keys.hpp"
 #include "train/config/search_settings.hpp"
 #include "train/measure/statistics.hpp"
+#include "train/run/session.hpp"
 #include "train/run/terminal.hpp"
 #include "train/tools/search/ledger.hpp"
 
