@@ -82,12 +82,7 @@ TimeFormat format_of(const Table& table, std::int64_t number,
     if (is_regular(table, {Clock::Form::times, {number}, format}, series))
       regular.push_back(format);
   if (regular.size() == 1) return regular.front();
-  std::vector<std::string> names;
-  for (const TimeFormat& format : column.formats) names.push_back('"' + format.text() + '"');
-  throw OptionError(
-      "time_format",
-      fmt::format("{}: column {}: \"{}\" is a time in the formats {}", table.path(),
-                  shown(column.name), shown(table.raw(0, number)), fmt::join(names, " and ")));
+  throw_undecided_format(table, number);
 }
 
 // Returns the format in which a column of numbers gives times, if their contents show it; of a

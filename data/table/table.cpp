@@ -10,12 +10,14 @@
 #include "autograd/counted.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/parallel.hpp"
+#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 
 namespace tapestry {
 namespace {
 
-constexpr const char* joint = " + ";  // between the names of several columns
+constexpr const char* joint = " + ";             // between the names of several columns
+constexpr std::string_view unnamed = "column ";  // before the number of a column without a name
 
 // How many of a column's cells are times, by each format that one of the first cells has.
 class TimeCounts {
@@ -184,7 +186,7 @@ void Table::name_columns() {
     if (first_ == 1) name = records_.text(0, column);
     if (name.empty())
       name = column == 0 && count > 1 && first_ == 1 ? index_column
-                                                     : fmt::format("column {}", column + 1);
+                                                     : fmt::format("{}{}", unnamed, column + 1);
   }
 }
 
@@ -324,6 +326,23 @@ bool has_only_numbers(const Table& table, std::int64_t column) {
 }
 
 }  // namespace
+
+std::int64_t index_of_unnamed(std::string_view name) {
+  if (!name.starts_with(unnamed)) return 0;
+  return parse_number<std::int64_t>(name.substr(unnamed.size())).value_or(1) - 1;
+}
+
+void throw_undecided_format(const Table& table, std::int64_t column) {
+  const TableColumn& times = table.columns()[column];
+  std::int64_t row = 0;
+  while (table.is_missing(row, column)) ++row;
+  std::vector<std::string> names;
+  for (const TimeFormat& format : times.formats) names.push_back('"' + format.text() + '"');
+  throw OptionError(
+      "time_format",
+      fmt::format("{}: column {}: \"{}\" is a time in the formats {}", table.path(),
+                  shown(times.name), shown(table.raw(row, column)), fmt::join(names, " and ")));
+}
 
 bool are_row_numbers(const Table& table, std::int64_t column) {
   if (!table.columns()[column].counts.are_integers || !has_only_numbers(table, column))

@@ -101,6 +101,12 @@ std::vector<std::int64_t> columns_named(const Table& table, const std::string& n
 // Returns such a text.
 std::string joined_names(const Table& table, const std::vector<std::int64_t>& columns);
 
+// Throws OptionError of "time_format" for a column whose times can be read in several formats.
+[[noreturn]] void throw_undecided_format(const Table& table, std::int64_t column);
+
+// Returns the index of a column without a header by its name: "column 3" is 2; 0 for other names.
+std::int64_t index_of_unnamed(std::string_view name);
+
 // Returns whether the integers of a column count its rows: 0, 1, 2 … or 1, 2, 3 …
 bool are_row_numbers(const Table& table, std::int64_t column);
 // Returns whether the numbers of a column strictly ascend.

@@ -18,206 +18,6 @@
 #include "data/validation_split.hpp"
 
 namespace tapestry {
-namespace {
-
-constexpr std::int64_t most_values = std::int64_t{1} << 28;  // of the inputs: 1 GiB
-
-// Returns whether a cell among categories has none; "none" is one.
-bool has_no_category(std::string_view cell, const std::vector<std::string>& words) {
-  return is_missing(cell, words) && lower_ascii(cell) != "none";
-}
-
-// Returns x with Φ(x) = p for 0 < p < 1, by Newton's method from 0 within ±6.
-double normal_quantile(double p) {
-  double x = 0;
-  for (int i = 0; i < 100; ++i) {
-    const double error = 0.5 * std::erfc(-x / std::sqrt(2.0)) - p;
-    const double density = std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0));
-    const double step = std::clamp(error / density, -1.0, 1.0);
-    x -= step;
-    if (std::abs(step) < 1e-12) break;
-  }
-  return x;
-}
-
-// Returns the knots by at most 1000 quantiles of these numbers; equal ones are one knot, at the
-// mean of their scores.
-Knots knots_of(std::vector<double> numbers) {
-  constexpr std::int64_t most = 1000;
-  if (numbers.empty()) return {{0, 0}};
-  std::ranges::sort(numbers);
-  const std::int64_t count = std::min(most, std::ssize(numbers));
-  Knots knots;
-  double sum = 0, equal = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double number = numbers[count == 1 ? 0 : i * (std::ssize(numbers) - 1) / (count - 1)];
-    const double score =
-        normal_quantile((static_cast<double>(i) + 0.5) / static_cast<double>(count));
-    if (knots.empty() || knots.back().first != number) {
-      knots.emplace_back(number, score);
-      sum = equal = 0;
-    }
-    sum += score;
-    knots.back().second = sum / ++equal;
-  }
-  return knots;
-}
-
-double scaled(const Knots& knots, double number) {
-  const auto above = std::ranges::upper_bound(knots, number, {}, &Knots::value_type::first);
-  if (above == knots.begin()) return knots.front().second;
-  const auto below = above - 1;
-  if (above == knots.end() || below->first == number) return below->second;
-  const double share = (number - below->first) / (above->first - below->first);
-  return below->second + share * (above->second - below->second);
-}
-
-}  // namespace
-
-double unscaled(const Knots& knots, double score) {
-  const auto above = std::ranges::upper_bound(knots, score, {}, &Knots::value_type::second);
-  if (above == knots.begin()) return knots.front().first;
-  const auto below = above - 1;
-  if (above == knots.end()) return below->first;
-  const double share = (score - below->second) / (above->second - below->second);
-  return below->first + share * (above->first - below->first);
-}
-
-// --- columns ---
-
-std::int64_t TableColumns::numbers() const {
-  std::int64_t count = 0;
-  for (const InputColumn& column : inputs)
-    if (!column.categories) count += 1 + column.has_mask;
-  return count;
-}
-
-std::int64_t TableColumns::width() const { return numbers() + std::ssize(category_counts()); }
-
-std::vector<std::int64_t> TableColumns::category_counts() const {
-  std::vector<std::int64_t> counts;
-  for (const InputColumn& column : inputs)
-    if (column.categories) counts.push_back(std::ssize(*column.categories) + 1);
-  return counts;
-}
-
-std::vector<std::vector<double>> TableColumns::edges(std::int64_t bins) const {
-  std::vector<std::vector<double>> all;
-  for (const InputColumn& column : inputs) {
-    if (column.categories) continue;
-    std::vector<double> edges;
-    const std::int64_t last = std::ssize(column.knots) - 1, count = std::min(bins, last);
-    for (std::int64_t i = 0; i <= count && count > 0; ++i)
-      edges.push_back(column.knots[i * last / count].second);
-    all.push_back(std::move(edges));
-    if (column.has_mask) all.emplace_back();
-  }
-  return all;
-}
-
-std::string TableColumns::to_json() const {
-  JsonValue list = JsonValue::array();
-  for (const InputColumn& column : inputs) {
-    JsonValue one{{"name", column.name}};
-    if (column.is_time) one["time"] = true;
-    if (column.has_mask) one["mask"] = true;
-    if (column.categories) {
-      one["categories"] = *column.categories;
-    } else {
-      JsonValue knots = JsonValue::array();
-      for (const auto& [number, score] : column.knots)
-        knots.push_back(JsonValue::array({number, score}));
-      one["knots"] = std::move(knots);
-    }
-    list.push_back(std::move(one));
-  }
-  const JsonValue of_target{{"name", target.name},
-                            {"classes", target.classes},
-                            {"mean", target.mean},
-                            {"deviation", target.deviation}};
-  return JsonValue{{"inputs", list}, {"target", of_target}}.dump();
-}
-
-TableColumns TableColumns::from_json(const std::string& json) {
-  TableColumns columns;
-  const JsonValue all = JsonValue::parse(json);
-  for (const JsonValue& one : all["inputs"]) {
-    InputColumn column{.name = one["name"].get<std::string>(),
-                       .is_time = one.contains("time"),
-                       .has_mask = one.contains("mask")};
-    if (one.contains("categories"))
-      column.categories = one["categories"].get<std::vector<std::string>>();
-    else
-      for (const JsonValue& knot : one["knots"])
-        column.knots.emplace_back(knot[0].get<double>(), knot[1].get<double>());
-    require(column.categories || !column.knots.empty(), "columns: {} has no knots", column.name);
-    columns.inputs.push_back(std::move(column));
-  }
-  const JsonValue& target = all["target"];
-  columns.target = {.name = target["name"].get<std::string>(),
-                    .classes = target["classes"].get<std::vector<std::string>>(),
-                    .mean = target["mean"].get<double>(),
-                    .deviation = target["deviation"].get<double>()};
-  return columns;
-}
-
-// --- encoding ---
-
-RowEncoder::RowEncoder(const TableColumns& columns, const NumberFormat& format)
-    : columns_(columns), format_(format), categories_(columns.inputs.size()) {
-  for (std::size_t i = 0; i < columns.inputs.size(); ++i)
-    if (const auto& names = columns.inputs[i].categories)
-      for (const std::string& name : *names)
-        categories_[i].emplace(name, static_cast<std::int32_t>(categories_[i].size()) + 1);
-}
-
-namespace {
-
-std::optional<double> number_of_cell(const InputColumn& column, std::string_view cell,
-                                     const NumberFormat& format) {
-  if (is_missing(cell, format.missing_words)) return std::nullopt;
-  std::optional<double> number;
-  if (!column.is_time)
-    number = number_in(cell, format);
-  else
-    for (const TimeFormat& one : time_formats_of(cell))
-      if (const auto time = one.parse(cell); time && !number)
-        number = static_cast<double>(time->utc_us()) / static_cast<double>(day_us);
-  expect_input(number.has_value(), "{}: \"{}\" is no {}", column.name, shown(cell),
-               column.is_time ? "time" : "number");
-  return number;
-}
-
-}  // namespace
-
-std::string RowEncoder::encode(std::span<const std::string> cells, float* inputs) const {
-  std::string unusual;
-  const auto note = [&](const InputColumn& column, const std::string& what) {
-    if (unusual.empty()) unusual = fmt::format("{}: {}", column.name, what);
-  };
-  float* category = inputs + columns_.numbers();
-  for (std::size_t i = 0; i < columns_.inputs.size(); ++i) {
-    const InputColumn& column = columns_.inputs[i];
-    if (column.categories) {
-      const auto found = categories_[i].find(cells[i]);
-      const bool is_known = found != categories_[i].end();
-      if (!is_known && !has_no_category(cells[i], format_.missing_words))
-        note(column, fmt::format("unseen category {}", shown(cells[i])));
-      *category++ = is_known ? static_cast<float>(found->second) : 0;
-      continue;
-    }
-    const auto number = number_of_cell(column, cells[i], format_);
-    *inputs++ = number ? static_cast<float>(scaled(column.knots, *number)) : 0;
-    if (column.has_mask)
-      *inputs++ = number ? 0 : 1;
-    else if (!number)
-      note(column, "missing, which it is in no training row");
-    const double least = column.knots.front().first, most = column.knots.back().first;
-    if (number && (*number < least || *number > most))
-      note(column, fmt::format("outside {:.10g} to {:.10g}", least, most));
-  }
-  return unusual;
-}
 
 // --- data set ---
 
@@ -247,6 +47,8 @@ void TableDataset::add_to(Checksum& sum) const {
 // --- reading ---
 
 namespace {
+
+constexpr std::int64_t most_values = std::int64_t{1} << 28;  // of the inputs: 1 GiB
 
 // A file of a table; `split`: the one that it is, or nothing for a whole table.
 struct TableFile {
@@ -280,6 +82,25 @@ std::vector<TableFile> open_tables(const std::string& path, TableExampleOptions&
                "{}: has no table named train; expected one, or the path of a table", path);
   for (const auto& [split, file] : of_splits) open(file, split);
   return files;
+}
+
+// Returns the format of a column of times. Throws OptionError of "time_format" if there are several
+// and `given` is none of them.
+std::string time_format_of(const Table& table, std::int64_t j, const std::string& given) {
+  const std::vector<TimeFormat>& formats = table.columns()[j].formats;
+  if (formats.size() == 1) return formats.front().text();
+  if (std::ranges::count(formats, given, &TimeFormat::text) == 0) throw_undecided_format(table, j);
+  return given;
+}
+
+void set_scale(TargetColumn& target, const std::vector<double>& numbers) {
+  double count = 0, squares = 0;
+  for (const double number : numbers) {
+    const double difference = number - target.mean;
+    target.mean += difference / ++count;
+    squares += difference * (number - target.mean);
+  }
+  target.deviation = squares > 0 ? std::sqrt(squares / count) : 1;
 }
 
 // A row of a file, by its split.
@@ -370,8 +191,9 @@ class ExampleReader {
         continue;
       }
       places_.push_back(j);
-      read_.columns.inputs.push_back(
-          {.name = name, .is_time = table.columns()[j].kind == ColumnKind::times});
+      read_.columns.inputs.push_back({.name = name});
+      if (table.columns()[j].kind == ColumnKind::times)
+        read_.columns.inputs.back().time_format = time_format_of(table, j, options.time_format);
       if (table.columns()[j].kind == ColumnKind::texts ||
           table.columns()[j].kind == ColumnKind::times_of_day)
         read_.columns.inputs.back().categories.emplace();
@@ -386,6 +208,8 @@ class ExampleReader {
     const bool is_one = first().rows() > 1 && different_cells(first(), j, 1) == 1;
     if (is_one && column.found() == first().rows()) return "one value";
     if (first().rows() > 2 && is_row_index(first(), j)) return "row numbers";
+    if (column.kind == ColumnKind::times && column.formats.empty())
+      return "times in several formats";
     const bool is_text =
         column.kind == ColumnKind::texts || column.kind == ColumnKind::times_of_day;
     if (is_text && !has_classes(first(), j))
@@ -461,14 +285,9 @@ class ExampleReader {
     for (std::size_t i = 0; i < places_.size(); ++i) fit_column(read_.columns.inputs[i]);
     TargetColumn& target = read_.columns.target;
     if (read_.options.kind == TargetKind::numbers) {
-      double count = 0, squares = 0;
-      for (const RowPlace& place : rows_[0]) {
-        const double number = label_number(place);
-        const double difference = number - target.mean;
-        target.mean += difference / ++count;
-        squares += difference * (number - target.mean);
-      }
-      target.deviation = squares > 0 ? std::sqrt(squares / count) : 1;
+      std::vector<double> numbers;
+      for (const RowPlace& place : rows_[0]) numbers.push_back(label_number(place));
+      set_scale(target, numbers);
       return;
     }
     target.classes = read_.options.classes;
@@ -484,6 +303,8 @@ class ExampleReader {
   void fit_column(InputColumn& column) {
     std::vector<double> numbers;
     std::set<std::string> names;
+    std::optional<TimeFormat> time;
+    if (column.is_time()) time.emplace(column.time_format);
     for (const auto& [file, row] : rows_[0]) {
       const Table& table = *files_[file].table;
       const std::int64_t j = place_in(table, column.name);
@@ -493,7 +314,9 @@ class ExampleReader {
           names.insert(std::move(text));
         continue;
       }
-      const auto number = number_at(table, row, j, column);
+      const auto number =
+          time ? days_of_cell(column, *time, table.raw(row, j), read_.options.missing_words)
+               : table.number(row, j);
       column.has_mask |= !number;
       if (number) numbers.push_back(*number);
     }
@@ -503,12 +326,6 @@ class ExampleReader {
     } else {
       column.knots = knots_of(std::move(numbers));
     }
-  }
-
-  std::optional<double> number_at(const Table& table, std::int64_t row, std::int64_t j,
-                                  const InputColumn& column) const {
-    if (!column.is_time) return table.number(row, j);
-    return number_of_cell(column, table.raw(row, j), read_.options);
   }
 
   std::int64_t place_in(const Table& table, const std::string& name) const {
@@ -579,7 +396,7 @@ class ExampleReader {
           : unused_.contains(j)           ? "left out, " + unused_.at(j)
           : !is_input                     ? "left out"
           : input->categories             ? "categories"
-          : input->is_time                ? "time"
+          : input->is_time()              ? "time, " + input->time_format
           : may_be_ids(table, j)          ? "number, all different: an id?"
                                           : "number";
       read_.uses.push_back({name, fmt::format("{}: {}", use, table.summary(j))});
@@ -613,11 +430,9 @@ TableSplits table_of_numbers(const NumberRows& rows) {
   }
   TargetColumn& target = splits.columns.target;
   target.name = rows.names.back();
-  for (const auto& row : rows.train)
-    target.mean += row.back() / static_cast<double>(rows.train.size());
-  double squares = 0;
-  for (const auto& row : rows.train) squares += std::pow(row.back() - target.mean, 2);
-  target.deviation = std::sqrt(squares / static_cast<double>(rows.train.size()));
+  column.clear();
+  for (const auto& row : rows.train) column.push_back(row.back());
+  set_scale(target, column);
   const auto encoded = [&](const std::vector<std::vector<double>>& all) {
     std::vector<float> inputs, targets;
     for (const auto& row : all) {

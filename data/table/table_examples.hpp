@@ -4,57 +4,15 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "data/dataset.hpp"
 #include "data/table/table.hpp"
+#include "data/table/table_columns.hpp"
 #include "data/toys/friedman.hpp"
 
 // Rows of a table as examples: columns that a model reads, and one that it predicts.
 namespace tapestry {
-
-// Knots of a monotone map of numbers: (number, scaled number), ascending.
-using Knots = std::vector<std::pair<double, double>>;
-// Returns the number that has this score.
-double unscaled(const Knots& knots, double score);
-
-// A column that a model reads.
-struct InputColumn {
-  std::string name{};
-  bool is_time = false;  // a number of days since 1970
-  // Of a number: it is scaled so that those of the training are about normally distributed, by
-  // linear interpolation between quantiles. The first and the last knot are the range.
-  Knots knots{};
-  bool has_mask = false;  // a number is missing in the training: a further input is 1 where it is
-  // Of categories: the texts of the training. The input is the index from 1, or 0 for a missing or
-  // another one.
-  std::optional<std::vector<std::string>> categories{};
-};
-
-// The column that is predicted: one of classes, or of numbers.
-struct TargetColumn {
-  std::string name{};
-  std::vector<std::string> classes{};  // empty: numbers
-  double mean = 0, deviation = 1;      // of the numbers of the training, by which they are scaled
-};
-
-// How rows become examples, as a checkpoint stores it.
-struct TableColumns {
-  std::vector<InputColumn> inputs{};
-  TargetColumn target{};
-
-  // Returns the number of numbers (with masks), which come first in an example, and of all inputs.
-  std::int64_t numbers() const;
-  std::int64_t width() const;
-  // Returns for each number the edges of up to `bins` bins with equal numbers of training examples.
-  std::vector<std::vector<double>> edges(std::int64_t bins) const;
-  std::vector<std::int64_t> category_counts() const;  // with the one for others
-  std::string to_json() const;
-  // Throws InputError for damaged JSON.
-  static TableColumns from_json(const std::string& json);
-};
 
 enum class TargetKind { detected, classes, numbers };
 
@@ -64,6 +22,8 @@ struct TableExampleOptions : TableOptions {
   TargetKind kind = TargetKind::detected;  // of the label
   std::vector<std::string> columns{};      // that are read; empty: all that can be
   std::vector<std::string> ignored{};      // that are not
+  // Of a column whose times can be read in several formats; "auto": there is no such column.
+  std::string time_format = "auto";
   double validation_share = 0.15, test_share = 0.15;
   bool whole = false;  // all rows are the validation split
   bool explains = false;
@@ -98,27 +58,12 @@ struct TableSplits {
 // Reads a table, or a folder with train.csv, validation.csv (or val, valid, dev) and test.csv.
 // `trained` are the columns of a trained model, or null. A column `split` divides the rows; else a
 // hash of each row does. Rows without a label are left out. Throws as Table does, InputError for a
-// missing column of `trained`, and OptionError of "label_field", "classes", "columns" and
-// "validation_fraction".
+// missing column of `trained`, and OptionError of "label_field", "classes", "columns",
+// "time_format" and "validation_fraction".
 TableSplits load_table_examples(const std::string& path, const TableExampleOptions& options,
                                 const TableColumns* trained = nullptr);
 
 // Returns the splits of rows of numbers, the last of which is predicted. No row is for the test.
 TableSplits table_of_numbers(const NumberRows& rows);
-
-// Encodes cells as inputs, for predictions.
-class RowEncoder {
- public:
-  RowEncoder(const TableColumns& columns, const NumberFormat& format);
-
-  // Sets the inputs of a row, `cells` those of the columns in their order. Returns what is unusual:
-  // "" or "price: outside 0 to 12". Throws InputError for a text where a number was.
-  std::string encode(std::span<const std::string> cells, float* inputs) const;
-
- private:
-  const TableColumns& columns_;
-  NumberFormat format_;
-  std::vector<std::unordered_map<std::string, std::int32_t>> categories_{};
-};
 
 }  // namespace tapestry

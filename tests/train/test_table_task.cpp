@@ -248,6 +248,29 @@ TEST_CASE_FIXTURE(Goods, "table: scores have the same metrics in any batches") {
           doctest::Approx(Json::parse(one)[metric].get<double>()).epsilon(1e-6));
 }
 
+TEST_CASE_FIXTURE(CommandFolder, "bug: tables: each time was read in a format of its own") {
+  const auto visits = [](const char* last) {
+    std::string text = "when,visits\n";
+    for (int i = 1; i <= 40; ++i)
+      text += fmt::format("{:02}/{:02}/2020,{}\n", 1 + i % 12, 1 + i % 9, i * 7 % 23 + 0.5);
+    return text + last;
+  };
+  const Words data = Words("train friedman --quiet --set data.kind=csv data.path=visits.csv") +
+                     Words("data.label_field=visits train.steps=1 model.width=8 --out run");
+  write("visits.csv", visits(""));
+  check_refused(run(data), {"column when: \"02/02/2020\" is a time in the formats \"%d/%m/%Y\" and",
+                            "data.time_format"});
+  must(run(data + Words{"data.time_format=%m/%d/%Y"}));
+  write("new.csv", "when\n01/02/2020\n25/02/2020\n2020-01-02\n");
+  const Finished done = must(run("predict run new.csv"));
+  check_says(done.err, {"2 examples not predicted: line 3: when: \"25/02/2020\" is no time",
+                        "line 4: when: \"2020-01-02\" is no time"});
+  fs::remove_all(path("run"));
+  write("visits.csv", visits("28/03/2020,1\n"));  // tells that the day is first
+  must(run(data));
+  CHECK(must(run("predict run new.csv")).err.find("line 3") == std::string::npos);
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -8,9 +8,8 @@ using Row = Bound<SearchOptions>;
 std::vector<Row> of_search() {
   std::vector<Row> all{
       Row("search.vary", &SearchOptions::vary,
-          "settings that a search varies: \"KEY=A,B,C\" or \"KEY=log:LOW:HIGH\"; \"seed\": none, "
-          "in "
-          "an A/A test; empty: no search"),
+          "settings that a search varies: \"KEY=A,B,C\" or \"KEY=log:LOW:HIGH\"; \"seed\": an "
+          "A/A test; empty: no search"),
       Row("search.method", &SearchOptions::method,
           "which combinations of the values are tried, and for how long",
           {{"grid", SearchMethod::grid},

@@ -4,8 +4,10 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "autograd/check.hpp"
 #include "data/class_folder.hpp"
 #include "data/table/scanner.hpp"
 
@@ -49,11 +51,23 @@ struct Prediction {
 
 using ExampleFields = std::vector<std::string>;
 
+using PredictExamples =
+    std::function<std::vector<Prediction>(std::span<const ExampleFields> examples)>;
+// Returns a function that gives these predictions in their order, whatever the examples.
+inline PredictExamples in_turn(std::vector<Prediction> all) {
+  return
+      [all = std::move(all), next = std::size_t{0}](std::span<const ExampleFields> some) mutable {
+        const std::size_t first = std::exchange(next, next + some.size());
+        require(next <= all.size(), "predict: {} examples; expected {}", next, all.size());
+        return std::vector<Prediction>(all.begin() + first, all.begin() + next);
+      };
+}
+
 // How a trained model predicts examples that may have no answer. The task must outlive it.
 struct Predictor {
   PredictorInput input{};
   std::vector<PredictedColumn> columns{};
-  std::function<std::vector<Prediction>(std::span<const ExampleFields> examples)> predict{};
+  PredictExamples predict{};
 };
 
 }  // namespace tapestry

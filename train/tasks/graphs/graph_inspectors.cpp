@@ -250,12 +250,7 @@ Predictor graph_predictor(GraphTask& task) {
     all[node].cells.back() = data.unusual[node];
   return {.input = *data.table,
           .columns = class_columns(data.classes, 0),
-          .predict = [all = std::move(all),
-                      next = std::size_t{0}](std::span<const ExampleFields> rows) mutable {
-            const std::size_t first = std::exchange(next, next + rows.size());
-            require(next <= all.size(), "predict: more rows than nodes");
-            return std::vector<Prediction>(all.begin() + first, all.begin() + next);
-          }};
+          .predict = in_turn(std::move(all))};
 }
 
 Inspector<Sample> graph_samples() { return {{prompt, count, csv_file}, &sample}; }

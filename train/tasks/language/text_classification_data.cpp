@@ -387,11 +387,7 @@ PredictorInput TextClassificationData::predictor_input() const {
                                                           : '\t';
   input.has_header = given_.header != Header::absent;
   input.label = given_.label_column - 1;
-  constexpr std::string_view prefix = "column ";  // of the names of columns without header
-  if (!input.has_header && given_.text_field.starts_with(prefix)) {
-    const std::string_view number = std::string_view(given_.text_field).substr(prefix.size());
-    input.fields.front().column = parse_number<std::int64_t>(number).value_or(1) - 1;
-  }
+  input.fields.front().column = index_of_unnamed(given_.text_field);
   return input;
 }
 

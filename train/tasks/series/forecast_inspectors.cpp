@@ -152,30 +152,6 @@ Sample sample(Forecast& task, const Options& options) {
   return {.text = forecast_csv(view), .figure = forecast_figure(view, charts)};
 }
 
-// Forecasts the rows after the last one.
-Predictor predictor(Forecast& task) {
-  const SeriesTable& table = task.data().targets();
-  const std::int64_t first = first_row(table, task.model().options, "end");
-  const Array forecasts = forecast_from(task, first);
-  Predictor predictor{.input = {.kind = PredictorInput::Kind::made, .fields = {{"time"}}}};
-  for (const std::string& name : table.names) predictor.columns.push_back({name, true});
-  std::vector<Prediction> all(forecasts.dim(0));
-  for (std::int64_t h = 0; h < forecasts.dim(0); ++h) {
-    predictor.input.made.push_back(row_text(table, first + h));
-    for (std::int64_t k = 0; k < forecasts.dim(1); ++k) {
-      const double value = value_at(forecasts, h, k);
-      all[h].cells.push_back(
-          std::isnan(value) ? "" : fmt::format("{:.{}g}", value, digits_of(table.values, k)));
-    }
-  }
-  predictor.predict = [all = std::move(all),
-                       next = std::size_t{0}](std::span<const ExampleFields> rows) mutable {
-    const std::size_t from = std::exchange(next, next + rows.size());
-    return std::vector<Prediction>(all.begin() + from, all.begin() + next);
-  };
-  return predictor;
-}
-
 // Returns the attention of the target --index in the window before the prompt's time. The label of
 // a patch is its first step. Throws InputError for a linear forecaster, and for an unknown series.
 AttentionMaps attention(Forecast& task, const Options& options) {
@@ -222,7 +198,25 @@ onnx::Value row(onnx::Graph& graph, const std::vector<double>& numbers, const st
 // last rows.
 Inspector<Sample> forecast_samples() { return {{prompt, count}, &sample}; }
 
-Predictor forecast_predictor(Forecast& task) { return predictor(task); }
+// Forecasts the rows after the last one.
+Predictor forecast_predictor(Forecast& task) {
+  const SeriesTable& table = task.data().targets();
+  const std::int64_t first = first_row(table, task.model().options, "end");
+  const Array forecasts = forecast_from(task, first);
+  Predictor predictor{.input = {.kind = PredictorInput::Kind::made, .fields = {{"time"}}}};
+  for (const std::string& name : table.names) predictor.columns.push_back({name, true});
+  std::vector<Prediction> all(forecasts.dim(0));
+  for (std::int64_t h = 0; h < forecasts.dim(0); ++h) {
+    predictor.input.made.push_back(row_text(table, first + h));
+    for (std::int64_t k = 0; k < forecasts.dim(1); ++k) {
+      const double value = value_at(forecasts, h, k);
+      all[h].cells.push_back(
+          std::isnan(value) ? "" : fmt::format("{:.{}g}", value, digits_of(table.values, k)));
+    }
+  }
+  predictor.predict = in_turn(std::move(all));
+  return predictor;
+}
 
 Inspector<AttentionMaps> forecast_attention() { return {{prompt, index_of_series}, &attention}; }
 

@@ -58,6 +58,10 @@ const SettingsOf<TableSettings> table_settings = [] {
           {.used_if = {is_csv}, .advice = "list columns of the table in this key"}),
       Row("data.ignore_columns", &S::ignored, "columns that are not read",
           {.used_if = {is_csv}, .advice = "list columns of the table here"}),
+      Row("data.time_format", &S::time_format,
+          "format of times that can be read in several ways: a name or a pattern (auto: there are "
+          "none)",
+          {.used_if = {is_csv}, .advice = "set data.time_format to one of them"}),
       Row("data.validation_fraction", &S::validation_share,
           "fraction of the rows for validation, if the table does not say which are",
           {.low = 0.0001, .high = 0.9, .used_if = {is_csv}, .advice = "or change this value"}),
@@ -181,14 +185,9 @@ std::string TableData::remark() const {
 PredictorInput TableData::predictor_input() const {
   PredictorInput input{.delimiter = given_.delimiter == detected ? ',' : given_.delimiter,
                        .has_header = given_.header != Header::absent};
-  constexpr std::string_view prefix = "column ";
-  const auto place_of = [&](const std::string& name) -> std::int64_t {
-    if (input.has_header || !name.starts_with(prefix)) return 0;
-    return parse_number<std::int64_t>(std::string_view(name).substr(prefix.size())).value_or(1) - 1;
-  };
   for (const InputColumn& column : columns_.inputs)
-    input.fields.push_back({column.name, place_of(column.name)});
-  input.label = place_of(target().name);
+    input.fields.push_back({column.name, index_of_unnamed(column.name)});
+  input.label = index_of_unnamed(target().name);
   return input;
 }
 

@@ -222,7 +222,7 @@ std::vector<Group> groups_of_numbers(const InputColumn& column, const Array& inp
   }
   std::vector<Group> groups = groups_of(numbers, rows, [&](double score) {
     const double number = unscaled(column.knots, score);
-    if (!column.is_time) return fmt::format("{:.4g}", number);
+    if (!column.is_time()) return fmt::format("{:.4g}", number);
     constexpr double day_s = 86'400;
     return time_text({std::llround(number * day_s) * second_us});
   });
