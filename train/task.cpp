@@ -13,17 +13,43 @@ Metrics values_of(const MetricSums& averages) {
   return values;
 }
 
-std::string comparison(const std::vector<Baseline>& baselines, double loss) {
-  const auto loss_of = [](const Baseline& baseline) { return baseline.metrics.at("loss"); };
-  const Baseline& best = *std::ranges::min_element(baselines, {}, loss_of);
-  constexpr double clearly = 0.99;
-  if (loss > clearly * loss_of(best))
+namespace {
+
+// Less than this share of a baseline's loss, or of its errors, is clearly better.
+constexpr double clearly = 0.99;
+
+// Returns the baseline with the highest or the lowest value of a metric that all have.
+const Baseline& best_by(const Baselines& baselines, const std::string& metric, bool is_highest) {
+  const auto value = [&](const Baseline& one) {
+    return (is_highest ? -1 : 1) * one.metrics.at(metric);
+  };
+  return *std::ranges::min_element(baselines, {}, value);
+}
+
+}  // namespace
+
+std::string comparison(const Baselines& baselines, const Metrics& metrics) {
+  const Baseline& best = best_by(baselines, "loss", false);
+  const double loss = metrics.at("loss"), their_loss = best.metrics.at("loss");
+  const auto unclear = [](const char* name, double own, const Baseline& one) {
     return fmt::format(
-        "No clear improvement on the baselines: the loss of this model is {:.4g}, that of the {} "
+        "No clear improvement on the baselines: the {} of this model is {:.4g}, that of the {} "
         "{:.4g}.",
-        loss, best.name, loss_of(best));
+        name, own, one.name, one.metrics.at(name));
+  };
+  const auto accuracy = metrics.find("accuracy");
+  const bool has_accuracy =
+      accuracy != metrics.end() &&
+      std::ranges::all_of(baselines, [](auto& one) { return one.metrics.contains("accuracy"); });
+  const Baseline* rival = has_accuracy ? &best_by(baselines, "accuracy", true) : nullptr;
+  if (rival && 1 - accuracy->second > clearly * (1 - rival->metrics.at("accuracy")))
+    return unclear("accuracy", accuracy->second, *rival);
+  if (loss > clearly * their_loss) return unclear("loss", loss, best);
+  if (rival)
+    return fmt::format("The accuracy is {:.4g}, that of the best baseline, {}, {:.4g}.",
+                       accuracy->second, rival->name, rival->metrics.at("accuracy"));
   return fmt::format("The loss is {:.2g} % lower than that of the best baseline, {}.",
-                     100 * (1 - loss / loss_of(best)), best.name);
+                     100 * (1 - loss / their_loss), best.name);
 }
 
 Batch batch_from(const Dataset& data, std::int64_t first, std::int64_t most) {

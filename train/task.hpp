@@ -50,9 +50,11 @@ struct Baseline {
   std::string name{};
   Metrics metrics{};  // which include "loss"
 };
-// Returns a sentence that compares a model's loss with the lowest of its baselines, of which there
-// is at least one: an improvement by less than 1 % is not clear.
-std::string comparison(const std::vector<Baseline>& baselines, double loss);
+using Baselines = std::vector<Baseline>;
+using JudgedSplits = std::span<const Dataset* const>;
+// Returns a sentence that compares a model's loss, and its accuracy if it is known, with the best
+// of its baselines, of which there is at least one: less than 1 % less loss or errors is not clear.
+std::string comparison(const Baselines& baselines, const Metrics& metrics);
 
 // The result of one forward pass over a batch.
 struct Loss {
@@ -106,9 +108,9 @@ class Task {
     return static_cast<double>(batch.inputs.dim(0));
   }
 
-  // Returns the metrics of baselines, fitted to the training data, on the validation or test data;
-  // empty: there are none, as of synthetic data.
-  virtual std::vector<Baseline> baselines(const Dataset&) { return {}; }
+  // Returns for each of some splits the metrics of baselines, which are fitted to the training
+  // split once; empty: there are none, as of synthetic data.
+  virtual std::vector<Baselines> baselines(JudgedSplits) { return {}; }
 
   // Returns the metadata that a checkpoint stores so that the model can be used without its data,
   // such as the vocabulary.

@@ -231,6 +231,21 @@ TEST_CASE_FIXTURE(CommandFolder, "baselines: of pictures, of nodes and of a text
   CHECK(tokens[1].metrics.contains("bits_per_char"));
 }
 
+TEST_CASE("baselines: a model must have a better loss, and a better accuracy") {
+  const Baselines baselines = {{"majority class", {{"loss", 1.1}, {"accuracy", 0.4}}},
+                               {"linear model", {{"loss", 0.6}, {"accuracy", 0.9}}}};
+  CHECK(comparison(baselines, {{"loss", 0.3}, {"accuracy", 0.88}}) ==
+        "No clear improvement on the baselines: the accuracy of this model is 0.88, that of the "
+        "linear model 0.9.");
+  CHECK(contains(comparison(baselines, {{"loss", 0.3}, {"accuracy", 0.9001}}), "No clear"));
+  CHECK(contains(comparison(baselines, {{"loss", 0.599}, {"accuracy", 0.95}}),
+                 "the loss of this model is 0.599"));
+  CHECK(comparison(baselines, {{"loss", 0.3}, {"accuracy", 0.95}}) ==
+        "The accuracy is 0.95, that of the best baseline, linear model, 0.9.");
+  CHECK(comparison(baselines, {{"loss", 0.3}}) ==
+        "The loss is 50 % lower than that of the best baseline, linear model.");
+}
+
 TEST_SUITE_END();
 
 }  // namespace

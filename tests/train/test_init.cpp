@@ -171,7 +171,8 @@ TEST_CASE_FIXTURE(CommandFolder,
     for (int i = 0; i < 40; ++i)
       write(fmt::format("photos/{}/{}.jpg", name, i), jpeg(100, 100, {10, 20, 30}));
   const auto made_with = [&](Strings overrides, double minutes) {
-    overrides.insert(overrides.end(), {"train.batch_size=32", "model.channels=[64,128,256]"});
+    overrides.insert(overrides.end(), {"train.batch_size=32", "model.channels=[64,128,256]",
+                                       "model.kind=convolutional"});
     const FoundData found = recognize_data({path("photos"), overrides}, "image-classification");
     return make_config(found, {.out = path("made.toml"), .minutes = minutes});
   };

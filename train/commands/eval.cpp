@@ -98,7 +98,9 @@ class Eval final : public Command {
       SplitBaselines recorded = read_baselines(Run(run_));
       if (const auto found = recorded.find(split); found != recorded.end()) return found->second;
     }
-    return task.baselines(data);
+    const Dataset* const split_data[] = {&data};
+    std::vector<Baselines> found = task.baselines(split_data);
+    return found.empty() ? Baselines() : std::move(found.front());
   }
 
   std::string run_, adapter_;

@@ -220,8 +220,8 @@ bool has_own_training_data(const TaskSetup& setup) {
   return !setup.config[key::data_path].empty() && !setup.whole_data;
 }
 
-std::vector<Baseline> linear_baselines(Task& task, const Dataset& judged,
-                                       const LinearBaselineOptions& options) {
+std::vector<Baselines> linear_baselines(Task& task, JudgedSplits judged,
+                                        const LinearBaselineOptions& options) {
   constexpr double most_values = 5e7, fewest_calls = 10;
   constexpr std::int64_t at_once = 4096;
   const double values = std::max(1.0, options.values_each),
@@ -234,26 +234,31 @@ std::vector<Baseline> linear_baselines(Task& task, const Dataset& judged,
   const Batch fitted = options.encode(training, examples, true);
   const LinearModel model(fitted, options.outputs);
   const Array constant = constant_outputs(fitted.targets, options.outputs);
-  MetricSums of_constant, of_model;
-  const auto add = [&](MetricSums& sums, const Array& outputs, const Batch& batch) {
-    for (const auto& [name, sum] : options.measure(outputs, batch).averages) sums[name] += sum;
-  };
-  const std::int64_t step = options.is_whole ? judged.size() : at_once;
-  for (std::int64_t first = 0; first < judged.size(); first += step) {
-    const Batch batch =
-        options.encode(judged, indices(first, std::min(first + step, judged.size())), false);
-    const Array outputs = model.outputs(batch);
-    add(of_model, outputs, batch);
-    add(of_constant,
-        (Tensor(Array::zeros(outputs.shape(), DType::float64)) + Tensor(constant)).value(), batch);
-  }
-  std::vector<Baseline> all = {
-      {fitted.targets.dtype() == DType::int32 ? "majority class" : "training mean",
-       values_of(of_constant)},
-      {options.name, values_of(of_model)}};
+  const bool has_classes = fitted.targets.dtype() == DType::int32;
+  std::string name = options.name;
   if (std::ssize(examples) < training.size())
-    all.back().name += fmt::format(" (of {} training examples)", examples.size());
-  for (Baseline& baseline : all) task.add_derived_metrics(baseline.metrics);
+    name += fmt::format(" (of {} training examples)", examples.size());
+  std::vector<Baselines> all;
+  for (const Dataset* split : judged) {
+    MetricSums of_constant, of_model;
+    const auto add = [&](MetricSums& sums, const Array& outputs, const Batch& batch) {
+      for (const auto& [metric, sum] : options.measure(outputs, batch).averages)
+        sums[metric] += sum;
+    };
+    const std::int64_t size = split->size(), step = options.is_whole ? size : at_once;
+    for (std::int64_t first = 0; first < size; first += step) {
+      const Batch batch =
+          options.encode(*split, indices(first, std::min(first + step, size)), false);
+      const Array outputs = model.outputs(batch);
+      add(of_model, outputs, batch);
+      add(of_constant,
+          (Tensor(Array::zeros(outputs.shape(), DType::float64)) + Tensor(constant)).value(),
+          batch);
+    }
+    all.push_back({{has_classes ? "majority class" : "training mean", values_of(of_constant)},
+                   {name, values_of(of_model)}});
+    for (Baseline& baseline : all.back()) task.add_derived_metrics(baseline.metrics);
+  }
   return all;
 }
 

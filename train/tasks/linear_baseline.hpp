@@ -46,11 +46,11 @@ struct LinearBaselineOptions {
   std::function<Loss(const Array& outputs, const Batch& batch)> measure{};
 };
 
-// Returns the metrics on `judged` of the majority class, or of the mean of the numbers, and of a
+// Returns the metrics on each split of the majority class, or of the mean of the numbers, and of a
 // linear model, which are fitted to the training split: to so many of its examples, evenly spaced,
 // that the number of multiplications is limited.
-std::vector<Baseline> linear_baselines(Task& task, const Dataset& judged,
-                                       const LinearBaselineOptions& options);
+std::vector<Baselines> linear_baselines(Task& task, JudgedSplits judged,
+                                        const LinearBaselineOptions& options);
 
 // Returns whether a task has a training split that is not synthetic.
 bool has_own_training_data(const TaskSetup& setup);

@@ -141,7 +141,7 @@ std::string show(const std::vector<Baseline>& baselines, const Metrics& metrics)
   std::string text;
   for (const Baseline& baseline : baselines)
     text += fmt::format("  baseline {}: {}\n", baseline.name, show(baseline.metrics));
-  return baselines.empty() ? "" : text + comparison(baselines, metrics.at("loss")) + "\n";
+  return baselines.empty() ? "" : text + comparison(baselines, metrics) + "\n";
 }
 
 std::string show(const Estimates& estimates) {

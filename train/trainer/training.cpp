@@ -205,12 +205,15 @@ Training train_and_test(const RunLock* lock, Task& task, Trainer& trainer, Ranks
 // Records the task's baselines on the splits that were evaluated. They are no part of the training,
 // which has ended well if they do not fit into memory.
 SplitBaselines record_baselines(RunLock& lock, Task& task) try {
+  const Dataset* const test = task.test_data();
+  std::vector<const Dataset*> splits{&task.validation_data()};
+  if (test) splits.push_back(test);
+  std::vector<Baselines> found = task.baselines(splits);
   SplitBaselines all;
-  if (auto found = task.baselines(task.validation_data()); !found.empty())
-    all["val"] = std::move(found);
-  if (const Dataset* test = task.test_data(); test && !all.empty())
-    all["test"] = task.baselines(*test);
-  if (!all.empty()) lock.replace(lock.run().baselines(), {lines_of(all)});
+  if (found.empty()) return all;
+  all["val"] = std::move(found.front());
+  if (test) all["test"] = std::move(found.back());
+  lock.replace(lock.run().baselines(), {lines_of(all)});
   return all;
 } catch (const std::bad_alloc&) {
   return {};
@@ -243,7 +246,13 @@ void add_recorders(Trainer& trainer, RunLock& lock, Task& task, const Config& co
 std::string Training::compared_with_baselines() const {
   if (baselines.empty()) return "";
   const auto& [split, all] = *baselines.begin();
-  return show(all, {{"loss", split == "test" ? metrics.at("test_loss") : state.best_loss}});
+  constexpr std::string_view prefix = "test_";
+  Metrics best{{"loss", state.best_loss}};  // all that is known of the best model
+  if (split == "test")
+    for (const auto& [name, value] : metrics)
+      if (name.starts_with(prefix)) best[name.substr(prefix.size())] = value;
+  if (split == "val" && metrics.at("loss") == state.best_loss) best = metrics;
+  return show(all, best);
 }
 
 Training train_into(const Run& run, const Config& config, const TrainingOptions& options) {

@@ -145,7 +145,7 @@ Loss GraphTask::loss(const Batch& batch, const Pass& pass) {
   return loss;
 }
 
-std::vector<Baseline> GraphTask::baselines(const Dataset& judged) {
+std::vector<Baselines> GraphTask::baselines(JudgedSplits judged) {
   if (!fits_baselines_) return {};
   return linear_baselines(
       *this, judged,

@@ -22,7 +22,7 @@ class GraphTask final : public Task {
   double units(const Batch& batch) const override { return batch.count; }
   std::map<std::string, std::string> metadata() const override;
   Loss loss(const Batch& batch, const Pass& pass) override;
-  std::vector<Baseline> baselines(const Dataset& judged) override;
+  std::vector<Baselines> baselines(JudgedSplits judged) override;
 
   const GraphData& data() const { return data_; }
 

@@ -260,7 +260,7 @@ Loss ImageClassification::loss(const Batch& batch, const Pass& pass) {
   return classification_loss(scores, batch, pass.training ? class_weights_ : std::vector<double>());
 }
 
-std::vector<Baseline> ImageClassification::baselines(const Dataset& judged) {
+std::vector<Baselines> ImageClassification::baselines(JudgedSplits judged) {
   if (!fits_baselines_) return {};
   const PixelMeans pixels(data_.size());
   return linear_baselines(

@@ -22,7 +22,7 @@ class ImageClassification final : public Task {
   const Dataset* test_data() override { return data_.test(); }
   const Dataset* shown_data() override { return data_.is_read() ? &validation_data() : nullptr; }
   Loss loss(const Batch& batch, const Pass& pass) override;
-  std::vector<Baseline> baselines(const Dataset& judged) override;
+  std::vector<Baselines> baselines(JudgedSplits judged) override;
   std::string remark() const override { return data_.remark(); }
   std::map<std::string, std::string> metadata() const override { return data_.metadata(); }
 

@@ -154,7 +154,7 @@ void VaeTask::add_squared_error(MetricSums& sums, const Tensor& decoded, const B
 
 // The mean of the training's images, for every code: its KL term is 0. The constant of a Gaussian
 // likelihood is most of its loss, of which a share says nothing.
-std::vector<Baseline> VaeTask::baselines(const Dataset& judged) {
+std::vector<Baselines> VaeTask::baselines(JudgedSplits judged) {
   const bool is_bernoulli = model_.options.likelihood == Likelihood::bernoulli;
   if (!fits_baselines_ || (variational() && !is_bernoulli)) return {};
   constexpr std::int64_t most = 10'000, at_once = 256;
@@ -172,19 +172,22 @@ std::vector<Baseline> VaeTask::baselines(const Dataset& judged) {
       const float p = std::clamp(value, least, 1 - least);
       value = std::log(p / (1 - p));
     }
-  MetricSums sums;
-  for (std::int64_t first = 0; first < judged.size(); first += at_once) {
-    const Batch batch = batch_from(judged, first, at_once);
-    const Tensor decoded = Tensor(Array::zeros(batch.inputs.shape())) + Tensor(mean);
-    MetricSums own = averages({.recon = model_.reconstruction_error(decoded, batch.inputs),
-                               .kl = Array::zeros({}),
-                               .decoded = decoded},
-                              batch);
-    add_squared_error(own, decoded, batch);
-    for (const auto& [name, sum] : own) sums[name] += sum;
+  std::vector<Baselines> all;
+  for (const Dataset* split : judged) {
+    MetricSums sums;
+    for (std::int64_t first = 0; first < split->size(); first += at_once) {
+      const Batch batch = batch_from(*split, first, at_once);
+      const Tensor decoded = Tensor(Array::zeros(batch.inputs.shape())) + Tensor(mean);
+      MetricSums own = averages({.recon = model_.reconstruction_error(decoded, batch.inputs),
+                                 .kl = Array::zeros({}),
+                                 .decoded = decoded},
+                                batch);
+      add_squared_error(own, decoded, batch);
+      for (const auto& [name, sum] : own) sums[name] += sum;
+    }
+    all.push_back({{"mean image", values_of(sums)}});
+    add_derived_metrics(all.back().front().metrics);
   }
-  std::vector<Baseline> all = {{"mean image", values_of(sums)}};
-  add_derived_metrics(all.front().metrics);
   return all;
 }
 

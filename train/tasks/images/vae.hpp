@@ -28,7 +28,7 @@ class VaeTask final : public Task {
   const Dataset* test_data() override { return data_.test(); }
   const Dataset* shown_data() override { return data_.is_read() ? &validation_data() : nullptr; }
   Loss loss(const Batch& batch, const Pass& pass) override;
-  std::vector<Baseline> baselines(const Dataset& judged) override;
+  std::vector<Baselines> baselines(JudgedSplits judged) override;
   std::string remark() const override { return data_.remark(); }
   void add_derived_metrics(Metrics& metrics) const override;
   std::map<std::string, std::string> metadata() const override { return data_.metadata(); }

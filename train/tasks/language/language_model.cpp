@@ -201,7 +201,7 @@ MetricSums LanguageModel::averages(double nats, const Batch& batch) const {
   return {{"loss", {nats, batch.count}}, {"bits_per_byte", {nats / std::numbers::ln2, bytes}}};
 }
 
-std::vector<Baseline> LanguageModel::baselines(const Dataset& judged) {
+std::vector<Baselines> LanguageModel::baselines(JudgedSplits judged) {
   if (!fits_baselines_) return {};
   return token_baselines(
       *this, judged,

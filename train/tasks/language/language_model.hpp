@@ -36,7 +36,7 @@ class LanguageModel final : public Task {
   const char* unit() const override { return "tokens"; }
   double units(const Batch& batch) const override { return batch.count; }
   Loss loss(const Batch& batch, const Pass& pass) override;
-  std::vector<Baseline> baselines(const Dataset& judged) override;
+  std::vector<Baselines> baselines(JudgedSplits judged) override;
   void add_derived_metrics(Metrics& metrics) const override;
   std::map<std::string, std::string> metadata() const override;
 

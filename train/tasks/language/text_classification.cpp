@@ -209,7 +209,7 @@ std::vector<std::string> TextClassification::texts(const Dataset& split,
   return texts;
 }
 
-std::vector<Baseline> TextClassification::baselines(const Dataset& judged) {
+std::vector<Baselines> TextClassification::baselines(JudgedSplits judged) {
   if (!fits_baselines_) return {};
   const std::int64_t V = std::ssize(data_.class_names());
   const std::vector<std::int64_t> lengths = training_data().lengths();

@@ -25,7 +25,7 @@ class TextClassification final : public Task {
   const Dataset* shown_data() override { return data_.is_read() ? &validation_data() : nullptr; }
   Order order() const override { return Order::similar_lengths; }
   Loss loss(const Batch& batch, const Pass& pass) override;
-  std::vector<Baseline> baselines(const Dataset& judged) override;
+  std::vector<Baselines> baselines(JudgedSplits judged) override;
   void add_derived_metrics(Metrics& metrics) const override;
   std::string remark() const override { return data_.remark(); }
   std::map<std::string, std::string> metadata() const override { return data_.metadata(); }

@@ -63,8 +63,8 @@ void for_each_target(const Batch& batch, const auto& take) {
 
 }  // namespace
 
-std::vector<Baseline> token_baselines(Task& task, const Dataset& judged,
-                                      const TokenBaselineOptions& options) {
+std::vector<Baselines> token_baselines(Task& task, JudgedSplits judged,
+                                       const TokenBaselineOptions& options) {
   constexpr double most_tokens = 1e7;
   const Dataset& training = task.training_data();
   const std::int64_t first[] = {0};
@@ -76,22 +76,25 @@ std::vector<Baseline> token_baselines(Task& task, const Dataset& judged,
     for_each_target(batch,
                     [&](std::int32_t input, std::int32_t target) { counts.add(input, target); });
   });
-  MetricSums of_tokens, of_bigrams;
-  const auto add = [&](MetricSums& sums, double nats, const Batch& batch) {
-    for (const auto& [name, sum] : options.measure(nats, batch)) sums[name] += sum;
-  };
-  for_each_batch(judged, 1, [&](const Batch& batch) {
-    double nats = 0, bigram_nats = 0;
-    for_each_target(batch, [&](std::int32_t input, std::int32_t target) {
-      nats -= std::log(counts.probability(target));
-      bigram_nats -= std::log(counts.probability(input, target));
+  std::vector<Baselines> all;
+  for (const Dataset* split : judged) {
+    MetricSums of_tokens, of_bigrams;
+    const auto add = [&](MetricSums& sums, double nats, const Batch& batch) {
+      for (const auto& [name, sum] : options.measure(nats, batch)) sums[name] += sum;
+    };
+    for_each_batch(*split, 1, [&](const Batch& batch) {
+      double nats = 0, bigram_nats = 0;
+      for_each_target(batch, [&](std::int32_t input, std::int32_t target) {
+        nats -= std::log(counts.probability(target));
+        bigram_nats -= std::log(counts.probability(input, target));
+      });
+      add(of_tokens, nats, batch);
+      add(of_bigrams, bigram_nats, batch);
     });
-    add(of_tokens, nats, batch);
-    add(of_bigrams, bigram_nats, batch);
-  });
-  std::vector<Baseline> all = {{"token frequencies", values_of(of_tokens)},
-                               {"bigrams", values_of(of_bigrams)}};
-  for (Baseline& baseline : all) task.add_derived_metrics(baseline.metrics);
+    all.push_back(
+        {{"token frequencies", values_of(of_tokens)}, {"bigrams", values_of(of_bigrams)}});
+    for (Baseline& baseline : all.back()) task.add_derived_metrics(baseline.metrics);
+  }
   return all;
 }
 

@@ -279,7 +279,7 @@ Loss Translation::loss(const Batch& batch, const Pass& pass) {
 }
 
 // Those of the target sentences alone: what the source tells is not in them.
-std::vector<Baseline> Translation::baselines(const Dataset& judged) {
+std::vector<Baselines> Translation::baselines(JudgedSplits judged) {
   if (!fits_baselines_) return {};
   return token_baselines(
       *this, judged,

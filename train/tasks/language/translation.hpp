@@ -54,7 +54,7 @@ class Translation final : public Task {
   double units(const Batch& batch) const override { return batch.count; }
   std::map<std::string, std::string> metadata() const override { return corpus_.metadata; }
   Loss loss(const Batch& batch, const Pass& pass) override;
-  std::vector<Baseline> baselines(const Dataset& judged) override;
+  std::vector<Baselines> baselines(JudgedSplits judged) override;
   void add_derived_metrics(Metrics& metrics) const override;
   void add_corpus_metrics(const GeneratedTexts& generated, Metrics& metrics) const override;
   Signatures signatures() const override;

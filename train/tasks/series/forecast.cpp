@@ -219,15 +219,18 @@ Loss Forecast::loss(const Batch& batch, const Pass& pass) {
   return {total, averages};
 }
 
-std::vector<Baseline> Forecast::baselines(const Dataset& data) {
+std::vector<Baselines> Forecast::baselines(JudgedSplits judged) {
   const SeriesTable& table = this->data().targets();
   const std::int64_t season = season_of(table.step, model_.options.context);
-  std::vector<Baseline> all;
   const SeriesDataset* training = whole_data_ ? nullptr : &this->data().splits().train;
-  for (const BaselineErrors& errors : baseline_errors(training, *data.series(), season)) {
-    Metrics metrics{{"loss", errors.mse}, {"mae", errors.mae}};
-    add_derived_metrics(metrics);
-    all.push_back({errors.name, std::move(metrics)});
+  std::vector<Baselines> all;
+  for (const Dataset* data : judged) {
+    Baselines& of_split = all.emplace_back();
+    for (const BaselineErrors& errors : baseline_errors(training, *data->series(), season)) {
+      Metrics metrics{{"loss", errors.mse}, {"mae", errors.mae}};
+      add_derived_metrics(metrics);
+      of_split.push_back({errors.name, std::move(metrics)});
+    }
   }
   return all;
 }

@@ -18,7 +18,7 @@ class Forecast final : public Task {
   const Dataset* shown_data() override { return test_data(); }
   SeriesData::Metadata metadata() const override { return data_ ? data_->metadata() : trained_; }
   Loss loss(const Batch& batch, const Pass& pass) override;
-  std::vector<Baseline> baselines(const Dataset& data) override;
+  std::vector<Baselines> baselines(JudgedSplits judged) override;
   std::string remark() const override { return data_ ? data_->remark() : ""; }
   std::int64_t unmeasured() const override { return data_ ? data_->unmeasured() : 0; }
   void add_derived_metrics(Metrics& metrics) const override { metrics["mse"] = metrics.at("loss"); }

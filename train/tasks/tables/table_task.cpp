@@ -166,7 +166,7 @@ Loss TableTask::loss(const Batch& batch, const Pass& pass) {
 }
 
 // Numbers and masks are inputs as they are, categories one-hot.
-std::vector<Baseline> TableTask::baselines(const Dataset& judged) {
+std::vector<Baselines> TableTask::baselines(JudgedSplits judged) {
   if (!fits_baselines_) return {};
   const std::int64_t numbers = data_.columns().numbers();
   std::vector<std::int32_t> firsts;  // columns of the first category of each

@@ -20,7 +20,7 @@ class TableTask final : public Task {
   const Dataset* shown_data() override { return data_.is_read() ? &validation_data() : nullptr; }
   const char* unit() const override { return "rows"; }
   Loss loss(const Batch& batch, const Pass& pass) override;
-  std::vector<Baseline> baselines(const Dataset& judged) override;
+  std::vector<Baselines> baselines(JudgedSplits judged) override;
   void add_derived_metrics(Metrics& metrics) const override;
   void add_score_metrics(const ScoredExamples& scored, Metrics& metrics) const override;
   std::string remark() const override { return data_.remark(); }

@@ -56,7 +56,9 @@ ShortTraining train_briefly(const Config& config, bool with_baselines) {
     const double value = metrics.at(result.metric);
     if (is_first || is_better(result.metric, value, result.best)) result.best = value;
   }
-  if (with_baselines) result.baselines = task->baselines(validation);
+  const Dataset* const judged[] = {&validation};
+  if (with_baselines)
+    for (Baselines& found : task->baselines(judged)) result.baselines = std::move(found);
   return result;
 }
 

@@ -190,8 +190,13 @@ bool steps_are_as_set(const std::vector<RunGroup>& groups) {
 std::string ComparedRun::compared_with_baselines() const {
   if (baselines.empty()) return "";
   const auto& [split, all] = *baselines.begin();
-  const Json loss = evaluation.value(split == "test" ? "test_loss" : "loss", Json());
-  return loss.is_number() ? comparison(all, loss.get<double>()) : "";
+  Metrics metrics;
+  for (const char* name : {"loss", "accuracy"})
+    if (const Json value =
+            evaluation.value((split == "test" ? "test_" : "") + std::string(name), Json());
+        value.is_number())
+      metrics[name] = value.get<double>();
+  return metrics.contains("loss") ? comparison(all, metrics) : "";
 }
 
 std::vector<std::int64_t> RunGroup::seeds() const {

@@ -109,22 +109,23 @@ std::string figures_table(const RecordedRun& recorded) {
   return rows.size() > 1 ? html_table(rows) : "";
 }
 
-// Returns the mean loss of the best models on the split of the baselines that are compared; nothing
-// without baselines, or without an evaluation.
-std::optional<double> loss_beside_baselines(const RecordedRun& recorded) {
-  if (recorded.baselines.empty()) return std::nullopt;
-  const std::vector<double> losses = measured(
-      recorded,
-      recorded.baselines.contains("test") ? &RecordedRun::test : &RecordedRun::best_validation,
-      "loss");
-  if (losses.empty()) return std::nullopt;
-  return estimate_of(losses).mean;
+// Returns the mean loss and accuracy of the best models on the split of the baselines that are
+// compared; nothing without baselines, or without an evaluation.
+Metrics metrics_beside_baselines(const RecordedRun& recorded) {
+  Metrics means;
+  if (recorded.baselines.empty()) return means;
+  const MetricsOf line =
+      recorded.baselines.contains("test") ? &RecordedRun::test : &RecordedRun::best_validation;
+  for (const char* name : {"loss", "accuracy"})
+    if (const std::vector<double> values = measured(recorded, line, name); !values.empty())
+      means[name] = estimate_of(values).mean;
+  return means;
 }
 
 // Returns the baselines of a run beside its best model; "" if there are none.
 std::string baselines_table(const RecordedRun& recorded) {
-  const std::optional<double> loss = loss_beside_baselines(recorded);
-  if (!loss) return "";
+  const Metrics metrics = metrics_beside_baselines(recorded);
+  if (metrics.empty()) return "";
   const auto& [split, baselines] = *recorded.baselines.begin();
   const MetricsOf line = split == "test" ? &RecordedRun::test : &RecordedRun::best_validation;
   std::set<std::string> names;
@@ -143,7 +144,7 @@ std::string baselines_table(const RecordedRun& recorded) {
                                                             : fmt::format("{:.5g}", found->second));
     }
   }
-  return "<h3>Comparison with baselines</h3>\n<p>" + html_text(comparison(baselines, *loss)) +
+  return "<h3>Comparison with baselines</h3>\n<p>" + html_text(comparison(baselines, metrics)) +
          "</p>\n" + html_table(rows, {.stacks = true});
 }
 
@@ -166,11 +167,12 @@ std::string comparison_table(const std::vector<RecordedRun>& runs) {
       if (std::any_of(row.begin() + 1, row.end(), [](auto& cell) { return !cell.empty(); }))
         rows.push_back(row);
     }
-  if (std::ranges::any_of(runs, [](auto& one) { return loss_beside_baselines(one).has_value(); })) {
+  if (std::ranges::any_of(runs, [](auto& one) { return !metrics_beside_baselines(one).empty(); })) {
     rows.push_back({"baselines"});
     for (const RecordedRun& recorded : runs) {
-      const std::optional<double> loss = loss_beside_baselines(recorded);
-      rows.back().push_back(loss ? comparison(recorded.baselines.begin()->second, *loss) : "–");
+      const Metrics metrics = metrics_beside_baselines(recorded);
+      rows.back().push_back(
+          metrics.empty() ? "–" : comparison(recorded.baselines.begin()->second, metrics));
     }
   }
   return html_table(rows, {.stacks = true});
