@@ -220,15 +220,19 @@ void Records::choose_delimiter() {
 void Records::divide() {
   const std::string_view text = std::string_view(content_).substr(beginning_);
   Scanner scanner(path_, text, delimiter_);
-  std::int64_t first = 0;
+  std::int64_t first = 0, number = line_number(content_, beginning_);
+  std::size_t numbered = 0;  // its line has `number`
   bool last_is_empty = true;
   for (std::size_t after = 0; scanner.find_record(); after = scanner.at) {
     const std::size_t begin = scanner.at;
+    number += line_number(text.substr(numbered), begin - numbered) - 1;
+    numbered = begin;
+    lines_.push_back(number);
     std::int64_t cells = 0;
     std::uint32_t last = 0, end_before = 0;
     scanner.read_record([&](std::size_t end) {
       if (end - begin > std::numeric_limits<std::uint32_t>::max())
-        FileLine{path_, line_number(text, begin)}.fail("the row has more than 4 GB; divide it");
+        FileLine{path_, number}.fail("the row has more than 4 GB; divide it");
       end_before = last;
       last = static_cast<std::uint32_t>(end - begin);
       ends_.push_back(last);
@@ -276,10 +280,7 @@ std::string Records::text(std::int64_t record, std::int64_t column) const {
   return without_doubled_quotes(cell);
 }
 
-FileLine Records::line(std::int64_t record) const {
-  if (!lines_.empty()) return {path_, lines_[record]};
-  return {path_, line_number(content_, begins_[record])};
-}
+FileLine Records::line(std::int64_t record) const { return {path_, lines_[record]}; }
 
 std::string csv_quoted(std::string_view text, char delimiter) {
   if (text.find_first_of("\"\r\n") == text.npos && text.find(delimiter) == text.npos &&

@@ -1,5 +1,7 @@
 #include "data/table/scanner.hpp"
 
+#include <algorithm>
+
 #include "data/table/records.hpp"
 
 namespace tapestry {
@@ -9,9 +11,10 @@ std::size_t after_line_end(std::string_view text, std::size_t at) {
 }
 
 std::int64_t line_number(std::string_view text, std::size_t at) {
-  std::int64_t number = 1;
-  for (std::size_t i = 0; i < at; ++i)
-    number += text[i] == '\n' || (text[i] == '\r' && !text.substr(i + 1).starts_with('\n'));
+  const std::string_view before = text.substr(0, at);
+  std::int64_t number = 1 + std::ranges::count(before, '\n');
+  for (std::size_t i = before.find('\r'); i != before.npos; i = before.find('\r', i + 1))
+    number += !text.substr(i + 1).starts_with('\n');
   return number;
 }
 

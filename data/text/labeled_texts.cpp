@@ -383,6 +383,10 @@ bool looks_labeled(const std::string& path) {
   return looks_so;
 }
 
+std::string training_file(const std::string& path) {
+  return is_folder(path) ? files_in(path)[0] : path;
+}
+
 LabeledSplits load_labeled_texts(const std::string& path, const LabeledTextOptions& options) {
   LabeledSplits all;
   if (!is_folder(path)) {

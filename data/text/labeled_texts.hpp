@@ -73,6 +73,9 @@ inline constexpr const char* labeled_text_files =
 // an object but no conversation, or has a tab or a label of fastText.
 bool looks_labeled(const std::string& path);
 
+// Returns the path of a file itself, or of the file train.csv or the like in a folder; or "".
+std::string training_file(const std::string& path);
+
 // Returns whether the first line of a file has labels of fastText.
 bool has_fasttext_labels(const std::string& path);
 

@@ -192,6 +192,17 @@ TEST_CASE_FIXTURE(TemporaryFolder, "labeled texts: errors name file and line") {
   CHECK_ERROR(load_labeled_texts(path("none")), "none", "No such file");
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: tables: finding a line took time as all lines before") {
+  std::string text = "text,label\r\n";  // with the fault, this file takes minutes
+  for (int i = 0; i < 200000; i += 2) text += fmt::format("{},a\r\n\"{}\ragain\",b\r\n", i, i + 1);
+  const std::string path = write("rows.csv", text);
+  const LabeledSplits splits = load_labeled_texts(path, {});
+  CHECK(splits.train.texts.size() + splits.validation.texts.size() == 200000);
+  CHECK_THROWS_WITH_AS(
+      load_labeled_texts(write("more.csv", text + "same," + std::string(300, 'x') + "\r\n"), {}),
+      doctest::Contains("more.csv: line 300002: "), InputError);
+}
+
 TEST_CASE("LabeledTextDataset: rows are padded to the longest") {
   const LabeledTextDataset texts({{5, 6, 7}, {8}, {9, 9}}, {1, 0, 1}, 10);
   const Batch batch = texts.batch(std::vector<std::int64_t>{1, 2});

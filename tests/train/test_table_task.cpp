@@ -238,6 +238,17 @@ TEST_CASE_FIXTURE(Goods, "table: init names the setting that decides what the ta
   check_says(run("init one.csv --label price").err, {"no row is for validation; give more rows"});
 }
 
+TEST_CASE_FIXTURE(Goods, "bug: init asked whether a folder of tables without texts is of texts") {
+  for (const char* name : {"rows/train.csv", "rows/val.csv", "rows/test.csv"})
+    write(name, goods(60));
+  const Finished done = must(run("init rows --label color --set model.members=1"));
+  check_says(done.out, {"rows: table", "test rows              60"});
+  const std::string text = "text,color\nit is very wide,red\nit is not wide,blue\n";
+  for (const char* name : {"texts/train.csv", "texts/val.csv"}) write(name, text);
+  check_says(run("init texts --label color --set model.kind=embeddings --out t.toml").out,
+             {"texts: text-classification"});
+}
+
 TEST_CASE_FIXTURE(Goods, "table: scores have the same metrics in any batches") {
   train("color");
   const std::string one = run("eval run --json").out;

@@ -242,13 +242,13 @@ LabeledSplits load_users(Recognized& found, const UserData& data) {
       parse_config("task = \"text-classification\"", "init", data.overrides));
   if (!data.label.empty()) given.label_field = data.label;
   given.explains = true;
-  expect_input(is_csv(data.path) || looks_labeled(data.path), "expected {}", labeled_text_files);
-  if (!is_csv(data.path)) found.fit = Recognized::Fit::similar;
+  const std::string file = training_file(data.path);
+  expect_input(is_csv(file) || looks_labeled(data.path), "expected {}", labeled_text_files);
+  if (!is_csv(file)) found.fit = Recognized::Fit::similar;
   try {
     return given.checked([&] { return load_labeled_texts(data.path, given); });
   } catch (const InputError&) {
-    if (is_csv(data.path) && may_be_labeled_table(data.path, given))
-      found.fit = Recognized::Fit::similar;
+    if (is_csv(file) && may_be_labeled_table(file, given)) found.fit = Recognized::Fit::similar;
     throw;
   }
 }

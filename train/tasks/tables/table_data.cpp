@@ -117,8 +117,8 @@ std::vector<Recognized> recognize_table(const UserData& data) {
     found.problems = table.remarks;
     if (table.unlabeled > 0)
       found.problems.push_back(counted(table.unlabeled, "row") + " without a target left out");
-    const bool has_texts =
-        !is_folder(data.path) && may_be_labeled_table(data.path, {.label_field = data.label});
+    const std::string file = training_file(data.path);
+    const bool has_texts = !file.empty() && may_be_labeled_table(file, {.label_field = data.label});
     const bool has_times = std::ranges::any_of(table.columns.inputs, &InputColumn::is_time);
     const bool is_certain = !data.label.empty() || (is_label_name(target.name) && !has_times);
     found.fit = has_texts    ? Recognized::Fit::on_request
