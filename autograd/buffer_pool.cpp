@@ -17,6 +17,7 @@
 
 #include "autograd/cores.hpp"
 #include "autograd/dry_run.hpp"
+#include "autograd/memory_account.hpp"
 #include "autograd/sanitizer.hpp"
 
 namespace tapestry {
@@ -90,6 +91,8 @@ class Chunks {
   std::byte* chunk_ = nullptr;
   std::size_t used_ = 0;
 };
+
+double gigabytes(std::size_t bytes) { return static_cast<double>(bytes) * 1e-9; }
 
 // The kind of a block: memory of an array, temporary memory of a kernel, or address space only.
 enum class Kind { memory, workspace, reserved };
@@ -281,8 +284,6 @@ class Pool {
     }
   }
 
-  static double gigabytes(std::size_t bytes) { return static_cast<double>(bytes) * 1e-9; }
-
   std::mutex mutex_;
   Chunks chunks_;
   Store memory_, reserved_;
@@ -296,13 +297,51 @@ Pool& pool() {
   return instance;
 }
 
+thread_local MemoryAccount* account_in_force = nullptr;
+
+// Bytes that count in the account of this thread, if it has one, until the object is destroyed.
+class Charge {
+ public:
+  explicit Charge(std::size_t bytes)
+      : account_(memory_account()), bytes_(static_cast<std::int64_t>(bytes)) {
+    if (account_) account_->take(bytes_);
+  }
+  ~Charge() {
+    if (account_) account_->give_back(bytes_);
+  }
+  Charge(Charge&&) = default;  // leaves no account behind
+
+ private:
+  std::shared_ptr<MemoryAccount> account_;
+  std::int64_t bytes_;
+};
+
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes, Kind kind) {
   const std::size_t wanted = recycle ? size_class(bytes) : std::max<std::size_t>(bytes, 1);
+  Charge charge(kind == Kind::workspace ? 0 : wanted);
   const Blocks::iterator block = pool().take(wanted, kind);
-  return {block->memory, [=](std::byte*) { pool().give_back(block, wanted, kind); }};
+  return {block->memory,
+          [=, charge = std::move(charge)](std::byte*) { pool().give_back(block, wanted, kind); }};
 }
 
 }  // namespace
+
+void MemoryAccount::take(std::int64_t bytes) {
+  const std::int64_t before = in_use_.fetch_add(bytes);
+  if (bytes <= limit_ - before) return;
+  in_use_ -= bytes;
+  throw OutOfMemory(
+      fmt::format("out of memory: {:.3g} GB requested in addition to {:.3g} GB; the limit is "
+                  "{:.3g} GB",
+                  gigabytes(bytes), gigabytes(before), gigabytes(limit_)));
+}
+
+UseMemoryAccount::UseMemoryAccount(std::shared_ptr<MemoryAccount> account)
+    : Restore(account_in_force, account.get()), account_(std::move(account)) {}
+
+std::shared_ptr<MemoryAccount> memory_account() {
+  return account_in_force ? account_in_force->shared_from_this() : nullptr;
+}
 
 const char* OutOfMemory::what() const noexcept { return message_.c_str(); }
 

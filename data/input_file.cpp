@@ -19,6 +19,7 @@
 #include <set>
 
 #include "autograd/check.hpp"
+#include "data/memory_folder.hpp"
 #include "data/text/unicode.hpp"
 
 namespace tapestry {
@@ -42,6 +43,12 @@ int bytes_by_lead(unsigned char lead) {
   return ones >= 2 && ones <= 4 ? ones : 0;
 }
 
+bool is_in_memory(const std::string& path) { return memory_folder() && memory_folder()->has(path); }
+
+bool is_memory_folder(const std::string& path) {
+  return memory_folder() && memory_folder()->is_folder(path);
+}
+
 // The beginning of a part of a file: its byte and its line, both from 0.
 struct Position {
   std::int64_t byte = 0, line = 0;
@@ -63,15 +70,22 @@ struct Position {
 
 bool is_folder(const std::string& path) {
   std::error_code unseen;
-  return std::filesystem::is_directory(path, unseen);
+  return std::filesystem::is_directory(path, unseen) || is_memory_folder(path);
 }
 
 bool is_there(const std::string& path) {
   std::error_code unseen;
-  return std::filesystem::exists(path, unseen);
+  return is_in_memory(path) || is_memory_folder(path) || std::filesystem::exists(path, unseen);
 }
 
 void require_file(const std::string& path) {
+  if (is_in_memory(path)) {
+    expect_input(in_memory<std::string_view>(path) != nullptr,
+                 "{}: are arrays in memory, which this kind of data has no reader for; give the "
+                 "content of a file",
+                 path);
+    return;
+  }
   std::error_code error;
   const std::filesystem::file_status found = std::filesystem::status(path, error);
   expect_input(!is_directory(found), "{}: is a folder; give the path of a file", path);
@@ -82,6 +96,7 @@ void require_file(const std::string& path) {
 }
 
 bool has_file(const std::string& path) {
+  if (is_in_memory(path)) return true;
   struct stat link = {};
   if (::lstat(path.c_str(), &link) != 0 && (errno == ENOENT || errno == ENOTDIR)) return false;
   require_file(path);
@@ -126,6 +141,13 @@ bool was_read(const std::string& path) {
 
 InputFile::InputFile(const std::string& path) : path_(path) {
   require_file(path);
+  if (const std::string_view* content = in_memory<std::string_view>(path)) {
+    expect_input(!content->starts_with("\x1f\x8b"),
+                 "{}: is gzip, which is not inflated in memory; give the inflated content", path);
+    rest_ = *content;
+    stored_bytes_ = std::ssize(*content);
+    return;
+  }
   record_read(path);
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   expect_input(descriptor >= 0, "{}: cannot be opened: {}; check the path and its permissions",
@@ -141,13 +163,20 @@ InputFile::InputFile(const std::string& path) : path_(path) {
   is_gzip_ = gzdirect(file_) == 0;
 }
 
-InputFile::~InputFile() { gzclose(file_); }
+InputFile::~InputFile() {
+  if (file_) gzclose(file_);
+}
 
 std::int64_t InputFile::most_bytes() const {
   return is_gzip_ ? std::max(inflated_bytes, inflated_ratio * stored_bytes_) : stored_bytes_;
 }
 
 std::int64_t InputFile::read(std::span<char> into) {
+  if (rest_) {
+    const std::size_t bytes = rest_->copy(into.data(), into.size());
+    rest_->remove_prefix(bytes);
+    return static_cast<std::int64_t>(bytes);
+  }
   const int got = gzread(file_, into.data(), static_cast<unsigned>(into.size()));
   int code = Z_OK;  // zlib reports a cut or damaged stream here, whatever gzread returned
   const char* reason = gzerror(file_, &code);
@@ -364,6 +393,7 @@ std::optional<float> parse_float(std::string_view text) {
 }
 
 std::vector<std::string> file_names(const std::string& folder) {
+  if (is_memory_folder(folder)) return memory_folder()->names();
   std::vector<std::string> names;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;

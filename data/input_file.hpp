@@ -55,6 +55,7 @@ class InputFile final {
 
  private:
   std::string path_;
+  std::optional<std::string_view> rest_{};  // of a file in memory (memory_folder.hpp)
   gzFile_s* file_ = nullptr;
   std::int64_t stored_bytes_ = 0, read_bytes_ = 0;
   bool is_gzip_ = false;

@@ -59,6 +59,7 @@ std::vector<Batch> Loader::next() {
 
 void Loader::make_steps() {
   const DryRun dry_run(options_.dry_run);
+  const UseMemoryAccount account(account_);
   for (bool failed = false; !failed;) {
     {
       std::unique_lock lock(mutex_);

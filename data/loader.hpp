@@ -2,10 +2,12 @@
 
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "autograd/memory_account.hpp"
 #include "data/dataset.hpp"
 #include "data/sampler.hpp"
 
@@ -54,6 +56,7 @@ class Loader final {
   const Dataset& data_;
   Sampler sampler_;  // used by the thread only, once it has started
   LoaderOptions options_;
+  std::shared_ptr<MemoryAccount> account_ = memory_account();  // in which batches count
   std::int64_t position_ = 0;
 
   std::mutex mutex_;  // guards the members below, except the thread

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "autograd/fair_lock.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/shaping.hpp"
@@ -77,39 +78,53 @@ WritingOptions writing_options(const GenerationOptions& options) {
           .stops = options.stop};
 }
 
-// Loads a model without its data. Throws InputError if Model has no methods for its task, and as
-// load_trained() does.
-TrainedModel load_usable(const std::string& run) {
-  const Checkpoint checkpoint = load_trained_metadata(run);
-  const Config config = config_of(checkpoint);
+// Throws InputError if Model has no methods for the task of a config.
+void expect_usable(const Config& config, const std::string& where) {
   std::vector<std::string> usable;
   for (const auto& [name, spec] : task_registry())
     if (spec.predictor) usable.push_back(name);
   expect_input(bool(spec_of(config).predictor),
-               "{}: its task is {}; expected one of {}; give a run of one of these",
-               checkpoint.path, config[key::task], fmt::join(usable, ", "));
+               "{}: its task is {}; expected one of {}; give a run of one of these", where,
+               config[key::task], fmt::join(usable, ", "));
+}
+
+// Loads a model without its data. Throws InputError as expect_usable() and load_trained() do.
+TrainedModel load_usable(const std::string& run) {
+  const Checkpoint checkpoint = load_trained_metadata(run);
+  const Config config = config_of(checkpoint);
+  expect_usable(config, checkpoint.path);
   return load_trained(checkpoint, config, false);
 }
 
-// A guard of a method's call: the task, and the precision of matrix products during the call.
+// A guard of a method's call: the precision of matrix products, and that the weights do not change.
+struct WeightsInUse {
+  UseMatmulPrecision precision;
+  FairLock::Read read;
+};
+
+// Such a guard, and the task.
 template <class OwnTask>
 struct TaskCall {
   OwnTask& task;
-  UseMatmulPrecision precision;
+  WeightsInUse weights;
 };
 
 }  // namespace
 
 struct Model::Loaded {
-  explicit Loaded(const std::string& path)
-      : run(path), trained(load_usable(path)), task(trained.config[key::task]) {}
+  explicit Loaded(const std::string& path) : Loaded(load_usable(path)) { run = path; }
+  explicit Loaded(TrainedModel trained)
+      : config(std::move(trained.config)), task(std::move(trained.task)) {}
+  Loaded(const Config& of_training, std::shared_ptr<Task> shared, std::shared_ptr<FairLock> with)
+      : config(of_training), task(std::move(shared)), lock(std::move(with)) {}
 
   // Returns the task. Throws std::invalid_argument if the method belongs to another task.
   template <class OwnTask>
   TaskCall<OwnTask> call(const char* method, const char* expected) const {
-    auto* own = task_as<OwnTask>(*trained.task);
-    require(own != nullptr, "{}: the model is of the task {}; expected {}", method, task, expected);
-    return {*own, UseMatmulPrecision(trained.config[key::precision])};
+    auto* own = task_as<OwnTask>(*task);
+    require(own != nullptr, "{}: the model is of the task {}; expected {}", method,
+            config[key::task], expected);
+    return {*own, use()};
   }
   auto language(const char* method) const {
     return call<const LanguageModel>(method, "language-model");
@@ -118,24 +133,35 @@ struct Model::Loaded {
   auto forecast(const char* method) const { return call<Forecast>(method, "forecast"); }
 
   const ImageData& images(const char* method) const {
-    if (auto* vae = task_as<VaeTask>(*trained.task)) return vae->data();
+    if (auto* vae = task_as<VaeTask>(*task)) return vae->data();
     return call<ImageClassification>(method, "vae or image-classification").task.data();
   }
 
-  const TaskSpec& spec() const { return spec_of(trained.config); }
-  Predictor predictor() const { return spec().predictor.show(*trained.task); }
+  WeightsInUse use() const {
+    return {UseMatmulPrecision(config[key::precision]), FairLock::Read(lock.get())};
+  }
+  const TaskSpec& spec() const { return spec_of(config); }
+  Predictor predictor() const { return spec().predictor.show(*task); }
 
-  std::string run;
-  TrainedModel trained;
-  std::string task;
+  std::string run{};  // path; empty: a training
+  Config config;
+  std::shared_ptr<Task> task;
+  std::shared_ptr<FairLock> lock{};  // of the weights of a training; null: they do not change
 };
+
+Model::Model(std::unique_ptr<const Loaded> loaded) : loaded_(std::move(loaded)) {}
+
+Model Model::of(const Config& config, std::shared_ptr<Task> task, std::shared_ptr<FairLock> lock) {
+  expect_usable(config, "model");
+  return Model(std::make_unique<const Loaded>(config, std::move(task), std::move(lock)));
+}
 
 Model::Model(const std::string& run) : loaded_(std::make_unique<const Loaded>(run)) {}
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
-const std::string& Model::task() const { return loaded_->task; }
+const std::string& Model::task() const { return loaded_->config[key::task]; }
 
 // --- all tasks ---
 
@@ -171,12 +197,15 @@ std::vector<std::string> Model::prediction_columns() const {
 }
 
 void Model::predict(const std::string& data, const TakeExample& take) const {
-  const UseMatmulPrecision precision(loaded_->trained.config[key::precision]);
+  const WeightsInUse weights = loaded_->use();
   PassOn sink(take);
   if (!loaded_->spec().predicts_whole_data) {
     predict_all(loaded_->predictor(), data, sink);
     return;
   }
+  require(!loaded_->run.empty(),
+          "predict: a model of a training has no run to read {} with; give a saved checkpoint",
+          data);
   const std::string path = fmt::format("{}={}", key::data_path.name, to_toml(Value(data)));
   const TrainedModel whole = load_trained(loaded_->run, {path}, true, true);
   predict_all(loaded_->spec().predictor.show(*whole.task), data, sink);
@@ -196,7 +225,7 @@ std::vector<PredictedExample> Model::predict(
   for (const auto& example : examples)
     require(example.size() == predictor.input.fields.size(), "predict: {} cells; expected {}: {}",
             example.size(), predictor.input.fields.size(), fmt::join(example_fields(), ", "));
-  const UseMatmulPrecision precision(loaded_->trained.config[key::precision]);
+  const WeightsInUse weights = loaded_->use();
   const std::vector<Prediction> predictions = predictor.predict(examples);
   std::vector<PredictedExample> all;
   for (std::size_t i = 0; i < predictions.size(); ++i)
@@ -225,7 +254,7 @@ std::int64_t Model::context() const {
 
 std::string Model::generate(std::string_view prompt, const GenerationOptions& options,
                             const TakeText& take) const {
-  const auto [task, precision] = loaded_->language("generate");
+  const auto [task, weights] = loaded_->language("generate");
   std::string text;
   const TextGenerator writer(task, writing_options(options));
   writer.write(writer.first_tokens(std::string(prompt)), 0, [&](std::string_view piece) {
@@ -238,7 +267,7 @@ std::string Model::generate(std::string_view prompt, const GenerationOptions& op
 std::vector<std::int32_t> Model::generate(std::span<const std::int32_t> prompt,
                                           const GenerationOptions& options,
                                           const TakeToken& take) const {
-  const auto [task, precision] = loaded_->language("generate");
+  const auto [task, weights] = loaded_->language("generate");
   require(!prompt.empty(), "generate: no tokens; expected at least one");
   require_tokens("generate", prompt, task.vocabulary());
   std::vector<std::int32_t> tokens;
@@ -251,7 +280,7 @@ std::vector<std::int32_t> Model::generate(std::span<const std::int32_t> prompt,
 }
 
 Matrix Model::logits(std::span<const std::int32_t> tokens) const {
-  const auto [task, precision] = loaded_->language("logits");
+  const auto [task, weights] = loaded_->language("logits");
   require(!tokens.empty(), "logits: no tokens; expected at least one");
   require(
       !std::holds_alternative<Transformer>(task.network()) || std::ssize(tokens) <= task.context(),
@@ -265,7 +294,7 @@ Matrix Model::logits(std::span<const std::int32_t> tokens) const {
 // --- text-classification ---
 
 Matrix Model::classify_texts(std::span<const std::string> texts) const {
-  const auto [task, precision] =
+  const auto [task, weights] =
       loaded_->call<TextClassification>("classify_texts", "text-classification");
   require(!texts.empty(), "classify_texts: no texts; expected at least one");
   std::vector<Tensor> logits;
@@ -277,7 +306,7 @@ Matrix Model::classify_texts(std::span<const std::string> texts) const {
 // --- translation ---
 
 std::string Model::translate(std::string_view sentence) const {
-  const auto [task, precision] = loaded_->call<Translation>("translate", "translation");
+  const auto [task, weights] = loaded_->call<Translation>("translate", "translation");
   const ParallelCorpus& corpus = task.corpus();
   const std::vector<std::int32_t> source = corpus.encode(sentence);
   require(!source.empty() && std::ssize(source) <= corpus.context,
@@ -293,8 +322,7 @@ std::int64_t Model::channels() const { return loaded_->images("channels").size()
 std::int64_t Model::height() const { return loaded_->images("height").size().height; }
 std::int64_t Model::width() const { return loaded_->images("width").size().width; }
 const std::vector<std::string>& Model::class_names() const {
-  if (auto* texts = task_as<TextClassification>(*loaded_->trained.task))
-    return texts->data().class_names();
+  if (auto* texts = task_as<TextClassification>(*loaded_->task)) return texts->data().class_names();
   return loaded_->images("class_names").class_names();
 }
 
@@ -305,7 +333,7 @@ Matrix Model::read_pictures(std::span<const std::string> paths) const {
 }
 
 Latents Model::encode(std::span<const float> images) const {
-  const auto [task, precision] = loaded_->vae("encode");
+  const auto [task, weights] = loaded_->vae("encode");
   const Array x = images_of("encode", images, task.data());
   const Vae::Posterior posterior = task.model().encode(x);
   Latents latents{.means = matrix_of(posterior.mean)};
@@ -314,7 +342,7 @@ Latents Model::encode(std::span<const float> images) const {
 }
 
 Matrix Model::decode(std::span<const float> latents) const {
-  const auto [task, precision] = loaded_->vae("decode");
+  const auto [task, weights] = loaded_->vae("decode");
   const Vae& model = task.model();
   const std::int64_t Z = model.options.latent;
   const Array z = rows_of("decode", latents, Z, fmt::format("points of {} dimensions", Z));
@@ -322,7 +350,7 @@ Matrix Model::decode(std::span<const float> latents) const {
 }
 
 Matrix Model::reconstruct(std::span<const float> images) const {
-  const auto [task, precision] = loaded_->vae("reconstruct");
+  const auto [task, weights] = loaded_->vae("reconstruct");
   const Array x = images_of("reconstruct", images, task.data());
   return matrix_of(task.model().expected_image(task.model().encode(x).mean));
 }
@@ -332,7 +360,7 @@ std::int64_t Model::latent_dimensions() const {
 }
 
 Matrix Model::classify(std::span<const float> images) const {
-  const auto [task, precision] =
+  const auto [task, weights] =
       loaded_->call<ImageClassification>("classify", "image-classification");
   const Array x = images_of("classify", images, task.data());
   return matrix_of(softmax(task.logits(x)));
@@ -341,7 +369,7 @@ Matrix Model::classify(std::span<const float> images) const {
 // --- forecast ---
 
 Matrix Model::forecast(std::span<const float> window) const {
-  const auto [task, precision] = loaded_->forecast("forecast");
+  const auto [task, weights] = loaded_->forecast("forecast");
   const SeriesScale scale = kept_scale(task.metadata());
   const std::int64_t T = task.model().options.context, M = std::ssize(scale.means);
   require(std::ssize(window) == T * M, "forecast: {} numbers; expected {} steps of {} series",

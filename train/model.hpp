@@ -20,6 +20,10 @@
 // The messages have one line.
 namespace tapestry {
 
+class Config;
+class FairLock;
+class Task;
+
 // A matrix, row by row.
 struct Matrix {
   std::int64_t rows = 0, columns = 0;
@@ -161,7 +165,10 @@ class Model final {
   std::vector<std::string> targets() const;  // returns the names of the K series that are forecast
 
  private:
+  friend class Training;  // whose model() shares the weights of a training
   struct Loaded;
+  explicit Model(std::unique_ptr<const Loaded> loaded);
+  static Model of(const Config& config, std::shared_ptr<Task> task, std::shared_ptr<FairLock> lock);
   std::unique_ptr<const Loaded> loaded_;
 };
 

@@ -174,25 +174,40 @@ Config resolved_config(const std::string& text, const std::string& source,
   return resolved_config(ConfigDocument(source, text), overrides);
 }
 
-Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
-                   const std::vector<ConfigDocument>& beneath) {
-  std::vector<ConfigDocument> documents = with_bases(read_config(path_or_name));
+namespace {
+
+// Returns the config of a document that is named `name`, as load_config() does.
+Config loaded(const ConfigDocument& document, const std::string& name,
+              const std::vector<std::string>& overrides,
+              const std::vector<ConfigDocument>& beneath) {
+  std::vector<ConfigDocument> documents = with_bases(document);
   const TomlSetting own = chosen_task(documents, overrides);
   const auto spec = task_registry().find(std::get<std::string>(*own.value));
   for (const ConfigDocument& other : beneath) {
     const TomlSetting* task = other.find(key::task.name);
     documents.push_back(!task || spec == task_registry().end() || own.value == task->value
                             ? other
-                            : adopted(other, spec->second, path_or_name));
+                            : adopted(other, spec->second, name));
   }
   Config config = resolve(documents, overrides);
-  if (config[key::name].empty())
-    config.set(key::name, std::filesystem::path(path_or_name).stem().string());
-  const std::string& name = config[key::name];
-  config.expect(name.find('/') == std::string::npos && !name.starts_with("."), key::name,
+  if (config[key::name].empty()) config.set(key::name, std::filesystem::path(name).stem().string());
+  const std::string& own_name = config[key::name];
+  config.expect(own_name.find('/') == std::string::npos && !own_name.starts_with("."), key::name,
                 "expected the name of a folder in runs/, without '/' and a '.' at its beginning");
   if (const auto detect = spec_of(config).detect) detect(config);
   return config;
+}
+
+}  // namespace
+
+Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
+                   const std::vector<ConfigDocument>& beneath) {
+  return loaded(read_config(path_or_name), path_or_name, overrides, beneath);
+}
+
+Config load_config(const ConfigDocument& document, const std::vector<std::string>& overrides,
+                   const std::vector<ConfigDocument>& beneath) {
+  return loaded(document, document.source, overrides, beneath);
 }
 
 std::optional<ModelKind> kind_of(const Config& config) {

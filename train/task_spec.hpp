@@ -160,8 +160,10 @@ const std::vector<MetricInfo>& common_metrics();
 // and if one of `beneath` is of another task.
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
                    const std::vector<ConfigDocument>& beneath = {});
-// Returns the config of a text, which can be based only on shipped configs. Throws InputError for
-// an invalid one.
+Config load_config(const ConfigDocument& document, const std::vector<std::string>& overrides,
+                   const std::vector<ConfigDocument>& beneath = {});
+// Returns the config of a text, which can be based only on shipped configs, without what is
+// detected in data. Throws InputError for an invalid one.
 Config parse_config(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides);
 // Returns the config of a text of Config::toml(), as stored in checkpoints. Throws InputError for

@@ -326,8 +326,7 @@ void check_classes(const NodeGraph& graph, const GraphTables& nodes) {
 }  // namespace
 
 bool is_node_table_folder(const std::string& path) {
-  std::error_code unseen;
-  return std::filesystem::is_directory(path, unseen) && find_table(path, "nodes.csv").has_value();
+  return is_folder(path) && find_table(path, "nodes.csv").has_value();
 }
 
 NodeTableOptions detect_node_tables(const std::string& path, const NodeTableOptions& given) {

@@ -7,6 +7,7 @@
 #include "autograd/check.hpp"
 #include "data/images/images.hpp"
 #include "data/input_file.hpp"
+#include "data/memory_folder.hpp"
 #include "data/option_error.hpp"
 
 namespace tapestry {
@@ -237,9 +238,32 @@ ImageDataset both_splits(const ImageDataset& first, const ImageDataset& second) 
   return ImageDataset(images, std::move(labels));
 }
 
+// Returns the images of a program. Throws as load_images() does, and InputError for values outside
+// of [0, 1] and negative labels.
+ImageSplits images_of(const std::string& path, const ImagesInMemory& memory,
+                      const ImageOptions& options) {
+  const std::int64_t height = memory.pixels.dim(2), width = memory.pixels.dim(3);
+  expect_option(options.height == 0 || (height == options.height && width == options.width), "path",
+                "{}: expected images of {} x {}, found {} x {}", path, options.height,
+                options.width, height, width);
+  const auto pixels = memory.pixels.values<float>();
+  const auto wrong =
+      std::ranges::find_if_not(pixels, [](float value) { return value >= 0 && value <= 1; });
+  expect_input(wrong == pixels.end(), "{}: image {}: a value is {}; expected 0 to 1", path,
+               (wrong - pixels.begin()) * memory.pixels.dim(0) / memory.pixels.size(),
+               wrong == pixels.end() ? 0 : *wrong);
+  for (const std::int32_t label : memory.labels)
+    expect_option(label >= 0 && label < options.classes, "class_names",
+                  "{}: expected labels from 0 to {}, found {}; give labels below {}", path,
+                  options.classes - 1, label, options.classes);
+  return {ImageDataset(memory.pixels, memory.labels)};
+}
+
 }  // namespace
 
 ImageSplits load_images(const std::string& path, const ImageOptions& options) {
+  if (const auto* memory = in_memory<ImagesInMemory>(path))
+    return images_of(path, *memory, options);
   const fs::path folder = folder_of(path);
   const bool only_test = options.whole && is_of(test_files, path);
   const std::optional<SplitFiles> first = only_test ? test_files : training_files(folder);
@@ -269,6 +293,8 @@ ImageSplits load_images(const std::string& path, const ImageOptions& options) {
 }
 
 std::int32_t count_classes(const std::string& path) {
+  if (const auto* memory = in_memory<ImagesInMemory>(path))
+    return std::ranges::max(memory->labels) + 1;
   constexpr std::int32_t most = 256;  // a label is one byte
   const fs::path folder = folder_of(path);
   const std::optional<SplitFiles> first = training_files(folder);

@@ -69,13 +69,13 @@ struct ImageOptions {
   bool whole = false;
 };
 
-// Reads images in the IDX format. The path is a folder with the files of MNIST or Fashion-MNIST,
-// train-images-idx3-ubyte[.gz] and so on, or one of these files. If only the images of the test
-// split exist, they are used for training. Images without labels are of class 0. There is no test
-// split if its images are missing, or only its labels. Throws InputError if there are no images, if
-// `path` is another file, if files are damaged, or if their sizes or the numbers of images and
-// labels differ; OptionError of "path" if the images are not of the expected size, and of
-// "class_names" if there are more classes.
+// Reads images in the IDX format, or in memory (memory_folder.hpp). The path is a folder with the
+// files of MNIST or Fashion-MNIST, train-images-idx3-ubyte[.gz] and so on, or one of these files.
+// If only the images of the test split exist, they are used for training. Images without labels are
+// of class 0. There is no test split if its images are missing, or only its labels. Throws
+// InputError if there are no images, if `path` is another file, if files are damaged, or if their
+// sizes or the numbers of images and labels differ; OptionError of "path" if the images are not of
+// the expected size, and of "class_names" if there are more classes.
 ImageSplits load_images(const std::string& path, const ImageOptions& options = {});
 
 // Returns the number of classes of such files: the largest label plus one, or 1 if there are no

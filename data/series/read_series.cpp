@@ -8,6 +8,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/counted.hpp"
+#include "data/memory_folder.hpp"
 #include "data/option_error.hpp"
 #include "data/series/clock.hpp"
 #include "data/series/series.hpp"
@@ -453,9 +454,51 @@ SeriesTable read_by_step(const Table& table, const Uses& uses, const SeriesOptio
   return read;
 }
 
+// Returns the series of a program, whose rows are numbered, as a CSV without times has them.
+SeriesTable series_of(const std::string& path, const SeriesInMemory& memory,
+                      const SeriesOptions& options) {
+  const std::int64_t rows = memory.values.dim(0), M = memory.values.dim(1);
+  const auto x = memory.values.values<double>();
+  SeriesTable table{.path = path, .names = options.columns, .has_times = false};
+  if (table.names.empty()) table.names = memory.names;
+  for (std::int64_t row = 0; row < rows; ++row) table.times.push_back({.us = row});
+  table.next_us = rows - 1;
+  table.values = Array({rows, std::ssize(table.names)}, DType::float64);
+  auto to = table.values.mutable_values<double>().begin();
+  std::vector<std::int64_t> columns;
+  for (const std::string& name : table.names) {
+    const auto found = std::ranges::find(memory.names, name);
+    expect_option(found != memory.names.end(), "columns", "{}: no series is named {}; found {}",
+                  path, shown(name), list_briefly(memory.names));
+    columns.push_back(found - memory.names.begin());
+  }
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (const std::int64_t column : columns) {
+      const double value = *to++ = x[row * M + column];
+      expect_input(!std::isinf(value), "{}: row {}: series {}: {}; expected a number or NaN", path,
+                   row + 1, shown(memory.names[column]), value);
+    }
+  return table;
+}
+
+// Returns the series of a file.
+SeriesTable read_file_of_series(const std::string& path, const SeriesOptions& given) {
+  const Table table(path, table_options(given));
+  expect_input(table.rows() >= 2, "{}: the file has {} of numbers; expected at least 2; add rows",
+               path, counted(table.rows(), "row"));
+  table.expect_no_totals();
+  return read_by_step(table, uses_of(table, given), given);
+}
+
 }  // namespace
 
 SeriesOptions detect_format(const std::string& path, const SeriesOptions& given) {
+  if (const auto* memory = in_memory<SeriesInMemory>(path)) {
+    SeriesOptions options = given;
+    options.time_column = no_times;
+    if (options.columns.empty()) options.columns = memory->names;
+    return options;
+  }
   const Table table(path, table_options(given));
   table.expect_no_totals();
   const Uses uses = uses_of(table, given);
@@ -491,11 +534,8 @@ std::vector<ColumnUse> series_column_uses(const std::string& path, const SeriesO
 }
 
 SeriesTable load_series(const std::string& path, const SeriesOptions& given) {
-  const Table table(path, table_options(given));
-  expect_input(table.rows() >= 2, "{}: the file has {} of numbers; expected at least 2; add rows",
-               path, counted(table.rows(), "row"));
-  table.expect_no_totals();
-  SeriesTable read = read_by_step(table, uses_of(table, given), given);
+  const auto* memory = in_memory<SeriesInMemory>(path);
+  SeriesTable read = memory ? series_of(path, *memory, given) : read_file_of_series(path, given);
   if (given.rules == 1 || given.missing == MissingValues::refuse) fill_missing(read, given.missing);
   return read;
 }

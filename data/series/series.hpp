@@ -57,12 +57,13 @@ inline constexpr const char* series_files = "a CSV";
 SeriesOptions detect_format(const std::string& path, const SeriesOptions& options = {});
 
 // Reads a table of numbers by time, plain or gzip, in any order of its rows: what `options` leaves
-// open is detected. In long form, a row is that of one series, and the columns become series named
-// after it. Throws InputError as Table does, and for two columns of one name, series of different
-// steps, and too few rows or many more missing ones than there are; OptionError of "missing_words"
-// for a cell that is not a number, of "missing" for one without a value where they are refused, of
-// "time_column" and "time_format" as find_clock() does, and of "columns", "time_column" or
-// "series_column" for an unknown name.
+// open is detected. Series in memory (memory_folder.hpp) are such a table without times. In long
+// form, a row is that of one series, and the columns become series named after it. Throws
+// InputError as Table does, and for two columns of one name, series of different steps, and too few
+// rows or many more missing ones than there are; OptionError of "missing_words" for a cell that is
+// not a number, of "missing" for one without a value where they are refused, of "time_column" and
+// "time_format" as find_clock() does, and of "columns", "time_column" or "series_column" for an
+// unknown name.
 SeriesTable load_series(const std::string& path, const SeriesOptions& options = {});
 
 // Returns what the columns are taken for.

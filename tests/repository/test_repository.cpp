@@ -89,6 +89,7 @@ const std::vector<std::pair<std::string, Strings>> train_dependencies = {
     {"model", {"config", "run", "task_spec", "tasks", "tools/predict"}},
     {"trainer",
      {"config", "distributed", "inspect", "measure", "plot", "run", "task", "task_spec"}},
+    {"training", {"config", "model", "run", "task_spec", "trainer"}},
     {"tools/plan", {"config", "measure", "run", "tasks", "trainer"}},
     {"tools/doctor",
      {"config", "measure", "plot", "run", "task", "task_spec", "tools/plan", "trainer"}},
@@ -153,8 +154,9 @@ TEST_CASE("repository: no family of tasks includes another") {
 }
 
 TEST_CASE("repository: data/ includes arrays, but no tensor") {
-  const std::set<std::string> allowed = {"adjacency", "array",  "check",   "checksum", "counted",
-                                         "parallel",  "random", "dry_run", "xtensor"};
+  const std::set<std::string> allowed = {"adjacency", "array",    "check",         "checksum",
+                                         "counted",   "parallel", "random",        "dry_run",
+                                         "xtensor",   "restore",  "memory_account"};
   for (const Source& source : sources())
     if (source.top_folder == "data")
       for (const std::string& header :

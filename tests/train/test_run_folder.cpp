@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <map>
 
@@ -40,11 +39,8 @@ class AtFirstEvaluation final : public Callback {
 // before the best model is written. Returns the message of the error that ended it.
 std::string train_while(const RunFixture& fixture, const std::string& run,
                         const std::function<void()>& somebody_does) {
-  std::map<int, void (*)(int)> handlers;  // which a training replaces
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE})
-    handlers[signal] = std::signal(signal, SIG_DFL);
   AtFirstEvaluation callback(somebody_does);
-  const TrainingOptions options{.quiet = true, .callbacks = {&callback}};
+  const TrainIntoOptions options{.quiet = true, .callbacks = {&callback}};
   std::string message;
   try {
     train_into(Run(fixture.path(run)),
@@ -52,7 +48,6 @@ std::string train_while(const RunFixture& fixture, const std::string& run,
   } catch (const std::runtime_error& error) {
     message = error.what();
   }
-  for (const auto& [signal, handler] : handlers) std::signal(signal, handler);
   return message;
 }
 

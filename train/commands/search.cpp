@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "autograd/counted.hpp"
@@ -44,6 +45,7 @@ class SearchSettings final : public Command {
   int run() override {
     quiet_ |= json_;
     if (json_) leave_output_to_json();
+    std::signal(SIGPIPE, SIG_IGN);  // a closed output does not end the search
     resume_folder();
     vary_seed();
     const Config asked = given_.read(overrides_);

@@ -1,11 +1,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <ranges>
 
+#include "autograd/clock.hpp"
 #include "autograd/parallel.hpp"
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
@@ -22,6 +25,7 @@
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/evaluation.hpp"
 #include "train/trainer/open_run.hpp"
+#include "train/trainer/stop_at_signals.hpp"
 #include "train/trainer/trainer.hpp"
 #include "train/trainer/training.hpp"
 
@@ -48,14 +52,14 @@ void compare_with_expected(const Config& config, const ConfigSettings& written,
 struct SeedRun {
   Run run;
   Config config;
-  TrainingOptions options;
+  TrainIntoOptions options;
 };
 
 // Returns the runs of all seeds. With --resume, existing runs are resumed, or only evaluated if
 // they have ended. Throws InputError, before any run starts, if open_run() rejects one of them, if
 // the folder contains a run of one seed, or if it contains none of the runs to resume.
 std::vector<SeedRun> seed_runs(const Run& runs, const Config& config,
-                               const TrainingOptions& options, std::int64_t seeds) {
+                               const TrainIntoOptions& options, std::int64_t seeds) {
   const std::int64_t first = config[key::seed];
   config.expect(first <= std::numeric_limits<std::int64_t>::max() - seeds, key::seed,
                 "must be at most {} with --seeds {}",
@@ -100,6 +104,7 @@ class Train final : public Command {
 
   int run() override {
     if (json_) leave_output_to_json();
+    std::signal(SIGPIPE, SIG_IGN);  // a closed output does not end the training
     resume_folder();
     Ranks ranks = Ranks::launched();
     return ranks.alone() ? train(ranks) : train_together(ranks);
@@ -210,7 +215,9 @@ class Train final : public Command {
       if (!options_.quiet) say("{}\n", dropped);
     use_machine(config, ranks);
     if (seeds_ > 0) return train_seeds(config, run, ranks);
-    const Training training = train_into(run, config, options_, ranks);
+    TrainIntoOptions options = options_;
+    options.stops_at_signals = true;
+    const FinishedTraining training = train_into(run, config, options, ranks);
     if (json_) print_json(json_of(run, training));
     if (training.metrics.empty()) {
       say("stopped after step {}; to resume: tapestry train {} --resume\n", training.state.step,
@@ -237,7 +244,10 @@ class Train final : public Command {
     ranks.agree("opening the runs", [&] { seeds = seed_runs(runs, config, options_, seeds_); });
     std::vector<Metrics> reached;
     JsonValue trained = JsonValue::array();
-    for (const SeedRun& one : seeds) {
+    std::atomic<bool> stop = false;
+    const StopAtSignals signals(stop);
+    const double started_s = now_s();
+    for (SeedRun& one : seeds) {
       ranks.agree("checking the run folders", [&] {
         if (lock) lock->expect_in_place();
       });
@@ -246,7 +256,9 @@ class Train final : public Command {
         say("seed {}: into {}\n", seed, printable(one.run.folder()));
         std::fflush(stdout);
       }
-      const Training training = train_into(one.run, one.config, one.options, ranks);
+      one.options.stop = &stop;
+      one.options.started_s = started_s;
+      const FinishedTraining training = train_into(one.run, one.config, one.options, ranks);
       trained.push_back(json_of(one.run, training));
       trained.back()["seed"] = seed;
       if (training.metrics.empty()) {
@@ -275,7 +287,7 @@ class Train final : public Command {
   }
 
   // Returns the result of a run. Its best_loss is null if it was stopped before an evaluation.
-  static JsonValue json_of(const Run& run, const Training& training) {
+  static JsonValue json_of(const Run& run, const FinishedTraining& training) {
     JsonValue object{{"run", run.folder()},
                      {"outcome", training.metrics.empty() ? "stopped" : "finished"},
                      {"step", training.state.step},
@@ -297,7 +309,7 @@ class Train final : public Command {
   std::string out_;
   std::int64_t seeds_ = 0;
   bool json_ = false;
-  TrainingOptions options_;
+  TrainIntoOptions options_;
 };
 
 const RegisterCommand<Train> train_command("train", "train a model from a config");

@@ -8,17 +8,6 @@
 namespace tapestry {
 namespace {
 
-// Returns the part of a run's config that determines the shapes of its weights: task, model and
-// tokenizer.
-ConfigDocument model_of(const std::string& run) {
-  const Checkpoint head = load_trained_metadata(run);
-  const Config config = config_of(head);
-  const std::string text =
-      fmt::format("task = {}\n{}", to_toml(Value(config[key::task])),
-                  config.toml({"model.", "data.tokenizer", "data.end_of_text"}));
-  return {head.path, text};
-}
-
 // Returns the rules of a run's data as a setting, if they are not those of a new run.
 std::optional<ConfigDocument> earlier_rules_of(const Run& run) {
   std::optional<Config> config;
@@ -48,7 +37,7 @@ Config TrainingArguments::read(const std::vector<std::string>& changes, const Ru
   std::vector<ConfigDocument> beneath;
   if (!from.empty()) {
     settings.push_back(fmt::format("{}={}", key::from.name, from));
-    beneath.push_back(model_of(from));
+    beneath.push_back(model_settings(from));
   }
   if (resumed)
     if (const std::optional<ConfigDocument> rules = earlier_rules_of(*resumed))

@@ -1,6 +1,6 @@
 #include "train/config/settings.hpp"
 
-#include <filesystem>
+#include "data/input_file.hpp"
 
 namespace tapestry {
 
@@ -57,9 +57,8 @@ const std::string& Origins::required_path(const std::string& missing,
   if (source != options_.end())
     if (const auto& text = std::get<std::string>(source->second.value); !text.empty())
       advice += ", such as " + text;
-  std::error_code ignored;
   expect(!path.empty(), "path", "there is {}; {}", missing, advice);
-  expect(std::filesystem::exists(path, ignored), "path", "no such file or folder; {}", advice);
+  expect(is_there(path), "path", "no such file or folder; {}", advice);
   return path;
 }
 

@@ -224,6 +224,15 @@ Checkpoint load_trained_metadata(const std::string& path) {
   return load_recorded_metadata(file);
 }
 
+ConfigDocument model_settings(const std::string& run) {
+  const Checkpoint head = load_trained_metadata(run);
+  const Config config = config_of(head);
+  const std::string text =
+      fmt::format("task = {}\n{}", to_toml(Value(config[key::task])),
+                  config.toml({"model.", "data.tokenizer", "data.end_of_text"}));
+  return {head.path, text};
+}
+
 TrainedModel load_trained(const std::string& run, const std::vector<std::string>& overrides,
                           bool needs_data, bool whole_data) {
   const Checkpoint head = load_trained_metadata(run);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "train/config/config.hpp"
+#include "train/config/config_document.hpp"
 #include "train/run/checkpoint.hpp"
 
 namespace tapestry {
@@ -94,6 +95,10 @@ Checkpoint load_recorded_metadata(const std::string& path);
 // Returns the checkpoint that RUN names, without tensors: for a folder its best, or the last one if
 // there is no best; or the file itself. Throws as latest_checkpoint and expect_run do.
 Checkpoint load_trained_metadata(const std::string& run);
+
+// Returns the part of the config of load_trained_metadata(run) that determines the shapes of its
+// weights: task, model and tokenizer. Throws as that does.
+ConfigDocument model_settings(const std::string& run);
 
 // A trained model that is ready to use.
 struct TrainedModel {

@@ -134,18 +134,22 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
     expect_same(recorded_config(run), config, run);
     return std::nullopt;
   }
+  expect_resumable(run, *checkpoint, config);
+  return checkpoint;
+}
+
+void expect_resumable(const Run& run, const Checkpoint& checkpoint, const Config& config) {
   expect_input(
-      checkpoint->state.examples > 0,
+      checkpoint.state.examples > 0,
       "{}: holds imported weights without optimizer state; `tapestry train CONFIG --from {}` "
       "starts a training from them",
       run.folder(), shell_word(run.folder()));
-  const Config before = config_of(*checkpoint);
+  const Config before = config_of(checkpoint);
   expect_same(before, config, run);
-  config.expect(config[key::steps] >= checkpoint->state.step, key::steps,
+  config.expect(config[key::steps] >= checkpoint.state.step, key::steps,
                 "{} has already completed {}; expected at least that number", run.folder(),
-                counted(checkpoint->state.step, "step"));
-  expect_same_schedule(run, before, config, checkpoint->state.step);
-  return checkpoint;
+                counted(checkpoint.state.step, "step"));
+  expect_same_schedule(run, before, config, checkpoint.state.step);
 }
 
 std::optional<Checkpoint> checkpoint_to_resume(const Run& run, const Config& config) {

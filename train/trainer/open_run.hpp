@@ -18,6 +18,11 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
 // that `config` changes, before_decay.safetensors. Throws as latest_checkpoint() does.
 std::optional<Checkpoint> checkpoint_to_resume(const Run& run, const Config& config);
 
+// Throws InputError, which names `run`, if the checkpoint cannot be resumed with this config:
+// imported weights, other settings, more steps than train.steps, or another end of a schedule that
+// decays.
+void expect_resumable(const Run& run, const Checkpoint& checkpoint, const Config& config);
+
 // Returns whether best.safetensors is of a later step.
 bool has_later_best(const Run& run, std::int64_t step);
 

@@ -64,7 +64,8 @@ Trainer::Trainer(Task& task, const Config& config, Run run, const Checkpoint* ch
   state_.data = std::move(initial.data);
   state_.splits = std::move(initial.splits);
   if (checkpoint) {
-    expect_same_data(run_, checkpoint->state, state_, config);
+    const Run named = run_.folder().empty() ? Run(checkpoint->path) : run_;
+    expect_same_data(named, checkpoint->state, state_, config);
     restore_parameters(*checkpoint, task.model());
     restore_optimizer(*checkpoint, *optimizer_);
     loader_.seek(state_.position);
@@ -125,7 +126,7 @@ MetricSums Trainer::take_step() {
   if (moves) update(computed);
   for (const auto& callback : callbacks_) callback->on_step_end(computed, moves);
   ++state_.step;
-  state_.position = loader_.position();
+  state_.position = get_batch_ ? state_.step * config_[key::batch_size] : loader_.position();
   MetricSums averages = std::move(computed.averages);
   averages["grad_norm"] = {computed.clip.norm, 1};
   return averages;
@@ -147,7 +148,7 @@ ComputedStep Trainer::compute() {
                     .step = state_.step,
                     .position = state_.position,
                     .first_micro_batch = gradients().first(),
-                    .batches = loader_.next()};
+                    .batches = next_batches()};
   profile::mark(profile::Phase::step, "wait for batch", nullptr, 0);
   sums_.begin(inputs);
   for (std::size_t i = 0; i < inputs.batches.size(); ++i) try {
@@ -161,7 +162,20 @@ ComputedStep Trainer::compute() {
   return sums_.finish(std::move(inputs));
 }
 
+std::vector<Batch> Trainer::next_batches() {
+  if (!get_batch_) return loader_.next();
+  std::vector<Batch> batches;
+  for (std::int64_t i = gradients().first(); i < gradients().last(); ++i)
+    batches.push_back(get_batch_(state_.step * config_[key::micro_batches] + i));
+  return batches;
+}
+
+std::unique_lock<FairLock> Trainer::changing_weights() const {
+  return shared_ ? std::unique_lock(*shared_) : std::unique_lock<FairLock>();
+}
+
 void Trainer::update(const ComputedStep& computed) {
+  const auto lock = changing_weights();
   optimizer_->step(computed.gradients, learning_rate(), computed.clip.scale);
   if (sums_.keeps_own_shard()) pass_parameters_on(sums_.gradients(), optimizer_->parameters());
 }
@@ -178,8 +192,8 @@ bool Trainer::is_ended() const {
 // A guard under which the model has the weights that are evaluated, shown and saved.
 class Trainer::ExchangedWeights final {
  public:
-  explicit ExchangedWeights(const std::vector<std::shared_ptr<Callback>>& callbacks)
-      : callbacks_(callbacks) {
+  explicit ExchangedWeights(const Trainer& trainer) : callbacks_(trainer.callbacks_) {
+    if (averages_weights(trainer.config_)) lock_ = trainer.changing_weights();
     for (const auto& callback : callbacks_) callback->exchange_weights();
   }
   ~ExchangedWeights() {
@@ -190,6 +204,7 @@ class Trainer::ExchangedWeights final {
 
  private:
   const std::vector<std::shared_ptr<Callback>>& callbacks_;
+  std::unique_lock<FairLock> lock_;
 };
 
 // Calls before_evaluation() of this rank's callbacks; its time is excluded from the throughput. The
@@ -197,7 +212,7 @@ class Trainer::ExchangedWeights final {
 void Trainer::inspect() {
   const double before = now_s();
   ranks_.agree("the inspection", [&] {
-    const ExchangedWeights exchanged(callbacks_);
+    const ExchangedWeights exchanged(*this);
     for (const auto& callback : callbacks_) callback->before_evaluation(state_.step);
   });
   units_from_s_ += now_s() - before;
@@ -241,7 +256,7 @@ void Trainer::record_test(const MetricsLine& tested) {
 }
 
 MetricsLine Trainer::evaluation_line() {
-  const ExchangedWeights exchanged(callbacks_);
+  const ExchangedWeights exchanged(*this);
   MetricsLine line{.step = state_.step,
                    .split = "val",
                    .values = evaluate(task_.validation_data()),
@@ -266,7 +281,7 @@ Metrics Trainer::evaluate_and_record() try {
   state_.evaluation_due = false;
   const double loss = line.values.at("loss");
   if (!std::isfinite(loss)) {
-    const ExchangedWeights exchanged(callbacks_);
+    const ExchangedWeights exchanged(*this);
     expect_finite({{"loss", loss}}, "validation", task_.validation_data());
   }
   record(line);
@@ -296,9 +311,8 @@ void Trainer::save_checkpoint_of_step() {
   saved_step_ = state_.step;
 }
 
-// Writes a checkpoint. Throws Diverged without writing if a parameter is not finite: a step can
-// overflow parameters after a finite loss, and the checkpoint before is good.
-void Trainer::save(const std::string& path) {
+// A step can overflow parameters after a finite loss, and the checkpoint before is good.
+void Trainer::expect_finite_parameters() {
   for (const Parameter* parameter : task_.model().parameters())
     if (!std::isfinite(sum_of_squares(parameter->value()))) {
       ranks_.found_by_all();
@@ -308,13 +322,22 @@ void Trainer::save(const std::string& path) {
                "set {} = 1.0",
                parameter->name, key::learning_rate.name, key::clip_norm.name)));
     }
+}
+
+// Writes a checkpoint at rank 0, if the run has a folder. Throws as write_checkpoint() does.
+void Trainer::save(const std::string& path) {
+  if (lock_) return write_checkpoint([&](const auto& parts) { lock_->replace(path, parts); });
+  expect_finite_parameters();
+  optimizer_state();  // as all ranks do
+}
+
+void Trainer::write_checkpoint(const WriteParts& write) {
+  expect_finite_parameters();
   const OptimizerState optimizer = optimizer_state();
-  if (!lock_) return;
   for (const auto& callback : callbacks_) callback->on_checkpoint();
   state_.elapsed_s = now_s() - started_s_;
-  const ExchangedWeights exchanged(callbacks_);
-  save_checkpoint([&](const auto& parts) { lock_->replace(path, parts); }, task_, optimizer,
-                  config_, state_);
+  const ExchangedWeights exchanged(*this);
+  save_checkpoint(write, task_, optimizer, config_, state_);
 }
 
 // Returns the arrays of a checkpoint. Those of callbacks are shared, so a later exchange of weights
@@ -329,7 +352,7 @@ OptimizerState Trainer::optimizer_state() {
 
 Checksums Trainer::checksums() {
   const OptimizerState optimizer = optimizer_state();
-  const ExchangedWeights exchanged(callbacks_);
+  const ExchangedWeights exchanged(*this);
   return checksums_of(tensors_of(task_.model(), optimizer));
 }
 

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "autograd/fair_lock.hpp"
 #include "data/loader.hpp"
 #include "optim/schedule.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
@@ -30,6 +33,14 @@ class Trainer {
   void add(Callback& callback) { callbacks_.emplace_back(std::shared_ptr<void>(), &callback); }
   void add(std::unique_ptr<Callback> callback) { callbacks_.push_back(std::move(callback)); }
   void log(const std::string& message);  // passes a message for the user to all callbacks
+
+  // Makes other threads that hold `lock` to read see the weights between two steps: it is held
+  // while weights change, and while averages are exchanged. It must outlive the trainer.
+  void share_weights(FairLock& lock) { shared_ = &lock; }
+  // Takes the micro-batches of this rank from a function in place of the training examples. Their
+  // numbers are step · train.micro_batches + i.
+  using GetBatch = std::function<Batch(std::int64_t number)>;
+  void take_batches_from(GetBatch get_batch) { get_batch_ = std::move(get_batch); }
 
   // Trains to the last step, until a callback ends the training, or until stopped, and writes a
   // checkpoint. Returns the last evaluation, empty if stopped. Throws std::runtime_error if a loss
@@ -59,6 +70,9 @@ class Trainer {
   // Returns the line of an evaluation of the validation split; its values are empty if stopped.
   // Throws InputError if a batch does not fit into memory. Must be called by all ranks.
   MetricsLine evaluation_line();
+  // Writes a checkpoint with `write`. Throws Diverged, without writing, if a parameter is not
+  // finite.
+  void write_checkpoint(const WriteParts& write);
   // Returns the arrays of a checkpoint without parameters at rank 0; must be called by all ranks.
   OptimizerState optimizer_state();
   // Returns the checksums of the tensors that a checkpoint has now; must be called by all ranks.
@@ -88,6 +102,9 @@ class Trainer {
   [[noreturn]] void fail(std::int64_t step, const std::runtime_error& error) const;
   void save_checkpoint_of_step();
   void save(const std::string& path);
+  void expect_finite_parameters();
+  std::unique_lock<FairLock> changing_weights() const;
+  std::vector<Batch> next_batches();
 
   Task& task_;
   const Config& config_;
@@ -102,6 +119,8 @@ class Trainer {
   Loader loader_;
   TrainingState state_;
   std::vector<std::shared_ptr<Callback>> callbacks_;
+  FairLock* shared_ = nullptr;
+  GetBatch get_batch_{};
   bool is_told_to_stop_ = false;         // whether a rank was told to stop
   std::int64_t saved_step_ = -1;         // step of checkpoint.safetensors
   double started_s_ = 0;                 // now_s() at the start, minus the time of earlier sessions

@@ -1,10 +1,10 @@
 #include "train/trainer/training.hpp"
 
 #include <atomic>
-#include <csignal>
 #include <filesystem>
 #include <sstream>
 
+#include "autograd/clock.hpp"
 #include "autograd/counted.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "data/text/printable.hpp"
@@ -16,35 +16,10 @@
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/callbacks/progress.hpp"
 #include "train/trainer/open_run.hpp"
+#include "train/trainer/stop_at_signals.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace tapestry {
-
-std::atomic<bool> stop_requested = false;
-
-namespace {
-
-// Sets the handler of a signal, unless the signal was ignored when the program began, as nohup
-// ignores SIGHUP.
-void handle_signal(int signal, void (*handler)(int)) {
-  if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
-}
-
-// Handles the first signal, which ends the step and writes a checkpoint; a second one ends the
-// process, except for SIGXCPU, which is sent each second above the limit on CPU time.
-void request_stop(int signal) {
-  stop_requested = true;
-  if (signal != SIGXCPU) std::signal(signal, SIG_DFL);
-}
-
-}  // namespace
-
-// Sets the handlers, and ignores SIGPIPE, so that a closed output does not end the training.
-void stop_at_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU})
-    handle_signal(signal, request_stop);
-  std::signal(SIGPIPE, SIG_IGN);
-}
 
 namespace {
 
@@ -113,7 +88,7 @@ std::string trained_share(Module& model) {
 // Prints the first lines of a training: model, data, machine, and unusual settings.
 // `backends_before` computed the checkpoint that is resumed; none: the training begins at step 0.
 void announce(const Config& config, const Run& run, Task& task, const TrainingState& state,
-              const std::optional<std::string>& backends_before, const TrainingOptions& options) {
+              const std::optional<std::string>& backends_before, const TrainIntoOptions& options) {
   if (options.resume && !backends_before)
     say("{}: has no checkpoint yet: starts from step 0\n", run.folder());
   if (config[key::precision] == MatmulPrecision::bfloat16 && !has_bfloat16_products())
@@ -184,8 +159,8 @@ void record_failure(RunLock& lock, std::int64_t step, const std::exception& erro
 }
 
 // Trains to the last step, then evaluates the best model on the test split if there is one.
-Training train_and_test(const RunLock* lock, Task& task, Trainer& trainer, Ranks& ranks) {
-  Training training{
+FinishedTraining train_and_test(const RunLock* lock, Task& task, Trainer& trainer, Ranks& ranks) {
+  FinishedTraining training{
       .metrics = trainer.train(), .signatures = task.signatures(), .state = trainer.state()};
   trainer.expect_finite(training.metrics, "validation", task.validation_data());
   if (training.metrics.empty() || task.test_data() == nullptr) return training;
@@ -220,7 +195,8 @@ SplitBaselines record_baselines(RunLock& lock, Task& task) try {
 }
 
 // Records the end of the training, with the memory that it took, and then the baselines.
-void end_run(RunLock& lock, Task& task, const TrainingOptions& options, Training& training) {
+void end_run(RunLock& lock, Task& task, const TrainIntoOptions& options,
+             FinishedTraining& training) {
   const bool is_done = !training.metrics.empty();
   record_end(lock, training.state.step, is_done ? "done" : "stopped");
   if (is_done && options.fits_baselines) training.baselines = record_baselines(lock, task);
@@ -228,7 +204,7 @@ void end_run(RunLock& lock, Task& task, const TrainingOptions& options, Training
 
 // Adds the callbacks of rank 0, in the order of callbacks.hpp.
 void add_recorders(Trainer& trainer, RunLock& lock, Task& task, const Config& config,
-                   const Ranks& ranks, const TrainingOptions& options) {
+                   const Ranks& ranks, const TrainIntoOptions& options) {
   if (options.profile)
     trainer.add(profile_steps(lock, ranks, trainer.gradients(),
                               [&trainer](const std::string& message) { trainer.log(message); }));
@@ -243,7 +219,7 @@ void add_recorders(Trainer& trainer, RunLock& lock, Task& task, const Config& co
 
 }  // namespace
 
-std::string Training::compared_with_baselines() const {
+std::string FinishedTraining::compared_with_baselines() const {
   if (baselines.empty()) return "";
   const auto& [split, all] = *baselines.begin();
   constexpr std::string_view prefix = "test_";
@@ -255,13 +231,16 @@ std::string Training::compared_with_baselines() const {
   return show(all, best);
 }
 
-Training train_into(const Run& run, const Config& config, const TrainingOptions& options) {
+FinishedTraining train_into(const Run& run, const Config& config, const TrainIntoOptions& options) {
   Ranks alone;
   return train_into(run, config, options, alone);
 }
 
-Training train_into(const Run& run, const Config& config, const TrainingOptions& options,
-                    Ranks& ranks) {
+FinishedTraining train_into(const Run& run, const Config& config, const TrainIntoOptions& options,
+                            Ranks& ranks) {
+  const double started_s = options.started_s.value_or(now_s());
+  std::atomic<bool> own_stop = false;
+  std::atomic<bool>& stop = options.stop ? *options.stop : own_stop;
   const bool writes = ranks.rank() == 0;
   std::optional<RunLock> lock;
   ranks.agree("locking the run", [&] {
@@ -276,10 +255,10 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
                  "{}: every micro-batch computes the whole graph, so {} ranks are not faster than "
                  "one; start one process",
                  config[key::name], ranks.size());
-    trainer.emplace(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop_requested, ranks,
+    trainer.emplace(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop, ranks,
                     writes ? &*lock : nullptr);
     if (options.same_data_as) trainer->expect_data_of(*options.same_data_as);
-    trainer->add(limit_time(config[key::time_limit], stop_requested));
+    trainer->add(limit_time(config[key::time_limit], stop, started_s));
     if (writes) add_recorders(*trainer, *lock, *task, config, ranks, options);
     for (Callback* callback : options.callbacks) trainer->add(*callback);
   });
@@ -303,13 +282,14 @@ Training train_into(const Run& run, const Config& config, const TrainingOptions&
       throw;
     }
   });
-  Training training;
+  FinishedTraining training;
+  std::optional<StopAtSignals> signals;
+  if (options.stops_at_signals) signals.emplace(stop);
   try {
-    stop_at_signals();
-    ranks.watch(stop_requested, [name = ranks.name(ranks.rank()),
-                                 folder = run.folder()](const std::string& missing) {
-      complain(fmt::format("{}: {}; the checkpoints in {} are kept", name, missing, folder));
-    });
+    ranks.watch(
+        stop, [name = ranks.name(ranks.rank()), folder = run.folder()](const std::string& missing) {
+          complain(fmt::format("{}: {}; the checkpoints in {} are kept", name, missing, folder));
+        });
     announce(config, run, *task, trainer->state(), backends_before, options);
     training = train_and_test(writes ? &*lock : nullptr, *task, *trainer, ranks);
     if (writes) lock->expect_in_place();

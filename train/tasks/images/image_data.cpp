@@ -160,9 +160,7 @@ void detect_images(Config& config) {
   const Given<ImageSettings> given = image_settings.of(config);
   ImageSettings found = given;
   const bool is_named = !found.class_names.empty(), has_mode = found.color != ColorMode::detected;
-  std::error_code unseen;
-  if (found.path.empty() || (is_named && has_mode) || !std::filesystem::exists(found.path, unseen))
-    return;
+  if (found.path.empty() || (is_named && has_mode) || !is_there(found.path)) return;
   if (const std::optional<PictureFolder> folder = picture_folder(given)) {
     found.class_names = folder->classes;
     if (!has_mode) found.color = has_color(*folder) ? ColorMode::rgb : ColorMode::grayscale;

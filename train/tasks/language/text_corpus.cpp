@@ -1,5 +1,4 @@
-#include <filesystem>
-
+#include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "data/text/text.hpp"
 #include "data/text/text_encoder.hpp"
@@ -166,9 +165,8 @@ Corpus read_text_corpus(const Given<CorpusSettings>& given, Corpus known) {
 
 void detect_begin_of_text(Config& config) {
   Given<CorpusSettings> given = corpus_settings.of(config);
-  std::error_code unknown;
   if (!config.has("data.begin_of_text") || given.kind != CorpusKind::text ||
-      !std::filesystem::is_directory(given.path, unknown) || !holds_shards(given.path))
+      !holds_shards(given.path))
     return;
   given.begin_of_text = TokenShards(given.path).begins_documents();
   corpus_settings.detect(config, given, {"begin_of_text"});
@@ -190,10 +188,7 @@ std::optional<std::string> assumed_text(const Config& config) {
   if (config[key::task] != "language-model") return {};
   const CorpusSettings settings = corpus_settings.of(config);
   if (settings.kind != CorpusKind::text) return {};
-  std::error_code unknown;
-  if (!settings.path.empty() &&
-      (is_pattern(settings.path) || std::filesystem::exists(settings.path, unknown)))
-    return {};
+  if (!settings.path.empty() && (is_pattern(settings.path) || is_there(settings.path))) return {};
   const std::string missing =
       settings.path.empty() ? "is not set"
                             : fmt::format("{} is missing", printable_beginning(settings.path));

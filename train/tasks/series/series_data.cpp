@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <optional>
 
 #include "autograd/counted.hpp"
@@ -163,9 +162,8 @@ const SettingsOf<SeriesSettings> series_settings = [] {
 
 void detect_series(Config& config) {
   Given<SeriesSettings> given = series_settings.of(config);
-  std::error_code unseen;
-  if (given.kind != SeriesKind::csv || given.path.empty() ||
-      !std::filesystem::is_regular_file(given.path, unseen))
+  if (given.kind != SeriesKind::csv || given.path.empty() || !is_there(given.path) ||
+      is_folder(given.path))
     return;
   const bool needs_columns = !given.targets.empty() && given.columns.empty();
   given.checked([&] {
@@ -182,9 +180,8 @@ std::vector<std::int64_t> target_indices(const Given<SeriesSettings>& given) {
   if (targets.empty()) return {};
   if (columns.empty()) {
     const std::string& path = required_csv(given);
-    std::error_code unseen;
     given.fail("targets",
-               std::filesystem::is_regular_file(path, unseen)
+               !is_folder(path)
                    ? "data.columns is empty; list the series in data.columns"
                    : fmt::format("data.columns is empty, and {} is not a file whose columns can "
                                  "be read; give a CSV file, or list the series in data.columns",

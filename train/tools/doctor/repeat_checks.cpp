@@ -11,23 +11,24 @@
 #include "train/task_spec.hpp"
 #include "train/tools/doctor/check.hpp"
 #include "train/trainer/begin_task.hpp"
+#include "train/trainer/stop_at_signals.hpp"
 #include "train/trainer/trainer.hpp"
-#include "train/trainer/training.hpp"
 
 // Checks that steps are bitwise reproducible with other numbers of threads and after resuming.
 namespace tapestry {
 namespace {
 
-// A callback that sets `stop` after a step, or after a signal.
+// A callback that sets `stop` after a step.
 class StopAfter final : public Callback {
  public:
-  explicit StopAfter(std::int64_t step) : step_(step) {}
-  void on_metrics(const MetricsLine& line) override { stop = stop_requested || line.step >= step_; }
-
-  std::atomic<bool> stop = false;
+  StopAfter(std::int64_t step, std::atomic<bool>& stop) : step_(step), stop_(stop) {}
+  void on_metrics(const MetricsLine& line) override {
+    if (line.step >= step_) stop_ = true;
+  }
 
  private:
   std::int64_t step_;
+  std::atomic<bool>& stop_;
 };
 
 // Returns the first tensor that differs; empty if none does.
@@ -38,16 +39,15 @@ std::string difference(const Checksums& one, const Checksums& other) {
 
 // Trains from the first step, or from a checkpoint, and writes no files. Returns the checksums of
 // the parameters and the optimizer state, and the position in the training data, after the last
-// step. Throws Interrupted after a signal.
+// step. Throws Interrupted if `stop` becomes true.
 Checksums take_steps(TrainingUnderTest& under_test, std::int64_t steps,
-                     const Checkpoint* checkpoint = nullptr) {
+                     const std::atomic<bool>& stop, const Checkpoint* checkpoint = nullptr) {
   const std::unique_ptr<Task> task =
       checkpoint ? make_task(*checkpoint, under_test.config()) : begin_task(under_test.config());
-  std::atomic<bool> stop = false;
   Ranks alone;
   Trainer trainer(*task, under_test.config(), Run(""), checkpoint, stop, alone);
   for (std::int64_t i = 0; i < steps; ++i) {
-    if (stop_requested) throw Interrupted();
+    if (stop) throw Interrupted();
     trainer.step();
   }
   Checksums checksums = trainer.checksums();
@@ -55,22 +55,25 @@ Checksums take_steps(TrainingUnderTest& under_test, std::int64_t steps,
   return checksums;
 }
 
-// Trains for `steps` steps into a run, and returns its checkpoint. Throws Interrupted after a
-// signal.
-Checkpoint checkpoint_after(TrainingUnderTest& under_test, const Run& run, std::int64_t steps) {
+// Trains for `steps` steps into a run, and returns its checkpoint. Throws Interrupted if `stop`
+// becomes true.
+Checkpoint checkpoint_after(TrainingUnderTest& under_test, const Run& run, std::int64_t steps,
+                            const std::atomic<bool>& stop) {
   Config config = under_test.config();
   config.set(key::log_every, std::int64_t{1});
   config.set(key::eval_every, std::int64_t{0});
   config.set(key::early_stopping, std::int64_t{0});
   config.set(key::checkpoint_every, std::int64_t{0});
   const std::unique_ptr<Task> task = begin_task(under_test.config());
-  StopAfter until(steps);
+  std::atomic<bool> is_done = false;
+  const StopAtSignals signals(is_done);
+  StopAfter until(steps, is_done);
   Ranks alone;
   RunLock lock(run, RunLock::Folder::find);
-  Trainer trainer(*task, config, run, nullptr, until.stop, alone, &lock);
+  Trainer trainer(*task, config, run, nullptr, is_done, alone, &lock);
   trainer.add(until);
   trainer.train();
-  if (stop_requested) throw Interrupted();
+  if (stop) throw Interrupted();
   return load_checkpoint_metadata(run.checkpoint());
 }
 
@@ -83,7 +86,7 @@ CheckResult check_threads(TrainingUnderTest& under_test) {
   const int many = std::max(2, num_threads());
   const auto steps_on = [&](int threads) {
     const RestoreSetting count(set_num_threads, threads, num_threads());
-    return take_steps(under_test, steps);
+    return take_steps(under_test, steps, false);
   };
   const Checksums one = steps_on(1);
   const std::string found = difference(one, steps_on(many));
@@ -98,11 +101,12 @@ CheckResult check_threads(TrainingUnderTest& under_test) {
 
 CheckResult check_resume(TrainingUnderTest& under_test) {
   const std::int64_t steps = is_slow(under_test) ? 6 : 20, half = steps / 2;
-  stop_at_signals();  // the folder is also removed after a signal
+  std::atomic<bool> stop = false;
+  const StopAtSignals signals(stop);  // the folder is also removed after a signal
   const ScratchFolder folder("doctor");
-  const Checksums whole = take_steps(under_test, steps);
-  const Checkpoint checkpoint = checkpoint_after(under_test, Run(folder.path()), half);
-  const std::string found = difference(whole, take_steps(under_test, half, &checkpoint));
+  const Checksums whole = take_steps(under_test, steps, stop);
+  const Checkpoint checkpoint = checkpoint_after(under_test, Run(folder.path()), half, stop);
+  const std::string found = difference(whole, take_steps(under_test, half, stop, &checkpoint));
   if (found.empty())
     return {.said = fmt::format("{} steps and {} + {} resumed steps are bitwise identical ({})",
                                 steps, half, half, counted(std::ssize(whole) - 1, "tensor"))};

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -20,6 +21,7 @@
 #include "train/tools/search/tried_before.hpp"
 #include "train/trainer/explanation.hpp"
 #include "train/trainer/open_run.hpp"
+#include "train/trainer/stop_at_signals.hpp"
 #include "train/trainer/training.hpp"
 
 namespace tapestry {
@@ -84,6 +86,7 @@ class Searching {
         first_seed_(base_[key::seed]) {
     for (Candidate& candidate : candidates) all_.push_back({.candidate = std::move(candidate)});
     if (lock_ == nullptr) return;
+    signals_.emplace(stop_);
     expect_same_data(folder_of(all_[0], first_seed_), all_[0].candidate.initial, base_);
     if (!options_.is_aa_test()) find_tried_before();
   }
@@ -260,11 +263,13 @@ class Searching {
       expect_same_data(folder_of(all_[0], base_[key::seed]), initial_state_of(base_), base_);
     use_machine_as(config);
     EndsAfterMinutes limit(options_.minutes);
-    const TrainingOptions options{.resume = std::filesystem::exists(run.folder()),
-                                  .quiet = true,
-                                  .fits_baselines = false,
-                                  .callbacks = {&limit},
-                                  .same_data_as = of_same_data};
+    const TrainIntoOptions options{.resume = std::filesystem::exists(run.folder()),
+                                   .quiet = true,
+                                   .fits_baselines = false,
+                                   .callbacks = {&limit},
+                                   .same_data_as = of_same_data,
+                                   .stop = &stop_,
+                                   .started_s = started_s_};
     const double begin_s = now_s();
     const double before_s = one.runs.contains(seed) ? one.runs.at(seed).elapsed_s : 0;
     const auto failed = [&](const std::string& why) {
@@ -275,7 +280,7 @@ class Searching {
                        .elapsed_s = before_s + now_s() - begin_s};
     };
     try {
-      const Training training = train_into(run, config, options);
+      const FinishedTraining training = train_into(run, config, options);
       if (training.metrics.empty()) throw SearchStopped();
       const auto test = training.metrics.find("test_loss");
       const Evaluations evaluations = evaluations_of(run);
@@ -457,6 +462,9 @@ class Searching {
   std::int64_t interim_tests_;  // planned number; 1 if an earlier version began the search
   std::int64_t first_seed_;     // of the base, in this test of an A/A test
   std::vector<Contestant> all_;
+  double started_s_ = now_s();
+  std::atomic<bool> stop_ = false;  // set by a signal, or by the time limit of a training
+  std::optional<StopAtSignals> signals_{};
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "autograd/clock.hpp"
@@ -46,9 +47,10 @@ void remember_norm(double norm, const Config& config, TrainingState::SkippedStep
 // (train.early_stopping, train.min_delta). State: TrainingState::early_stopping.
 std::unique_ptr<Callback> stop_early(const Config& config, TrainingState& state, Log log);
 
-// Returns the callback that sets `stop` after the process has run for `minutes` (train.time_limit;
-// 0: never).
-std::unique_ptr<Callback> limit_time(double minutes, std::atomic<bool>& stop);
+// Returns the callback that sets `stop` when `minutes` have passed since `started_s`, on the clock
+// of now_s(); none: since each on_begin() (train.time_limit; 0: never).
+std::unique_ptr<Callback> limit_time(double minutes, std::atomic<bool>& stop,
+                                     std::optional<double> started_s = std::nullopt);
 
 // Returns the callback of --profile, which measures the steps 6 to 25 of this process, or those of
 // them that are trained, writes profile.txt and trace.json, and logs the table. If no step was

@@ -3,7 +3,6 @@
 #include <mutex>
 #include <thread>
 
-#include "train/measure/machine.hpp"
 #include "train/trainer/callbacks/callbacks.hpp"
 
 namespace tapestry {
@@ -11,11 +10,13 @@ namespace {
 
 class TimeLimit final : public Callback {
  public:
-  TimeLimit(double minutes, std::atomic<bool>& stop) : minutes_(minutes), stop_(stop) {}
+  TimeLimit(double minutes, std::atomic<bool>& stop, std::optional<double> started_s)
+      : minutes_(minutes), stop_(stop), started_s_(started_s) {}
 
   void on_begin(std::int64_t, bool) override {
     if (minutes_ == 0) return;
-    const std::chrono::duration<double> left(60 * minutes_ - process_age_s());
+    const std::chrono::duration<double> left(60 * minutes_ + started_s_.value_or(now_s()) -
+                                             now_s());
     if (left.count() <= 0) stop_ = true;
     timer_ = std::jthread([this, left](const std::stop_token& ended) {
       std::mutex mutex;
@@ -24,17 +25,20 @@ class TimeLimit final : public Callback {
       if (!ended.stop_requested()) stop_ = true;
     });
   }
+  void on_end() override { timer_ = {}; }
 
  private:
   double minutes_;
   std::atomic<bool>& stop_;
+  std::optional<double> started_s_;
   std::jthread timer_;
 };
 
 }  // namespace
 
-std::unique_ptr<Callback> limit_time(double minutes, std::atomic<bool>& stop) {
-  return std::make_unique<TimeLimit>(minutes, stop);
+std::unique_ptr<Callback> limit_time(double minutes, std::atomic<bool>& stop,
+                                     std::optional<double> started_s) {
+  return std::make_unique<TimeLimit>(minutes, stop, started_s);
 }
 
 }  // namespace tapestry
