@@ -106,7 +106,7 @@ Array array_of(const char* name, const BatchArray& given, const Array& like) {
           "with any number of examples",
           name, count, has_integers ? "integers" : "numbers", fmt::join(given.shape, ", "),
           to_string(like.shape()));
-  const Shape shape(given.shape);
+  const Shape shape(given.shape.data(), given.shape.data() + given.shape.size());
   return has_integers ? array_of(std::span(given.integers), shape)
                       : array_of(std::span(given.numbers), shape);
 }

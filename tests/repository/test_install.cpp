@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <sstream>
 
 #include "tests/support/labels.hpp"
@@ -89,6 +90,28 @@ TEST_CASE("install: another program finds the library with CMake, and trains" *
 
   // The installed program runs in any folder.
   check_says(must_execute({prefix + "/bin/tapestry", "--version"}), {"tapestry 0."});
+}
+
+TEST_CASE("install: another program trains from a ring buffer, and serves forecasts meanwhile" *
+          not_sanitized("the other program is built without")) {
+  const TemporaryFolder folder(fs::temp_directory_path().string());
+  const std::string prefix = folder.path("prefix"), build = folder.path("build");
+  must_execute(Words("cmake --install {} --prefix {}", paths::build, prefix));
+  must_execute({"cmake", "-S", source_path("tests/example_training"), "-B", build, "-G", "Ninja",
+                "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + prefix});
+  must_execute("cmake --build " + build);
+  const std::string model = folder.path("forecaster.safetensors");
+  const Words command{build + "/example_training", model};
+  const Strings lines = lines_of(must_execute(command));
+  REQUIRE(lines.size() == 4);
+  double before = 0, after = 0;
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(std::sscanf(lines[round].c_str(), "round %*d: loss %lf, then %lf", &before, &after) ==
+            2);
+    CHECK(after < before);
+  }
+  CHECK(lines[3] == "forecasts were served meanwhile");
+  CHECK(load_checkpoint(model).state.step == 200);
 }
 
 TEST_CASE("install: another program uses a trained model from threads, and encodes images" *

@@ -1,12 +1,61 @@
 #include <doctest/doctest.h>
 
+#include <csignal>
+#include <thread>
+
+#include "autograd/clock.hpp"
 #include "tests/support/run_fixture.hpp"
+#include "train/measure/machine.hpp"
+#include "train/task_spec.hpp"
+#include "train/trainer/training.hpp"
 
 // Tests how a training ends by a signal or an error.
 namespace tapestry {
 namespace {
 
+// A callback that sends this process a signal at the first evaluation.
+class RaiseAtEvaluation final : public Callback {
+ public:
+  void on_metrics(const MetricsLine& line) override {
+    if (line.split == "val") std::raise(SIGINT);
+  }
+};
+
+void own_handler(int) {}
+
 TEST_SUITE_BEGIN("training");
+
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: a stopped training ended every later one of the process at step 0") {
+  const auto config = [&](const std::string& more) {
+    return load_config(path("toy.toml"), {more});
+  };
+  RaiseAtEvaluation callback;
+  const sighandler_t before = std::signal(SIGINT, own_handler);
+  const FinishedTraining stopped =
+      train_into(Run(path("stopped")), config("seed=1"),
+                 {.quiet = true, .callbacks = {&callback}, .stops_at_signals = true});
+  CHECK((std::signal(SIGINT, before) == own_handler));  // which a training replaced
+  CHECK(stopped.metrics.empty());
+  CHECK(stopped.state.step == 10);
+  CHECK(train_into(Run(path("whole")), config("seed=1"), {.quiet = true}).state.step == 40);
+  std::atomic<bool> stop = true;
+  CHECK(
+      train_into(Run(path("none")), config("seed=1"), {.quiet = true, .stop = &stop}).state.step ==
+      0);
+}
+
+TEST_CASE_FIXTURE(RunFixture, "bug: a time limit counted from the start of the process") {
+  while (process_age_s() < 5) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto minutes = [](double seconds) {
+    return fmt::format("train.time_limit={}", seconds / 60);
+  };
+  const Config config = load_config(path("toy.toml"), {minutes(5), "train.steps=1"});
+  CHECK(train_into(Run(path("whole")), config, {.quiet = true}).state.step == 1);
+  CHECK(
+      train_into(Run(path("none")), config, {.quiet = true, .started_s = now_s() - 6}).state.step ==
+      0);
+}
 
 TEST_CASE_FIXTURE(RunFixture, "bug: Ctrl-C was ignored until the end of an evaluation") {
   write("long.txt", story(400));

@@ -177,7 +177,7 @@ EARLY const Key<double> min_delta{
 EARLY const Key<double> time_limit{
     "train.time_limit",
     0,
-    "minutes after which the process stops with a checkpoint for --resume; 0: no limit",
+    "minutes after which a training stops with a checkpoint for --resume; 0: no limit",
     {.low = 0, .high = 1e6, .does_not_affect_result = true}};
 EARLY const Key<bool> check_finite{
     "train.check_finite",

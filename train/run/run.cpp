@@ -12,6 +12,7 @@
 
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
+#include "train/config/keys.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/run/lines.hpp"
 #include "train/task_spec.hpp"

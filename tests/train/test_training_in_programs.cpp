@@ -1,0 +1,400 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "autograd/buffer_pool.hpp"
+#include "data/sampler.hpp"
+#include "tests/support/idx.hpp"
+#include "tests/support/run_fixture.hpp"
+#include "train/model.hpp"
+#include "train/task_spec.hpp"
+#include "train/trainer/step.hpp"
+#include "train/training.hpp"
+
+// Compares trainings in a C++ program with `tapestry train`.
+namespace tapestry {
+namespace {
+
+// Returns the state and all tensors of a training, but for its best loss so far, as one checksum.
+std::string bits_of(Training& training, const TemporaryFolder& folder) {
+  const std::string path = folder.path("bits.safetensors");
+  training.save(path);
+  const Checkpoint saved = load_checkpoint_metadata(path);
+  Checksums sums{{"step", fmt::to_string(saved.state.step)},
+                 {"position", fmt::to_string(saved.state.position)},
+                 {"data", saved.state.data + combined(saved.state.splits)}};
+  for (const SafetensorsEntry& entry : saved.reader->entries())
+    sums[entry.name] = checksum_of(saved, entry);
+  return combined(sums);
+}
+
+std::string trained_bits(const TrainingConfig& config, const TrainingData& data,
+                         const TemporaryFolder& folder) {
+  Training training(config, data);
+  training.train();
+  return bits_of(training, folder);
+}
+
+const char* const forecast_toml = R"(task = "forecast"
+[data]
+kind = "csv"
+[model]
+layers = 1
+heads = 2
+width = 8
+context = 12
+horizon = 3
+patch = 4
+stride = 4
+dropout = 0.1
+[train]
+steps = 12
+batch_size = 4
+eval_every = 6
+)";
+
+// Returns two series with a period of 12 rows, (rows, 2), of which some values are not measured.
+std::vector<double> two_series(std::int64_t rows) {
+  std::vector<double> values;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const double angle = static_cast<double>(row % 12) / 12 * 6.28;
+    values.push_back(row % 17 == 3 ? NAN : std::sin(angle) + static_cast<double>(row) * 0.01);
+    values.push_back(3 * std::cos(angle));
+  }
+  return values;
+}
+
+std::string csv_of(const Strings& names, const std::vector<double>& values) {
+  std::string csv = fmt::format("{}\n", fmt::join(names, ","));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    csv += fmt::format("{}{}", std::isnan(values[i]) ? "" : fmt::to_string(values[i]),
+                       (i + 1) % names.size() == 0 ? '\n' : ',');
+  return csv;
+}
+
+TEST_SUITE_BEGIN("training in programs");
+
+TEST_CASE_FIXTURE(RunFixture, "trainings: have the lines and the bits of `tapestry train`") {
+  for (const auto& [config, more] : {std::pair{"toy", "train.average_decay=0.9"},
+                                     {"text", "train.micro_batches=2"},
+                                     {"vae", "train.max_bad_steps=3"}}) {
+    must_train(config, config, more);
+    Strings lines, recorded;
+    Training training({.path = path(std::string(config) + ".toml"), .overrides = {more}}, {},
+                      {.on_metrics = [&](const TrainingMetrics& line) {
+                        Json json(line.values);
+                        json["step"] = line.step;
+                        json["split"] = line.split;
+                        lines.push_back(untimed({json}).front());
+                      }});
+    const TrainingMetrics last = training.train();
+    training.save(path("saved.safetensors"));
+    check_same_checkpoint(checkpoint(config), path("saved.safetensors"));
+    for (Json line : metrics(config)) {
+      for (const char* more_than_metrics : {"parameters_xxh3", "weights_xxh3"})
+        line.erase(more_than_metrics);
+      if (line["split"] != "test") recorded.push_back(untimed({line}).front());
+    }
+    CHECK(lines == recorded);
+    CHECK(last.step == 40);
+    CHECK(last.values.at("loss") == last_validation(config)["loss"]);
+    CHECK(training.train().values == last.values);  // nothing is left to do
+  }
+}
+
+TEST_CASE_FIXTURE(RunFixture,
+                  "trainings: resume each other's checkpoints and those of the command") {
+  must_train("text", "whole");
+  const TrainingConfig config{.path = path("text.toml")};
+  Training first(config);
+  CHECK(first.task() == "language-model");
+  std::map<std::string, double> values;
+  while (first.steps() < 13) values = first.step().values;
+  CHECK(values.at("loss") > 0);
+  CHECK(values.at("lr") > 0);
+  first.save(path("13.safetensors"));
+  Training second(config);
+  second.step();
+  second.resume(path("13.safetensors"));
+  CHECK(second.steps() == 13);
+  const TrainingMetrics evaluated = second.evaluate();
+  CHECK(evaluated.split == "val");
+  CHECK(evaluated.values == first.evaluate().values);
+  CHECK(Json(evaluated.values)["loss"] ==
+        Json::parse(must_run("eval {} --json", path("13.safetensors")))["loss"]);
+  second.train();
+  Training third(config, {}, {});
+  third.resume(checkpoint("whole"));
+  CHECK(bits_of(second, *this) == bits_of(third, *this));
+
+  fs::create_directories(path("copy"));
+  fs::copy_file(path("13.safetensors"), checkpoint("copy"));
+  must_train("text", "copy", "--resume");
+  third.resume(checkpoint("copy"));
+  CHECK(bits_of(second, *this) == bits_of(third, *this));
+
+  CHECK_ERROR(Training({.path = path("text.toml"), .overrides = {"model.width=8"}})
+                  .resume(path("13.safetensors")),
+              "13.safetensors", "model.width");
+  write("story.txt", story(21));
+  CHECK_ERROR(Training(config).resume(path("13.safetensors")), "13.safetensors");
+  CHECK_ERROR(third.resume(path("none.safetensors")), "none.safetensors");
+  CHECK_THROWS_AS(second.step(), std::invalid_argument);  // beyond train.steps
+}
+
+TEST_CASE_FIXTURE(RunFixture, "trainings: read series in memory as a CSV file has them") {
+  const std::vector<double> values = two_series(150);
+  const Strings names{"load", "wind \"x\""};
+  write("series.csv", csv_of({"load", "\"wind \"\"x\"\"\""}, values));
+  for (const std::string more :
+       {"data.targets=[\"load\"]", "data.missing=\"previous\"", "data.columns=[\"load\"]"}) {
+    const TrainingConfig of_memory{.text = forecast_toml, .overrides = {more}};
+    TrainingConfig of_file = of_memory;
+    of_file.overrides.push_back("data.path=" + path("series.csv"));
+    CHECK(trained_bits(of_memory, {.series = {.names = names, .values = values}}, *this) ==
+          trained_bits(of_file, {}, *this));
+  }
+  Training training({.text = forecast_toml}, {.series = {.names = names, .values = values}});
+  training.save(path("saved.safetensors"));
+  CHECK(Json::parse(must_run("eval {} --json --data {}", path("saved.safetensors"),
+                             path("series.csv")))["loss"] == training.evaluate().values["loss"]);
+  check_says(tapestry_run("eval {}", path("saved.safetensors")).err, {"/memory/series"});
+
+  std::vector<double> wrong = values;
+  wrong[6] = INFINITY;
+  CHECK_ERROR(Training({.text = forecast_toml}, {.series = {.names = names, .values = wrong}}),
+              "row 4", "load");
+  CHECK_ERROR(Training({.text = forecast_toml, .overrides = {"data.columns=[\"x\"]"}},
+                       {.series = {.names = names, .values = values}}),
+              "data.columns", "no series is named");
+}
+
+TEST_CASE_FIXTURE(RunFixture, "trainings: read texts, tables, images and folders in memory") {
+  const std::string text = read("story.txt");
+  TrainingConfig config{.path = path("text.toml"), .overrides = {"train.steps=9"}};
+  CHECK(trained_bits(config, {.files = {{"any.txt", text}}}, *this) ==
+        trained_bits(config, {}, *this));
+
+  std::vector<Strings> rows;
+  std::string csv = "\"size\",\"kind\",\"price, net\"\n";
+  for (int i = 0; i < 60; ++i) {
+    rows.push_back({fmt::to_string(i % 7), i % 3 == 0 ? "a \"b\"" : "c", fmt::to_string(i * 0.5)});
+    csv += fmt::format("{},{},{}\n", i % 7, i % 3 == 0 ? "\"a \"\"b\"\"\"" : "c", i * 0.5);
+  }
+  config = {.text =
+                "task = \"table\"\ndata.label_field = \"price, net\"\ndata.kind = \"csv\"\n"
+                "model.layers = 1\nmodel.width = 4\ntrain.steps = 5\n"};
+  const TrainingData table{.table = {.columns = {"size", "kind", "price, net"}, .rows = rows}};
+  const std::string bits = trained_bits(config, table, *this);
+  CHECK(trained_bits(config, {.files = {{"train.csv", csv}, {"test.csv", csv}}}, *this) != bits);
+  config.overrides = {"data.path=" + write("table.csv", csv)};
+  CHECK(trained_bits(config, {}, *this) == bits);
+
+  write_idx(*this, "idx", {.count = 20, .side = 6});
+  const ImageDataset train = load_images(path("idx"), {.classes = 2}).train;
+  const Array pixels = all_images(train);
+  config = {.text =
+                "task = \"image-classification\"\nmodel.patch = 3\nmodel.width = 8\n"
+                "model.layers = 1\nmodel.heads = 2\ntrain.steps = 5\ntrain.batch_size = 4\n"};
+  const std::vector<std::int32_t> labels = train.labels();
+  const TrainingData images{
+      .images = {.height = 6, .width = 6, .pixels = pixels.values<float>(), .labels = labels}};
+  const std::string of_images = trained_bits(config, images, *this);
+  config.overrides = {"data.path=" + path("idx")};
+  CHECK(trained_bits(config, {}, *this) == of_images);
+}
+
+TEST_CASE_FIXTURE(RunFixture, "trainings: refuse data that their task does not read") {
+  const std::vector<double> values = two_series(60);
+  const MemorySeries series{.names = {"a", "b"}, .values = values};
+  CHECK_ERROR(Training({.path = path("text.toml")}, {.series = series}), "/memory/series",
+              "arrays in memory");
+  CHECK_ERROR(Training({.path = path("toy.toml")}, {.series = series}), "synthetic");
+  CHECK_ERROR(Training({.text = forecast_toml}, {.files = {{"x.csv", "\x1f\x8b"}}}), "gzip");
+  CHECK_ERROR(Training({.text = forecast_toml}, {.files = {{"a/b", "x"}}}), "a/b");
+  CHECK_ERROR(Training({.text = "task = \"forecast\"\nbogus = 1\n"}), "config:2", "bogus");
+  CHECK_THROWS_AS(
+      Training({.path = path("text.toml")}, {.files = {{"x", "text"}}, .series = series}),
+      std::invalid_argument);
+  CHECK_THROWS_AS(Training({}), std::invalid_argument);
+  CHECK_THROWS_AS(
+      Training({.text = forecast_toml}, {.series = {.names = {"a", "a"}, .values = values}}),
+      std::invalid_argument);
+  CHECK_THROWS_AS(
+      Training({.text = forecast_toml}, {.series = {.names = {"a", "b", "c", "d", "e", "f", "g"},
+                                                    .values = std::span(values).first(20)}}),
+      std::invalid_argument);
+}
+
+BatchArray batch_array(const Array& array) {
+  BatchArray given{.shape = {array.shape().begin(), array.shape().end()}};
+  if (array.dtype() == DType::int32)
+    given.integers.assign(array.values<std::int32_t>().begin(), array.values<std::int32_t>().end());
+  else
+    given.numbers.assign(array.values<float>().begin(), array.values<float>().end());
+  return given;
+}
+
+TEST_CASE_FIXTURE(RunFixture, "trainings: take the batches of a function") {
+  const std::vector<double> values = two_series(150);
+  const TrainingData series{.series = {.names = {"a", "b"}, .values = values}};
+  write("series.csv", csv_of({"a", "b"}, values));
+  for (const auto& [text, data, more] :
+       {std::tuple{forecast_toml, series, "data.path=" + path("series.csv")},
+        {vae_toml, TrainingData(), std::string("train.steps=12")}}) {
+    const TrainingConfig config{.text = text, .overrides = {"train.batch_size=4"}};
+    const Config resolved = parse_config(text, "", {"train.batch_size=4", more});
+    const std::unique_ptr<Task> task = make_task({.config = resolved});
+    Sampler sampler = make_sampler(*task, resolved);
+    TrainingConfig fed = config;
+    fed.overrides.emplace_back("train.micro_batches=2");
+    TrainingData with_batches = data;
+    std::vector<std::int64_t> numbers;
+    with_batches.batches = [&](std::int64_t number) {
+      numbers.push_back(number);
+      sampler.seek(number * 2);
+      const Batch batch = task->training_data().batch(sampler.next(2));
+      return TrainingBatch{batch_array(batch.inputs), batch_array(batch.targets)};
+    };
+    TrainingConfig whole = fed;
+    CHECK(trained_bits(fed, with_batches, *this) == trained_bits(whole, data, *this));
+    CHECK(numbers.front() == 0);
+    CHECK(numbers[5] == 5);
+  }
+  const TrainingConfig config{.path = path("text.toml")};
+  const auto with = [&](const TrainingBatch& batch) {
+    Training training(config, {.batches = [&](std::int64_t) { return batch; }});
+    training.step();
+  };
+  const BatchArray good{.shape = {1, 8}, .integers = std::vector<std::int32_t>(8, 1)};
+  with({good, good});
+  for (const BatchArray& bad :
+       {BatchArray{}, BatchArray{.shape = {1, 8}, .numbers = std::vector<float>(8)},
+        BatchArray{.shape = {8}, .integers = std::vector<std::int32_t>(8)},
+        BatchArray{.shape = {2, 4}, .integers = std::vector<std::int32_t>(8)},
+        BatchArray{.shape = {1, 8}, .integers = std::vector<std::int32_t>(8, 1000)},
+        BatchArray{.shape = {1, 8}, .integers = std::vector<std::int32_t>(8, -7)}}) {
+    CHECK_THROWS_AS(with({bad, good}), std::invalid_argument);
+    CHECK_THROWS_AS(with({good, bad}), std::invalid_argument);
+  }
+  CHECK_ERROR(Training({.path = "karate", .overrides = {}},
+                       {.batches = [](std::int64_t) { return TrainingBatch(); }}),
+              "auxiliary inputs");
+}
+
+TEST_CASE_FIXTURE(RunFixture, "trainings: stay within a limit of memory, or refuse") {
+  const TrainingConfig config{.path = path("text.toml")};
+  Training unlimited(config);
+  unlimited.train();
+  std::int64_t limit = 1 << 12;
+  Strings messages;
+  for (bool fits = false; !fits; limit *= 2) {
+    const std::string message = message_of([&] {
+      Training training(config, {}, {.memory_limit = limit});
+      training.train();
+      CHECK(bits_of(training, *this) == bits_of(unlimited, *this));
+      fits = true;
+    });
+    if (!fits) check_says(messages.emplace_back(message), {"out of memory", "the limit is"});
+  }
+  CHECK(messages.size() > 3);
+  check_says(messages.back(), {"lower train.", "batch"});
+}
+
+TEST_CASE_FIXTURE(RunFixture, "trainings: stop when the program says so") {
+  std::stop_source source;
+  Training training({.path = path("toy.toml")}, {},
+                    {.on_metrics =
+                         [&](const TrainingMetrics& line) {
+                           if (line.step >= 9) source.request_stop();
+                         },
+                     .stop = source.get_token()});
+  CHECK(training.train().values.empty());
+  CHECK(training.steps() == 9);
+  CHECK(training.evaluate().values.empty());
+  training.step();
+  CHECK(training.steps() == 10);
+  Training other({.path = path("toy.toml"), .overrides = {"train.time_limit=1e-9"}});
+  CHECK(other.train().values.empty());
+  CHECK(other.steps() == 0);
+  CHECK(!other.evaluate().values.empty());
+}
+
+TEST_SUITE_END();
+
+TEST_SUITE_BEGIN("threads");
+
+TEST_CASE_FIXTURE(RunFixture, "trainings: several at once have the bits that each has alone") {
+  const std::vector<double> values = two_series(150);
+  const std::vector<std::pair<TrainingConfig, TrainingData>> all{
+      {{.path = path("text.toml"), .overrides = {"train.precision=\"bf16\""}}, {}},
+      {{.path = path("vae.toml"), .overrides = {"train.average_decay=0.9"}}, {}},
+      {{.text = forecast_toml}, {.series = {.names = {"a", "b"}, .values = values}}}};
+  Strings alone, at_once(all.size());
+  for (const auto& [config, data] : all) alone.push_back(trained_bits(config, data, *this));
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    threads.emplace_back([&, i] {
+      const TemporaryFolder folder;
+      at_once[i] = trained_bits(all[i].first, all[i].second, folder);
+    });
+  threads.clear();
+  CHECK(at_once == alone);
+}
+
+TEST_CASE("trainings: a model shares the weights, and sees those of one step in other threads") {
+  const std::vector<double> values = two_series(150);
+  const TrainingConfig config{.text = forecast_toml, .overrides = {"train.steps=40"}};
+  const TrainingData data{.series = {.names = {"a", "b"}, .values = values}};
+  const std::vector<float> window(24, 0.5);
+  std::set<std::vector<float>> of_steps;
+  Training training(config, data);
+  const std::int64_t before = memory_use().bytes_in_use;
+  const Model model = training.model();
+  CHECK(memory_use().bytes_in_use == before);
+  CHECK(model.series() == Strings{"a", "b"});
+  of_steps.insert(model.forecast(window).values);
+  while (training.steps() < 40) {
+    training.step();
+    CHECK(of_steps.insert(model.forecast(window).values).second);
+  }
+  std::optional<Training> other(std::in_place, config, data);
+  std::optional<Model> served(other->model());
+  std::atomic<bool> is_done = false;
+  std::atomic<int> calls = 0, foreign = 0;
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < 2; ++thread)
+    threads.emplace_back([&] {
+      while (!is_done) {
+        foreign += !of_steps.contains(served->forecast(window).values);
+        ++calls;
+      }
+    });
+  while (calls == 0) std::this_thread::yield();
+  other->train();
+  is_done = true;
+  threads.clear();
+  CHECK(foreign == 0);
+  other.reset();
+  CHECK(served->forecast(window).values == model.forecast(window).values);
+}
+
+TEST_CASE_FIXTURE(RunFixture, "trainings: a step within a call of the shared model is refused") {
+  Training training({.path = path("text.toml")});
+  const Model model = training.model();
+  const auto take_step = [&](std::string_view) {
+    CHECK(model.vocabulary() > 0);
+    CHECK_THROWS_AS(training.step(), std::invalid_argument);
+    return false;
+  };
+  model.generate("green", {.tokens = 5}, take_step);
+  training.step();
+  CHECK(training.steps() == 1);
+  CHECK_ERROR(Training({.path = path("toy.toml")}).model(), "toy-sequence");
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tapestry
