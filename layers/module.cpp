@@ -32,10 +32,12 @@ std::vector<Parameter*> Module::parameters() {
   visit_tree(
       *this,
       [&](const std::string& name, Parameter& parameter) {
-        parameter.name = name;
+        if (parameter.name != name) parameter.name = name;  // other threads may compute meanwhile
         found.push_back(&parameter);
       },
-      [](const std::string& path, Module& module) { module.path_ = path; });
+      [](const std::string& path, Module& module) {
+        if (module.path_ != path) module.path_ = path;
+      });
   return distinct_parameters(std::move(found));
 }
 

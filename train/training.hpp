@@ -141,8 +141,8 @@ class Training final {
   std::string config() const;       // returns all settings as TOML
   std::int64_t steps() const;       // returns the number of steps so far
 
-  // Takes a step, also beyond train.steps, and returns its metrics. Throws std::runtime_error if
-  // the loss is not finite more often than train.max_bad_steps allows.
+  // Takes a step, and returns its metrics. Throws std::invalid_argument after train.steps steps,
+  // and std::runtime_error if the loss is not finite more often than train.max_bad_steps allows.
   TrainingMetrics step();
 
   // Returns the metrics of the validation split, with the weights that save() writes; without

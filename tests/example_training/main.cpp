@@ -52,11 +52,11 @@ class Ring {
   std::size_t next_ = 0;
 };
 
-// Writes rows of a day of 24 rows, whose height changes with the round.
+// Writes rows of a period that becomes shorter with the round: 24 rows, 18, 12.
 void measure(Ring& ring, int round) {
   for (int row = 0; row < 1000; ++row) {
-    const double day = std::sin(row * 3.14159 / 12);
-    ring.add((5 + round) * day + 0.1 * (row % 7), 10 - 3 * day);
+    const double wave = std::sin(2 * 3.14159 * row / (24 - 6 * round));
+    ring.add(5 * wave + 0.1 * (row % 7), 10 - 3 * wave);
   }
 }
 

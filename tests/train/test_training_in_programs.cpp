@@ -303,13 +303,13 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: stay within a limit of memory, or refu
 }
 
 TEST_CASE_FIXTURE(RunFixture, "trainings: stop when the program says so") {
-  std::stop_source source;
+  const auto source = std::make_unique<std::stop_source>();
   Training training({.path = path("toy.toml")}, {},
                     {.on_metrics =
                          [&](const TrainingMetrics& line) {
-                           if (line.step >= 9) source.request_stop();
+                           if (line.step >= 9) source->request_stop();
                          },
-                     .stop = source.get_token()});
+                     .stop = source->get_token()});
   CHECK(training.train().values.empty());
   CHECK(training.steps() == 9);
   CHECK(training.evaluate().values.empty());
