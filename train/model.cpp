@@ -359,6 +359,8 @@ std::int64_t Model::latent_dimensions() const {
   return loaded_->vae("latent_dimensions").task.model().options.latent;
 }
 
+bool Model::is_variational() const { return loaded_->vae("is_variational").task.variational(); }
+
 Matrix Model::classify(std::span<const float> images) const {
   const auto [task, weights] =
       loaded_->call<ImageClassification>("classify", "image-classification");
@@ -379,6 +381,10 @@ Matrix Model::forecast(std::span<const float> window) const {
       {.context = T});
   const Array y = task.model().forward(seen.reshaped({1, T, M})).value();
   return matrix_of(kept_scale(task.metadata(), task.model().options.targets).undo(y));
+}
+
+std::int64_t Model::horizon() const {
+  return loaded_->forecast("horizon").task.model().options.horizon;
 }
 
 std::vector<std::string> Model::series() const {

@@ -154,13 +154,15 @@ class Model final {
   Matrix decode(std::span<const float> latents) const;      // maps N · Z numbers to N images
   Matrix reconstruct(std::span<const float> images) const;  // decodes the means of encode()
   std::int64_t latent_dimensions() const;                   // returns Z
-  Matrix classify(std::span<const float> images) const;     // returns probabilities (N, K)
+  bool is_variational() const;                           // returns whether encode() gives variances
+  Matrix classify(std::span<const float> images) const;  // returns probabilities (N, K)
 
   // --- forecast: M series in their own units, one row for each step ---
 
   // Maps context() · M numbers to (horizon, K), of the K targets. Throws std::invalid_argument for
   // other numbers.
   Matrix forecast(std::span<const float> window) const;
+  std::int64_t horizon() const;              // returns the number of steps of a forecast
   std::vector<std::string> series() const;   // returns the names of the M series
   std::vector<std::string> targets() const;  // returns the names of the K series that are forecast
 

@@ -25,6 +25,8 @@ install(CODE "execute_process(COMMAND ${emulator} \"$<TARGET_FILE:tapestry>\" ma
 install(FILES ${CMAKE_BINARY_DIR}/tapestry.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES commands/completion.bash
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tapestry)
+# For Python, in the folder where Debian's looks for modules.
+install(FILES interface/tapestry.py DESTINATION lib/python3/dist-packages)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 
 # For other programs: headers, the name to link to, and a CMake package.
@@ -34,8 +36,8 @@ foreach(folder autograd layers optim data train)
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry FILES_MATCHING PATTERN "*.hpp"
           PATTERN configs EXCLUDE PATTERN pictures EXCLUDE REGEX "/train/(model|training)[.]hpp$" EXCLUDE)
 endforeach()
-install(FILES model.hpp training.hpp
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry)  # <tapestry/model.hpp>, <tapestry/training.hpp>
+install(FILES model.hpp training.hpp interface/tapestry.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry)  # <tapestry/model.hpp>, and for C <tapestry/tapestry.h>
 install(TARGETS tapestry_library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/libtapestry-engine.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
 file(WRITE ${CMAKE_BINARY_DIR}/tapestry-config.cmake.in [[
@@ -100,6 +102,7 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME tapestry)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "one program with its configs, its library, and an engine for each
  level of x86-64, of which the best that the processor has is used.")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS python3-numpy)  # for the Python module
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libopenblas0-openmp")  # the OpenBLAS whose threads are OpenMP's
 file(WRITE ${CMAKE_BINARY_DIR}/triggers "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/triggers)

@@ -101,7 +101,8 @@ const std::vector<std::pair<std::string, Strings>> train_dependencies = {
     {"tools/search", {"config", "measure", "run", "task_spec", "tools/report", "trainer"}},
     {"commands",
      {"config", "distributed", "inspect", "measure", "plot", "run", "task", "task_spec", "tasks",
-      "tools", "trainer"}}};
+      "tools", "trainer"}},
+    {"interface", {"commands", "config", "model", "run", "trainer", "training"}}};
 
 // "train/tools/plan/plan.hpp" -> "tools/plan", "train/run/run.hpp" -> "run", "train/task.hpp" ->
 // "task"

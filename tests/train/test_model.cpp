@@ -185,6 +185,8 @@ TEST_CASE_FIXTURE(RunFixture, "model: encodes images as `tapestry latent` does, 
         std::vector<float>(latents.means.row(3).begin(), latents.means.row(3).end()));
 
   must_train("vae", "plain", "model.sigma=none model.beta=1");
+  CHECK(model.is_variational());
+  CHECK(!Model(path("plain")).is_variational());
   const Latents plain = Model(path("plain")).encode(images);
   CHECK(plain.means.rows == 10);
   CHECK(plain.log_variances.rows == 0);
@@ -215,6 +217,7 @@ TEST_CASE_FIXTURE(RunFixture, "model: gives the classes and forecasts of `tapest
   const std::string waves = this->path("waves");
   const Model forecaster(waves);
   CHECK(forecaster.context() == 12);
+  CHECK(forecaster.horizon() == 3);
   CHECK(forecaster.series().size() == 3);
   CHECK(forecaster.targets() == forecaster.series());
   said({"sample", waves, "--out", this->path("next.csv")});

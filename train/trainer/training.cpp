@@ -89,6 +89,7 @@ std::string trained_share(Module& model) {
 // `backends_before` computed the checkpoint that is resumed; none: the training begins at step 0.
 void announce(const Config& config, const Run& run, Task& task, const TrainingState& state,
               const std::optional<std::string>& backends_before, const TrainIntoOptions& options) {
+  if (options.silent) return;
   if (options.resume && !backends_before)
     say("{}: has no checkpoint yet: starts from step 0\n", run.folder());
   if (config[key::precision] == MatmulPrecision::bfloat16 && !has_bfloat16_products())
@@ -210,8 +211,9 @@ void add_recorders(Trainer& trainer, RunLock& lock, Task& task, const Config& co
                               [&trainer](const std::string& message) { trainer.log(message); }));
   trainer.add(record_metrics(lock));
   trainer.add(record_checksums(lock));
-  trainer.add(std::make_unique<Progress>(
-      ProgressOptions{.steps = config[key::steps], .quiet = options.quiet}));
+  if (!options.silent)
+    trainer.add(std::make_unique<Progress>(
+        ProgressOptions{.steps = config[key::steps], .quiet = options.quiet}));
   if (config[key::tensorboard]) trainer.add(record_for_tensorboard(lock, task, config));
   if (config[key::samples] && spec_of(config).samples)
     trainer.add(record_samples(lock, task, config));

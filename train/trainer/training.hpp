@@ -14,6 +14,7 @@ namespace tapestry {
 struct TrainIntoOptions {
   bool resume = false;                 // resume from the run's checkpoint
   bool quiet = false;                  // print only problems
+  bool silent = false;                 // print nothing; messages go to the callbacks alone
   bool profile = false;                // print the time of each part of a step
   bool fits_baselines = true;          // record the task's baselines at the end
   std::vector<Callback*> callbacks{};  // called after all others, on every rank

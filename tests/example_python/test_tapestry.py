@@ -1,0 +1,162 @@
+"""Tests the Python module on the runs "words", "vae", "plain", "waves" and "friedman" in the folder TAPESTRY_RUNS."""
+
+import json
+import os
+import threading
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+import tapestry
+
+RUNS = Path(os.environ["TAPESTRY_RUNS"])
+
+
+class Arrays(unittest.TestCase):
+    def refused(self, error, parts, call, *arguments, **options):
+        with self.assertRaises(error) as raised:
+            call(*arguments, **options)
+        for part in parts:
+            self.assertIn(part, str(raised.exception))
+
+    def test_texts(self):
+        words = tapestry.Model(RUNS / "words")
+        self.assertEqual(words.tokenize("").dtype, np.int32)
+        self.assertEqual(words.logits([1, 2]).shape, (2, words.vocabulary))
+        self.assertTrue((words.logits(np.array([1, 2], np.uint8)) == words.logits([1, 2])).all())
+        self.refused(tapestry.InputError, ["ß"], words.tokenize, "ß")
+        self.refused(ValueError, ["null character"], words.generate, "green\0bottles")
+        self.refused(TypeError, ["bytes", "expected a str"], words.generate, b"green")
+        self.refused(TypeError, ["float64", "expected integers"], words.logits, [1.0])
+        self.refused(TypeError, ["(1, 2)"], words.logits, [[1, 2]])
+        self.refused(ValueError, ["-1"], words.logits, [-1])
+        self.refused(ValueError, ["4294967297"], words.logits, np.array([4294967297]))
+        self.refused(ValueError, ["token 99"], words.detokenize, [99])
+        self.refused(ValueError, ["no tokens"], words.logits, [])
+        self.refused(ValueError, ["temperature = 101"], words.generate, "", temperature=101)
+        self.refused(ValueError, ["seed = -1"], words.generate, "", seed=-1)
+        self.refused(TypeError, ["warmth"], words.generate, "", warmth=1)
+        self.refused(TypeError, ["expected a list"], words.generate, "", stop="abc")
+        self.refused(ValueError, ["language-model", "expected vae"], words.encode, np.zeros((1, 784)))
+
+    def test_images(self):
+        vae, plain = tapestry.Model(RUNS / "vae"), tapestry.Model(RUNS / "plain")
+        images = np.random.default_rng(1).random((3, 1, 28, 28))
+        codes = vae.encode(images)
+        self.assertEqual((codes.means.shape, codes.means.dtype), ((3, 2), np.float32))
+        self.assertEqual(codes.log_variances.shape, (3, 2))
+        self.assertIsNone(plain.encode(images).log_variances)
+        for same in (images[:, 0], images.reshape(3, 784), images.astype(np.float32)[::-1][::-1]):
+            self.assertTrue((vae.encode(same).means == codes.means).all())
+        self.assertEqual(vae.decode(codes.means).shape, (3, 1, 28, 28))
+        self.assertTrue((vae.reconstruct(images) == vae.decode(codes.means)).all())
+        self.refused(TypeError, ["uint8", "float32"], vae.encode, np.zeros((1, 1, 28, 28), np.uint8))
+        self.refused(ValueError, ["(1, 28, 28, 1)", "(N, 1, 28, 28)"], vae.encode, np.zeros((1, 28, 28, 1)))
+        self.refused(ValueError, ["(0, 1, 28, 28)"], vae.encode, np.zeros((0, 1, 28, 28)))
+        self.refused(ValueError, ["(N, 2)"], vae.decode, np.zeros((1, 3)))
+
+    def test_series_and_tables(self):
+        waves, table = tapestry.Model(RUNS / "waves"), tapestry.Model(RUNS / "friedman")
+        self.assertEqual(waves.forecast(np.zeros((12, 3), int)).shape, (waves.horizon, 3))
+        self.refused(ValueError, ["(3, 12)", "(12, 3)"], waves.forecast, np.zeros((3, 12)))
+        row = [0.5] * len(table.example_fields)
+        predicted = table.predict([row, [str(cell) for cell in row]])
+        self.assertEqual(predicted[0].prediction, predicted[1].prediction)
+        self.assertEqual(len(predicted[0].prediction), len(table.prediction_columns))
+        self.refused(ValueError, ["example 1", "a list of"], table.predict, [row, row[1:]])
+        self.refused(ValueError, ["whole data"], waves.predict, [])
+
+
+class Calls(unittest.TestCase):
+    def test_an_exception_of_a_callback_is_raised(self):
+        words = tapestry.Model(RUNS / "words")
+
+        def fail(piece):
+            pieces.append(piece)
+            raise KeyboardInterrupt("in a callback")
+
+        pieces = []
+        self.assertRaisesRegex(KeyboardInterrupt, "in a callback", words.generate, "green", fail)
+        self.assertEqual(len(pieces), 1)
+        pieces = []
+        whole = words.generate("green", pieces.append, tokens=30)
+        self.assertEqual("".join(pieces), whole)
+        begun = words.generate("green", lambda piece: pieces.append(piece) or len(pieces) < 40, tokens=60)
+        self.assertLess(len(begun), 30)
+
+    def test_threads_share_a_model(self):
+        words = tapestry.Model(RUNS / "words")
+        alone = [words.generate("green", tokens=50, seed=seed) for seed in range(4)]
+        together = [""] * 4
+
+        def write(seed):
+            together[seed] = words.generate("green", tokens=50, seed=seed)
+
+        threads = [threading.Thread(target=write, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(together, alone)
+
+    def test_metrics(self):
+        lines = tapestry.read_metrics(RUNS / "words")
+        written = (RUNS / "words" / "metrics.jsonl").read_text().splitlines()
+        self.assertEqual(lines, [json.loads(line) for line in written])
+        columns = tapestry.metric_columns(lines)
+        self.assertEqual(columns["step"].dtype, np.int64)
+        self.assertEqual(list(columns["loss"]), [line["loss"] for line in lines if line["split"] == "val"])
+        gaps = tapestry.metric_columns([{"split": "val", "a": 1}, {"split": "val", "a": None, "b": 2}])
+        self.assertTrue(np.array_equal(gaps["a"], [1, np.nan], equal_nan=True))
+        self.assertRaises(tapestry.InputError, tapestry.read_metrics, RUNS / "nowhere")
+        self.assertRaises(tapestry.InputError, tapestry.Model, RUNS / "nowhere")
+
+
+class Trainings(unittest.TestCase):
+    def test_a_run_has_the_bits_of_the_program(self):  # test_interfaces.cpp compares the runs
+        lines = []
+        run = tapestry.train(RUNS / "text.toml", None, lines.append, run=RUNS / "python")
+        self.assertEqual(run, str(RUNS / "python"))
+        self.assertEqual(lines, tapestry.read_metrics(run))
+
+    def test_settings_and_exceptions(self):
+        def fail(line):
+            raise ZeroDivisionError("in a callback")
+
+        settings = {"train.steps": np.int64(4), "optim.learning_rate": 1e-3, "train.samples": False, "seed": 2}
+        run = tapestry.train(RUNS / "text.toml", settings, run=RUNS / "settings")
+        self.assertEqual(tapestry.read_metrics(run)[-1]["step"], 4)
+        with self.assertRaises(ZeroDivisionError):
+            tapestry.train(RUNS / "text.toml", None, fail, run=RUNS / "raised")
+        run = tapestry.train(RUNS / "text.toml", None, run=RUNS / "raised", resume=True)
+        self.assertEqual(tapestry.read_metrics(run)[-1]["step"], 40)
+        with self.assertRaisesRegex(tapestry.InputError, "unknown key train.stepz"):
+            tapestry.train(RUNS / "text.toml", {"train.stepz": 1}, run=RUNS / "never")
+
+    def test_data_in_memory(self):
+        steps, time = {"train.steps": 4, "train.batch_size": 4}, np.arange(400.0)
+        small = {**steps, "data.kind": "csv", "model.layers": 1, "model.width": 8, "model.context": 12,
+                 "model.horizon": 3, "model.patch": 4}
+        series = {"a": np.sin(time), "b": np.where(time % 9, time, np.nan)}
+        waves = tapestry.train_in_memory("waves", small, series=series)
+        self.assertEqual(waves.series, ["a", "b"])
+        self.assertEqual(waves.forecast(np.ones((12, 2))).shape, (3, 2))
+        pixels = np.random.default_rng(1).random((60, 1, 12, 12))
+        classes = tapestry.train_in_memory("clothes-cnn", steps, images=pixels, labels=np.arange(60) % 3)
+        self.assertEqual(classes.classify(pixels[:2]).shape, (2, 3))
+        codes = tapestry.train_in_memory("clothes-vae", {**steps, "model.hidden": [8]}, images=pixels[:, 0])
+        self.assertEqual(codes.encode(pixels).means.shape, (60, 3))
+        story = (RUNS / "story.txt").read_text()
+        words = tapestry.train_in_memory(RUNS / "text.toml", None, files={"story.txt": story},
+                                         checkpoint=RUNS / "saved.safetensors")
+        self.assertEqual(words.generate("green", tokens=30),
+                         tapestry.Model(RUNS / "saved.safetensors").generate("green", tokens=30))
+        for wrong in ({"labels": [1]}, {"series": {"a": [1, 2]}, "files": {"a": "b"}}, {"table": {}},
+                      {"series": {"a": [1], "b": [1, 2]}}, {"images": np.zeros((2, 2))},
+                      {"images": np.zeros((2, 3, 3)), "labels": [1]}):
+            self.assertRaises(ValueError, tapestry.train_in_memory, "waves", **wrong)
+
+
+if __name__ == "__main__":
+    unittest.main()
