@@ -2,14 +2,22 @@
 
 #include <dlfcn.h>
 
-#include <commit.hpp>
 #include <filesystem>
+
+#include "autograd/build_symbol.hpp"
+
+const char TAPESTRY_BUILD_SYMBOL = 0;
+
+#define TAPESTRY_TEXT_OF(name) #name
+#define TAPESTRY_TEXT_OF_VALUE(name) TAPESTRY_TEXT_OF(name)
 
 namespace tapestry {
 
 const char* instruction_level() { return TAPESTRY_LEVEL; }
 
 const char* engine_commit() { return TAPESTRY_COMMIT; }
+
+const char* build_symbol() { return TAPESTRY_TEXT_OF_VALUE(TAPESTRY_BUILD_SYMBOL); }
 
 std::string engine_path() {
   Dl_info here{};

@@ -12,6 +12,9 @@ const char* instruction_level();
 // Returns the commit of the engine, as git describes it; empty if git does not know it.
 const char* engine_commit();
 
+// Returns the name of the engine's symbol of build_symbol.hpp.
+const char* build_symbol();
+
 // Returns the path of the engine's library, which depends on how it was loaded.
 std::string engine_path();
 

@@ -151,6 +151,7 @@ struct OptimizerType {
   // ignored. Throws std::bad_variant_access for a value of another type than the default's.
   std::function<std::unique_ptr<Optimizer>(std::vector<Parameter*>, const OptimizerValues& values)>
       make;
+  int registrations = 0;  // more than 1: several optimizers have this name; the first is kept
 
   bool has(const std::string& setting) const;
 };
@@ -191,6 +192,7 @@ struct RegisterOptimizer {
 
   RegisterOptimizer(const std::string& name, const std::vector<Setting<Options>>& settings) {
     OptimizerType& type = optimizer_registry()[name];
+    if (type.registrations++ > 0) return;
     for (const Setting<Options>& setting : settings)
       type.settings.push_back(
           {setting.name, default_of(setting.field), setting.help, setting.range});

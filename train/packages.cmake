@@ -34,10 +34,13 @@ set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 foreach(folder autograd layers optim data train)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry FILES_MATCHING PATTERN "*.hpp"
-          PATTERN configs EXCLUDE PATTERN pictures EXCLUDE REGEX "/train/(model|training)[.]hpp$" EXCLUDE)
+          PATTERN configs EXCLUDE PATTERN pictures EXCLUDE PATTERN public EXCLUDE
+          REGEX "/train/(model|training)[.]hpp$" EXCLUDE)
 endforeach()
-install(FILES model.hpp training.hpp interface/tapestry.h
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry)  # <tapestry/model.hpp>, and for C <tapestry/tapestry.h>
+# The stable ones: <tapestry/model.hpp>, <tapestry/ops.hpp>, …, and for C <tapestry/tapestry.h>
+install(FILES model.hpp training.hpp interface/tapestry.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry)
+install(DIRECTORY public/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry)
+install(FILES ${CMAKE_BINARY_DIR}/tapestry_commit.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry)
 install(TARGETS tapestry_library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/libtapestry-engine.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
 file(WRITE ${CMAKE_BINARY_DIR}/tapestry-config.cmake.in [[

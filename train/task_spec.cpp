@@ -9,6 +9,7 @@
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/fine_tuning.hpp"
+#include "train/plugin.hpp"
 
 namespace tapestry {
 namespace {
@@ -26,6 +27,11 @@ std::vector<TaskSpec (*)()>& registered_specs() {
   return specs;
 }
 
+// Returns what registers a task, for messages.
+std::string registrant(const TaskSpec& spec) {
+  return spec.file.empty() ? "Tapestry" : printable(spec.file);
+}
+
 }  // namespace
 
 std::map<std::string, TaskSpec> tasks_by_name(const std::vector<TaskSpec (*)()>& specs) {
@@ -33,9 +39,12 @@ std::map<std::string, TaskSpec> tasks_by_name(const std::vector<TaskSpec (*)()>&
   for (TaskSpec (*const make_spec)() : specs) {
     TaskSpec spec = make_spec();
     const std::string name = spec.name;
-    require(tasks.emplace(name, std::move(spec)).second,
-            "task {}: registered twice; expected another TaskSpec::name for each task: rename one",
-            name);
+    spec.file = file_with(reinterpret_cast<const void*>(make_spec));
+    const auto known = tasks.find(name);
+    expect_input(known == tasks.end(),
+                 "task {}: registered by {} and by {}; give one of them another TaskSpec::name",
+                 name, registrant(known->second), registrant(spec));
+    tasks.emplace(name, std::move(spec));
   }
   return tasks;
 }
@@ -140,21 +149,57 @@ ConfigDocument earlier_version() {
   return {"earlier version", fmt::format("{} = 1", key::data_rules.name)};
 }
 
+// Returns whether the program has the task, rather than Tapestry's library or a plug-in.
+bool is_of_program(const TaskSpec& spec) {
+  return !spec.file.empty() && std::ranges::count(loaded_plugins(), spec.file, &Plugin::file) == 0;
+}
+
+// Throws InputError unless the plug-ins are loaded that a config or --set requires; its bases
+// cannot require any.
+void expect_required_plugins(const ConfigDocument& config,
+                             const std::vector<std::string>& overrides) {
+  std::vector<TomlSetting> given;
+  if (const TomlSetting* own = config.find(key::plugin.name)) given.push_back(*own);
+  for (const std::string& text : overrides)
+    if (text.substr(0, text.find('=')) == key::plugin.name)
+      given.push_back(parse_override(text, true));
+  for (const TomlSetting& one : given)  // Config refuses other types
+    if (const auto* required = one.value ? std::get_if<std::string>(&*one.value) : nullptr)
+      expect_plugins(*required, one.origin);
+}
+
+// Returns the plug-ins that a config uses or requires, as key::plugin names them.
+std::string used_plugins(const Config& config, const TaskSpec& spec) {
+  if (is_of_program(spec)) return "";
+  std::vector<std::string> used;
+  for (const Plugin& plugin : loaded_plugins())
+    if (plugin.file == spec.file ||
+        std::ranges::count(plugin.optimizers, config[key::optimizer]) > 0 ||
+        requires_plugin(config[key::plugin], plugin))
+      used.push_back(fmt::format("{}, {}", plugin.name, plugin.checksum));
+  return fmt::format("{}", fmt::join(used, "; "));
+}
+
 Config resolve(const std::vector<ConfigDocument>& documents,
                const std::vector<std::string>& overrides) {
   const TomlSetting chosen = chosen_task(documents, overrides);
   const auto& name = std::get<std::string>(*chosen.value);
   const auto spec = task_registry().find(name);
+  if (spec == task_registry().end() || !is_of_program(spec->second))
+    expect_required_plugins(documents.front(), overrides);
   std::vector<std::string> tasks;
   for (const auto& [known, any] : task_registry()) tasks.push_back(known);
   expect_input(!name.empty(), "{}: has no task; add task = \"…\" as its first line, one of {}",
                documents.front().source, fmt::join(tasks, ", "));
+  const std::string similar = did_you_mean(name, tasks, "\"");
   expect_input(spec != task_registry().end(), "{}: task = {}: expected one of {}{}", chosen.origin,
-               to_toml(Value(name)), fmt::join(tasks, ", "), did_you_mean(name, tasks, "\""));
+               to_toml(Value(name)), fmt::join(tasks, ", "),
+               similar.empty() ? "; --plugin FILE before the command adds your own" : similar);
   expect_keys_of(spec->second, documents, chosen);
   Config config(documents, overrides, key::with_common_keys(spec->second.keys));
   make_path_absolute(config, key::data_path);
   make_path_absolute(config, key::from);
+  config.set(key::plugin, used_plugins(config, spec->second));
   return config;
 }
 

@@ -126,11 +126,14 @@ struct TaskSpec {
   Inspector<onnx::Models> onnx{
       "this run's model cannot be exported to ONNX; --format safetensors exports the weights of "
       "any model"};
+  // The file of the program or plug-in that registers the task, which tasks_by_name sets; empty:
+  // Tapestry's library.
+  std::string file{};
   bool reads_whole_data = false;     // `make` follows TaskSetup::whole_data
   bool predicts_whole_data = false;  // the predictor takes a task with all examples, as these
 };
 
-// Returns the tasks by name. Throws std::invalid_argument if two have the same name.
+// Returns the tasks by name. Throws InputError if two have the same name.
 std::map<std::string, TaskSpec> tasks_by_name(const std::vector<TaskSpec (*)()>& specs);
 std::map<std::string, TaskSpec>& task_registry();  // the registered tasks
 const TaskSpec& spec_of(const Config& config);

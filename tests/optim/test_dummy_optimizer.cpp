@@ -118,5 +118,15 @@ TEST_CASE("dummy optimizer: without weight_decay it refuses this setting, as ada
         "key, or set optim.name = \"adamw\" or \"muon\" or \"schedule_free_adamw\" or \"sgd\"");
 }
 
+TEST_CASE("dummy optimizer: a second one of the same name is refused, and the first is kept") {
+  [[maybe_unused]] const RegisterOptimizer<Sliding> again("sliding", {});
+  CHECK_ERROR(config_of({}),
+              "optimizer sliding: registered 2 times; give each optimizer another name");
+  OptimizerType& first = optimizer_registry().at("sliding");
+  first.registrations = 1;
+  CHECK(first.has("friction"));
+  config_of({});
+}
+
 }  // namespace
 }  // namespace tapestry

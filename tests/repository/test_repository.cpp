@@ -79,11 +79,12 @@ const std::vector<std::pair<std::string, Strings>> train_dependencies = {
     {"generate", {}},
     {"plot", {}},
     {"measure", {"config"}},
+    {"plugin", {}},
     {"fine_tuning", {"config"}},
     {"inspect", {"config", "plot"}},
     {"task", {}},
-    {"task_spec", {"config", "fine_tuning", "inspect", "task"}},
-    {"run", {"config", "task", "task_spec"}},
+    {"task_spec", {"config", "fine_tuning", "inspect", "plugin", "task"}},
+    {"run", {"config", "plugin", "task", "task_spec"}},
     {"tasks", {"config", "generate", "inspect", "measure", "plot", "run", "task", "task_spec"}},
     {"tools/predict", {"inspect"}},
     {"model", {"config", "run", "task_spec", "tasks", "tools/predict"}},
@@ -100,9 +101,11 @@ const std::vector<std::pair<std::string, Strings>> train_dependencies = {
      {"config", "inspect", "measure", "plot", "run", "task", "task_spec", "trainer"}},
     {"tools/search", {"config", "measure", "run", "task_spec", "tools/report", "trainer"}},
     {"commands",
-     {"config", "distributed", "inspect", "measure", "plot", "run", "task", "task_spec", "tasks",
-      "tools", "trainer"}},
-    {"interface", {"commands", "config", "model", "run", "trainer", "training"}}};
+     {"config", "distributed", "inspect", "measure", "plot", "plugin", "run", "task", "task_spec",
+      "tasks", "tools", "trainer"}},
+    {"interface", {"commands", "config", "model", "run", "trainer", "training"}},
+    {"public", {"commands", "config", "inspect", "task_spec", "tasks"}},
+    {"templates", {}}};
 
 // "train/tools/plan/plan.hpp" -> "tools/plan", "train/run/run.hpp" -> "run", "train/task.hpp" ->
 // "task"

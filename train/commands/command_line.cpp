@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include "autograd/check.hpp"
 #include "data/text/printable.hpp"
 #include "train/distributed/ranks.hpp"
+#include "train/plugin.hpp"
 #include "train/run/terminal.hpp"
 #include "train/run/version.hpp"
 
@@ -38,6 +40,8 @@ int run_command_line(int argc, char** argv) {
   if (launched_rank() > 0) keep_silent();
   try {
     require_engine_of_this_build();
+    std::span<char*> words = std::span(argv, argc).subspan(std::min(argc, 1));
+    for (const GivenPlugin& given : take_plugins(words)) load_plugin(given.file, given.is_rebuilt);
     const CommandLine typed = parse_command_line(argc, argv);
     print_lines(typed.text);
     const int status = typed.command ? typed.command->run() : 0;

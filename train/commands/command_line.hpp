@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,9 @@
 // Reads the command line, runs the command, and turns exceptions into one line and a status:
 // 0 done, 1 failed while running, 2 wrong input, 130 interrupted.
 namespace tapestry {
+// Runs the command line of a program, which may be one's own: int main(int c, char** v) { return
+// tapestry::run_command_line(c, v); }. Returns the status. Ignores SIGXFSZ; a training handles
+// signals as train/trainer/training.hpp says.
 int run_command_line(int argc, char** argv);
 
 // A parsed command line: a command with its arguments, or a text to print (help or the version).
@@ -16,9 +20,17 @@ struct CommandLine {
   std::unique_ptr<Command> command{};
   std::string text{};
 };
-// Parses a command line. Throws InputError for an unknown command or option, and for an invalid
-// value.
+// Parses a command line, without loading plug-ins. Throws InputError for an unknown command or
+// option, and for an invalid value.
 CommandLine parse_command_line(int argc, char** argv);
+
+// A plug-in that stands before the command: --plugin FILE, or --rebuilt-plugin FILE.
+struct GivenPlugin {
+  std::string file{};
+  bool is_rebuilt = false;
+};
+// Removes these options from the beginning of the words, and returns them.
+std::vector<GivenPlugin> take_plugins(std::span<char*>& words);
 
 // An option or argument of a command, for the manual page.
 struct OptionDescription {

@@ -176,6 +176,23 @@ CLI::App& declare(CLI::App& app, const std::string& name, Command& command) {
 
 }  // namespace
 
+// The options of the program, which stand before the command.
+constexpr const char *plugin_option = "--plugin", *rebuilt_option = "--rebuilt-plugin";
+
+std::vector<GivenPlugin> take_plugins(std::span<char*>& words) {
+  std::vector<GivenPlugin> plugins;
+  while (!words.empty()) {
+    const std::string word = words.front(), name = word.substr(0, word.find('='));
+    const bool has_value = name.size() < word.size();
+    const std::size_t length = has_value ? 1 : 2;
+    if ((name != plugin_option && name != rebuilt_option) || words.size() < length) break;
+    plugins.push_back({.file = has_value ? word.substr(name.size() + 1) : words[1],
+                       .is_rebuilt = name == rebuilt_option});
+    words = words.subspan(length);
+  }
+  return plugins;
+}
+
 CommandDescription describe_command(const std::string& name) {
   CLI::App app;
   const std::unique_ptr<Command> command = command_registry().at(name).make();
@@ -235,9 +252,13 @@ std::string advice(const CLI::App& app, const std::vector<std::string>& extras) 
                        extras.front());
   if (!extras.front().starts_with('-'))
     return fmt::format("unexpected {}; --help lists what is expected", extras.front());
+  const std::string option = extras.front().substr(0, extras.front().find('='));
+  if (option == plugin_option || option == rebuilt_option)
+    return fmt::format("unexpected {0}; give it before the command: tapestry {0} FILE {1}", option,
+                       typed_command(app).get_name());
   std::vector<std::string> names;
-  for (const CLI::Option* option : typed_command(app).get_options())
-    if (!option->get_positional()) names.push_back(option->get_name());
+  for (const CLI::Option* known : typed_command(app).get_options())
+    if (!known->get_positional()) names.push_back(known->get_name());
   if (const std::string key = key_of_option(app, extras.front()); !key.empty())
     return fmt::format("unexpected {}; set the key of the config with --set {}=VALUE",
                        extras.front(), key);
@@ -258,8 +279,8 @@ void expect_command(const CLI::App& app, std::span<char*> words, const std::stri
   expect_input(!first.empty(), "COMMAND is required; expected one of {}", fmt::join(names, ", "));
   if (first.starts_with('-')) {
     expect_input(app.get_option_no_throw(first) != nullptr,
-                 "unknown option {}{} (expected COMMAND, --help or --version)", first,
-                 did_you_mean(first, {"--help", "--version"}));
+                 "unknown option {}{} (expected COMMAND, --help, --version or --plugin FILE)",
+                 first, did_you_mean(first, {"--help", "--version", plugin_option}));
     return;
   }
   const auto found = std::ranges::find(names, group + first);
@@ -283,6 +304,11 @@ CommandLine parse_command_line(int argc, char** argv) {
   app.set_help_flag("-h,--help", "print this help");
   app.set_version_flag("--version", fmt::format("tapestry {}, {}", version(), machine()),
                        "print version, commit, instruction level, kernels and number of threads");
+  std::vector<std::string> plugins;  // run_command_line() loads them
+  for (const auto& [option, help] :
+       {std::pair{plugin_option, "load a shared library with tasks of your own; may be repeated"},
+        {rebuilt_option, "the same, also for runs that another build of it trained"}})
+    app.add_option(option, plugins, help)->type_name("FILE")->allow_extra_args(false);
   app.require_subcommand(1);
   app.get_formatter()->label("REQUIRED", "");  // the usage line shows what is optional
   std::vector<std::unique_ptr<Command>> commands;
@@ -294,7 +320,9 @@ CommandLine parse_command_line(int argc, char** argv) {
         [&typed, &commands, i = commands.size() - 1] { typed.command = std::move(commands[i]); });
   }
   try {
-    expect_command(app, std::span(argv, argc).subspan(std::min(argc, 1)));
+    std::span<char*> words = std::span(argv, argc).subspan(std::min(argc, 1));
+    take_plugins(words);
+    expect_command(app, words);
     app.parse(argc, argv);
     return typed;
   } catch (const CLI::CallForHelp&) {

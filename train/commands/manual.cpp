@@ -12,6 +12,8 @@ constexpr const char* page_begin = R"(.TH TAPESTRY 1 "" "Tapestry" "User Command
 tapestry \- trains small neural networks that are described by TOML files
 .SH SYNOPSIS
 .B tapestry
+.RB [ \-\-plugin
+.IR FILE ]
 .I COMMAND
 .RI [ ARGUMENTS ]
 .br
@@ -35,6 +37,14 @@ is the folder of a run, or a checkpoint file.
 .I KEY=VALUE
 sets one key of the config, and may be repeated. Each command prints its options with
 .BR "\-h" " or " "\-\-help" .
+.PP
+.B \-\-plugin
+.I FILE
+loads a shared library with tasks of your own, as
+.B tapestry new
+writes them; it stands before the command and may be repeated. Runs record its name and checksum.
+.B \-\-rebuilt\-plugin
+does the same, also for runs that another build of it trained.
 )";
 
 constexpr const char* page_end = R"(.SH EXIT STATUS

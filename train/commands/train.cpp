@@ -228,7 +228,7 @@ class Train final : public Command {
         show(training.metrics, training.signatures));
     if (!options_.quiet) say("{}", training.compared_with_baselines());
     compare_with_expected(config, as_written(config), training.metrics);
-    if (!options_.quiet)
+    if (!options_.quiet && spec_of(config).samples)
       say("tapestry sample {} prints samples of the model\n", shell_word(run.folder()));
     return 0;
   }

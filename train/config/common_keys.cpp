@@ -6,6 +6,11 @@
 namespace tapestry::key {
 
 EARLY const Key<std::string> task{"task", "", "task, which determines the other keys"};
+EARLY const Key<std::string> plugin{
+    "plugin",
+    "",
+    "plug-in that must be loaded (--plugin), by its name, or by name and checksum",
+    {.may_change_on_resume = true}};
 EARLY const Key<std::string> name{"name",
                                   "",
                                   "name of the run folder; empty: the name of the config",

@@ -56,9 +56,13 @@ std::string expected_type(const KeyInfo& key, const TomlSetting& given) {
                      is_integer && is_long ? " of 64 bits" : "");
 }
 
-// Returns whether a config inherits the key from its base: all but its name and its published
-// result.
-bool is_inherited(const std::string& key) { return key != "name" && !key.starts_with("expected."); }
+constexpr const char* plugin_name = "plugin";  // of key::plugin
+
+// Returns whether a config inherits the key from its base: all but its name, the plug-in that it
+// requires, and its published result.
+bool is_inherited(const std::string& key) {
+  return key != "name" && key != plugin_name && !key.starts_with("expected.");
+}
 
 std::string text_error(const Limits& limits, const std::string& text) {
   if (text.find('\0') != text.npos) return "expected no character U+0000";
@@ -221,7 +225,11 @@ Config::Config(const std::vector<ConfigDocument>& documents,
       expect_input(known.layer < layer,
                    "{}: {}: is another name of {}, which is set as well; leave one out",
                    given.origin, given.name, entry.key.name);
-      if (&document == &documents.front() || is_inherited(given.name)) known = entry;
+      if (&document == &documents.front() || is_inherited(given.name))
+        known = entry;
+      else if (given.name == plugin_name)
+        dropped_.push_back(fmt::format("{}: {} = {}: ignored; a base cannot require a plug-in",
+                                       given.origin, given.name, given.shown()));
     }
   }
   ++layer;

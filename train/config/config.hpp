@@ -184,7 +184,7 @@ class Config {
   // Returns the settings() that affect the result of a training.
   std::map<std::string, std::string> settings_that_count() const;
   // Returns messages about the dropped settings: "sort:20:1: optim.beta2 = 0.99: ignored; it is not
-  // used with optim.name = …".
+  // used with optim.name = …". `plugin` of a base is dropped as well.
   const std::vector<std::string>& dropped() const { return dropped_; }
   // Returns the keys that must not differ when a run is resumed, but do: "model.width (128, now
   // 64)".

@@ -64,7 +64,8 @@ ConfigDocument read_config(const std::string& path_or_name);
 
 // Returns the config, its base, its base's base and so on. A base is a path, relative to the folder
 // of the file that names it, or else the name of a shipped config. Its values hold where the config
-// sets none, except `name` and [expected], because a published result is of one exact config.
+// sets none, except `name`, `plugin` and [expected], because a published result is of one exact
+// config, and what code runs is decided by the config that is given.
 // Throws InputError if a base does not exist, if bases form a cycle, or if there are more than 16.
 std::vector<ConfigDocument> with_bases(ConfigDocument document);
 

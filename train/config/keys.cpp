@@ -11,7 +11,12 @@ namespace {
 
 KeyInfo named_optimizer() {
   KeyInfo key = optimizer;
-  for (const auto& [choice, type] : optimizer_registry()) key.limits.choices.push_back(choice);
+  for (const auto& [choice, type] : optimizer_registry()) {
+    expect_input(type.registrations == 1,
+                 "optimizer {}: registered {} times; give each optimizer another name", choice,
+                 type.registrations);
+    key.limits.choices.push_back(choice);
+  }
   return key;
 }
 
@@ -62,7 +67,7 @@ std::vector<KeyInfo> optimizer_keys() {
 }  // namespace
 
 std::vector<KeyInfo> with_common_keys(const std::vector<KeyInfo>& task_keys) {
-  std::vector<KeyInfo> keys{task, name, seed, data_path, data_rules};
+  std::vector<KeyInfo> keys{task, plugin, name, seed, data_path, data_rules};
   const auto append = [&](const std::vector<KeyInfo>& more) {
     keys.insert(keys.end(), more.begin(), more.end());
   };

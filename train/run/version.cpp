@@ -3,7 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 
-#include <commit.hpp>
+#include <set>
+#include <tapestry_commit.hpp>
 
 #include "autograd/checksum.hpp"
 #include "autograd/counted.hpp"
@@ -11,6 +12,8 @@
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/parallel.hpp"
 #include "data/input_file.hpp"
+#include "train/plugin.hpp"
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 namespace {
@@ -34,7 +37,11 @@ std::string backends() { return fmt::format("{}, {}", instruction_level(), backe
 
 std::string library_checksum() {
   Checksum sum;
-  for (const std::string& file : {engine_path(), library_path()}) {
+  std::set<std::string> files{engine_path(), library_path()};
+  for (const auto& [name, spec] : task_registry())
+    if (!spec.file.empty()) files.insert(spec.file);
+  for (const Plugin& plugin : loaded_plugins()) files.insert(plugin.file);
+  for (const std::string& file : files) {
     const std::string bytes = read_file(file, std::int64_t{1} << 30);
     sum.add(std::as_bytes(std::span(bytes)));
   }

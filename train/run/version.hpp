@@ -12,7 +12,8 @@ std::string version();  // adds the commit of the build, if known: "0.1.0 (commi
 // run call them "engines".
 std::string backends();
 
-// Returns the checksum of the files of the engine and the library, which differs between builds.
+// Returns the checksum of the files of the engine, the library, and a program or plug-ins that
+// register tasks, which differs between builds.
 std::string library_checksum();
 
 // Throws std::runtime_error if the engine is of another commit than this library: their types may
