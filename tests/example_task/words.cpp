@@ -20,11 +20,12 @@ std::vector<std::int32_t> tokens_of(const std::string& word) {
   return is_word && std::ssize(tokens) == word_length ? tokens : std::vector<std::int32_t>();
 }
 
-// Words in which one letter is more frequent than each other. A batch: inputs (B, T) int32, targets
-// (B) int32.
+// Words in which one letter is more frequent than each other; no word is in two splits. A batch:
+// inputs (B, T) int32, targets (B) int32.
 class Words final : public Dataset {
  public:
-  Words(std::int64_t size, std::uint64_t split) : size_(size), split_(split) {}
+  enum class Part { training, validation, test };
+  Words(std::int64_t size, Part part) : size_(size), part_(part) {}
 
   std::int64_t size() const override { return size_; }
   Batch batch(std::span<const std::int64_t> examples) const override {
@@ -41,15 +42,21 @@ class Words final : public Dataset {
   }
 
   std::string word(std::int64_t example) const {
-    Random random(split_, Stream::data, static_cast<std::uint64_t>(example));
+    Random random(static_cast<std::uint64_t>(part_), Stream::data,
+                  static_cast<std::uint64_t>(example));
     std::string word(word_length, ' ');
     do {
       for (char& letter : word) letter = static_cast<char>('a' + random.below(4));
-    } while (most_frequent(word) < 0);
+    } while (most_frequent(word) < 0 || part_of(word) != part_);
     return word;
   }
 
  private:
+  static Part part_of(const std::string& word) {
+    int number = 0;
+    for (const char letter : word) number = 4 * number + (letter - 'a');
+    return number % 7 == 0 ? Part::validation : number % 7 == 1 ? Part::test : Part::training;
+  }
   // Returns the number of the letter; -1 if two are equally frequent.
   static std::int32_t most_frequent(const std::string& word) {
     std::vector<std::pair<std::ptrdiff_t, std::int32_t>> counts;
@@ -60,7 +67,7 @@ class Words final : public Dataset {
   }
 
   std::int64_t size_;
-  std::uint64_t split_;
+  Part part_;
 };
 
 // A transformer block over the letters, and a linear layer on the mean of its outputs.
@@ -99,9 +106,9 @@ class Network final : public Module {
 class WordTask final : public Task {
  public:
   explicit WordTask(const TaskSetup& setup)
-      : training_(20'000, 1),
-        validation_(200, 2),
-        test_(200, 3),
+      : training_(20'000, Words::Part::training),
+        validation_(200, Words::Part::validation),
+        test_(200, Words::Part::test),
         model_(initialized(setup.config,
                            [&](Random& init) { return Network(setup.config[width_key], init); })) {}
 

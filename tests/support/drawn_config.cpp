@@ -97,6 +97,7 @@ const BoundsOf usual_bounds = {{"seed", {1, 1 << 20}},
 // Keys that are not drawn.
 const std::map<std::string, std::string> not_drawn = {
     {"task", "each config names its own"},
+    {"plugin", "names a plug-in"},
     {"name", "names a folder"},
     {"data.path", "names a file"},
     {"data.text_field", "is of files of labeled texts"},

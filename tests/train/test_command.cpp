@@ -138,6 +138,7 @@ TEST_CASE("manual: bash completes commands, options and shipped configs") {
   CHECK(completed({"gra"}) == Strings{"gradcheck"});
   CHECK(completed({"train", "clothes-v"}) == Strings{"clothes-vae", "clothes-vit"});
   CHECK(completed({"sample", "--top"}) == Strings{"--top-k", "--top-p"});
+  CHECK(completed({"--plugin", "libmine.so", "gra"}) == Strings{"gradcheck"});
   CHECK(completed({"", ""}).front().empty());
   Strings options = completed({"train", "x", "--"}), known = options_of({"train"});
   std::ranges::sort(options);

@@ -179,28 +179,29 @@ std::string same_key_elsewhere(const std::vector<KeyInfo>& keys, const std::stri
   return {};
 }
 
+// Throws InputError for a key that is not declared, with the most similar one.
+[[noreturn]] void throw_unknown_key(const TomlSetting& given, const std::vector<KeyInfo>& keys) {
+  std::vector<std::string> names;
+  for (const KeyInfo& key : keys) names.push_back(key.name);
+  names.emplace_back(base_key);
+  const std::string same = same_key_elsewhere(keys, given.name);
+  throw InputError(fmt::format("{}: unknown key {}{} (tapestry config lists the keys)",
+                               given.origin, printable_beginning(given.name),
+                               same.empty() ? did_you_mean(with_known_section(given.name), names)
+                                            : fmt::format("; did you mean {}?", same)));
+}
+
 }  // namespace
 
 Config::Config(const std::vector<ConfigDocument>& documents,
                const std::vector<std::string>& overrides, const std::vector<KeyInfo>& keys)
     : keys_(keys) {
-  std::vector<std::string> names;
-  for (const KeyInfo& key : keys_) {
-    names.push_back(key.name);
+  for (const KeyInfo& key : keys_)
     entries_[key.name] = {.key = key, .value = key.fallback, .origin = "default"};
-  }
-  names.emplace_back(base_key);
 
   const auto checked = [&](const TomlSetting& given) -> Entry {
     const auto found = entries_.find(current_name(given.name));
-    if (found == entries_.end()) {
-      const std::string same = same_key_elsewhere(keys_, given.name);
-      throw InputError(fmt::format("{}: unknown key {}{} (tapestry config lists the keys)",
-                                   given.origin, printable_beginning(given.name),
-                                   same.empty()
-                                       ? did_you_mean(with_known_section(given.name), names)
-                                       : fmt::format("; did you mean {}?", same)));
-    }
+    if (found == entries_.end()) throw_unknown_key(given, keys_);
     const KeyInfo& key = found->second.key;
     std::optional<Value> value = given.as_type_of(key.fallback);
     expect_input(value.has_value(), "{}: {} = {}: expected {}", given.origin, given.name,

@@ -11,7 +11,6 @@ const Key<std::int64_t> context_key{"model.context", 48, "letters read at once",
 const Key<std::int64_t> width_key{"model.width", 64, "features of a letter", {.low = 1}};
 
 const std::string letters = " abcdefghijklmnopqrstuvwxyz";
-
 std::vector<std::int32_t> tokens_of(const std::string& text) {
   std::vector<std::int32_t> tokens;
   for (const char c : text) tokens.push_back(static_cast<std::int32_t>(letters.find(c)));
