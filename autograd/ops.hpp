@@ -7,6 +7,7 @@
 #include "autograd/ops/convolution.hpp"
 #include "autograd/ops/embedding.hpp"
 #include "autograd/ops/graphs.hpp"
+#include "autograd/ops/indexing.hpp"
 #include "autograd/ops/linear_attention.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/matmul.hpp"

@@ -1,6 +1,7 @@
 #include "autograd/ops/activations.hpp"
 
 #include <array>
+#include <cmath>
 #include <concepts>
 #include <numbers>
 
@@ -67,6 +68,11 @@ X silu_slope(const X& x) {
   return s * (T(1) + x * (T(1) - s));
 }
 
+// Returns the branches of relu: 1 for positive numbers, else 0.
+constexpr auto is_positive = [](auto v) {
+  return select(v > decltype(v)(0), decltype(v)(1), decltype(v)(0));
+};
+
 }  // namespace
 
 Tensor exp(const Tensor& x) {
@@ -109,14 +115,25 @@ Tensor relu(const Tensor& x) {
   const Tensor y = unary<Saves::output>(
       "relu", x, [](auto v) { return select(v < decltype(v)(0), decltype(v)(0), v); },
       [](auto g, auto v) { return select(v > decltype(v)(0), g, decltype(g)(0)); });
-  const auto is_positive = [](auto v) {
-    return select(v > decltype(v)(0), decltype(v)(1), decltype(v)(0));
-  };
   return in_held_branches(
       y, [&] { return map_arrays(is_positive, x.value()); },
       [&](const Array& positive) {
         return map_arrays([](auto v, auto p) { return v * p; }, x.value(), positive);
       });
+}
+
+Tensor leaky_relu(const Tensor& x, double slope) {
+  require_value(slope >= 0 && std::isfinite(slope), "leaky_relu", "slope", slope,
+                "a finite number of 0 or more");
+  const auto bent = [slope](auto v, auto where_positive) {
+    using V = decltype(v);
+    return select(where_positive > V(0), v, v * V(Scalar<V>(slope)));
+  };
+  const Tensor y = unary<Saves::output>(
+      "leaky_relu", x, [bent](auto v) { return bent(v, v); }, bent);
+  return in_held_branches(
+      y, [&] { return map_arrays(is_positive, x.value()); },
+      [&](const Array& positive) { return map_arrays(bent, x.value(), positive); });
 }
 
 Tensor gelu(const Tensor& x) {

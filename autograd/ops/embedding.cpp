@@ -1,55 +1,14 @@
 #include "autograd/ops/embedding.hpp"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "autograd/dry_run.hpp"
-#include "autograd/kernels/rows.hpp"
+#include "autograd/kernels/scatter.hpp"
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/q8_0.hpp"
 
 namespace tapestry {
 namespace {
-
-// The positions of each token: tokens[i] is at places[offsets[i]] to places[offsets[i + 1] - 1], in
-// ascending order. Tokens that do not occur are left out.
-struct TokenPlaces {
-  std::vector<std::int64_t> tokens, offsets, places;
-
-  TokenPlaces(std::span<const std::int32_t> text, std::int64_t vocabulary) : places(text.size()) {
-    std::vector<std::int64_t> next(vocabulary);
-    for (const std::int32_t token : text) ++next[token];
-    std::int64_t before = 0;
-    for (std::int64_t token = 0; token < vocabulary; ++token) {
-      if (next[token] == 0) continue;
-      tokens.push_back(token);
-      offsets.push_back(before);
-      before += std::exchange(next[token], before);
-    }
-    offsets.push_back(before);
-    for (std::size_t i = 0; i < text.size(); ++i) places[next[text[i]]++] = i;
-  }
-};
-
-// Adds the gradient rows to the rows of their tokens, in the order of the text. Threads divide the
-// tokens and the columns.
-template <class T>
-void scatter_add(const TokenPlaces& text, std::int64_t width, const T* gradient, T* table) {
-  const std::int64_t most = std::min<std::int64_t>(width, 64), tokens = std::ssize(text.tokens);
-  const std::int64_t blocks = width == 0 ? 0 : (width + most - 1) / most;
-  const std::int64_t rows = std::ssize(text.places) / std::max<std::int64_t>(1, tokens);
-  for_each_row(tokens * blocks, rows * most, [&](std::int64_t i) {
-    const std::int64_t token = i / blocks, column = i % blocks * most;
-    const std::int64_t n = std::min(most, width - column);
-    const auto add = [&](std::int64_t place, T* sum) {
-      map_span(n, {sum, gradient + text.places[place] * width + column}, sum,
-               [](auto x, auto y) { return x + y; });
-    };
-    add_rows(text.offsets[token], text.offsets[token + 1], n,
-             table + text.tokens[token] * width + column, add);
-  });
-}
 
 // Writes these rows of a table of q8_0 as float32.
 void read_rows(const Array& table, std::span<const std::int32_t> rows, float* to) {
@@ -95,8 +54,8 @@ Tensor embedding(const Tensor& table, const Array& tokens) {
         T* to = dtable.mutable_values<T>().data();
         if (!accumulate)
           for_each_row(dtable.dim(0), C, [=](std::int64_t i) { std::fill_n(to + i * C, C, T(0)); });
-        scatter_add(TokenPlaces(tokens.values<std::int32_t>(), dtable.dim(0)), C,
-                    gradient.values<T>().data(), to);
+        scatter_rows(RowPlaces(tokens.values<std::int32_t>(), dtable.dim(0)), C,
+                     gradient.values<T>().data(), to);
       });
     });
   });

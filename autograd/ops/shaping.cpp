@@ -145,6 +145,19 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
   });
 }
 
+Tensor stack(const std::vector<Tensor>& parts, int axis) {
+  require(!parts.empty(), "stack: no tensors; expected at least one");
+  for (const Tensor& part : parts) check_same_shape("stack", parts[0], part);
+  Shape longer = parts[0].shape();
+  longer.push_back(1);
+  const int at = normalize_axis("stack", axis, longer);
+  std::vector<std::int64_t> shape(parts[0].shape().begin(), parts[0].shape().end());
+  shape.insert(shape.begin() + at, 1);
+  std::vector<Tensor> rows;
+  for (const Tensor& part : parts) rows.push_back(reshape(part, shape));
+  return concat(rows, at);
+}
+
 namespace {
 
 // The windows of sequences x (B, T, C).

@@ -25,6 +25,11 @@ Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end);
 // their other axes or dtypes differ.
 Tensor concat(const std::vector<Tensor>& parts, int axis);
 
+// Returns n tensors of one shape joined along a new axis, as torch.stack does: (A, B) -> (n, A, B)
+// for axis 0, (A, B, n) for axis 2 or -1. Throws std::invalid_argument if there are none, or if
+// their shapes or dtypes differ.
+Tensor stack(const std::vector<Tensor>& parts, int axis);
+
 struct UnfoldOptions {
   std::int64_t width = 3;   // K: number of steps of a window, at least 1
   std::int64_t stride = 1;  // steps from one window to the next, at least 1

@@ -27,6 +27,9 @@ Function permuted(Axes... axes) {
 Function joined(int axis) {
   return [=](In v) { return concat(v, axis); };
 }
+Function stacked(int axis) {
+  return [=](In v) { return stack(v, axis); };
+}
 
 }  // namespace
 
@@ -80,6 +83,11 @@ std::vector<OpRow> unary_ops() {
     if (std::string(name) != "relu") rows.push_back({fmt::format("{}: ±100", name), f, wide});
   }
   rows.push_back({"exp", [](In v) { return exp(v[0]); }, x});
+  rows.push_back({"leaky_relu", [](In v) { return leaky_relu(v[0]); }, x});
+  rows.push_back({"leaky_relu: scalar", [](In v) { return leaky_relu(v[0], 0.2); }, scalar});
+  rows.push_back({"leaky_relu: empty", [](In v) { return leaky_relu(v[0], 0.2); }, empty});
+  rows.push_back({"leaky_relu: slope 0", [](In v) { return leaky_relu(v[0], 0); }, x});
+  rows.push_back({"leaky_relu: slope 1.5", [](In v) { return leaky_relu(v[0], 1.5); }, x});
   return rows;
 }
 
@@ -197,6 +205,72 @@ std::vector<OpRow> shaping_ops() {
          return concat({v[0], v[0]}, 0) * 2.0;
        },
        {normal({2, 3})}},
+      {"stack: first axis", stacked(0), {normal({2, 3}), normal({2, 3}), normal({2, 3})}},
+      {"stack: middle axis", stacked(1), {normal({2, 3}), normal({2, 3})}},
+      {"stack: last axis", stacked(-1), {normal({2, 3}), normal({2, 3})}},
+      {"stack: scalars", stacked(0), {normal({}), normal({})}},
+      {"stack: one", stacked(1), {normal({3})}},
+      {"stack: empty", stacked(0), {normal({0, 3}), normal({0, 3})}},
+      {"stack: x with itself",
+       [](In v) {
+         return stack({v[0], v[0]}, 1) * 2.0;
+       },
+       {normal({2, 3})}},
+  };
+}
+
+std::vector<OpRow> indexing_ops() {
+  const auto gathered = [](int axis, const Array& index) {
+    return [=](In v) { return gather(v[0], axis, index); };
+  };
+  const auto scattered = [](int axis, const Array& index) {
+    return [=](In v) { return scatter_add(v[0], axis, index, v[1]); };
+  };
+  const auto chosen = [](const Array& condition) {
+    return [=](In v) { return where(condition, v[0], v[1]); };
+  };
+  const Array x = normal({2, 3, 4}), line = ints({2, 0, 2, 2}, {4}), none = ints({}, {0});
+  const Array last = ints({3, 0, 0, 1, 1, 1}, {2, 3, 1}),
+              first = ints({1, 0, 1, 1, 0, 0}, {3, 2, 1});
+  const Array some = ints({1, 0, 0, 0, 2, -1}, {2, 3});
+  return {
+      {"gather: last axis", gathered(-1, last), {x}},
+      {"gather: middle axis", gathered(1, ints({2, 2, 0, 1, 1, 1, 0, 2}, {2, 1, 4})), {x}},
+      {"gather: first axis, shorter others", gathered(0, first), {normal({2, 3, 4})}},
+      {"gather: more than the axis has", gathered(0, ints({1, 1, 0, 1, 1}, {5})), {normal({2})}},
+      {"gather: slices of the first axis", gathered(0, ints({1, 1, 0}, {3})), {x}},
+      {"gather: slices of the middle axis", gathered(1, line), {x}},
+      {"gather: slices of the last axis", gathered(2, line), {x}},
+      {"gather: no slices", gathered(1, none), {x}},
+      {"gather: slices without elements", gathered(0, ints({1, 0}, {2})), {normal({2, 0})}},
+      {"gather: nothing of nothing", gathered(0, none), {normal({0, 3})}},
+      {"scatter_add: last axis", scattered(-1, last), {x, normal({2, 3, 1})}},
+      {"scatter_add: first axis, shorter others", scattered(0, first), {x, normal({3, 2, 1})}},
+      {"scatter_add: slices of the first axis",
+       scattered(0, ints({1, 1, 0}, {3})),
+       {x, normal({3, 3, 4})}},
+      {"scatter_add: slices of the middle axis", scattered(1, line), {x, normal({2, 4, 4})}},
+      {"scatter_add: slices of the last axis", scattered(2, line), {x, normal({2, 3, 4})}},
+      {"scatter_add: no slices", scattered(1, none), {x, normal({2, 0, 4})}},
+      {"scatter_add: more rows than are added one by one",
+       scattered(0, random_tokens({1100}, 2)),
+       {normal({2, 1}), normal({1100, 1})}},
+      {"scatter_add: slices without elements",
+       scattered(0, ints({1, 0}, {2})),
+       {normal({2, 0}), normal({2, 0})}},
+      {"scatter_add: x with itself",
+       [](In v) {
+         return scatter_add(v[0], 0, ints({1, 1}, {2}), v[0]);
+       },
+       {normal({2, 3})}},
+      {"where", chosen(some), {normal({2, 3}), normal({2, 3})}},
+      {"where: condition is broadcast", chosen(ints({1, 0}, {2, 1})), {x, normal({2, 3, 4})}},
+      {"where: all are broadcast",
+       chosen(ints({1, 0, 1}, {3, 1})),
+       {normal({2, 1, 4}), normal({})}},
+      {"where: a condition of more axes", chosen(some), {normal({}), normal({3})}},
+      {"where: empty", chosen(ints({}, {0, 3})), {normal({0, 3}), normal({3})}},
+      {"where: x or itself", [=](In v) { return where(some, v[0], v[0]); }, {normal({2, 3})}},
   };
 }
 

@@ -17,9 +17,9 @@ const std::vector<OpRow>& table() {
   static const std::vector<OpRow> rows = [] {
     std::vector<OpRow> all;
     for (const auto& part :
-         {unary_ops(), arithmetic_ops(), reduce_ops(), shaping_ops(), softmax_ops(), matmul_ops(),
-          model_ops(), attention_ops(), rotary_ops(), scan_ops(), linear_attention_ops(),
-          graph_ops(), convolution_ops(), loss_ops()})
+         {unary_ops(), arithmetic_ops(), reduce_ops(), shaping_ops(), indexing_ops(), softmax_ops(),
+          matmul_ops(), model_ops(), attention_ops(), rotary_ops(), scan_ops(),
+          linear_attention_ops(), graph_ops(), convolution_ops(), loss_ops()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
@@ -323,6 +323,7 @@ TEST_CASE("gradcheck: each piecewise op keeps the branches of the point") {
   const Array offsets = ints({0, 2}, {2});
   const std::vector<OpRow> rows{
       {"relu", [](In in) { return relu(in[0]); }, {near}},
+      {"leaky_relu", [](In in) { return leaky_relu(in[0], 0.2); }, {near}},
       {"max of rows", [](In in) { return max(in[0], {1}); }, {near}},
       {"max of columns", [](In in) { return max(in[0], {0}); }, {near}},
       {"segment_max", [=](In in) { return segment_max(in[0], offsets); }, {near}},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "autograd/ops.hpp"
 #include "tests/support/golden.hpp"
@@ -110,6 +111,97 @@ TEST_CASE("ops: cross_entropy equals PyTorch's") {
 
 // --- exact cases ---
 
+// An op of exact numbers, with what PyTorch 2.15 computes for g = 1, 2, 3, ….
+struct ExactRow {
+  std::string torch;
+  Function f;
+  std::vector<Array> inputs;
+  std::vector<double> y;
+  std::vector<std::vector<double>> gradients;
+};
+
+TEST_CASE("ops: indexing, stack and leaky_relu equal PyTorch's") {
+  const Array x = Array::of(std::vector{1.5, -2., 0.5, -0.25, 3., -1.}, {2, 3});
+  const Array elements = ints({2, 2, 0, 1}, {2, 2}), slices = ints({1, 1, 0}, {3});
+  const Array choice = ints({1, 0, 0, 0, 0, 1}, {2, 3});
+  const Array tens = Array::of(std::vector{10., 20., 30., 40.}, {2, 2});
+  const Array powers = Array::of(std::vector{1., 2., 3., 10., 20., 30., 100., 200., 300.}, {3, 3});
+  const std::vector<ExactRow> rows = {
+      {"gather(x, 1, i)",
+       [=](In v) { return gather(v[0], 1, elements); },
+       {x},
+       {0.5, 0.5, -0.25, 3},
+       {{0, 0, 3, 3, 4, 0}}},
+      {"index_select(x, 0, i)",
+       [=](In v) { return gather(v[0], 0, slices); },
+       {x},
+       {-0.25, 3, -1, -0.25, 3, -1, 1.5, -2, 0.5},
+       {{7, 8, 9, 5, 7, 9}}},
+      {"scatter_add(x, 1, i, s)",
+       [=](In v) { return scatter_add(v[0], 1, elements, v[1]); },
+       {x, tens},
+       {1.5, -2, 30.5, 29.75, 43, -1},
+       {{1, 2, 3, 4, 5, 6}, {3, 3, 4, 5}}},
+      {"index_add(x, 0, i, s)",
+       [=](In v) { return scatter_add(v[0], 0, slices, v[1]); },
+       {x, powers},
+       {101.5, 198, 300.5, 10.75, 25, 32},
+       {{1, 2, 3, 4, 5, 6}, {4, 5, 6, 4, 5, 6, 1, 2, 3}}},
+      {"where(c, x, b)",
+       [=](In v) { return where(choice, v[0], v[1]); },
+       {x, row({7, 8, 9})},
+       {1.5, 8, 9, 7, 8, -1},
+       {{1, 0, 0, 0, 0, 6}, {4, 7, 3}}},
+      {"stack([x, 2 x], 1)",
+       [](In v) {
+         return stack({v[0], v[0] * 2.0}, 1);
+       },
+       {x},
+       {1.5, -2, 0.5, 3, -4, 1, -0.25, 3, -1, -0.5, 6, -2},
+       {{9, 12, 15, 27, 30, 33}}},
+      {"leaky_relu(x, 0.25)",
+       [](In v) { return leaky_relu(v[0], 0.25); },
+       {x},
+       {1.5, -0.5, 0.5, -0.0625, 3, -0.25},
+       {{1, 0.5, 3, 1, 5, 1.5}}},
+      {"leaky_relu([0, -0], 0.25)",
+       [](In v) { return leaky_relu(v[0], 0.25); },
+       {row({0, -0.})},
+       {0, 0},
+       {{0.25, 0.5}}},
+  };
+  for (const ExactRow& exact : rows)
+    for (const DType dtype : {f32, f64}) {
+      CAPTURE(exact.torch);
+      const std::vector<Tensor> inputs(exact.inputs.begin(), exact.inputs.end());
+      Array g(exact.f(inputs).shape(), f64);
+      std::iota(g.mutable_values<double>().begin(), g.mutable_values<double>().end(), 1.0);
+      const Outcome outcome = run(exact.f, exact.inputs, dtype, g);
+      CHECK(doubles(outcome.y) == exact.y);
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        CHECK(doubles(outcome.gradients[i]) == exact.gradients[i]);
+    }
+}
+
+TEST_CASE("ops: where does not read what it does not choose") {
+  const Array unknown = row({std::nan(""), infinity, 1}), known = row({2, 3, 4});
+  const Outcome outcome = run(
+      [](In v) {
+        return where(ints({0, 0, 1}, {3}), v[0], v[1]);
+      },
+      {unknown, known}, f32, row({5, 6, 7}));
+  CHECK(doubles(outcome.y) == std::vector<double>{2, 3, 1});
+  CHECK(doubles(outcome.gradients[0]) == std::vector<double>{0, 0, 7});
+  CHECK(doubles(outcome.gradients[1]) == std::vector<double>{5, 6, 0});
+}
+
+TEST_CASE("ops: the gradient of gather adds many float32 terms by halves, as long sums are") {
+  constexpr std::int64_t count = 1 << 20;
+  const Outcome outcome = run([=](In v) { return gather(v[0], 0, Array::zeros({count}, i32)); },
+                              {row({1})}, f32, Array::full({count}, 0.1, f64));
+  CHECK(doubles(outcome.gradients[0])[0] == doctest::Approx(count * 0.1).epsilon(1e-6));
+}
+
 TEST_CASE("ops: equal maxima share the gradient") {
   for (const DType dtype : {f32, f64}) {
     const Array x =
@@ -188,6 +280,8 @@ TEST_CASE("ops: extreme values stay finite and exact") {
     CHECK(values(sigmoid, {-80})[0] == doctest::Approx(std::exp(-80.)).epsilon(1e-6));
     CHECK(values(tanh, {-1e4, 1e4, infinity, -infinity}) == std::vector<double>{-1, 1, 1, -1});
     CHECK(values(relu, {-infinity, infinity, -0., 0}) == std::vector<double>{0, infinity, 0, 0});
+    CHECK(doubles(leaky_relu(row({-infinity, infinity}, dtype), 0.5).value()) ==
+          std::vector<double>{-infinity, infinity});
     CHECK(values(gelu, {-100, 100}) == std::vector<double>{0, 100});
     CHECK(values(gelu_tanh, {-100, 100}) == std::vector<double>{0, 100});
     CHECK(values(silu, {-1000, 1000, infinity}) == std::vector<double>{0, 1000, infinity});

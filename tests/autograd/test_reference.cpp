@@ -200,6 +200,9 @@ std::vector<ReferenceRow> reference_rows() {
       unary_row("tanh", tanh, [](V x) -> Values { return xt::tanh(x); }),
       unary_row("sigmoid", sigmoid, sigmoid_of),
       unary_row("relu", relu, [](V x) -> Values { return xt::maximum(x, 0.0); }),
+      unary_row(
+          "leaky_relu", [](const Tensor& x) { return leaky_relu(x, 0.2); },
+          [](V x) -> Values { return xt::where(x > 0, x, 0.2 * x); }),
       unary_row("gelu", gelu, gelu_of),
       unary_row("gelu_tanh", gelu_tanh,
                 [](V x) -> Values {
@@ -292,6 +295,42 @@ std::vector<ReferenceRow> reference_rows() {
     return ReferenceCase{{draw.array({B, draw.extent(), C}), draw.array({B, draw.extent(), C})},
                          [](In x) { return concat(x, 1); },
                          [](X x) -> Values { return xt::concatenate(xt::xtuple(x[0], x[1]), 1); }};
+  });
+  row("stack", [](Draw& draw) {
+    const Shape shape = draw.shape(1);
+    const int axis = static_cast<int>(draw.below(shape.rank() + 1));
+    return ReferenceCase{{draw.array(shape), draw.array(shape)},
+                         [=](In x) { return stack(x, axis); },
+                         [=](X x) -> Values { return xt::stack(xt::xtuple(x[0], x[1]), axis); }};
+  });
+  row("gather", [](Draw& draw) {
+    const std::int64_t N = 1 + draw.extent();
+    const Array index = random_tokens({draw.extent()}, N, draw.below(1000));
+    return ReferenceCase{
+        {draw.array({draw.extent(), N, draw.extent()})},
+        [=](In x) { return gather(x[0], 1, index); },
+        [=](X x) -> Values { return xt::view(x[0], xt::all(), xt::keep(ints_of(index))); }};
+  });
+  row("scatter_add", [](Draw& draw) {
+    const std::int64_t B = draw.extent(), N = 1 + draw.extent(), M = draw.extent();
+    const Array index = random_tokens({B, M}, N, draw.below(1000));
+    return ReferenceCase{{draw.array({B, N}), draw.array({B, M})},
+                         [=](In x) { return scatter_add(x[0], 1, index, x[1]); },
+                         [=](X x) {
+                           Values y = x[0];
+                           for (std::int64_t i = 0; i < B; ++i)
+                             for (std::int64_t j = 0; j < M; ++j)
+                               y(i, at(index, i * M + j)) += x[1](i, j);
+                           return y;
+                         }};
+  });
+  row("where", [](Draw& draw) {
+    const Shape shape = draw.shape();
+    const Array choice = random_tokens(shape, 2, draw.below(1000));
+    return ReferenceCase{
+        {draw.array(draw.stretched(shape)), draw.array(draw.stretched(shape))},
+        [=](In x) { return where(choice, x[0], x[1]); },
+        [c = values_of(choice.to(f64))](X x) -> Values { return xt::where(c > 0, x[0], x[1]); }};
   });
   row("unfold", [](Draw& draw) {
     const std::int64_t B = draw.extent(), T = draw.extent(), C = draw.extent(),

@@ -193,6 +193,17 @@ std::vector<Sized> sized_rows() {
     sized("embedding",
           [tokens = random_tokens({3000}, 20)](In x) { return embedding(x[0], tokens); },
           {normal({20, C})});
+  sized("leaky_relu", [](In x) { return leaky_relu(x[0], 0.2); }, {large});
+  sized("stack", [](In x) { return stack({x[0], x[0]}, 1); }, {cube});
+  const Array edges = random_tokens({3000}, 20), one_each = random_tokens({300, 900}, 401);
+  sized("gather", [=](In x) { return gather(x[0], 1, one_each); }, {large});
+  sized("gather, slices", [=](In x) { return gather(x[0], 0, edges); }, {normal({20, 130})});
+  sized("scatter_add", [=](In x) { return scatter_add(x[0], 1, one_each, x[1]); },
+        {large, normal({300, 900})});
+  sized("scatter_add, slices", [=](In x) { return scatter_add(x[0], 0, edges, x[1]); },
+        {normal({20, 130}), normal({3000, 130})});
+  sized("where", [c = random_tokens({300, 1}, 2)](In x) { return where(c, x[0], x[1]); },
+        {large, row});
   for (const bool causal : {false, true})
     sized("attention",
           [=](In x) {

@@ -147,6 +147,26 @@ OnnxTensor gather(const OnnxTensor& x, const OnnxTensor& indices, std::int64_t a
   return y;
 }
 
+// Returns the place in x that each element of an index of x's rank names along an axis.
+Extents named_places(const OnnxTensor& x, const OnnxTensor& index, std::int64_t axis) {
+  const std::size_t rank = x.shape.size();
+  const auto a = static_cast<std::size_t>(axis_of(axis, rank));
+  Extents places;
+  for (std::int64_t i = 0; i < std::ssize(index.values); ++i) {
+    std::int64_t rest = i, place = 0, step = 1;
+    for (std::size_t k = rank; k-- > 0;) {
+      const std::int64_t own = rest % index.shape[k];
+      const std::int64_t at = k == a ? static_cast<std::int64_t>(index.values[i]) : own;
+      require(at >= 0 && at < x.shape[k], "index {} of {}", at, x.shape[k]);
+      place += at * step;
+      step *= x.shape[k];
+      rest /= index.shape[k];
+    }
+    places.push_back(place);
+  }
+  return places;
+}
+
 OnnxTensor slice(const Inputs& in) {
   const std::int64_t axis = axis_of(integers(in[3]).at(0), in[0].shape.size());
   const std::int64_t length = in[0].shape[axis], step = in.size() > 4 ? integers(in[4])[0] : 1;
@@ -423,6 +443,23 @@ OnnxTensor compute(const OnnxNode& node, const Inputs& in) {
   if (op == "Concat") return concat(in, integer("axis", 0));
   if (op == "Slice") return slice(in);
   if (op == "Gather") return gather(in[0], in[1], integer("axis", 0));
+  if (op == "GatherElements") {
+    OnnxTensor y{.shape = in[1].shape, .values = {}};
+    for (const std::int64_t place : named_places(in[0], in[1], integer("axis", 0)))
+      y.values.push_back(in[0].values[place]);
+    return y;
+  }
+  if (op == "ScatterElements") {
+    require(node.attributes.at("reduction").text == "add", "ScatterElements without add");
+    OnnxTensor y = in[0];
+    const Extents places = named_places(in[0], in[1], integer("axis", 0));
+    for (std::size_t i = 0; i < places.size(); ++i) y.values[places[i]] += in[2].values[i];
+    return y;
+  }
+  if (op == "LeakyRelu") {
+    const double slope = node.attributes.at("alpha").number;
+    return each(in[0], [=](double x) { return x > 0 ? x : slope * x; });
+  }
   if (op == "Shape") {
     const std::int64_t rank = std::ssize(in[0].shape);
     const Extents part(in[0].shape.begin() + integer("start", 0),

@@ -64,6 +64,8 @@ std::pair<std::string, OnnxAttribute> attribute_of(Reader message) {
       attribute.number = message.get_float();
     else if (tag == proto::attribute::integer)
       attribute.integer = message.get_int64();
+    else if (tag == proto::attribute::text)
+      attribute.text = message.get_bytes();
     else if (tag == proto::attribute::integers)
       attribute.integers.push_back(message.get_int64());
     else if (tag == proto::attribute::tensor)

@@ -17,6 +17,7 @@ struct OnnxTensor {
 struct OnnxAttribute {
   std::int64_t integer = 0;
   double number = 0;
+  std::string text{};
   std::vector<std::int64_t> integers{};
   OnnxTensor tensor{};
 };

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <set>
 
+#include "autograd/ops.hpp"
+#include "tests/support/arrays.hpp"
 #include "tests/support/hours.hpp"
 #include "tests/support/onnx_file.hpp"
 #include "tests/support/onnx_reference.hpp"
@@ -91,6 +93,15 @@ void check_export(const TrainedModel& trained, std::int64_t longest) {
   }
 }
 
+OnnxModel written(const onnx::Graph& graph) {
+  std::string bytes;
+  const auto append = [&](const auto& parts) {
+    for (const std::string_view part : parts) bytes += part;
+  };
+  onnx::write_graph(append, graph, "1");
+  return parse_onnx(bytes);
+}
+
 TEST_SUITE_BEGIN("exchange");
 
 TEST_CASE("onnx: a graph names its nodes, and shares equal ones") {
@@ -105,13 +116,7 @@ TEST_CASE("onnx: a graph names its nodes, and shares equal ones") {
   graph.output({.name = "y", .shape = {"batch", std::int64_t{3}}}, y + 2.0);
   CHECK((y + 2.0).name == "y");  // bug: it was the name from before it was an output
   graph.note("config", "task");
-  std::string bytes;
-  onnx::write_graph(
-      [&](const auto& parts) {
-        for (const std::string_view part : parts) bytes += part;
-      },
-      graph, "1");
-  const OnnxModel model = parse_onnx(bytes);
+  const OnnxModel model = written(graph);
   check_order(model);
   Strings names;
   for (const OnnxNode& node : model.nodes) names.push_back(node.name);
@@ -125,6 +130,39 @@ TEST_CASE("onnx: a graph names its nodes, and shares equal ones") {
   for (std::size_t i = 0; i < wanted.size(); ++i)
     CHECK(found.values[i] == doctest::Approx(wanted[i]));
   CHECK_THROWS_AS(graph.output({.name = "y"}, y), std::invalid_argument);
+}
+
+TEST_CASE("onnx: indexing, stack and leaky_relu, which no shipped model has, are those ops") {
+  const Array x = normal({3, 4}), s = normal({2, 4});
+  const Array index = ints({2, 0, 0, 1, 2, 0, 1, 1}, {2, 4}), choice = ints({1, 0, 0}, {3, 1});
+  onnx::Graph graph("model");
+  const auto input = [&](const char* name, onnx::Type type) {
+    return graph.input({.name = name, .type = type, .shape = {"rows", "columns"}});
+  };
+  const onnx::Value in = input("x", onnx::Type::float32), added = input("s", onnx::Type::float32),
+                    places = input("index", onnx::Type::int64),
+                    chooses = input("choice", onnx::Type::boolean);
+  const std::vector<std::pair<onnx::Value, Tensor>> rows = {
+      {onnx::gather_elements(in, 0, places), gather(x, 0, index)},
+      {onnx::scatter_add(in, 0, places, added), scatter_add(x, 0, index, s)},
+      {onnx::where(chooses, in, -in), where(choice, x, -Tensor(x))},
+      {onnx::stack({in, in}, 1), stack({x, x}, 1)},
+      {onnx::leaky_relu(in, 0.25), leaky_relu(x, 0.25)}};
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    graph.output({.name = fmt::format("y{}", i)}, rows[i].first);
+  const auto given = [](const Array& array) {
+    return OnnxTensor{.shape = {array.shape().begin(), array.shape().end()},
+                      .values = doubles(array)};
+  };
+  const OnnxTensors found = evaluate(
+      written(graph),
+      {{"x", given(x)}, {"s", given(s)}, {"index", given(index)}, {"choice", given(choice)}});
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    CAPTURE(i);
+    const OnnxTensor expected = given(rows[i].second.value()), &y = found.at(fmt::format("y{}", i));
+    CHECK(y.shape == expected.shape);
+    CHECK(y.values == expected.values);
+  }
 }
 
 TEST_CASE("onnx: the model of every shipped config is exported with the same outputs") {

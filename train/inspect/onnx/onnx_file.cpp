@@ -49,6 +49,11 @@ int write(double number, Message& attribute) {
   return proto::attribute::is_number;
 }
 
+int write(const std::string& text, Message& attribute) {
+  attribute.add_bytes(proto::attribute::text, text);
+  return proto::attribute::is_text;
+}
+
 int write(const std::vector<std::int64_t>& integers, Message& attribute) {
   for (const std::int64_t each : integers) attribute.add_int64(proto::attribute::integers, each);
   return proto::attribute::is_integers;

@@ -38,9 +38,10 @@ namespace node {
 inline constexpr int input = 1, output = 2, name = 3, op = 4, attribute = 5;
 }
 namespace attribute {
-inline constexpr int name = 1, number = 2, integer = 3, tensor = 5, integers = 8, type = 20;
+inline constexpr int name = 1, number = 2, integer = 3, text = 4, tensor = 5, integers = 8,
+                     type = 20;
 // Values of `type`.
-inline constexpr int is_number = 1, is_integer = 2, is_tensor = 4, is_integers = 7;
+inline constexpr int is_number = 1, is_integer = 2, is_text = 3, is_tensor = 4, is_integers = 7;
 }  // namespace attribute
 namespace tensor {
 inline constexpr int dimension = 1, type = 2, name = 8, raw = 9;

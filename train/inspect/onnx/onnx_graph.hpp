@@ -43,7 +43,7 @@ struct Numbers {
 
 struct Attribute {
   std::string name;
-  std::variant<std::int64_t, double, std::vector<std::int64_t>, Numbers> value;
+  std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, Numbers> value;
   bool operator==(const Attribute&) const = default;
 };
 

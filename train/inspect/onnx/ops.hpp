@@ -25,6 +25,9 @@ inline Value cos(const Value& x) { return x.graph->node("Cos", {x}); }
 inline Value tanh(const Value& x) { return x.graph->node("Tanh", {x}); }
 inline Value erf(const Value& x) { return x.graph->node("Erf", {x}); }
 inline Value relu(const Value& x) { return x.graph->node("Relu", {x}); }
+inline Value leaky_relu(const Value& x, double slope) {
+  return x.graph->node("LeakyRelu", {x}, {{"alpha", slope}});
+}
 inline Value sigmoid(const Value& x) { return x.graph->node("Sigmoid", {x}); }
 inline Value softplus(const Value& x) { return x.graph->node("Softplus", {x}); }  // log(1 + e^x)
 inline Value is_nan(const Value& x) { return x.graph->node("IsNaN", {x}); }
@@ -97,6 +100,13 @@ inline Value concat(const std::vector<Value>& parts, std::int64_t axis) {
   return parts.front().graph->node("Concat", parts, {{"axis", axis}});
 }
 
+// Returns the values joined along a new axis.
+inline Value stack(const std::vector<Value>& parts, std::int64_t axis) {
+  std::vector<Value> rows;
+  for (const Value& part : parts) rows.push_back(unsqueeze(part, {axis}));
+  return concat(rows, axis);
+}
+
 inline Value slice(const Value& x, std::int64_t axis, std::int64_t begin, std::int64_t end,
                    std::int64_t step = 1) {
   Graph& graph = *x.graph;
@@ -117,6 +127,18 @@ inline Value last(const Value& x, std::int64_t axis) {
 
 inline Value gather(const Value& x, const Value& indices, std::int64_t axis = 0) {
   return x.graph->node("Gather", {x, indices}, {{"axis", axis}});
+}
+
+// Returns the elements that an index of x's rank, int64, names along an axis.
+inline Value gather_elements(const Value& x, std::int64_t axis, const Value& index) {
+  return x.graph->node("GatherElements", {x, index}, {{"axis", axis}});
+}
+
+// Returns x with each element of `source` added where gather_elements() would read it.
+inline Value scatter_add(const Value& x, std::int64_t axis, const Value& index,
+                         const Value& source) {
+  return x.graph->node("ScatterElements", {x, index, source},
+                       {{"axis", axis}, {"reduction", std::string("add")}});
 }
 
 // Return the lengths of all axes, or of the axes [begin, end), int64.
