@@ -43,8 +43,12 @@ install(DIRECTORY public/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry)
 install(FILES ${CMAKE_BINARY_DIR}/tapestry_commit.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry)
 install(TARGETS tapestry_library LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/libtapestry-engine.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Own ops are compiled with flags of the engine, for the processor of a level.
+set(march_flags "-ffp-contract=off -fvisibility-inlines-hidden")
 file(WRITE ${CMAKE_BINARY_DIR}/tapestry-config.cmake.in [[
 @PACKAGE_INIT@
+set(tapestry_known_levels @known_levels@)
+set(tapestry_levels @TAPESTRY_LEVELS@)  # those of the engines
 if(NOT TARGET tapestry::tapestry)
   foreach(name engine tapestry)  # autograd/ and optim/; everything else
     add_library(tapestry::${name} SHARED IMPORTED)
@@ -61,6 +65,32 @@ if(NOT TARGET tapestry::tapestry)
     IMPORTED_LOCATION "@PACKAGE_CMAKE_INSTALL_LIBDIR@/libtapestry.so"
     IMPORTED_SONAME libtapestry.so.0
     INTERFACE_LINK_LIBRARIES tapestry::engine)
+  # tapestry::march has the flags for own ops, of tapestry_LEVEL. The default is the best level that
+  # this machine and an engine have.
+  if(NOT tapestry_LEVEL)
+    list(GET tapestry_levels 0 tapestry_LEVEL)
+    execute_process(COMMAND /lib64/ld-linux-x86-64.so.2 --help OUTPUT_VARIABLE tapestry_loader ERROR_QUIET)
+    foreach(tapestry_level IN LISTS tapestry_levels)
+      if(NOT CMAKE_CROSSCOMPILING AND tapestry_loader MATCHES "x86-64-${tapestry_level} \\(supported")
+        set(tapestry_LEVEL ${tapestry_level})
+      endif()
+    endforeach()
+  elseif(NOT tapestry_LEVEL IN_LIST tapestry_known_levels)
+    set(tapestry_FOUND FALSE)
+    set(tapestry_NOT_FOUND_MESSAGE
+        "tapestry_LEVEL=${tapestry_LEVEL}: no such level; expected one of ${tapestry_known_levels}")
+    return()
+  endif()
+  string(REPLACE " " ";" tapestry_march "@march_flags@")
+  if(tapestry_LEVEL MATCHES "^v")
+    list(PREPEND tapestry_march -march=x86-64-${tapestry_LEVEL})
+  endif()
+  add_library(tapestry::march INTERFACE IMPORTED)
+  set_target_properties(tapestry::march PROPERTIES INTERFACE_COMPILE_OPTIONS "${tapestry_march}")
+  find_package(xsimd QUIET)  # what <tapestry/elementwise.hpp> needs
+  if(TARGET xsimd)
+    set_target_properties(tapestry::march PROPERTIES INTERFACE_LINK_LIBRARIES xsimd)
+  endif()
 endif()
 include(CMakeFindDependencyMacro)
 find_dependency(fmt)  # from here on PACKAGE_PREFIX_DIR is its own
@@ -91,6 +121,31 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/tapestry-config-version.cma
 install(FILES ${CMAKE_BINARY_DIR}/tapestry-config.cmake ${CMAKE_BINARY_DIR}/tapestry-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tapestry)
 
+# The same for pkg-config, which has the flags of each level as a variable: march_v3.
+file(RELATIVE_PATH prefix_of_packages "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+string(REGEX REPLACE "/$" "" prefix_of_packages "${prefix_of_packages}")
+set(march_of_levels "")
+foreach(level IN LISTS known_levels)
+  set(processor "")
+  if(level MATCHES "^v")
+    set(processor "-march=x86-64-${level} ")
+  endif()
+  string(APPEND march_of_levels "march_${level}=${processor}${march_flags}\n")
+endforeach()
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/tapestry.pc @ONLY CONTENT [[
+prefix=${pcfiledir}/@prefix_of_packages@
+libdir=${prefix}/@CMAKE_INSTALL_LIBDIR@
+includedir=${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
+@march_of_levels@
+Name: tapestry
+Description: @PROJECT_DESCRIPTION@
+Version: @PROJECT_VERSION@
+Requires: fmt
+Cflags: -I${includedir} -I${includedir}/tapestry
+Libs: -L${libdir} -ltapestry -ltapestry-engine
+]])
+install(FILES ${CMAKE_BINARY_DIR}/tapestry.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
 # cpack: tapestry_<version>_amd64.deb and libtapestry-dev_<version>_amd64.deb.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "The Tapestry developers <tapestry@localhost>")
@@ -120,8 +175,8 @@ set(CPACK_DEBIAN_OPENMPI_PACKAGE_RECOMMENDS openmpi-bin)
 set(CPACK_DEBIAN_MPICH_PACKAGE_RECOMMENDS mpich)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libtapestry-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "headers and a CMake package, for C++ programs on its library")
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "tapestry (= ${PROJECT_VERSION}), libfmt-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "headers and packages for CMake and pkg-config, for C++ programs on its library")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "tapestry (= ${PROJECT_VERSION}), libfmt-dev, libxsimd-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS libxtensor-dev)  # for the CMake component xtensor
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
 include(CPack)

@@ -264,7 +264,7 @@ std::vector<OpRow> indexing_ops() {
        },
        {normal({2, 3})}},
       {"where", chosen(some), {normal({2, 3}), normal({2, 3})}},
-      {"where: condition is broadcast", chosen(ints({1, 0}, {2, 1})), {x, normal({2, 3, 4})}},
+      {"where: condition is broadcast", chosen(ints({1, 0, 0}, {3, 1})), {x, normal({2, 3, 4})}},
       {"where: all are broadcast",
        chosen(ints({1, 0, 1}, {3, 1})),
        {normal({2, 1, 4}), normal({})}},

@@ -452,14 +452,17 @@ TEST_CASE("repository: the layer in layers/README.md is tested") {
   CHECK(test.find(layer) != std::string::npos);
 }
 
-TEST_CASE("repository: the C++ program of the guide is tested") {
-  const std::string page = read_bytes((root / "train/guide/cpp-programs.md").string());
-  for (const auto& [language, file] : {std::pair{"cmake", "CMakeLists.txt"}, {"cpp", "main.cpp"}})
-    CHECK_MESSAGE(
-        page.find(fmt::format("```{}\n{}```\n", language,
-                              read_bytes((root / "tests/example_model" / file).string()))) !=
-            std::string::npos,
-        file);
+TEST_CASE("repository: the C++ programs of the guide are tested") {
+  for (const auto& [name, example] :
+       {std::pair{"cpp-programs.md", "example_model"}, {"own-ops.md", "example_op"}}) {
+    const std::string page = read_bytes((root / "train/guide" / name).string());
+    for (const auto& [language, file] : {std::pair{"cmake", "CMakeLists.txt"}, {"cpp", "main.cpp"}})
+      CHECK_MESSAGE(
+          page.find(fmt::format("```{}\n{}```\n", language,
+                                read_bytes((root / "tests" / example / file).string()))) !=
+              std::string::npos,
+          name, " lacks ", file);
+  }
 }
 
 TEST_CASE("repository: every top-level folder has a README, and the first page is short") {
