@@ -19,17 +19,14 @@
 namespace tapestry {
 namespace {
 
-constexpr std::string_view digits = "0123456789abcdef",
-                           letters =
-                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                               "0123456789_-";
-
 bool is_name(std::string_view text) {
-  return !text.empty() && text.find_first_not_of(letters) == text.npos;
+  constexpr std::string_view allowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  return !text.empty() && text.find_first_not_of(allowed) == text.npos;
 }
 
 bool is_checksum(std::string_view text) {
-  return text.size() == 16 && text.find_first_not_of(digits) == text.npos;
+  return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
 // Returns the name of a plug-in: "mine" of build/libmine.so.
@@ -39,6 +36,7 @@ std::string name_of(const std::string& file) {
   return name.substr(0, name.find('.'));
 }
 
+// The parts of a build's symbol, of which the first follows the 0 of the name before it.
 constexpr std::string_view beginning("\0tapestry_build_", 16), library = "_libstdcxx_";
 
 // Returns "commit 1e2cabcf1234 and libstdc++ 12" for the symbol of a build.
