@@ -199,7 +199,14 @@ Config resolve(const std::vector<ConfigDocument>& documents,
   Config config(documents, overrides, key::with_common_keys(spec->second.keys));
   make_path_absolute(config, key::data_path);
   make_path_absolute(config, key::from);
-  config.set(key::plugin, used_plugins(config, spec->second));
+  return config;
+}
+
+// Returns the config of a new training, which records the plug-ins that are loaded now.
+Config resolve_new(const std::vector<ConfigDocument>& documents,
+                   const std::vector<std::string>& overrides) {
+  Config config = resolve(documents, overrides);
+  config.set(key::plugin, used_plugins(config, spec_of(config)));
   return config;
 }
 
@@ -207,7 +214,7 @@ Config resolve(const std::vector<ConfigDocument>& documents,
 
 Config parse_config(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides) {
-  return resolve(with_bases({source, text}), overrides);
+  return resolve_new(with_bases({source, text}), overrides);
 }
 
 Config resolved_config(const ConfigDocument& document, const std::vector<std::string>& overrides) {
@@ -234,7 +241,7 @@ Config loaded(const ConfigDocument& document, const std::string& name,
                             ? other
                             : adopted(other, spec->second, name));
   }
-  Config config = resolve(documents, overrides);
+  Config config = resolve_new(documents, overrides);
   if (config[key::name].empty()) config.set(key::name, std::filesystem::path(name).stem().string());
   const std::string& own_name = config[key::name];
   config.expect(own_name.find('/') == std::string::npos && !own_name.starts_with("."), key::name,

@@ -70,11 +70,12 @@ TEST_CASE_FIXTURE(TemporaryFolder, "own task: a program of one source has every 
   prints(Words("watch {} --once", run), {"300"});
   prints("report " + run, {"report.html"});
   check_says(read_bytes(run + "/report.html"), {"Confusion matrix", "a word"});
-  prints(Words("attention {} --index 2 --json", run), {"encoder.blocks.0.attention"});
+  prints(Words("attention {} --index 2 --json", run), {"encoder.0.attention"});
   prints(Words("latent {} --json", run), {"\"dimensions\":16"});
-  prints(Words("export {} --format onnx --out {}", run, path("onnx")), {"model.onnx"});
+  prints(Words("export {} --format onnx --out {}", run, path("onnx")), {"ONNX"});
+  CHECK(has("onnx/model.onnx"));
   prints(Words("export {} --format safetensors --out {}", run, path("weights")), {"weights"});
-  prints(Words("search {} --vary model.width=8,16 --out {} train.steps=20 train.eval_every=10",
+  prints(Words("search {} --vary=model.width=8,16 --out {} train.steps=20 train.eval_every=10",
                config, path("search")),
          {"model.width"});
   must(example().own(Words("train {} --out {} --quiet model.width=4", config, path("narrow"))));
@@ -172,13 +173,15 @@ TEST_CASE_FIXTURE(TemporaryFolder, "own task: a run and a config require their p
   must(example().with_plugin(
       Words("train {} --quiet --out {} train.steps=10", example().config, run)));
   const std::string recorded = recorded_plugin(run);
-  for (const Words& words :
-       {Words("eval {}", run), Words("sample {}", run), Words("verify {}", run),
-        Words("report {}", run), Words("compare {} {}", run, run), Words("train {} --resume", run),
-        Words("attention {}", run)})
+  for (const Words& words : {Words("eval {}", run), Words("sample {}", run),
+                             Words("verify {}", run), Words("compare {} {}", run, run),
+                             Words("train {} --resume", run), Words("attention {}", run)})
     check_fails(example().installed(words),
                 {"plugin = \"" + recorded + "\": the plug-in words is not loaded; give its file",
                  "tapestry --plugin PATH/libwords.so COMMAND"});
+  // A report shows what was recorded, and says why the model is missing.
+  must(example().installed("report " + run));
+  check_says(read_bytes(run + "/report.html"), {"the plug-in words is not loaded"});
   // A run of the program names no plug-in.
   must(example().own(
       Words("train {} --quiet --out {} train.steps=10", example().config, path("program"))));

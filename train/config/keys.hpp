@@ -12,7 +12,7 @@ namespace tapestry::key {
 // Their defaults and help stand in common_keys.cpp: in a header, every source that includes it
 // compiles them.
 extern const Key<std::string> task, name, data_path;
-// What a config requires; resolved, the loaded plug-ins that it uses (task_spec.cpp).
+// What a config requires; of a training, the loaded plug-ins that it uses (task_spec.cpp).
 extern const Key<std::string> plugin;
 extern const Key<std::int64_t> seed;
 // The rules by which data are read and split. Stored configs that lack the key have the rules of 1

@@ -69,7 +69,8 @@ class MyTask final : public Task {
 
   // Returns the squared errors, summed over the batch, and metrics as sums and counts.
   Loss loss(const Batch& batch, const Pass&) override {
-    const Tensor total = sum(squared_error(model_.forward(batch.inputs), batch.targets));
+    const Tensor predicted = model_.forward(batch.inputs);  // float64 in gradcheck
+    const Tensor total = sum(squared_error(predicted, batch.targets.to(predicted.dtype())));
     return {.objective = total, .averages = {{"loss", {total.item(), batch.count}}}};
   }
   void add_derived_metrics(Metrics& metrics) const override {
