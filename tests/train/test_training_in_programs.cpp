@@ -157,7 +157,7 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: read series in memory as a CSV file ha
   }
   Training training({.text = forecast_toml}, {.series = {.names = names, .values = values}});
   training.save(path("saved.safetensors"));
-  CHECK(Json::parse(must_run("eval {} --json --data {}", path("saved.safetensors"),
+  CHECK(Json::parse(must_run("eval {} --json data.path={}", path("saved.safetensors"),
                              path("series.csv")))["loss"] == training.evaluate().values["loss"]);
   check_says(tapestry_run("eval {}", path("saved.safetensors")).err, {"/memory/series"});
 

@@ -203,6 +203,21 @@ void end_run(RunLock& lock, Task& task, const TrainIntoOptions& options,
   if (is_done && options.fits_baselines) training.baselines = record_baselines(lock, task);
 }
 
+// Throws InputError for several ranks if each computes the whole graph.
+void expect_divisible(const Task& task, const Config& config, const Ranks& ranks) {
+  expect_input(ranks.alone() || !task.is_computed_whole(),
+               "{}: every micro-batch computes the whole graph, so {} ranks are not faster than "
+               "one; start one process",
+               config[key::name], ranks.size());
+}
+
+void complain_of_missing_ranks(Ranks& ranks, const std::atomic<bool>& stop, const Run& run) {
+  ranks.watch(
+      stop, [name = ranks.name(ranks.rank()), folder = run.folder()](const std::string& missing) {
+        complain(fmt::format("{}: {}; the checkpoints in {} are kept", name, missing, folder));
+      });
+}
+
 // Adds the callbacks of rank 0, in the order of callbacks.hpp.
 void add_recorders(Trainer& trainer, RunLock& lock, Task& task, const Config& config,
                    const Ranks& ranks, const TrainIntoOptions& options) {
@@ -253,10 +268,7 @@ FinishedTraining train_into(const Run& run, const Config& config, const TrainInt
   std::optional<Trainer> trainer;
   ranks.agree("reading the data", [&] {
     task = checkpoint ? make_task(*checkpoint, config) : begin_task(config);
-    expect_input(ranks.alone() || !task->is_computed_whole(),
-                 "{}: every micro-batch computes the whole graph, so {} ranks are not faster than "
-                 "one; start one process",
-                 config[key::name], ranks.size());
+    expect_divisible(*task, config, ranks);
     trainer.emplace(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop, ranks,
                     writes ? &*lock : nullptr);
     if (options.same_data_as) trainer->expect_data_of(*options.same_data_as);
@@ -288,10 +300,7 @@ FinishedTraining train_into(const Run& run, const Config& config, const TrainInt
   std::optional<StopAtSignals> signals;
   if (options.stops_at_signals) signals.emplace(stop);
   try {
-    ranks.watch(
-        stop, [name = ranks.name(ranks.rank()), folder = run.folder()](const std::string& missing) {
-          complain(fmt::format("{}: {}; the checkpoints in {} are kept", name, missing, folder));
-        });
+    complain_of_missing_ranks(ranks, stop, run);
     announce(config, run, *task, trainer->state(), backends_before, options);
     training = train_and_test(writes ? &*lock : nullptr, *task, *trainer, ranks);
     if (writes) lock->expect_in_place();
