@@ -465,6 +465,15 @@ TEST_CASE("repository: the C++ programs of the guide are tested") {
   }
 }
 
+TEST_CASE("repository: the Python session and the C program of the guide are tested") {
+  const std::string page = read_bytes((root / "train/guide/python-and-c.md").string());
+  for (const auto& [language, file] :
+       {std::pair{"python", "example_python/session.py"}, {"c", "example_c/main.c"}})
+    CHECK_MESSAGE(contains(page, fmt::format("```{}\n{}```\n", language,
+                                             read_bytes((root / "tests" / file).string()))),
+                  file);
+}
+
 TEST_CASE("repository: every top-level folder has a README, and the first page is short") {
   Words with_readme = top_folders + Words{"train/tasks", "train/configs", "tests/bench"};
   for (const std::string& folder : with_readme)

@@ -261,7 +261,7 @@ TEST_CASE_FIXTURE(RunFixture, "c interface: a training in memory has the bits of
                      return tapestry_train_in_memory(&training, &series, nullptr, nullptr, nullptr,
                                                      &model);
                    },
-                   {"has not read the data in memory"},
+                   {"are arrays in memory"},
                    TAPESTRY_WRONG_INPUT}});
   CHECK(model == nullptr);
 }

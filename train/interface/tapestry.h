@@ -1,5 +1,5 @@
 /* Tapestry from C, and from languages that call C functions. A program includes
-   <tapestry/tapestry.h> and links to libtapestry.so (-ltapestry). The functions do what those of
+   <tapestry/tapestry.h> and links with -ltapestry -ltapestry-engine. The functions do what those of
    the same name in <tapestry/model.hpp> do, with the same bits; that header says more about shapes.
 
    Errors. A function returns TAPESTRY_OK or the kind of its error. A call that failed has written
