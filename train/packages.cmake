@@ -87,10 +87,6 @@ if(NOT TARGET tapestry::tapestry)
   endif()
   add_library(tapestry::march INTERFACE IMPORTED)
   set_target_properties(tapestry::march PROPERTIES INTERFACE_COMPILE_OPTIONS "${tapestry_march}")
-  find_package(xsimd QUIET)  # what <tapestry/elementwise.hpp> needs
-  if(TARGET xsimd)
-    set_target_properties(tapestry::march PROPERTIES INTERFACE_LINK_LIBRARIES xsimd)
-  endif()
 endif()
 include(CMakeFindDependencyMacro)
 find_dependency(fmt)  # from here on PACKAGE_PREFIX_DIR is its own
