@@ -81,8 +81,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "own task: a program of one source has every 
   check_says(read_bytes(run + "/report.html"), {"Confusion matrix", "a word"});
   prints(Words("attention {} --index 2 --json", run), {"encoder.0.attention"});
   prints(Words("latent {} --json", run), {"\"dimensions\":16"});
-  prints(Words("export {} --format onnx --out {}", run, path("onnx")), {"ONNX"});
-  CHECK(has("onnx/model.onnx"));
+  prints(Words("export {} --format onnx --out {}", run, path("model.onnx")), {"ONNX"});
+  CHECK(has("model.onnx"));
   prints(Words("export {} --format safetensors --out {}", run, path("weights")), {"weights"});
   prints(Words("search {} --vary=model.width=8,16 --out {} train.steps=20 train.eval_every=10",
                config, path("search")),
@@ -90,7 +90,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "own task: a program of one source has every 
   must(example().own(Words("train {} --out {} --quiet model.width=4", config, path("narrow"))));
   prints(Words("compare {} {}", run, path("narrow")), {"accuracy", "model.width"});
   const std::string data = write("words.txt", "aabbbcd\nxyz\ndddddab\n");
-  prints(Words("predict {} {}", run, data), {"aabbbcd", "expected 7 letters", "dddddab"});
+  prints(Words("predict {} {}", run, data), {"aabbbcd,b,", "xyz,,,,,,", "dddddab,d,"});
   check_says(must(run_program({example().programs + "/predict_words", run, "aabbbcd", "xyz"})).out,
              {"aabbbcd: b\n", "xyz: expected 7 letters from a to d\n"});
 }
