@@ -40,10 +40,10 @@ std::map<std::string, TaskSpec> tasks_by_name(const std::vector<TaskSpec (*)()>&
     TaskSpec spec = make_spec();
     const std::string name = spec.name;
     spec.file = file_with(reinterpret_cast<const void*>(make_spec));
-    const auto known = tasks.find(name);
-    expect_input(known == tasks.end(),
-                 "task {}: registered by {} and by {}; give one of them another TaskSpec::name",
-                 name, registrant(known->second), registrant(spec));
+    if (const auto known = tasks.find(name); known != tasks.end())
+      throw InputError(fmt::format(
+          "task {}: registered by {} and by {}; give one of them another TaskSpec::name", name,
+          registrant(known->second), registrant(spec)));
     tasks.emplace(name, std::move(spec));
   }
   return tasks;
