@@ -100,8 +100,7 @@ TEST_CASE_FIXTURE(AnswerDesk,
   CHECK(run_program({"sh", "-c", program + " config none 2>&-"}).status == 2);
   CHECK(!contains(run("frobnicate").err, "did you mean"));
   CHECK(run("attention toy --out maps-0.5").out == "maps-0.5.png\nmaps-0.5.svg\n");
-  CHECK(lines_of(run({"config", "sort", "name=two\nlines"}).out)[1].starts_with(
-      "name = \"two\\nlines\""));
+  check_says(run({"config", "sort", "name=two\nlines"}).out, {"\nname = \"two\\nlines\""});
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder,

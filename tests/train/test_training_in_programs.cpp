@@ -315,9 +315,10 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: stop when the program says so") {
   CHECK(training.evaluate().values.empty());
   training.step();
   CHECK(training.steps() == 10);
-  Training other({.path = path("toy.toml"), .overrides = {"train.time_limit=1e-9"}});
+  Training other(
+      {.path = path("toy.toml"), .overrides = {"train.time_limit=1e-9", "train.steps=1000000"}});
   CHECK(other.train().values.empty());
-  CHECK(other.steps() == 0);
+  CHECK(other.steps() < 1000000);
   CHECK(!other.evaluate().values.empty());
 }
 
