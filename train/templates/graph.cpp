@@ -19,9 +19,10 @@ class AttentionLayer final : public Module {
 
   Tensor forward(const Adjacency& graph, const Tensor& x) const {  // (N, in) -> (N, out)
     const Scope scope(path());  // names the ops in errors and profiles
-    const Tensor scores = edge_products(graph, key_.forward(x), query_.forward(x));  // (E, 1)
+    const Tensor key = key_.forward(x), query = query_.forward(x), value = value_.forward(x);
+    const Tensor scores = edge_products(graph, key, query);  // (E, 1)
     const Tensor weights = segment_softmax(scores, graph.incoming().offsets);
-    return relu(own_.forward(x) + neighbor_sum(graph, value_.forward(x), weights));
+    return relu(own_.forward(x) + neighbor_sum(graph, value, weights));
   }
   void fields(FieldVisitor& visit) override {
     visit.all("own, query, key, value", own_, query_, key_, value_);
@@ -61,8 +62,7 @@ class Graphs final : public Dataset {
   Batch batch(std::span<const std::int64_t> examples) const override {
     Batch batch = graphs_.batch(examples);
     const Adjacency& graph = batch.part<GraphPart>().adjacency;
-    const Array ones = batch.inputs;  // (N, 1)
-    batch.inputs = concat({ones, 0.1 * neighbor_sum(graph, ones)}, 1).value();
+    batch.inputs = concat({batch.inputs, 0.1 * neighbor_sum(graph, batch.inputs)}, 1).value();
     return batch;
   }
 
