@@ -162,7 +162,8 @@ TEST_CASE("gradcheck: finds wrong gradients, by projections and by the Jacobian 
 TEST_CASE("gradcheck: checks all parameters at once, and names the last wrong one") {
   std::vector<Parameter> chain;
   std::vector<Parameter*> pointers;
-  for (int i = 0; i < 5; ++i) chain.emplace_back(apart({4}), Role::weight);
+  for (int i = 0; i < 5; ++i)
+    chain.emplace_back(Array::of(std::vector{0.9, -1.1, 1.2, 0.8}, {4}), Role::weight);
   for (int i = 0; i < 5; ++i) {
     chain[i].name = std::to_string(i);
     pointers.push_back(&chain[i]);
