@@ -63,6 +63,9 @@ void append_row(std::string& csv, std::span<const std::string> cells) {
 }
 
 std::string csv_of(const MemoryTable& table) {
+  require(!table.columns.empty() && !table.rows.empty(),
+          "Training: a table of {} columns and {} rows; expected at least one of each",
+          table.columns.size(), table.rows.size());
   std::string csv;
   append_row(csv, table.columns);
   for (const std::vector<std::string>& row : table.rows) {
@@ -77,8 +80,10 @@ std::string csv_of(const MemoryTable& table) {
 // The data of a program while they are read.
 struct GivenData {
   explicit GivenData(const TrainingData& data) {
-    const bool has_series = !data.series.values.empty(), has_images = !data.images.pixels.empty(),
-               has_table = !data.table.columns.empty();
+    const bool has_series = !data.series.values.empty() || !data.series.names.empty(),
+               has_images = !data.images.pixels.empty() || !data.images.labels.empty() ||
+                            data.images.height != 0 || data.images.width != 0,
+               has_table = !data.table.columns.empty() || !data.table.rows.empty();
     const int kinds = !data.files.empty() + has_series + has_images + has_table;
     require(kinds <= 1, "Training: {} of files, series, images and table; expected one of them",
             kinds);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -72,6 +73,8 @@ std::vector<std::string> overrides_of(const char* function, const tapestry_train
   return texts_of(function, training.overrides, training.override_count);
 }
 
+constexpr std::size_t most_elements = std::size_t{1} << 40;
+
 std::string text_or_none(const char* text) { return text ? text : ""; }
 
 // The data of a C program as those of Training, which refer to them.
@@ -82,6 +85,10 @@ struct CData {
             "{}: struct_size = {}; expected {}; begin the data as TAPESTRY_DATA", function,
             given.struct_size, sizeof(tapestry_data));
     const std::vector<std::string> names = texts_of(function, given.names, given.name_count);
+    const bool has_images = given.pixels || given.images > 0;
+    require(bool(given.contents) + bool(given.series) + bool(given.cells) + has_images == 1 ||
+                (names.empty() && given.rows == 0),
+            "{}: expected contents, series, cells or pixels; set one of them", function);
     if (given.contents) {
       require_given(function, given.bytes);
       for (std::size_t i = 0; i < names.size(); ++i) {
@@ -89,6 +96,9 @@ struct CData {
         data.files.push_back({names[i], std::string_view(given.contents[i], given.bytes[i])});
       }
     }
+    require(given.rows <= most_elements / std::max<std::size_t>(1, names.size()),
+            "{}: {} rows of {} columns; expected at most 2^40 cells", function, given.rows,
+            names.size());
     if (given.series) data.series = {names, {given.series, given.rows * names.size()}};
     if (given.cells) {
       const auto cells = texts_of(function, given.cells, given.rows * names.size());
@@ -96,21 +106,28 @@ struct CData {
         rows.emplace_back(cell, cell + std::ssize(names));
       data.table = {names, rows};
     }
-    if (given.pixels) add_images(given);
+    if (has_images) add_images(given);
   }
 
   TrainingData data{};
 
  private:
   void add_images(const tapestry_data& given) {
+    std::size_t pixels = 1;
+    for (const std::size_t extent : {given.images, given.channels, given.height, given.width}) {
+      require(extent > 0 && extent <= most_elements / pixels,
+              "train_in_memory: {} images of {} x {} x {}; expected 1 to 2^40 pixels in all",
+              given.images, given.channels, given.height, given.width);
+      pixels *= extent;
+    }
+    require_given("train_in_memory", given.pixels);
     if (!given.labels) labels.resize(given.images);
-    data.images = {
-        .channels = static_cast<std::int64_t>(given.channels),
-        .height = static_cast<std::int64_t>(given.height),
-        .width = static_cast<std::int64_t>(given.width),
-        .pixels = {given.pixels, given.images * given.channels * given.height * given.width},
-        .labels = given.labels ? std::span(given.labels, given.images)
-                               : std::span<const std::int32_t>(labels)};
+    data.images = {.channels = static_cast<std::int64_t>(given.channels),
+                   .height = static_cast<std::int64_t>(given.height),
+                   .width = static_cast<std::int64_t>(given.width),
+                   .pixels = {given.pixels, pixels},
+                   .labels = given.labels ? std::span(given.labels, given.images)
+                                          : std::span<const std::int32_t>(labels)};
   }
 
   std::vector<std::vector<std::string>> rows{};

@@ -2,8 +2,9 @@
 
 This file needs Python 3.9 and NumPy. It calls the C functions of libtapestry.so.0, which does what the program and
 the C++ interface <tapestry/model.hpp> do, with the same bits. The library is the file that the environment variable
-TAPESTRY_LIBRARY names; else libtapestry.so.0 in the folder of this file, in lib/ there, or two folders above; else the
-one that the system's loader finds. Other Python threads run while a function of it works.
+TAPESTRY_LIBRARY names; else libtapestry.so.0 in the folder of this file, in lib/ there, two folders above, or in a
+folder *-linux-gnu of that; else the one that the system's loader finds. Other Python threads run while a function of it
+works.
 
 Exceptions: InputError, a ValueError, for a wrong run, config, data file or text; ValueError and TypeError for wrong
 arguments, such as the shape of an array or a model of another task; MemoryError; and Error, a RuntimeError, if
@@ -15,6 +16,8 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import signal
+import threading
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -91,7 +94,8 @@ def _find_library() -> str:
     """Returns the path of the library, or its name alone for the system's loader."""
     name = "libtapestry.so.0"
     here = Path(__file__).resolve().parent
-    beside = [folder / name for folder in (here, here / "lib", here.parent.parent)]
+    above = here.parent.parent  # lib, which may have a folder for each architecture
+    beside = [folder / name for folder in (here, here / "lib", above, *sorted(above.glob("*-linux-gnu")))]
     found = [str(path) for path in beside if path.exists()]
     return os.environ.get("TAPESTRY_LIBRARY") or (found[0] if found else name)
 
@@ -153,24 +157,39 @@ _library = _load_library()
 
 
 class _Callback:
-    """A C function that calls a Python one. An exception stops the C function that calls it; `raised` keeps it."""
+    """A C function that calls a Python one. An exception stops the C function that calls it; `raised` keeps it.
+
+    ctypes drops an exception that is raised before the first statement of a callback, where Python runs its handler of
+    Ctrl-C. So Ctrl-C only sets `raised` until the C function has returned.
+    """
 
     def __init__(self, kind: Any, take: Callable[..., Any]) -> None:
         self.raised: Optional[BaseException] = None
+        self.handler: Any = None  # of Ctrl-C, outside
 
         def call(_user: Any, *arguments: Any) -> int:
             try:
-                return take(*arguments) is not False
-            except BaseException as error:  # KeyboardInterrupt, too
+                if self.raised is None:
+                    more = take(*arguments)
+                    return self.raised is None and (more is None or bool(more))  # a bool of NumPy, too
+            except BaseException as error:
                 self.raised = error
-                return 0
+            return 0
 
         self.function = kind(call)
 
     def __enter__(self) -> Any:
+        def interrupt(_number: int, _frame: Any) -> None:
+            self.raised = KeyboardInterrupt()
+
+        if (threading.current_thread() is threading.main_thread()
+                and signal.getsignal(signal.SIGINT) is signal.default_int_handler):
+            self.handler = signal.signal(signal.SIGINT, interrupt)
         return self.function
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if self.handler is not None:
+            signal.signal(signal.SIGINT, self.handler)
         if self.raised is not None:
             raise self.raised
 
@@ -223,8 +242,11 @@ def _tokens(values: Any, name: str = "tokens") -> np.ndarray:
 
 
 def _cell(value: Any) -> bytes:
-    """Returns a cell of a table; None is an empty one."""
-    return _encoded("" if value is None else str(value))
+    """Returns a cell of a table; None and the missing values of NumPy and pandas are empty ones."""
+    if isinstance(value, bytes):
+        raise TypeError(f"{value!r:.40}; expected a str or a number")
+    is_missing = value is None or str(value) in ("nan", "NaT", "<NA>") and not isinstance(value, str)
+    return _encoded("" if is_missing else str(value))
 
 
 def _integer(name: str, value: Any, most: int) -> int:
@@ -257,6 +279,12 @@ class Model:
         """Sets the C model, which this object frees."""
         self._model = model
         self._sizes: Dict[int, int] = {}
+
+    def __copy__(self) -> Model:
+        return self  # it does not change
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Model cannot be pickled; load its run in the other process")
 
     def __del__(self) -> None:
         model = getattr(self, "_model", None)
@@ -618,10 +646,11 @@ def _set_names(data: _Data, names: Sequence[str]) -> None:
 
 def _columns(name: str, columns: Mapping[str, Any]) -> List[np.ndarray]:
     """Returns columns as arrays (rows). Raises ValueError if they differ in length."""
-    arrays = [np.asarray(column) for column in columns.values()]
-    if not arrays or any(array.shape != (len(arrays[0]),) for array in arrays if array.ndim > 0) or arrays[0].ndim != 1:
+    arrays = [np.asarray(columns[key]) for key in columns]  # of a DataFrame, too
+    if not arrays or arrays[0].ndim != 1 or arrays[0].size == 0 or any(
+            array.shape != arrays[0].shape for array in arrays):
         shapes = ", ".join(f"{key} {array.shape}" for key, array in zip(columns, arrays))
-        raise ValueError(f"{name}: {shapes or 'no columns'}; expected columns (rows,) of one length")
+        raise ValueError(f"{name}: {shapes or 'no columns'}; expected columns (rows,) of one length, 1 or more")
     return arrays
 
 
@@ -639,7 +668,7 @@ def _set_images(data: _Data, images: Any, labels: Any) -> Tuple[np.ndarray, Opti
     pixels = _floats("images", images)
     if pixels.ndim == 3:
         pixels = pixels[:, np.newaxis]
-    if pixels.ndim != 4:
+    if pixels.ndim != 4 or pixels.size == 0:
         raise ValueError(f"images: an array {pixels.shape}; expected (N, channels, height, width)")
     data.pixels, (data.images, data.channels, data.height, data.width) = pixels.ctypes.data, pixels.shape
     if labels is None:
@@ -652,13 +681,17 @@ def _set_images(data: _Data, images: Any, labels: Any) -> Tuple[np.ndarray, Opti
 
 
 def _set_table(data: _Data, table: Mapping[str, Sequence[Any]]) -> None:
-    columns = [column.tolist() for column in _columns("table", table)]
-    cells = [_cell(cell) for row in zip(*columns) for cell in row]
+    columns = [list(table[name]) for name in table]  # of a DataFrame, too
+    if not columns or not columns[0] or any(len(column) != len(columns[0]) for column in columns):
+        lengths = ", ".join(f"{name} {len(column)}" for name, column in zip(table, columns))
+        raise ValueError(f"table: {lengths or 'no columns'}; expected columns of one length, 1 or more")
     _set_names(data, list(table))
-    data.cells, data.rows = _array_of_texts(cells), len(columns[0])
+    data.cells, data.rows = _array_of_texts([_cell(cell) for row in zip(*columns) for cell in row]), len(columns[0])
 
 
 def _set_files(data: _Data, files: Mapping[str, Union[str, bytes]]) -> None:
+    if not files:
+        raise ValueError("files: none; expected one or more by name")
     contents = [content.encode() if isinstance(content, str) else bytes(content) for content in files.values()]
     _set_names(data, list(files))
     data.contents = _array_of_texts(contents)
