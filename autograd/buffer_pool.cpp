@@ -146,6 +146,8 @@ class Store {
       }
   }
 
+  void forget_peak() { most_in_use_ = in_use_; }
+
   std::size_t held() const { return held_; }
 
   // Removes and returns all idle blocks; put_back() adds them again.
@@ -155,7 +157,7 @@ class Store {
       held_ -= size * blocks.size();
       taken.splice(taken.end(), blocks);
     }
-    most_in_use_ = in_use_;
+    forget_peak();
     return taken;
   }
   void put_back(Blocks& taken) {
@@ -267,9 +269,14 @@ class Pool {
   std::byte* ask_system(std::size_t bytes) {
     static const MachineMemory machine = machine_memory();
     static const std::size_t limit = machine.memory + machine.swap;
+    const auto exceeds = [&] { return bytes > limit - std::min(limit, memory_.held()); };
     memory_.thin_out(bytes, Chunks::most_carved, Chunks::unmap);
+    if (exceeds()) {  // as after a model that did not fit
+      memory_.forget_peak();
+      memory_.thin_out(bytes, Chunks::most_carved, Chunks::unmap);
+    }
     const std::size_t held = memory_.held();
-    const bool exceeds_machine = bytes > limit - std::min(limit, held);
+    const bool exceeds_machine = exceeds();
     try {
       if (exceeds_machine) throw std::bad_alloc();
       std::byte* memory = recycle ? chunks_.carve(bytes) : new (alignment) std::byte[bytes];

@@ -6,6 +6,7 @@
 #include "autograd/buffer_pool.hpp"
 #include "data/sampler.hpp"
 #include "tests/support/idx.hpp"
+#include "tests/support/labels.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "train/model.hpp"
 #include "train/task_spec.hpp"
@@ -300,6 +301,26 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: stay within a limit of memory, or refu
   }
   CHECK(messages.size() > 3);
   check_says(messages.back(), {"lower train.", "batch"});
+}
+
+TEST_CASE_FIXTURE(RunFixture, "bug: trainings: a model that did not fit left no memory to others" *
+                                  not_sanitized("it reserves all memory of the machine")) {
+  CHECK_THROWS_WITH_AS(
+      Training({.path = "sort", .overrides = {"model.layers=1000", "model.width=4096"}}),
+      doctest::Contains("too large"), std::runtime_error);
+  const Array large({128 << 20}, DType::float32);  // more than is left
+  Training training({.path = path("toy.toml")});
+  CHECK(training.step().step == 1);
+}
+
+TEST_CASE_FIXTURE(RunFixture, "trainings: empty data are refused") {
+  const auto refused = [&](const TrainingData& data, const char* what) {
+    CHECK_THROWS_WITH_AS(Training({.path = path("toy.toml")}, data), doctest::Contains(what),
+                         std::invalid_argument);
+  };
+  refused({.series = {.names = {"a"}}}, "0 values of 1 series");
+  refused({.images = {.height = 2, .width = 2}}, "0 pixels and 0 labels");
+  refused({.table = {.columns = {"a"}}}, "a table of 1 columns and 0 rows");
 }
 
 TEST_CASE_FIXTURE(RunFixture, "trainings: stop when the program says so") {
