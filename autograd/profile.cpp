@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <thread>
 #include <utility>
 
 #include "autograd/clock.hpp"
@@ -9,7 +10,7 @@
 namespace tapestry::profile {
 namespace {
 
-std::atomic<bool> on = false;
+std::atomic<std::thread::id> recorder{};  // the thread that records; none: std::thread::id()
 std::vector<Event> events;
 double last_mark_s = 0;
 std::atomic<double> flops_since_mark = 0;  // atomic: several threads add to it
@@ -30,18 +31,29 @@ void start() {
   first_start_s();
   flops_since_mark = 0;
   last_mark_s = now_s();
-  on = true;
+  recorder = std::this_thread::get_id();
 }
 
 std::vector<Event> stop() {
-  on = false;
+  recorder = std::thread::id();
   return std::exchange(events, {});
 }
 
-bool is_on() { return on; }
+bool is_on() { return recorder.load() == std::this_thread::get_id(); }
+
+std::vector<Event> events_of(const std::function<void()>& act) {
+  start();
+  try {
+    act();
+  } catch (...) {
+    stop();
+    throw;
+  }
+  return stop();
+}
 
 void mark(Phase phase, const char* name, const std::string* scope, double bytes) {
-  if (!on) return;
+  if (!is_on()) return;
   const double now = now_s();
   events.push_back({.name = name,
                     .scope = scope ? *scope : "",
@@ -55,7 +67,7 @@ void mark(Phase phase, const char* name, const std::string* scope, double bytes)
 }
 
 void add_flops(double flops) {
-  if (on) flops_since_mark += flops;
+  if (recorder.load() != std::thread::id()) flops_since_mark += flops;
 }
 
 }  // namespace tapestry::profile

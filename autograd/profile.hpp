@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,14 @@ struct Event {
   double bytes = 0;                    // size of operands and results, each counted once
 };
 
-// Starts to record events.
+// Starts to record the events of this thread; those of others, which prepare batches, are not part
+// of the timeline.
 void start();
 // Stops recording and returns the events.
 std::vector<Event> stop();
-bool is_on();
+bool is_on();  // returns whether this thread records
+// Returns the events of this thread while `act` runs; it stops recording also if `act` throws.
+std::vector<Event> events_of(const std::function<void()>& act);
 
 // Ends an event, which began at the last mark or at start(). Does nothing unless recording. `scope`
 // may be null.

@@ -15,6 +15,7 @@
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
+#include "autograd/profile.hpp"
 #include "tests/support/arrays.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
@@ -392,6 +393,18 @@ TEST_CASE("matmul: bfloat16 operands are rounded to nearest, ties to even") {
       CHECK(wrong < 1e-4);
       CHECK(moved > 1e-2);
     }
+}
+
+TEST_CASE("bug: profile: ops of threads that prepare batches were recorded, too") {
+  const Tensor x(Array::full({4}, 2, f32));
+  const auto events = profile::events_of([&] {
+    relu(x);
+    std::jthread([&] { sqrt(x); }).join();
+  });
+  REQUIRE(events.size() == 1);
+  CHECK(events[0].name == "relu");
+  CHECK_THROWS(profile::events_of([] { throw std::runtime_error("in a step"); }));
+  CHECK(!profile::is_on());
 }
 
 TEST_SUITE_END();

@@ -43,10 +43,9 @@ class UnitCount final : public Callback {
 
 // Runs the trainer's next step and returns its number of FLOP, as its kernels count them.
 double flops_of_step(Trainer& trainer) {
-  profile::start();
-  trainer.step();
   double flops = 0;
-  for (const profile::Event& event : profile::stop()) flops += event.flops;
+  for (const profile::Event& event : profile::events_of([&] { trainer.step(); }))
+    flops += event.flops;
   return flops;
 }
 

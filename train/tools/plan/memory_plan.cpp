@@ -107,10 +107,9 @@ class DryTraining {
     const DryRun dry_run;
     return peak_of_batches(config_[key::steps], seconds_, [&](std::int64_t step) {
       if (step > 0) return void(trainer_->step());
-      profile::start();
-      trainer_->step();
+      for (const profile::Event& event : profile::events_of([&] { trainer_->step(); }))
+        plan_.flops += event.flops;
       plan_.optimizer = trainer_->optimizer_bytes();
-      for (const profile::Event& event : profile::stop()) plan_.flops += event.flops;
     });
   }
 
