@@ -149,6 +149,11 @@ struct Model::Loaded {
   std::shared_ptr<FairLock> lock{};  // of the weights of a training; null: they do not change
 };
 
+const Model::Loaded& Model::loaded() const {
+  require(loaded_ != nullptr, "Model: was moved to another object; use that one");
+  return *loaded_;
+}
+
 Model::Model(std::unique_ptr<const Loaded> loaded) : loaded_(std::move(loaded)) {}
 
 Model Model::of(const Config& config, std::shared_ptr<Task> task, std::shared_ptr<FairLock> lock) {
@@ -161,7 +166,7 @@ Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
-const std::string& Model::task() const { return loaded_->config[key::task]; }
+const std::string& Model::task() const { return loaded().config[key::task]; }
 
 // --- all tasks ---
 
@@ -192,40 +197,40 @@ class PassOn final : public PredictionSink {
 
 std::vector<std::string> Model::prediction_columns() const {
   std::vector<std::string> names;
-  for (const PredictedColumn& column : loaded_->predictor().columns) names.push_back(column.name);
+  for (const PredictedColumn& column : loaded().predictor().columns) names.push_back(column.name);
   return names;
 }
 
 void Model::predict(const std::string& data, const TakeExample& take) const {
-  const WeightsInUse weights = loaded_->use();
+  const WeightsInUse weights = loaded().use();
   PassOn sink(take);
-  if (!loaded_->spec().predicts_whole_data) {
-    predict_all(loaded_->predictor(), data, sink);
+  if (!loaded().spec().predicts_whole_data) {
+    predict_all(loaded().predictor(), data, sink);
     return;
   }
-  require(!loaded_->run.empty(),
+  require(!loaded().run.empty(),
           "predict: a model of a training has no run to read {} with; give a saved checkpoint",
           data);
   const std::string path = fmt::format("{}={}", key::data_path.name, to_toml(Value(data)));
-  const TrainedModel whole = load_trained(loaded_->run, {path}, true, true);
-  predict_all(loaded_->spec().predictor.show(*whole.task), data, sink);
+  const TrainedModel whole = load_trained(loaded().run, {path}, true, true);
+  predict_all(loaded().spec().predictor.show(*whole.task), data, sink);
 }
 
 std::vector<std::string> Model::example_fields() const {
   std::vector<std::string> names;
-  for (const PredictorField& field : loaded_->predictor().input.fields) names.push_back(field.name);
+  for (const PredictorField& field : loaded().predictor().input.fields) names.push_back(field.name);
   return names;
 }
 
 std::vector<PredictedExample> Model::predict(
     std::span<const std::vector<std::string>> examples) const {
-  require(!loaded_->spec().predicts_whole_data,
+  require(!loaded().spec().predicts_whole_data,
           "predict: a model of the task {} predicts whole data; give a file or folder", task());
-  const Predictor predictor = loaded_->predictor();
+  const Predictor predictor = loaded().predictor();
   for (const auto& example : examples)
     require(example.size() == predictor.input.fields.size(), "predict: {} cells; expected {}: {}",
             example.size(), predictor.input.fields.size(), fmt::join(example_fields(), ", "));
-  const WeightsInUse weights = loaded_->use();
+  const WeightsInUse weights = loaded().use();
   const std::vector<Prediction> predictions = predictor.predict(examples);
   std::vector<PredictedExample> all;
   for (std::size_t i = 0; i < predictions.size(); ++i)
@@ -236,25 +241,25 @@ std::vector<PredictedExample> Model::predict(
 // --- language-model ---
 
 std::vector<std::int32_t> Model::tokenize(std::string_view text) const {
-  return loaded_->language("tokenize").task.tokens_of(text);
+  return loaded().language("tokenize").task.tokens_of(text);
 }
 
 std::string Model::detokenize(std::span<const std::int32_t> tokens) const {
-  const Tokenizer& tokenizer = loaded_->language("detokenize").task.tokenizer();
+  const Tokenizer& tokenizer = loaded().language("detokenize").task.tokenizer();
   require_tokens("detokenize", tokens, tokenizer.size());
   return tokenizer.decode(tokens);
 }
 
-std::int64_t Model::vocabulary() const { return loaded_->language("vocabulary").task.vocabulary(); }
+std::int64_t Model::vocabulary() const { return loaded().language("vocabulary").task.vocabulary(); }
 
 std::int64_t Model::context() const {
-  if (task() == "forecast") return loaded_->forecast("context").task.model().options.context;
-  return loaded_->call<const LanguageModel>("context", "language-model or forecast").task.context();
+  if (task() == "forecast") return loaded().forecast("context").task.model().options.context;
+  return loaded().call<const LanguageModel>("context", "language-model or forecast").task.context();
 }
 
 std::string Model::generate(std::string_view prompt, const GenerationOptions& options,
                             const TakeText& take) const {
-  const auto [task, weights] = loaded_->language("generate");
+  const auto [task, weights] = loaded().language("generate");
   std::string text;
   const TextGenerator writer(task, writing_options(options));
   writer.write(writer.first_tokens(std::string(prompt)), 0, [&](std::string_view piece) {
@@ -267,7 +272,7 @@ std::string Model::generate(std::string_view prompt, const GenerationOptions& op
 std::vector<std::int32_t> Model::generate(std::span<const std::int32_t> prompt,
                                           const GenerationOptions& options,
                                           const TakeToken& take) const {
-  const auto [task, weights] = loaded_->language("generate");
+  const auto [task, weights] = loaded().language("generate");
   require(!prompt.empty(), "generate: no tokens; expected at least one");
   require_tokens("generate", prompt, task.vocabulary());
   std::vector<std::int32_t> tokens;
@@ -280,7 +285,7 @@ std::vector<std::int32_t> Model::generate(std::span<const std::int32_t> prompt,
 }
 
 Matrix Model::logits(std::span<const std::int32_t> tokens) const {
-  const auto [task, weights] = loaded_->language("logits");
+  const auto [task, weights] = loaded().language("logits");
   require(!tokens.empty(), "logits: no tokens; expected at least one");
   require(
       !std::holds_alternative<Transformer>(task.network()) || std::ssize(tokens) <= task.context(),
@@ -295,7 +300,7 @@ Matrix Model::logits(std::span<const std::int32_t> tokens) const {
 
 Matrix Model::classify_texts(std::span<const std::string> texts) const {
   const auto [task, weights] =
-      loaded_->call<TextClassification>("classify_texts", "text-classification");
+      loaded().call<TextClassification>("classify_texts", "text-classification");
   require(!texts.empty(), "classify_texts: no texts; expected at least one");
   std::vector<Tensor> logits;
   for (const std::string& text : texts)
@@ -306,7 +311,7 @@ Matrix Model::classify_texts(std::span<const std::string> texts) const {
 // --- translation ---
 
 std::string Model::translate(std::string_view sentence) const {
-  const auto [task, weights] = loaded_->call<Translation>("translate", "translation");
+  const auto [task, weights] = loaded().call<Translation>("translate", "translation");
   const ParallelCorpus& corpus = task.corpus();
   const std::vector<std::int32_t> source = corpus.encode(sentence);
   require(!source.empty() && std::ssize(source) <= corpus.context,
@@ -318,22 +323,22 @@ std::string Model::translate(std::string_view sentence) const {
 
 // --- vae, image-classification ---
 
-std::int64_t Model::channels() const { return loaded_->images("channels").size().channels; }
-std::int64_t Model::height() const { return loaded_->images("height").size().height; }
-std::int64_t Model::width() const { return loaded_->images("width").size().width; }
+std::int64_t Model::channels() const { return loaded().images("channels").size().channels; }
+std::int64_t Model::height() const { return loaded().images("height").size().height; }
+std::int64_t Model::width() const { return loaded().images("width").size().width; }
 const std::vector<std::string>& Model::class_names() const {
-  if (auto* texts = task_as<TextClassification>(*loaded_->task)) return texts->data().class_names();
-  return loaded_->images("class_names").class_names();
+  if (auto* texts = task_as<TextClassification>(*loaded().task)) return texts->data().class_names();
+  return loaded().images("class_names").class_names();
 }
 
 Matrix Model::read_pictures(std::span<const std::string> paths) const {
-  const ImageData& data = loaded_->images("read_pictures");
+  const ImageData& data = loaded().images("read_pictures");
   require(!paths.empty(), "read_pictures: no paths; expected at least one");
   return matrix_of(data.pictures({paths.begin(), paths.end()}));
 }
 
 Latents Model::encode(std::span<const float> images) const {
-  const auto [task, weights] = loaded_->vae("encode");
+  const auto [task, weights] = loaded().vae("encode");
   const Array x = images_of("encode", images, task.data());
   const Vae::Posterior posterior = task.model().encode(x);
   Latents latents{.means = matrix_of(posterior.mean)};
@@ -342,7 +347,7 @@ Latents Model::encode(std::span<const float> images) const {
 }
 
 Matrix Model::decode(std::span<const float> latents) const {
-  const auto [task, weights] = loaded_->vae("decode");
+  const auto [task, weights] = loaded().vae("decode");
   const Vae& model = task.model();
   const std::int64_t Z = model.options.latent;
   const Array z = rows_of("decode", latents, Z, fmt::format("points of {} dimensions", Z));
@@ -350,20 +355,20 @@ Matrix Model::decode(std::span<const float> latents) const {
 }
 
 Matrix Model::reconstruct(std::span<const float> images) const {
-  const auto [task, weights] = loaded_->vae("reconstruct");
+  const auto [task, weights] = loaded().vae("reconstruct");
   const Array x = images_of("reconstruct", images, task.data());
   return matrix_of(task.model().expected_image(task.model().encode(x).mean));
 }
 
 std::int64_t Model::latent_dimensions() const {
-  return loaded_->vae("latent_dimensions").task.model().options.latent;
+  return loaded().vae("latent_dimensions").task.model().options.latent;
 }
 
-bool Model::is_variational() const { return loaded_->vae("is_variational").task.variational(); }
+bool Model::is_variational() const { return loaded().vae("is_variational").task.variational(); }
 
 Matrix Model::classify(std::span<const float> images) const {
   const auto [task, weights] =
-      loaded_->call<ImageClassification>("classify", "image-classification");
+      loaded().call<ImageClassification>("classify", "image-classification");
   const Array x = images_of("classify", images, task.data());
   return matrix_of(softmax(task.logits(x)));
 }
@@ -371,7 +376,7 @@ Matrix Model::classify(std::span<const float> images) const {
 // --- forecast ---
 
 Matrix Model::forecast(std::span<const float> window) const {
-  const auto [task, weights] = loaded_->forecast("forecast");
+  const auto [task, weights] = loaded().forecast("forecast");
   const SeriesScale scale = kept_scale(task.metadata());
   const std::int64_t T = task.model().options.context, M = std::ssize(scale.means);
   require(std::ssize(window) == T * M, "forecast: {} numbers; expected {} steps of {} series",
@@ -384,15 +389,15 @@ Matrix Model::forecast(std::span<const float> window) const {
 }
 
 std::int64_t Model::horizon() const {
-  return loaded_->forecast("horizon").task.model().options.horizon;
+  return loaded().forecast("horizon").task.model().options.horizon;
 }
 
 std::vector<std::string> Model::series() const {
-  return kept_names(loaded_->forecast("series").task.metadata());
+  return kept_names(loaded().forecast("series").task.metadata());
 }
 
 std::vector<std::string> Model::targets() const {
-  Forecast& task = loaded_->forecast("targets").task;
+  Forecast& task = loaded().forecast("targets").task;
   return kept_names(task.metadata(), task.model().options.targets);
 }
 

@@ -68,7 +68,8 @@ struct PredictedExample {
 using TakeExample = std::function<bool(const PredictedExample& example)>;
 
 // A trained model. Several threads may call its methods at once, with the same results as one after
-// the other; only one of them at a time uses further cores (see set_num_threads).
+// the other; only one of them at a time uses further cores (see set_num_threads). An object that
+// was moved from throws std::invalid_argument.
 class Model final {
  public:
   // Loads a checkpoint, or the best model of a run's folder. Throws std::runtime_error if it
@@ -170,6 +171,7 @@ class Model final {
   friend class Training;  // whose model() shares the weights of a training
   struct Loaded;
   explicit Model(std::unique_ptr<const Loaded> loaded);
+  const Loaded& loaded() const;
   static Model of(const Config& config, std::shared_ptr<Task> task, std::shared_ptr<FairLock> lock);
   std::unique_ptr<const Loaded> loaded_;
 };

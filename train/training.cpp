@@ -268,51 +268,56 @@ Training::~Training() = default;
 Training::Training(Training&&) noexcept = default;
 Training& Training::operator=(Training&&) noexcept = default;
 
-const std::string& Training::task() const { return state_->config[key::task]; }
-std::string Training::config() const { return state_->config.toml(); }
-std::int64_t Training::steps() const { return state_->trainer->state().step; }
+Training::State& Training::state() const {
+  require(state_ != nullptr, "Training: was moved to another object; use that one");
+  return *state_;
+}
+
+const std::string& Training::task() const { return state().config[key::task]; }
+std::string Training::config() const { return state().config.toml(); }
+std::int64_t Training::steps() const { return state().trainer->state().step; }
 
 TrainingMetrics Training::step() {
-  const auto in_use = state_->use("step");
-  const std::int64_t most = state_->config[key::steps];
+  const auto in_use = state().use("step");
+  const std::int64_t most = state().config[key::steps];
   require(steps() < most, "step: all {} steps of train.steps have been taken; raise it", most);
-  Trainer& trainer = *state_->trainer;
+  Trainer& trainer = *state().trainer;
   const MetricSums averages = trainer.step();
   const MetricsLine line = trainer.training_line(averages);
   return {line.step, line.split, line.values};
 }
 
 TrainingMetrics Training::evaluate() {
-  const auto in_use = state_->use("evaluate");
-  state_->clear_stop();
-  const MetricsLine line = state_->trainer->evaluation_line();
+  const auto in_use = state().use("evaluate");
+  state().stop = false;  // a stop of train() does not end what is called after it
+  const MetricsLine line = state().trainer->evaluation_line();
   return {line.step, line.split, line.values};
 }
 
 TrainingMetrics Training::train() {
-  const auto in_use = state_->use("train");
-  state_->clear_stop();
-  Metrics last = state_->trainer->train();
+  const auto in_use = state().use("train");
+  state().clear_stop();
+  Metrics last = state().trainer->train();
   return {steps(), "val", std::move(last)};
 }
 
 void Training::save(const std::string& path) {
-  const auto in_use = state_->use("save");
-  state_->trainer->write_checkpoint([&](const auto& parts) { write_file_atomically(path, parts); });
+  const auto in_use = state().use("save");
+  state().trainer->write_checkpoint([&](const auto& parts) { write_file_atomically(path, parts); });
 }
 
 void Training::resume(const std::string& path) {
-  const auto in_use = state_->use("resume");
+  const auto in_use = state().use("resume");
   const Checkpoint checkpoint = load_checkpoint_metadata(path);
-  expect_resumable(Run(path), checkpoint, state_->config);
+  expect_resumable(Run(path), checkpoint, state().config);
   expect_input(
-      checkpoint.metadata == state_->task->metadata(),
+      checkpoint.metadata == state().task->metadata(),
       "{}: was trained with another vocabulary, scale or classes than these data give; give "
       "its data",
       path);
-  state_->begin(&checkpoint);
+  state().begin(&checkpoint);
 }
 
-Model Training::model() const { return Model::of(state_->config, state_->task, state_->lock); }
+Model Training::model() const { return Model::of(state().config, state().task, state().lock); }
 
 }  // namespace tapestry

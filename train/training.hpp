@@ -117,7 +117,8 @@ struct TrainingOptions {
   std::function<void(const TrainingMetrics& line)> on_metrics{};
   // Receives messages for the user, of train() and step(): a skipped step, an early end.
   std::function<void(const std::string& message)> on_message{};
-  // Ends train() after its step, and evaluations between two batches.
+  // Ends train() after its step, and evaluations between two batches. evaluate() is ended by a stop
+  // that is requested during it alone; a later train() takes no step.
   std::stop_token stop{};
   // Maximum total size of the arrays of this training in bytes: data, weights, gradients, optimizer
   // state, activations. The constructor tries a step and an evaluation in shapes only, and throws
@@ -125,7 +126,8 @@ struct TrainingOptions {
   std::int64_t memory_limit = std::numeric_limits<std::int64_t>::max();
 };
 
-// A training in memory. One thread at a time may call its methods; models that it shares its
+// A training in memory. An object that was moved from throws std::invalid_argument. One thread at a
+// time may call its methods; models that it shares its
 // weights with may be used by others meanwhile.
 class Training final {
  public:
@@ -175,6 +177,7 @@ class Training final {
 
  private:
   struct State;
+  State& state() const;
   std::unique_ptr<State> state_;
 };
 

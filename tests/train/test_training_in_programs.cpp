@@ -323,6 +323,19 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: empty data are refused") {
   refused({.table = {.columns = {"a"}}}, "a table of 1 columns and 0 rows");
 }
 
+TEST_CASE_FIXTURE(RunFixture, "bug: trainings: an object that was moved from ended the process") {
+  Training from({.path = path("vae.toml")});
+  Training to(std::move(from));
+  CHECK_THROWS_WITH_AS(from.step(), "Training: was moved to another object; use that one",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(from.model(), std::invalid_argument);
+  Model first = to.model();
+  const Model second(std::move(first));
+  CHECK_THROWS_WITH_AS(first.task(), "Model: was moved to another object; use that one",
+                       std::invalid_argument);
+  CHECK(second.task() == "vae");
+}
+
 TEST_CASE_FIXTURE(RunFixture, "trainings: stop when the program says so") {
   const auto source = std::make_unique<std::stop_source>();
   Training training({.path = path("toy.toml")}, {},
@@ -333,7 +346,9 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: stop when the program says so") {
                      .stop = source->get_token()});
   CHECK(training.train().values.empty());
   CHECK(training.steps() == 9);
-  CHECK(training.evaluate().values.empty());
+  CHECK(training.train().values.empty());
+  CHECK(training.steps() == 9);
+  CHECK(!training.evaluate().values.empty());  // the stop was before
   training.step();
   CHECK(training.steps() == 10);
   Training other(

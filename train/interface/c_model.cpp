@@ -198,6 +198,8 @@ tapestry_code tapestry_logits(const tapestry_model* model, const int32_t* tokens
                               float* logits, size_t size) {
   return guarded([&] {
     require_given("logits", model);
+    require(count <= size,
+            "logits: {} tokens and an array of {} numbers; expected V for each token", count, size);
     copy_to("logits", model->model.logits(span_of("logits", tokens, count)), logits, size);
   });
 }
