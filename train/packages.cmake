@@ -35,6 +35,7 @@ foreach(folder autograd layers optim data train)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapestry FILES_MATCHING PATTERN "*.hpp"
           PATTERN configs EXCLUDE PATTERN pictures EXCLUDE PATTERN public EXCLUDE
+          PATTERN guide EXCLUDE PATTERN templates EXCLUDE PATTERN page EXCLUDE
           REGEX "/train/(model|training)[.]hpp$" EXCLUDE)
 endforeach()
 # The stable ones: <tapestry/model.hpp>, <tapestry/ops.hpp>, …, and for C <tapestry/tapestry.h>

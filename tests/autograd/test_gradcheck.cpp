@@ -195,7 +195,7 @@ TEST_CASE("gradcheck: finds an error of 0.05 % in a small gradient and in a long
   const auto average = [&](In in) { return mean(spoiled(in)); };
   CHECK_FALSE(gradcheck(average, {normal({100, 100})})[0].passed);
   const auto one = square([](auto dx) { dx[17] *= 1.0005; });
-  CHECK_FALSE(gradcheck(one, {apart({1000})}, only_projections)[0].passed);
+  CHECK_FALSE(gradcheck(one, {Array::full({1000}, 1, f64)}, only_projections)[0].passed);
 }
 
 TEST_CASE("gradcheck: accepts correct gradients, by projections and by the Jacobian alone") {

@@ -11,6 +11,7 @@
 
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
+#include "train/config/keys.hpp"
 
 namespace tapestry {
 namespace {
@@ -56,12 +57,10 @@ std::string expected_type(const KeyInfo& key, const TomlSetting& given) {
                      is_integer && is_long ? " of 64 bits" : "");
 }
 
-constexpr const char* plugin_name = "plugin";  // of key::plugin
-
 // Returns whether a config inherits the key from its base: all but its name, the plug-in that it
 // requires, and its published result.
 bool is_inherited(const std::string& key) {
-  return key != "name" && key != plugin_name && !key.starts_with("expected.");
+  return key != "name" && key != key::plugin.name && !key.starts_with("expected.");
 }
 
 std::string text_error(const Limits& limits, const std::string& text) {
@@ -228,7 +227,7 @@ Config::Config(const std::vector<ConfigDocument>& documents,
                    given.origin, given.name, entry.key.name);
       if (&document == &documents.front() || is_inherited(given.name))
         known = entry;
-      else if (given.name == plugin_name)
+      else if (given.name == key::plugin.name)
         dropped_.push_back(fmt::format("{}: {} = {}: ignored; a base cannot require a plug-in",
                                        given.origin, given.name, given.shown()));
     }

@@ -10,8 +10,8 @@ using namespace tapestry;
 const Key<std::int64_t> width_key{"model.width", 32, "features of a node", {.low = 1}};
 const Key<std::int64_t> layers_key{"model.layers", 3, "graph layers", {.low = 1, .high = 100}};
 
-// A layer of dynamic attention (Brody et al. 2021, arXiv 2105.14491) with scores by products: y_j =
-// relu(own x_j + Σ_i a_ij value x_i), where a_ij is a softmax over the edges that end at node j.
+// A layer of attention along edges: y_j = relu(own x_j + Σ_i a_ij value x_i), where a_ij is the
+// softmax of the scores key x_i · query x_j over the edges that end at node j.
 class AttentionLayer final : public Module {
  public:
   AttentionLayer(std::int64_t in, std::int64_t out, Random& init)
