@@ -51,8 +51,7 @@ TEST_CASE_FIXTURE(SmallFixture, "command line: errors are one line on stderr, wi
   const std::string good = read("run/checkpoint.safetensors");
   write("damaged/checkpoint.safetensors", good.substr(0, good.size() / 2));
   const Refusal rows[] = {
-      {{}, {"COMMAND is required", "attention, bench, chat, compare, config, doctor, eval"}},
-      {{""}, {"COMMAND is required"}},
+      {{""}, {"COMMAND is required", "attention, bench, chat, compare, config, doctor, eval"}},
       {"smaple run", {"did you mean sample?"}},
       {"--versoin", {"--versoin", "did you mean --version?"}},
       {"eval", {"RUN is required"}},

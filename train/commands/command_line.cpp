@@ -44,7 +44,7 @@ int run_command_line(int argc, char** argv) {
     for (const GivenPlugin& given : take_plugins(words)) load_plugin(given.file, given.is_rebuilt);
     const CommandLine typed = parse_command_line(argc, argv);
     print_lines(typed.text);
-    const int status = typed.command ? typed.command->run() : 0;
+    const int status = typed.command ? typed.command->run() : typed.status;
     if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && !is_reader_gone())
       throw std::runtime_error(
           "cannot write to the standard output; check the disk, or the program that reads it");

@@ -15,10 +15,12 @@ namespace tapestry {
 // signals as train/trainer/training.hpp says.
 int run_command_line(int argc, char** argv);
 
-// A parsed command line: a command with its arguments, or a text to print (help or the version).
+// A parsed command line: a command with its arguments, or a text to print (help or the version)
+// with the program's status.
 struct CommandLine {
   std::unique_ptr<Command> command{};
   std::string text{};
+  int status = 0;
 };
 // Parses a command line, without loading plug-ins. Throws InputError for an unknown command or
 // option, and for an invalid value.

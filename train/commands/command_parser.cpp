@@ -296,6 +296,16 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
+// What the program prints if it is given no command.
+constexpr const char* first_steps =
+    "Tapestry trains small neural networks; a TOML file describes a training. First steps:\n"
+    "  tapestry train karate     trains a graph network in a second; then: tapestry sample "
+    "runs/karate\n"
+    "  tapestry init FILE        reads your own data (text, table, pictures, series, graph), and "
+    "says what to run\n"
+    "  tapestry guide            lists the pages of the user guide, and prints them\n"
+    "  tapestry --help           lists all commands\n";
+
 CommandLine parse_command_line(int argc, char** argv) {
   CLI::App app(
       "Trains small transformers, convolutional, graph and recurrent networks, and autoencoders. "
@@ -322,6 +332,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   try {
     std::span<char*> words = std::span(argv, argc).subspan(std::min(argc, 1));
     take_plugins(words);
+    if (words.empty()) return {.text = first_steps, .status = wrong_input_status};
     expect_command(app, words);
     app.parse(argc, argv);
     return typed;

@@ -32,7 +32,7 @@ JsonValue json_of(const std::vector<GradcheckResult>& results, bool passed) {
   return {{"passed", passed}, {"parameters", parameters}};
 }
 
-void print_lines(const std::vector<GradcheckResult>& results, bool passed) {
+void print_results(const std::vector<GradcheckResult>& results, bool passed) {
   bool any_held = false;
   for (const GradcheckResult& result : results) {
     any_held |= result.held > 0;
@@ -61,7 +61,7 @@ class CheckGradients final : public Command {
     if (json_)
       print_json(json_of(results, passed));
     else
-      print_lines(results, passed);
+      print_results(results, passed);
     return passed ? 0 : 1;
   }
 
