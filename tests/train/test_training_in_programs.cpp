@@ -359,6 +359,19 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: take the batches of a function") {
                          doctest::Contains("expected 0 to 8, the number"), std::invalid_argument);
   }
   with({good, good, 8});
+  const BatchArray image{.shape = {1, 36}, .numbers = std::vector<float>(36)};
+  const std::vector<float> pixels(40 * 36);
+  std::vector<std::int32_t> labels(40);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i % 2);
+  for (const std::int32_t label : {-7, 2, 99}) {
+    Training classes({.text = "task = \"image-classification\"\nmodel.patch = 3\nmodel.width = 8\n"
+                              "model.layers = 1\nmodel.heads = 2\ntrain.batch_size = 4\n"},
+                     {.images = {.height = 6, .width = 6, .pixels = pixels, .labels = labels},
+                      .batches = [&](std::int64_t) {
+                        return TrainingBatch{image, {.shape = {1}, .integers = {label}}};
+                      }});
+    CHECK_THROWS_AS(classes.step(), std::invalid_argument);
+  }
   CHECK_ERROR(Training({.path = "karate", .overrides = {}},
                        {.batches = [](std::int64_t) { return TrainingBatch(); }}),
               "auxiliary inputs");
