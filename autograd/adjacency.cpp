@@ -89,6 +89,15 @@ std::vector<Edge> Adjacency::list() const {
   return edges;
 }
 
+Array Adjacency::edge_targets() const {
+  Array targets = ints(edges());
+  const auto offsets = incoming_.offsets.values<std::int32_t>();
+  const auto to = targets.mutable_values<std::int32_t>().begin();
+  for (std::int32_t node = 0; node < nodes_; ++node)
+    std::fill(to + offsets[node], to + offsets[node + 1], node);
+  return targets;
+}
+
 SparseMatrix sparse_matrix(const Array& dense) {
   require(dense.rank() == 2, "sparse_matrix: shape {}; expected (N, F)", dense.shape());
   const std::int64_t N = dense.dim(0), F = dense.dim(1);

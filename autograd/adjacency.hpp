@@ -46,6 +46,11 @@ class Adjacency {
   std::int64_t sources() const { return sources_; }  // number of source nodes
   std::int64_t edges() const { return incoming_.edges.size(); }
   std::vector<Edge> list() const;
+  // Return the source and the target node of each edge by its number, (E) int32 in ascending order
+  // of targets. gather(x, 0, edge_sources()) gives the features (E, F) of the sources, and
+  // segment_sum(y (E, F), incoming().offsets) the sums (N, F) at the targets.
+  const Array& edge_sources() const { return incoming_.neighbors; }
+  Array edge_targets() const;
 
   const SparseRows& incoming() const { return incoming_; }  // rows by target node; sources are N(v)
   // Returns the rows by source node, which gradients use.

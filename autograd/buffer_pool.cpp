@@ -92,7 +92,13 @@ class Chunks {
   std::size_t used_ = 0;
 };
 
-double gigabytes(std::size_t bytes) { return static_cast<double>(bytes) * 1e-9; }
+// Returns "1.5 GB", "20 MB" or "0.512 kB".
+std::string size_text(std::size_t bytes) {
+  const auto size = static_cast<double>(bytes);
+  if (size >= 999.5e6) return fmt::format("{:.3g} GB", size * 1e-9);
+  if (size >= 999.5e3) return fmt::format("{:.3g} MB", size * 1e-6);
+  return fmt::format("{:.3g} kB", size * 1e-3);
+}
 
 // The kind of a block: memory of an array, temporary memory of a kernel, or address space only.
 enum class Kind { memory, workspace, reserved };
@@ -258,9 +264,9 @@ class Pool {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
-      throw OutOfMemory(fmt::format(
-          "out of memory: no address space is left for {:.3g} GB; raise the limit (ulimit -v)",
-          gigabytes(bytes)));
+      throw OutOfMemory(
+          fmt::format("out of memory: no address space is left for {}; raise the limit (ulimit -v)",
+                      size_text(bytes)));
     return static_cast<std::byte*>(memory);
   }
 
@@ -284,9 +290,9 @@ class Pool {
       return memory;
     } catch (const std::bad_alloc&) {
       throw OutOfMemory(
-          fmt::format("out of memory: {:.3g} GB requested in addition to {:.3g} GB; the machine "
-                      "has {:.3g} GB{}",
-                      gigabytes(bytes), gigabytes(held), gigabytes(limit),
+          fmt::format("out of memory: {} requested in addition to {}; the machine "
+                      "has {}{}",
+                      size_text(bytes), size_text(held), size_text(limit),
                       exceeds_machine ? "" : ", but the address space is limited (ulimit -v)"));
     }
   }
@@ -337,10 +343,8 @@ void MemoryAccount::take(std::int64_t bytes) {
   const std::int64_t before = in_use_.fetch_add(bytes);
   if (bytes <= limit_ - before) return;
   in_use_ -= bytes;
-  throw OutOfMemory(
-      fmt::format("out of memory: {:.3g} GB requested in addition to {:.3g} GB; the limit is "
-                  "{:.3g} GB",
-                  gigabytes(bytes), gigabytes(before), gigabytes(limit_)));
+  throw OutOfMemory(fmt::format("out of memory: {} requested in addition to {}; the limit is {}",
+                                size_text(bytes), size_text(before), size_text(limit_)));
 }
 
 UseMemoryAccount::UseMemoryAccount(std::shared_ptr<MemoryAccount> account)

@@ -81,8 +81,8 @@ bool is_there(const std::string& path) {
 void require_file(const std::string& path) {
   if (is_in_memory(path)) {
     expect_input(in_memory<std::string_view>(path) != nullptr,
-                 "{}: are arrays in memory, which this kind of data has no reader for; give the "
-                 "content of a file",
+                 "{}: are arrays, which this kind of data has no reader for; give the content of a "
+                 "file",
                  path);
     return;
   }

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "autograd/fair_lock.hpp"
 #include "autograd/kernels/matmul.hpp"
@@ -10,6 +12,7 @@
 #include "autograd/ops/shaping.hpp"
 #include "autograd/ops/softmax.hpp"
 #include "train/config/keys.hpp"
+#include "train/run/program_message.hpp"
 #include "train/run/run.hpp"
 #include "train/task_spec.hpp"
 #include "train/tasks/images/image_classification.hpp"
@@ -43,10 +46,22 @@ Array rows_of(const char* method, std::span<const float> numbers, std::int64_t c
   return Array::of(std::vector<float>(numbers.begin(), numbers.end()), {n / columns, columns});
 }
 
+// Throws std::invalid_argument, which names the row, for a number that is not as expected.
+void require_all(const char* method, const char* row, const Array& rows, bool (*is_expected)(float),
+                 const char* expected) {
+  const auto numbers = rows.values<float>();
+  const auto wrong = std::ranges::find_if_not(numbers, is_expected) - numbers.begin();
+  require(wrong == rows.size(), "{}: {} {} (from 0): a value is {}; expected {}", method, row,
+          wrong / rows.dim(1), wrong == rows.size() ? 0 : numbers[wrong], expected);
+}
+
 Array images_of(const char* method, std::span<const float> numbers, const ImageData& data) {
-  return rows_of(method, numbers, data.size().values(),
-                 fmt::format("images of {} x {} x {}", data.size().channels, data.size().height,
-                             data.size().width));
+  const Array images = rows_of(method, numbers, data.size().values(),
+                               fmt::format("images of {} x {} x {}", data.size().channels,
+                                           data.size().height, data.size().width));
+  require_all(
+      method, "image", images, [](float value) { return value >= 0 && value <= 1; }, "0 to 1");
+  return images;
 }
 
 void require_tokens(const char* method, std::span<const std::int32_t> tokens, std::int64_t below) {
@@ -78,13 +93,29 @@ WritingOptions writing_options(const GenerationOptions& options) {
           .stops = options.stop};
 }
 
+// Throws std::invalid_argument for an infinite number of a window (T, M).
+void require_finite(std::span<const float> window, const std::vector<std::string>& names) {
+  const auto wrong = std::ranges::find_if(window, [](float x) { return std::isinf(x); });
+  if (wrong == window.end()) return;
+  const std::size_t place = wrong - window.begin(), M = names.size();
+  require(false, "forecast: row {} (from 0), series {}: {}; expected a number, or NaN", place / M,
+          names[place % M], *wrong);
+}
+
+// Returns whether a number of series m of a window (T, M) is not NaN.
+bool is_measured(std::span<const float> window, std::int64_t m, std::int64_t M) {
+  for (std::size_t at = m; at < window.size(); at += M)
+    if (!std::isnan(window[at])) return true;
+  return false;
+}
+
 // Throws InputError if Model has no methods for the task of a config.
 void expect_usable(const Config& config, const std::string& where) {
   std::vector<std::string> usable;
   for (const auto& [name, spec] : task_registry())
     if (spec.predictor) usable.push_back(name);
   expect_input(bool(spec_of(config).predictor),
-               "{}: its task is {}; expected one of {}; give a run of one of these", where,
+               "{}: its task is {}; expected one of {}, which have methods of Model", where,
                config[key::task], fmt::join(usable, ", "));
 }
 
@@ -161,7 +192,8 @@ Model Model::of(const Config& config, std::shared_ptr<Task> task, std::shared_pt
   return Model(std::make_unique<const Loaded>(config, std::move(task), std::move(lock)));
 }
 
-Model::Model(const std::string& run) : loaded_(std::make_unique<const Loaded>(run)) {}
+Model::Model(const std::string& run)
+    : loaded_(for_program([&] { return std::make_unique<const Loaded>(run); })) {}
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
@@ -202,6 +234,10 @@ std::vector<std::string> Model::prediction_columns() const {
 }
 
 void Model::predict(const std::string& data, const TakeExample& take) const {
+  for_program([&] { predict_file(data, take); });
+}
+
+void Model::predict_file(const std::string& data, const TakeExample& take) const {
   const WeightsInUse weights = loaded().use();
   PassOn sink(take);
   if (!loaded().spec().predicts_whole_data) {
@@ -228,8 +264,10 @@ std::vector<PredictedExample> Model::predict(
           "predict: a model of the task {} predicts whole data; give a file or folder", task());
   const Predictor predictor = loaded().predictor();
   for (const auto& example : examples)
-    require(example.size() == predictor.input.fields.size(), "predict: {} cells; expected {}: {}",
-            example.size(), predictor.input.fields.size(), fmt::join(example_fields(), ", "));
+    require(example.size() == predictor.input.fields.size(),
+            "predict: example {} (from 0) has {} cells; expected {}: {}",
+            &example - examples.data(), example.size(), predictor.input.fields.size(),
+            fmt::join(example_fields(), ", "));
   const WeightsInUse weights = loaded().use();
   const std::vector<Prediction> predictions = predictor.predict(examples);
   std::vector<PredictedExample> all;
@@ -351,6 +389,8 @@ Matrix Model::decode(std::span<const float> latents) const {
   const Vae& model = task.model();
   const std::int64_t Z = model.options.latent;
   const Array z = rows_of("decode", latents, Z, fmt::format("points of {} dimensions", Z));
+  require_all(
+      "decode", "point", z, [](float value) { return std::isfinite(value); }, "a finite number");
   return matrix_of(model.expected_image(z));
 }
 
@@ -381,11 +421,18 @@ Matrix Model::forecast(std::span<const float> window) const {
   const std::int64_t T = task.model().options.context, M = std::ssize(scale.means);
   require(std::ssize(window) == T * M, "forecast: {} numbers; expected {} steps of {} series",
           window.size(), T, M);
+  require_finite(window, kept_names(task.metadata()));
   const Array seen = SeriesDataset::inputs_before(
       scale.apply(Array::of(std::vector<double>(window.begin(), window.end()), {T, M})), T,
       {.context = T});
   const Array y = task.model().forward(seen.reshaped({1, T, M})).value();
-  return matrix_of(kept_scale(task.metadata(), task.model().options.targets).undo(y));
+  const std::vector<std::int64_t>& targets = task.model().options.targets;
+  Matrix forecast = matrix_of(kept_scale(task.metadata(), targets).undo(y));
+  for (std::int64_t k = 0; k < forecast.columns; ++k)
+    if (!is_measured(window, targets.empty() ? k : targets[k], M))
+      for (std::int64_t h = 0; h < forecast.rows; ++h)
+        forecast.values[h * forecast.columns + k] = std::numeric_limits<float>::quiet_NaN();
+  return forecast;
 }
 
 std::int64_t Model::horizon() const {

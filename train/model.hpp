@@ -150,7 +150,7 @@ class Model final {
   Matrix read_pictures(std::span<const std::string> paths) const;
 
   // Return codes, images and classes. Throw std::invalid_argument unless the numbers are those of
-  // one or more whole images or codes.
+  // one or more whole images, each 0 to 1, or codes, all finite.
   Latents encode(std::span<const float> images) const;
   Matrix decode(std::span<const float> latents) const;      // maps N · Z numbers to N images
   Matrix reconstruct(std::span<const float> images) const;  // decodes the means of encode()
@@ -160,8 +160,9 @@ class Model final {
 
   // --- forecast: M series in their own units, one row for each step ---
 
-  // Maps context() · M numbers to (horizon, K), of the K targets. Throws std::invalid_argument for
-  // other numbers.
+  // Maps context() · M numbers to (horizon, K), of the K targets. NaN is what was not measured: it
+  // is filled as in training, and a target without a measured value has the forecast NaN. Throws
+  // std::invalid_argument for another number of values, and for infinite ones.
   Matrix forecast(std::span<const float> window) const;
   std::int64_t horizon() const;              // returns the number of steps of a forecast
   std::vector<std::string> series() const;   // returns the names of the M series
@@ -172,6 +173,7 @@ class Model final {
   struct Loaded;
   explicit Model(std::unique_ptr<const Loaded> loaded);
   const Loaded& loaded() const;
+  void predict_file(const std::string& data, const TakeExample& take) const;
   static Model of(const Config& config, std::shared_ptr<Task> task, std::shared_ptr<FairLock> lock);
   std::unique_ptr<const Loaded> loaded_;
 };

@@ -27,7 +27,7 @@
 //
 // Functions throw std::runtime_error for a config, data or checkpoint that do not fit, and for a
 // training that fails; std::invalid_argument for a wrong argument; and std::bad_alloc if memory
-// runs out. The messages have one line.
+// runs out. The messages have one line. They count rows, images and examples from 0 on, and say so.
 namespace tapestry {
 
 class Model;  // of <tapestry/model.hpp>
@@ -56,17 +56,20 @@ struct MemoryFile {
 // M series by the rows of time, as a CSV with these columns and no column of times has them.
 struct MemorySeries {
   std::vector<std::string> names{};  // M, all different
-  std::span<const double> values{};  // (rows, M), row by row; NaN where nothing was measured
+  // (rows, M), row by row, in the range of float32; NaN where nothing was measured.
+  std::span<const double> values{};
 };
 
-// N images, as a folder of IDX files has them, but of any values and number of channels.
+// N images, as a folder of IDX files has them, but with any number of channels. Images in the order
+// (N, height, width, channels) are refused.
 struct MemoryImages {
   std::int64_t channels = 1, height = 0, width = 0;
   std::span<const float> pixels{};         // (N, channels, height, width), 0 to 1
   std::span<const std::int32_t> labels{};  // (N), from 0 on; for an autoencoder all may be 0
 };
 
-// Rows of texts, as a CSV with a header has them: examples of a table, or texts with labels.
+// Rows of texts, as a CSV with a header has them (data.header is set): examples of a table, or
+// texts with labels.
 struct MemoryTable {
   std::vector<std::string> columns{};
   std::span<const std::vector<std::string>> rows{};  // a cell for each column
@@ -84,7 +87,8 @@ struct BatchArray {
 // (B, context, M) and (B, horizon, K) of z-scored series, NaN where nothing was measured; …
 struct TrainingBatch {
   BatchArray inputs{}, targets{};
-  double count = 0;  // number of loss terms; 0: targets that are neither -1 nor NaN
+  // Number of loss terms, at most that of targets; 0: of those that are neither -1 nor NaN.
+  double count = 0;
 };
 
 // The data of a training: one of the members up to `table`, or none for those that the config
@@ -112,10 +116,11 @@ struct TrainingMetrics {
 
 struct TrainingOptions {
   // Receives the lines of train(): the metrics of a step every train.log_every steps, and those of
-  // each evaluation. It may call save(), model() and the model's methods. An exception ends
-  // train().
+  // each evaluation. It may call save(), model() and the model's methods; step(), evaluate(),
+  // train() and resume() throw std::invalid_argument in it. An exception ends train().
   std::function<void(const TrainingMetrics& line)> on_metrics{};
-  // Receives messages for the user, of train() and step(): a skipped step, an early end.
+  // Receives messages for the user, of train() and step(): a skipped step, an early end, one by
+  // train.time_limit. Like `batches`, it may not call methods that compute, nor save().
   std::function<void(const std::string& message)> on_message{};
   // Ends train() after its step, and evaluations between two batches. evaluate() is ended by a stop
   // that is requested during it alone; a later train() takes no step.
@@ -126,9 +131,9 @@ struct TrainingOptions {
   std::int64_t memory_limit = std::numeric_limits<std::int64_t>::max();
 };
 
-// A training in memory. An object that was moved from throws std::invalid_argument. One thread at a
-// time may call its methods; models that it shares its
-// weights with may be used by others meanwhile.
+// A training in memory. An object that was moved from throws std::invalid_argument, as a method
+// does that is called while another is not finished. One thread at a time may call its methods;
+// models that it shares its weights with may be used by others meanwhile.
 class Training final {
  public:
   // Reads the config and the data, and initializes the weights. Data that the reader of the task
@@ -158,7 +163,7 @@ class Training final {
 
   // Writes a checkpoint, which `Model`, resume() and the commands of `tapestry` read, in place of a
   // file of this name at once. Throws std::runtime_error if a weight is not finite, or if the file
-  // cannot be written.
+  // cannot be written, and std::invalid_argument for an empty path, as resume() does.
   void save(const std::string& path);
 
   // Continues the training of a checkpoint of save() or `tapestry train`, of the same config and

@@ -1,5 +1,6 @@
 #include "autograd/ops/shaping.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "autograd/kernels/rows.hpp"
@@ -143,6 +144,33 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
     for (std::size_t i = 0; i + 1 < begins.size(); ++i)
       if (into.wanted(i)) into.add(i, sliced(gradient, at, begins[i], begins[i + 1]));
   });
+}
+
+std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& extents, int axis) {
+  check_floating("split", x);
+  const std::int64_t whole = x.dim(normalize_axis("split", axis, x.shape()));
+  require(std::ranges::all_of(extents, [](std::int64_t extent) { return extent >= 0; }) &&
+              std::accumulate(extents.begin(), extents.end(), std::int64_t{0}) == whole,
+          "split: {} into parts of {} along axis {}; expected extents of 0 or more with the sum {}",
+          x.shape(), fmt::join(extents, ", "), axis, whole);
+  std::vector<Tensor> parts;
+  std::int64_t begin = 0;
+  for (const std::int64_t extent : extents) {
+    parts.push_back(slice(x, axis, begin, begin + extent));
+    begin += extent;
+  }
+  return parts;
+}
+
+std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, int axis) {
+  check_floating("chunk", x);
+  require_value(count >= 1, "chunk", "count", count, "at least 1");
+  const std::int64_t whole = x.dim(normalize_axis("chunk", axis, x.shape()));
+  const std::int64_t extent = std::max<std::int64_t>(1, (whole - 1) / count + 1);
+  std::vector<Tensor> parts;
+  for (std::int64_t begin = 0; begin == 0 || begin < whole; begin += extent)
+    parts.push_back(slice(x, axis, begin, std::min(whole, begin + extent)));
+  return parts;
 }
 
 Tensor stack(const std::vector<Tensor>& parts, int axis) {

@@ -25,6 +25,14 @@ Tensor slice(const Tensor& x, int axis, std::int64_t begin, std::int64_t end);
 // their other axes or dtypes differ.
 Tensor concat(const std::vector<Tensor>& parts, int axis);
 
+// Return the parts of x along one axis, as torch.split and torch.chunk do: parts of these extents,
+// or `count` parts of equal extents, of which the last is smaller, and there are fewer, where the
+// axis does not divide. split(x (A, 5), {2, 3}, 1) -> (A, 2), (A, 3); chunk(x (A, 5), 2, 1) -> (A,
+// 3), (A, 2). concat() joins them again. Throw std::invalid_argument unless the extents are 0 or
+// more and add up to that of the axis, and for a count below 1.
+std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& extents, int axis);
+std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, int axis);
+
 // Returns n tensors of one shape joined along a new axis, as torch.stack does: (A, B) -> (n, A, B)
 // for axis 0, (A, B, n) for axis 2 or -1. Throws std::invalid_argument if there are none, or if
 // their shapes or dtypes differ.

@@ -249,7 +249,7 @@ ImageSplits images_of(const std::string& path, const ImagesInMemory& memory,
   const auto pixels = memory.pixels.values<float>();
   const auto wrong =
       std::ranges::find_if_not(pixels, [](float value) { return value >= 0 && value <= 1; });
-  expect_input(wrong == pixels.end(), "{}: image {}: a value is {}; expected 0 to 1", path,
+  expect_input(wrong == pixels.end(), "{}: image {} (from 0): a value is {}; expected 0 to 1", path,
                (wrong - pixels.begin()) * memory.pixels.dim(0) / memory.pixels.size(),
                wrong == pixels.end() ? 0 : *wrong);
   for (const std::int32_t label : memory.labels)
@@ -293,8 +293,13 @@ ImageSplits load_images(const std::string& path, const ImageOptions& options) {
 }
 
 std::int32_t count_classes(const std::string& path) {
-  if (const auto* memory = in_memory<ImagesInMemory>(path))
-    return std::ranges::max(memory->labels) + 1;
+  if (const auto* memory = in_memory<ImagesInMemory>(path)) {
+    constexpr std::int32_t most_labels = 1 << 16;
+    const std::int32_t label = std::ranges::max(memory->labels);
+    expect_input(label < most_labels, "{}: a label is {}; expected numbers of classes, 0 to {}",
+                 path, label, most_labels - 1);
+    return label + 1;
+  }
   constexpr std::int32_t most = 256;  // a label is one byte
   const fs::path folder = folder_of(path);
   const std::optional<SplitFiles> first = training_files(folder);

@@ -406,6 +406,9 @@ std::vector<std::string> names_of(const Table& table, const Uses& uses,
   return names;
 }
 
+// Returns whether float32 holds a number, as what models read; NaN is one.
+bool is_float32(double value) { return !(std::abs(value) > std::numeric_limits<float>::max()); }
+
 void read_values(SeriesTable& read, const Table& table, const Uses& uses,
                  const std::vector<OneSeries>& series, std::int64_t rows, bool single) {
   constexpr std::int64_t most_values = std::int64_t{1} << 28;
@@ -418,8 +421,11 @@ void read_values(SeriesTable& read, const Table& table, const Uses& uses,
   for (std::int64_t s = 0; s < std::ssize(series); ++s)
     for (const Reading& reading : series[s].readings)
       for (std::int64_t k = 0; k < per_series; ++k)
-        if (const auto value = table.number(reading.row, uses.values[k], single))
+        if (const auto value = table.number(reading.row, uses.values[k], single)) {
+          expect_input(is_float32(*value), "{}: {}; expected a number of float32; correct the cell",
+                       table.place(reading.row, uses.values[k]), *value);
           values[reading.position * M + s * per_series + k] = *value;
+        }
 }
 
 SeriesTable read_by_step(const Table& table, const Uses& uses, const SeriesOptions& options) {
@@ -475,8 +481,9 @@ SeriesTable series_of(const std::string& path, const SeriesInMemory& memory,
   for (std::int64_t row = 0; row < rows; ++row)
     for (const std::int64_t column : columns) {
       const double value = *to++ = x[row * M + column];
-      expect_input(!std::isinf(value), "{}: row {}: series {}: {}; expected a number or NaN", path,
-                   row + 1, shown(memory.names[column]), value);
+      expect_input(is_float32(value),
+                   "{}: row {} (from 0): series {}: {}; expected a number of float32, or NaN", path,
+                   row, shown(memory.names[column]), value);
     }
   return table;
 }

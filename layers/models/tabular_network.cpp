@@ -71,7 +71,9 @@ NumberEmbedding::NumberEmbedding(const std::vector<std::vector<double>>& edges, 
       scale(of_bins(edges, [](const auto& e, auto t) { return 1 / (e[t + 1] - e[t]); })),
       is_first(of_bins(edges, [](const auto&, auto t) { return t == 0 ? 1.0 : 0.0; })),
       is_inner(
-          of_bins(edges, [](const auto& e, auto t) { return t + 1 < bins_of(e) ? 1.0 : 0.0; })) {}
+          of_bins(edges, [](const auto& e, auto t) { return t + 1 < bins_of(e) ? 1.0 : 0.0; })) {
+  if (low.dim(2) == 0) pieces.fix();  // no column has bins
+}
 
 // The share s of a bin is relu(s) - relu(s - 1), without the first term's limit in the first bin
 // and without the second term in the last one.

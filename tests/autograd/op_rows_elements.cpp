@@ -128,6 +128,12 @@ std::vector<OpRow> arithmetic_ops() {
                     [op = op](In x) { return op(x[0], sum(x[0], {0})); },
                     {positive({3, 5})}});
   }
+  for (const Shape& shape : {Shape{3, 5}, Shape{}, Shape{0, 2}}) {
+    rows.push_back({"add: numbers", [](In x) { return 2 + (x[0] + 0.5); }, {apart(shape)}});
+    rows.push_back({"subtract: numbers", [](In x) { return 2 - (x[0] - 0.5); }, {apart(shape)}});
+    rows.push_back({"multiply: numbers", [](In x) { return x[0] * (2 * x[0]); }, {apart(shape)}});
+    rows.push_back({"divide: numbers", [](In x) { return 2.0 / (x[0] / 3); }, {apart(shape)}});
+  }
   return rows;
 }
 
@@ -195,6 +201,16 @@ std::vector<OpRow> shaping_ops() {
       {"slice: overlapping",
        [](In v) { return slice(v[0], 0, 0, 3) * slice(v[0], 0, 2, 5); },
        {normal({5, 2})}},
+      {"split: used in another order",
+       [](In v) {
+         const auto parts = split(v[0], {2, 0, 1, 2}, 1);
+         return concat({parts[3] * parts[0], parts[1], parts[2]}, 1);
+       },
+       {normal({2, 5, 2})}},
+      {"split: in one", [](In v) { return split(v[0], {3}, -1)[0]; }, {normal({2, 3})}},
+      {"chunk: unequal", [](In v) { return concat(chunk(v[0], 3, 0), 0); }, {normal({5, 2})}},
+      {"chunk: one used", [](In v) { return chunk(v[0], 2, 1)[1]; }, {normal({2, 4})}},
+      {"chunk: empty", [](In v) { return chunk(v[0], 2, 0)[0]; }, {normal({0, 3})}},
       {"concat: first axis", joined(0), {normal({2, 3}), normal({4, 3})}},
       {"concat: last axis", joined(-1), {normal({2, 3}), normal({2, 1}), normal({2, 2})}},
       {"concat: middle axis", joined(1), {normal({2, 3, 2}), normal({2, 1, 2})}},

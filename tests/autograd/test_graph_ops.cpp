@@ -21,6 +21,11 @@ TEST_CASE("Adjacency: lists each edge once by its target and once by its source"
   CHECK(ints_of(graph.incoming().offsets) == Ints{0, 1, 3, 4, 5});
   CHECK(ints_of(graph.incoming().neighbors) == Ints{1, 0, 2, 0, 3});
   CHECK(ints_of(graph.incoming().edges) == Ints{0, 1, 2, 3, 4});
+  CHECK(ints_of(graph.edge_sources()) == Ints{1, 0, 2, 0, 3});
+  CHECK(ints_of(graph.edge_targets()) == Ints{0, 1, 1, 2, 3});
+  const Tensor x = normal({4, 3});
+  check_close(segment_sum(gather(x, 0, graph.edge_sources()), graph.incoming().offsets).value(),
+              neighbor_sum(graph, x).value());
   CHECK(ints_of(graph.outgoing().offsets) == Ints{0, 2, 3, 4, 5});
   CHECK(ints_of(graph.outgoing().neighbors) == Ints{1, 2, 0, 1, 3});
   CHECK(ints_of(graph.outgoing().edges) == Ints{1, 3, 0, 2, 4});

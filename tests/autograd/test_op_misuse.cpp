@@ -95,6 +95,10 @@ TEST_CASE("ops: wrong arguments throw std::invalid_argument with the op and both
   REFUSES(slice(a, 1, 2, 4), "[2, 4)", "(2, 3)");
   REFUSES(slice(a, 1, 2, 1), "[2, 1)", "(2, 3)");
   REFUSES(slice(a, 1, -1, 1), "[-1, 1)", "(2, 3)");
+  REFUSES(split(a, dims(1, 1), 1), "(2, 3)", "parts of 1, 1", "sum 3");
+  REFUSES(split(a, dims(4, -1), 1), "(2, 3)", "parts of 4, -1");
+  REFUSES(split(a, dims(2), 2), "axis 2", "(2, 3)");
+  REFUSES(chunk(a, 0, 1), "count = 0");
   REFUSES(concat(list(), 0));
   REFUSES(concat(list(a, b), 1), "(2, 3)", "(4, 3)");
   REFUSES(concat(list(a, t(3)), 0), "(2, 3)", "(3,)");
@@ -139,6 +143,8 @@ TEST_CASE("ops: wrong arguments throw std::invalid_argument with the op and both
   REFUSES(reshape(whole, {6}), "int32", "(2, 3)");
   REFUSES(permute(whole, axes(1, 0)), "int32", "(2, 3)");
   REFUSES(slice(whole, 0, 0, 1), "int32", "(2, 3)");
+  REFUSES(split(whole, dims(2), 0), "int32", "(2, 3)");
+  REFUSES(chunk(whole, 1, 0), "int32", "(2, 3)");
   REFUSES(concat(list(whole, whole), 0), "int32", "(2, 3)");
   REFUSES(embedding(whole, i(2)), "int32", "(2, 3)");
   REFUSES(cross_entropy(a, i(3)), "(3,)", "expected int32 (2,)");

@@ -236,6 +236,10 @@ TEST_CASE_FIXTURE(TemporaryFolder, "series: row numbers and texts are no series"
       write("b.csv", "day,load,oil\n2020-01-01,1,2\n2020-01-02,2,2\n2020-01-03,3,4\n");
   CHECK(load_series(mixed, options_with([](auto& o) { o.columns = {"oil"}; })).names ==
         Strings{"oil"});
+  // bug: its series was scaled by infinity
+  CHECK_ERROR(
+      load_series(write("large.csv", "t,x\n2020-01-01,1\n2020-01-02,1e300\n2020-01-03,3\n")),
+      "large.csv: line 3: column x", "1e+300; expected a number of float32");
   CHECK_ERROR(load_series(mixed, options_with([](auto& o) { o.columns = {"lod"}; })),
               "no column is named lod", "day, load, oil");
   CHECK_ERROR(load_series(mixed, options_with([](auto& o) { o.time_column = "date"; })),

@@ -55,6 +55,8 @@ class Arrays(unittest.TestCase):
         self.refused(ValueError, ["(1, 28, 28, 1)", "(N, 1, 28, 28)"], vae.encode, np.zeros((1, 28, 28, 1)))
         self.refused(ValueError, ["(0, 1, 28, 28)"], vae.encode, np.zeros((0, 1, 28, 28)))
         self.refused(ValueError, ["(N, 2)"], vae.decode, np.zeros((1, 3)))
+        self.refused(ValueError, ["image 1 (from 0)", "0 to 1"], vae.encode, np.stack([images[0], images[1] * 255]))
+        self.refused(ValueError, ["decode", "inf"], vae.decode, [[1e300, 0]])
 
     def test_series_and_tables(self):
         waves, table = tapestry.Model(RUNS / "waves"), tapestry.Model(RUNS / "friedman")
@@ -65,6 +67,18 @@ class Arrays(unittest.TestCase):
         self.assertEqual(predicted[0].prediction, predicted[1].prediction)
         self.assertEqual(len(predicted[0].prediction), len(table.prediction_columns))
         self.refused(ValueError, ["example 1", "a list of"], table.predict, [row, row[1:]])
+        window = np.ones((12, 3))
+        window[4, 2] = 1e300
+        self.refused(ValueError, ["row 4 (from 0)", waves.series[2], "inf"], waves.forecast, window)
+        named = dict(zip(table.example_fields, row), more="left out")
+        columns = {name: [cell, cell] for name, cell in named.items()}
+        for same in ([named, row], columns):
+            self.assertEqual([one.prediction for one in table.predict(same)], [one.prediction for one in predicted])
+        first = table.example_fields[0]
+        self.refused(ValueError, ["example 1 (from 0) has a", f"expected {first}"], table.predict, [row, {"a": 1}])
+        self.refused(ValueError, [f"the table has {first}; expected"], table.predict, {first: [1]})
+        self.refused(ValueError, ["columns of"], table.predict, {**columns, first: [1]})
+        self.refused(ValueError, ["example 0 (from 0) is 0.5"], table.predict, [0.5])
         self.refused(ValueError, ["whole data"], waves.predict, [])
 
 
@@ -152,6 +166,15 @@ class Trainings(unittest.TestCase):
                                          checkpoint=RUNS / "saved.safetensors")
         self.assertEqual(words.generate("green", tokens=30),
                          tapestry.Model(RUNS / "saved.safetensors").generate("green", tokens=30))
+        names = {"what they wrote": ["a fine day", "sad", "fine words", "a sad day"], "kind": ["p", "n", "p", "n"]}
+        self.assertRaisesRegex(tapestry.InputError, "^(?!.*(--|/memory)).*table in memory", tapestry.train_in_memory,
+                               "friedman", {**steps, "data.kind": "csv", "data.label_field": "none"}, table=names)
+        self.assertRaisesRegex(ValueError, "order", tapestry.train_in_memory, "clothes-vae", steps,
+                               images=pixels.transpose(0, 2, 3, 1))
+        lines = []
+        self.assertRaisesRegex(tapestry.InputError, "its task is toy-sequence", tapestry.train_in_memory, "sort", steps,
+                               lines.append)
+        self.assertEqual(lines, [])
         for wrong in ({"labels": [1]}, {"series": {"a": [1, 2]}, "files": {"a": "b"}}, {"table": {}},
                       {"series": {"a": [1], "b": [1, 2]}}, {"images": np.zeros((2, 2))},
                       {"images": np.zeros((2, 3, 3)), "labels": [1]}):

@@ -28,8 +28,9 @@ inline std::set<std::string> declared_ops() {
     if (file.path().extension() != ".hpp") continue;
     std::ifstream header(file.path());
     for (std::string line, before; std::getline(header, line); before = line)
-      if (line.starts_with("Tensor ") && !before.starts_with("template"))
-        ops.insert(line.substr(7, line.find('(') - 7));
+      for (const std::string type : {"Tensor ", "std::vector<Tensor> "})
+        if (line.starts_with(type) && !before.starts_with("template"))
+          ops.insert(line.substr(type.size(), line.find('(') - type.size()));
   }
   return ops;
 }

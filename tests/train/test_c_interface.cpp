@@ -261,8 +261,20 @@ TEST_CASE_FIXTURE(RunFixture, "c interface: a training in memory has the bits of
                      return tapestry_train_in_memory(&training, &series, nullptr, nullptr, nullptr,
                                                      &model);
                    },
-                   {"are arrays in memory"},
+                   {"data in memory, series: are arrays"},
                    TAPESTRY_WRONG_INPUT}});
+  const auto refuse_checkpoint = [&](const std::string& at) {
+    all.texts.clear();
+    const tapestry_code code =
+        tapestry_train_in_memory(&training, &data, at.c_str(), take_text, &all, nullptr);
+    CHECK(all.texts.empty());  // bug: the training had run before the path was tried
+    return code;
+  };
+  check_all_fail({{[&] { return refuse_checkpoint(""); }, {"the path of the checkpoint is empty"}},
+                  {[&] { return refuse_checkpoint(path()); }, {"is a folder"}},
+                  {[&] { return refuse_checkpoint(path("none/x.safetensors")); },
+                   {"x.safetensors: cannot open: there is no folder"},
+                   TAPESTRY_FAILED}});
   CHECK(model == nullptr);
 }
 

@@ -234,6 +234,39 @@ TEST_CASE_FIXTURE(RunFixture, "model: gives the classes and forecasts of `tapest
             doctest::Approx(std::stod(table[13 + step][2 + 2 * m])).epsilon(1e-4));
 }
 
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: model: NaN, infinity and another scale gave results without a word") {
+  must_train("vae", "vae");
+  train_small(*this, "waves", "forecast");
+  train_small(*this, "friedman", "table");
+  const Model vae(path("vae")), waves(path("waves")), table(path("friedman"));
+  const std::vector<float> image(784, 0.5), code(2), window(36, 0.25);
+  const auto with = [](std::vector<float> values, std::size_t place, float value) {
+    values.at(place) = value;
+    return values;
+  };
+  for (const float wrong : {NAN, INFINITY, 255.0F, -1.0F}) {
+    CAPTURE(wrong);
+    const std::vector<float> images = with(std::vector<float>(2 * 784, 0.5), 1000, wrong);
+    check_says(misuse_of([&] { vae.encode(images); }), {"encode: image 1 (from 0)", "0 to 1"});
+    check_says(misuse_of([&] { vae.reconstruct(images); }), {"reconstruct: image 1 (from 0)"});
+  }
+  for (const float wrong : {NAN, INFINITY})
+    check_says(misuse_of([&] { vae.decode(with(code, 1, wrong)); }),
+               {"decode: point 0 (from 0)", "expected a finite number"});
+  check_says(misuse_of([&] { waves.forecast(with(window, 7, -INFINITY)); }),
+             {"forecast: row 2 (from 0), series " + waves.series()[1] + ": -inf"});
+  const auto is_number = [](float value) { return !std::isnan(value); };
+  CHECK(std::ranges::all_of(waves.forecast(with(window, 7, NAN)).values, is_number));
+  std::vector<float> without = window;
+  for (std::size_t at = 1; at < without.size(); at += 3) without[at] = NAN;
+  const Matrix forecast = waves.forecast(without);
+  for (std::size_t i = 0; i < forecast.values.size(); ++i)
+    CHECK(is_number(forecast.values[i]) == (i % 3 != 1));
+  const std::vector<Strings> rows{Strings(10, "0.5"), {"0.5"}};
+  check_says(misuse_of([&] { table.predict(rows); }), {"predict: example 1 (from 0) has 1 cells"});
+}
+
 TEST_CASE_FIXTURE(RunFixture, "model: four threads at once get the same bits as alone") {
   must_train("text", "words", "model.width=32");
   must_train("text", "recurrent", "model.kind=recurrent");

@@ -9,6 +9,7 @@
 #include "tests/support/labels.hpp"
 #include "tests/support/run_fixture.hpp"
 #include "train/model.hpp"
+#include "train/run/program_message.hpp"
 #include "train/task_spec.hpp"
 #include "train/trainer/step.hpp"
 #include "train/training.hpp"
@@ -165,7 +166,10 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: read series in memory as a CSV file ha
   std::vector<double> wrong = values;
   wrong[6] = INFINITY;
   CHECK_ERROR(Training({.text = forecast_toml}, {.series = {.names = names, .values = wrong}}),
-              "row 4", "load");
+              "data in memory, series: row 3 (from 0): series load: inf");
+  wrong[6] = 1e300;
+  CHECK_ERROR(Training({.text = forecast_toml}, {.series = {.names = names, .values = wrong}}),
+              "row 3 (from 0)", "1e+300; expected a number of float32");
   CHECK_ERROR(Training({.text = forecast_toml, .overrides = {"data.columns=[\"x\"]"}},
                        {.series = {.names = names, .values = values}}),
               "data.columns", "no series is named");
@@ -209,9 +213,11 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: read texts, tables, images and folders
 TEST_CASE_FIXTURE(RunFixture, "trainings: refuse data that their task does not read") {
   const std::vector<double> values = two_series(60);
   const MemorySeries series{.names = {"a", "b"}, .values = values};
-  CHECK_ERROR(Training({.path = path("text.toml")}, {.series = series}), "/memory/series",
-              "arrays in memory");
-  CHECK_ERROR(Training({.path = path("toy.toml")}, {.series = series}), "synthetic");
+  CHECK_ERROR(Training({.path = path("text.toml")}, {.series = series}),
+              "data in memory, series: are arrays, which this kind of data has no reader for");
+  CHECK_ERROR(
+      Training({.path = path("toy.toml")}, {.series = series}),
+      "data in memory, series: the data of this config are synthetic; leave out these data");
   CHECK_ERROR(Training({.text = forecast_toml}, {.files = {{"x.csv", "\x1f\x8b"}}}), "gzip");
   CHECK_ERROR(Training({.text = forecast_toml}, {.files = {{"a/b", "x"}}}), "a/b");
   CHECK_ERROR(Training({.text = "task = \"forecast\"\nbogus = 1\n"}), "config:2", "bogus");
@@ -226,6 +232,74 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: refuse data that their task does not r
       Training({.text = forecast_toml}, {.series = {.names = {"a", "b", "c", "d", "e", "f", "g"},
                                                     .values = std::span(values).first(20)}}),
       std::invalid_argument);
+}
+
+TEST_CASE("bug: trainings: the names of a table in memory were taken for a row") {
+  std::vector<Strings> texts, numbers;
+  for (int i = 0; i < 60; ++i) {
+    texts.push_back({fmt::format("u\n{}", i % 7), fmt::format("v{}", i % 11), i % 2 ? "a" : "b"});
+    numbers.push_back({fmt::to_string(i % 7), fmt::to_string(i % 11), fmt::to_string(i * 0.5)});
+  }
+  TrainingConfig config{.text =
+                            "task = \"table\"\ndata.label_field = \"3\"\ndata.kind = \"csv\"\n"
+                            "model.layers = 1\nmodel.width = 4\ntrain.steps = 1\n"};
+  const Strings names{"1", "2", "3"}, one{"1"};
+  for (const auto& rows : {texts, numbers})
+    CHECK(Training(config, {.table = {.columns = names, .rows = rows}}).model().example_fields() ==
+          Strings{"1", "2"});
+  for (int i = 0; i < 60; ++i) numbers[i][0] = texts[i][0];  // cells of two lines
+  numbers[20][2] = "three";
+  CHECK_ERROR(Training(config, {.table = {.columns = names, .rows = numbers}}),
+              "table in memory: row 20 (from 0): column 3: \"three\" is not a number");
+  CHECK_THROWS_WITH_AS(Training(config, {.table = {.columns = names, .rows = std::span(&one, 1)}}),
+                       doctest::Contains("row 0 (from 0) of the table has 1 cells"),
+                       std::invalid_argument);
+  config.overrides = {"data.label_field=\"none\""};
+  CHECK_ERROR(Training(config, {.table = {.columns = names, .rows = texts}}),
+              "table in memory: the columns: no column is named none");
+}
+
+TEST_CASE("bug: trainings: a table whose numbers have two values each could not be trained") {
+  std::vector<Strings> rows;
+  for (int i = 0; i < 60; ++i)
+    rows.push_back({fmt::to_string(i % 2), fmt::to_string(i / 30), fmt::to_string(i * 0.5)});
+  Training training({.text = "task = \"table\"\ndata.label_field = \"c\"\ndata.kind = \"csv\"\n"
+                             "model.layers = 1\nmodel.width = 4\ntrain.steps = 2\n"},
+                    {.table = {.columns = {"a", "b", "c"}, .rows = rows}});
+  CHECK(training.train().step == 2);
+}
+
+TEST_CASE_FIXTURE(RunFixture, "bug: trainings: images in the order of channels last were trained") {
+  const std::vector<float> pixels(20 * 36 * 3);
+  const std::vector<std::int32_t> labels(20);
+  const MemoryImages last{
+      .channels = 6, .height = 6, .width = 3, .pixels = pixels, .labels = labels};
+  CHECK_THROWS_WITH_AS(Training({.path = path("vae.toml")}, {.images = last}),
+                       doctest::Contains("transpose images (N, height, width, channels)"),
+                       std::invalid_argument);
+  const std::vector<std::int32_t> large(20, 1 << 20);
+  const MemoryImages many{
+      .channels = 3, .height = 6, .width = 6, .pixels = pixels, .labels = large};
+  CHECK_ERROR(Training({.path = path("vae.toml")}, {.images = many}), "a label is 1048576");
+}
+
+TEST_CASE("trainings: messages for programs keep the names of files") {
+  CHECK(message_for_program("runs/memory/x: no such run\n") == "runs/memory/x: no such run");
+  CHECK(message_for_program("/memory: two files, /memory/a.txt and \"/memory/b.txt\"") ==
+        "data in memory: two files, data in memory, a.txt and \"data in memory, b.txt\"");
+}
+
+TEST_CASE("bug: trainings: messages for programs spoke of the command line") {
+  for (const auto& [overrides, parts] : std::vector<std::pair<Strings, Strings>>{
+           {{"train.steps=-1"}, {"train.steps = -1: expected"}},
+           {{"train.stepz=1"}, {"unknown key train.stepz"}},
+           {{}, {"data.path", "give a CSV with data.path=FILE"}},
+           {{"train.steps"}, {"train.steps: expected key=value"}}}) {
+    const std::string message =
+        message_of([&] { Training({.text = forecast_toml, .overrides = overrides}); });
+    check_says(message, parts);
+    CHECK(!contains(message, "--"));
+  }
 }
 
 BatchArray batch_array(const Array& array) {
@@ -279,6 +353,25 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: take the batches of a function") {
     CHECK_THROWS_AS(with({bad, good}), std::invalid_argument);
     CHECK_THROWS_AS(with({good, bad}), std::invalid_argument);
   }
+  for (const double count : {-1.0, 9.0, double{NAN}, double{INFINITY}}) {
+    CAPTURE(count);
+    CHECK_THROWS_WITH_AS(with({good, good, count}),
+                         doctest::Contains("expected 0 to 8, the number"), std::invalid_argument);
+  }
+  with({good, good, 8});
+  const BatchArray image{.shape = {1, 36}, .numbers = std::vector<float>(36)};
+  const std::vector<float> pixels(40 * 36);
+  std::vector<std::int32_t> labels(40);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i % 2);
+  for (const std::int32_t label : {-7, 2, 99}) {
+    Training classes({.text = "task = \"image-classification\"\nmodel.patch = 3\nmodel.width = 8\n"
+                              "model.layers = 1\nmodel.heads = 2\ntrain.batch_size = 4\n"},
+                     {.images = {.height = 6, .width = 6, .pixels = pixels, .labels = labels},
+                      .batches = [&](std::int64_t) {
+                        return TrainingBatch{image, {.shape = {1}, .integers = {label}}};
+                      }});
+    CHECK_THROWS_AS(classes.step(), std::invalid_argument);
+  }
   CHECK_ERROR(Training({.path = "karate", .overrides = {}},
                        {.batches = [](std::int64_t) { return TrainingBatch(); }}),
               "auxiliary inputs");
@@ -300,6 +393,7 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: stay within a limit of memory, or refu
     if (!fits) check_says(messages.emplace_back(message), {"out of memory", "the limit is"});
   }
   CHECK(messages.size() > 3);
+  check_says(messages.front(), {"the limit is 4.1 kB"});
   check_says(messages.back(), {"lower train.", "batch"});
 }
 
@@ -351,11 +445,56 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: stop when the program says so") {
   CHECK(!training.evaluate().values.empty());  // the stop was before
   training.step();
   CHECK(training.steps() == 10);
+  Strings said;
   Training other(
-      {.path = path("toy.toml"), .overrides = {"train.time_limit=1e-9", "train.steps=1000000"}});
+      {.path = path("toy.toml"), .overrides = {"train.time_limit=1e-9", "train.steps=1000000"}}, {},
+      {.on_message = [&](const std::string& message) { said.push_back(message); }});
   CHECK(other.train().values.empty());
   CHECK(other.steps() < 1000000);
+  CHECK(said ==
+        Strings{fmt::format("ends after step {}: train.time_limit = 1e-09 minutes have passed",
+                            other.steps())});
   CHECK(!other.evaluate().values.empty());
+}
+
+TEST_CASE_FIXTURE(RunFixture,
+                  "bug: trainings: a method called within another had no defined result") {
+  Training* called = nullptr;
+  Strings refused;
+  const auto call_all = [&] {
+    for (const std::function<void()>& call : std::vector<std::function<void()>>{
+             [&] { called->step(); }, [&] { called->train(); }, [&] { called->evaluate(); },
+             [&] { called->resume(path("saved.safetensors")); }})
+      refused.push_back(misuse_of(call));
+    return called->steps();
+  };
+  Training training({.path = path("toy.toml"), .overrides = {"train.steps=10"}}, {},
+                    {.on_metrics = [&](const TrainingMetrics&) {
+                      called->save(path("saved.safetensors"));
+                      call_all();
+                    }});
+  called = &training;
+  training.train();
+  CHECK(refused.size() >= 4);
+  for (const std::string& message : refused)
+    check_says(message, {"train() of this training is not finished; call ", "() after it"});
+  CHECK(bits_of(training, *this) ==
+        trained_bits({.path = path("toy.toml"), .overrides = {"train.steps=10"}}, {}, *this));
+
+  refused.clear();
+  const BatchArray tokens{.shape = {1, 8}, .integers = std::vector<std::int32_t>(8, 1)};
+  Training fed({.path = path("text.toml")}, {.batches = [&](std::int64_t) {
+                 call_all();
+                 refused.push_back(misuse_of([&] { called->save(path("saved.safetensors")); }));
+                 return TrainingBatch{tokens, tokens};
+               }});
+  called = &fed;
+  fed.step();
+  CHECK(refused.size() == 5);
+  for (const std::string& message : refused) check_says(message, {"step() of this training"});
+  CHECK(fed.steps() == 1);
+  check_says(misuse_of([&] { fed.save(""); }), {"save: the path is empty"});
+  check_says(misuse_of([&] { fed.resume(""); }), {"resume: the path is empty"});
 }
 
 TEST_SUITE_END();

@@ -8,6 +8,7 @@
 
 #include "train/interface/calls.hpp"
 #include "train/run/lines.hpp"
+#include "train/run/program_message.hpp"
 #include "train/run/run.hpp"
 #include "train/run/version.hpp"
 
@@ -21,7 +22,7 @@ thread_local std::string returned_text;
 }  // namespace
 
 tapestry_code record_error(tapestry_code code, const char* message) noexcept try {
-  error_text = message;
+  error_text = message_for_program(message);
   return code;
 } catch (const std::bad_alloc&) {
   error_text = "out of memory";  // takes no memory

@@ -10,11 +10,14 @@
 
 #include "autograd/clock.hpp"
 #include "autograd/kernels/matmul.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "train/commands/training_config.hpp"
 #include "train/config/keys.hpp"
 #include "train/interface/calls.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/run/lines.hpp"
+#include "train/run/program_message.hpp"
 #include "train/run/run.hpp"
 #include "train/run/version.hpp"
 #include "train/trainer/begin_task.hpp"
@@ -35,8 +38,8 @@ class Lines {
     return continues_;
   }
   bool pass_message(const std::string& message) {
-    return pass(
-        JsonValue{{"message", message}}.dump(-1, ' ', false, JsonValue::error_handler_t::replace));
+    return pass(JsonValue{{"message", message_for_program(message)}}.dump(
+        -1, ' ', false, JsonValue::error_handler_t::replace));
   }
 
  private:
@@ -71,6 +74,17 @@ void require_training(const char* function, const tapestry_training* training) {
 
 std::vector<std::string> overrides_of(const char* function, const tapestry_training& training) {
   return texts_of(function, training.overrides, training.override_count);
+}
+
+// Throws FileError if no file can be written at a path, before a training has run for it.
+void expect_writable(const char* function, const std::string& path) {
+  require(!path.empty(), "{}: the path of the checkpoint is empty; expected that of a file",
+          function);
+  require(!is_folder(path), "{}: {}: is a folder; give the path of a file for the checkpoint",
+          function, path);
+  const std::string trial = new_temporary(path);
+  File(trial, O_WRONLY | O_CREAT | O_EXCL, path).close();
+  ::unlink(trial.c_str());
 }
 
 constexpr std::size_t most_elements = std::size_t{1} << 40;
@@ -168,6 +182,7 @@ tapestry_code tapestry_train_in_memory(const tapestry_training* training, const 
   return guarded([&] {
     require_training("train_in_memory", training);
     require_engine_of_this_build();
+    if (checkpoint) expect_writable("train_in_memory", checkpoint);
     const CData given(data ? *data : tapestry_data TAPESTRY_DATA);
     std::stop_source stop;
     Lines lines(take, user);
@@ -187,8 +202,10 @@ tapestry_code tapestry_train_in_memory(const tapestry_training* training, const 
                       .overrides = overrides_of("train_in_memory", *training),
                       .from = text_or_none(training->from)},
                      given.data, options);
+    std::unique_ptr<tapestry_model> shared;
+    if (model) shared.reset(new tapestry_model{trained.model()});
     trained.train();
     if (checkpoint) trained.save(checkpoint);
-    if (model) *model = new tapestry_model{trained.model()};
+    if (model) *model = shared.release();
   });
 }

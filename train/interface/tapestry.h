@@ -133,7 +133,8 @@ tapestry_code tapestry_translate(const tapestry_model* model, const char* senten
                                  const char** text, size_t* bytes);
 
 /* --- vae, image-classification: N images are numbers (N, channels, height, width), scaled as in
-   the data, 0 to 1. `count` is their number: N * channels * height * width. --- */
+   the data, 0 to 1; others are wrong arguments. `count` is their number: N * channels * height *
+   width. --- */
 
 /* Reads PNG or JPEG files, fitted to the size of the model's images. `size`: that of N = `files`
    images. */
@@ -155,7 +156,8 @@ tapestry_code tapestry_reconstruct(const tapestry_model* model, const float* ima
 
 /* --- forecast --- */
 
-/* Maps T steps of M series in their own units to the forecast (horizon, K). `count`: T * M; `size`:
+/* Maps T steps of M series in their own units to the forecast (horizon, K). NaN is what was not
+   measured; a target without a measured value has the forecast NaN. `count`: T * M; `size`:
    horizon * K. */
 tapestry_code tapestry_forecast(const tapestry_model* model, const float* window, size_t count,
                                 float* forecast, size_t size);
@@ -212,7 +214,7 @@ typedef struct tapestry_data {
   size_t name_count;           /* 0 for images */
   const char* const* contents; /* of files */
   const size_t* bytes;         /* of contents */
-  const double* series;        /* (rows, name_count); NaN where nothing was measured */
+  const double* series;        /* (rows, name_count), of float32; NaN: not measured */
   const char* const* cells;    /* of a table: (rows, name_count) */
   size_t rows;                 /* of series or a table */
   const float* pixels;         /* of images: (images, channels, height, width), 0 to 1 */
@@ -224,7 +226,8 @@ typedef struct tapestry_data {
 
 /* Trains on data in memory, or on those of the config if `data` is null, and returns the model with
    the last weights in `*model`, unless null. `checkpoint`: the file to write at the end, which
-   tapestry_load() and `tapestry` read; null: nothing is written. `take` as in tapestry_train(). */
+   tapestry_load() and `tapestry` read; null: nothing is written. It is tried before the training
+   begins. `take` as in tapestry_train(). */
 tapestry_code tapestry_train_in_memory(const tapestry_training* training, const tapestry_data* data,
                                        const char* checkpoint, tapestry_take_text take, void* user,
                                        tapestry_model** model);

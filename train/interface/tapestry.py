@@ -228,7 +228,8 @@ def _floats(name: str, values: Any, kinds: str = "f") -> np.ndarray:
     array = np.asarray(values)
     if array.dtype.kind not in kinds:
         raise TypeError(f"{name}: an array of {array.dtype}; expected float32")
-    return np.ascontiguousarray(array, dtype=np.float32)
+    with np.errstate(over="ignore"):  # C refuses what becomes infinite
+        return np.ascontiguousarray(array, dtype=np.float32)
 
 
 def _tokens(values: Any, name: str = "tokens") -> np.ndarray:
@@ -247,6 +248,15 @@ def _cell(value: Any) -> bytes:
         raise TypeError(f"{value!r:.40}; expected a str or a number")
     is_missing = value is None or str(value) in ("nan", "NaT", "<NA>") and not isinstance(value, str)
     return _encoded("" if is_missing else str(value))
+
+
+def _named(what: str, cells: Any, names: List[Any], fields: List[str]) -> List[Any]:
+    """Returns what a mapping has for each of the fields. Raises ValueError if it lacks one."""
+    missing = [field for field in fields if field not in names]
+    if missing:
+        raise ValueError(f"predict: {what} has {', '.join(map(str, names)) or 'nothing'}; expected "
+                         f"{', '.join(missing)} as well")
+    return [cells[field] for field in fields]
 
 
 def _integer(name: str, value: Any, most: int) -> int:
@@ -338,14 +348,15 @@ class Model:
         """The names of what an example consists of: columns of a table, or the column of a text."""
         return self._names(_EXAMPLE_FIELDS)
 
-    def predict(self, data: Union[PathLike, Sequence[Sequence[Any]]],
+    def predict(self, data: Any,
                 take: Optional[Callable[[PredictedExample], Optional[bool]]] = None) -> List[PredictedExample]:
-        """Predicts examples, as `tapestry predict` does: those of a file or folder, or a list of examples.
+        """Predicts examples, as `tapestry predict` does: those of a file or folder, a list of examples, or a table.
 
-        An example in memory is a list with a cell for each of `example_fields`; a cell is a str, or a number. A graph
-        or a series is predicted as a whole: give a file. If `take` is given, it receives each PredictedExample, returns
-        False to stop, and the list that is returned is empty. Raises InputError if the file cannot be read or lacks a
-        column.
+        An example in memory is a list with a cell for each of `example_fields`, or a dict of cells by these names; a
+        cell is a str, or a number. A table is a dict of columns by name, or a DataFrame of pandas. Other names are left
+        out. A graph or a series is predicted as a whole: give a file. If `take` is given, it receives each
+        PredictedExample, returns False to stop, and the list that is returned is empty. Raises InputError if the file
+        cannot be read or lacks a column, and ValueError for examples that lack a cell.
         """
         examples: List[PredictedExample] = []
         receive = take or examples.append
@@ -366,13 +377,21 @@ class Model:
                 _library.tapestry_predict(self._model, _array_of_texts(cells), len(cells), function, None)
         return examples
 
-    def _cells(self, examples: Sequence[Sequence[Any]]) -> List[bytes]:
-        fields = self._size(_EXAMPLE_FIELDS)
+    def _cells(self, examples: Any) -> List[bytes]:
+        fields = self.example_fields
+        if isinstance(examples, Mapping) or hasattr(examples, "columns"):  # a table
+            columns = [list(column) for column in _named("the table", examples, list(examples), fields)]
+            if any(len(column) != len(columns[0]) for column in columns):
+                raise ValueError(f"predict: columns of {', '.join(str(len(column)) for column in columns)} cells; "
+                                 "expected equal numbers")
+            examples = zip(*columns)
         cells: List[bytes] = []
         for i, example in enumerate(examples):
-            if isinstance(example, str) or len(example) != fields:
-                raise ValueError(f"predict: example {i} is {example!r:.40}; expected a list of {fields}: "
-                                 f"{', '.join(self.example_fields)}")
+            if isinstance(example, Mapping):
+                example = _named(f"example {i} (from 0)", example, list(example), fields)
+            if isinstance(example, (str, bytes)) or not hasattr(example, "__len__") or len(example) != len(fields):
+                raise ValueError(f"predict: example {i} (from 0) is {example!r:.40}; expected a list of {len(fields)}: "
+                                 f"{', '.join(fields)}")
             cells += map(_cell, example)
         return cells
 
@@ -505,7 +524,7 @@ class Model:
         return Latents(means, log_variances)
 
     def decode(self, latents: Any) -> np.ndarray:
-        """Returns the images (N, channels, height, width) of latent codes (N, Z)."""
+        """Returns the images (N, channels, height, width) of latent codes (N, Z), which are finite."""
         given = _floats("latents", latents, "fiu")
         if given.ndim != 2 or given.shape[1] != self.latent_dimensions:
             raise ValueError(f"latents: an array {given.shape}; expected (N, {self.latent_dimensions})")
@@ -538,7 +557,11 @@ class Model:
         return self._names(_TARGETS)
 
     def forecast(self, window: Any) -> np.ndarray:
-        """Maps the last `context` steps of the series (T, M) to a forecast (horizon, K)."""
+        """Maps the last `context` steps of the series (T, M) to a forecast (horizon, K).
+
+        NaN is what was not measured; a target without a measured value has the forecast NaN. Raises ValueError for
+        infinite numbers.
+        """
         given = _floats("window", window, "fiu")
         shape = self.context, self._size(_SERIES)
         if given.shape != shape:

@@ -272,7 +272,9 @@ FinishedTraining train_into(const Run& run, const Config& config, const TrainInt
     trainer.emplace(*task, config, run, checkpoint ? &*checkpoint : nullptr, stop, ranks,
                     writes ? &*lock : nullptr);
     if (options.same_data_as) trainer->expect_data_of(*options.same_data_as);
-    trainer->add(limit_time(config[key::time_limit], stop, started_s));
+    trainer->add(limit_time(
+        config, trainer->state(), stop, [&](const std::string& message) { trainer->log(message); },
+        started_s));
     if (writes) add_recorders(*trainer, *lock, *task, config, ranks, options);
     for (Callback* callback : options.callbacks) trainer->add(*callback);
   });

@@ -47,9 +47,11 @@ void remember_norm(double norm, const Config& config, TrainingState::SkippedStep
 // (train.early_stopping, train.min_delta). State: TrainingState::early_stopping.
 std::unique_ptr<Callback> stop_early(const Config& config, TrainingState& state, Log log);
 
-// Returns the callback that sets `stop` when `minutes` have passed since `started_s`, on the clock
-// of now_s(); none: since each on_begin() (train.time_limit; 0: never).
-std::unique_ptr<Callback> limit_time(double minutes, std::atomic<bool>& stop,
+// Returns the callback that sets `stop`, and logs this at the end, when the minutes of
+// train.time_limit (0: never) have passed since `started_s`, on the clock of now_s(); none: since
+// each on_begin().
+std::unique_ptr<Callback> limit_time(const Config& config, const TrainingState& state,
+                                     std::atomic<bool>& stop, Log log,
                                      std::optional<double> started_s = std::nullopt);
 
 // Returns the callback of --profile, which measures the steps 6 to 25 of this process, or those of
