@@ -120,15 +120,16 @@ void expect_plugins(const std::string& required, const std::string& origin) {
         "0123456789abcdef\"; files are given by --plugin alone",
         setting);
     const auto plugin = std::ranges::find(plugins(), name, &Plugin::name);
-    expect_input(plugin != plugins().end(),
-                 "{}: the plug-in {} is not loaded; give its file before the command: tapestry "
-                 "--plugin PATH/lib{}.so COMMAND",
-                 setting, name, name);
-    expect_input(
-        parts.size() == 1 || parts[1] == plugin->checksum || plugin->is_rebuilt,
-        "{}: {} has the checksum {}; give the file with that of the config, or accept this "
-        "one with --rebuilt-plugin in place of --plugin",
-        setting, plugin->file, plugin->checksum);
+    if (plugin == plugins().end())
+      throw NotLoaded(fmt::format(
+          "{}: the plug-in {} is not loaded; give its file before the command: tapestry --plugin "
+          "PATH/lib{}.so COMMAND",
+          setting, name, name));
+    if (parts.size() == 2 && parts[1] != plugin->checksum && !plugin->is_rebuilt)
+      throw NotLoaded(fmt::format(
+          "{}: {} has the checksum {}; give the file with that of the config, or accept this one "
+          "with --rebuilt-plugin in place of --plugin",
+          setting, plugin->file, plugin->checksum));
   }
 }
 

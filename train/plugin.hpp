@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "autograd/check.hpp"
+
 // Plug-ins: shared libraries of a user that register tasks or optimizers. Only --plugin of the
 // command line loads them.
 namespace tapestry {
@@ -23,8 +25,15 @@ struct Plugin {
 void load_plugin(const std::string& file, bool is_rebuilt = false);
 const std::vector<Plugin>& loaded_plugins();
 
-// Throws InputError, which begins with `origin`, unless the plug-ins that a config requires are
+// The error for a config whose task or plug-in this program has not loaded.
+class NotLoaded final : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+// Throws NotLoaded, which begins with `origin`, unless the plug-ins that a config requires are
 // loaded: "mine", "mine, 0123456789abcdef" with a checksum, or several of these separated by ';'.
+// Throws InputError for another text.
 void expect_plugins(const std::string& required, const std::string& origin);
 // Returns whether such a text names the plug-in.
 bool requires_plugin(std::string_view required, const Plugin& plugin);

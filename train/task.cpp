@@ -13,6 +13,15 @@ Metrics values_of(const MetricSums& averages) {
   return values;
 }
 
+Loss loss_of(Task& task, const Batch& batch, const Pass& pass) {
+  Loss loss = task.loss(batch, pass);
+  expect_input(
+      loss.averages.contains("loss"),
+      "Task::loss: the averages lack \"loss\"; add the sum of the examples' losses and their "
+      "number");
+  return loss;
+}
+
 namespace {
 
 // Less than this share of a baseline's loss, or of its errors, is clearly better.
@@ -21,6 +30,8 @@ constexpr double clearly = 0.99;
 // Returns the baseline with the highest or the lowest value of a metric that all have.
 const Baseline& best_by(const Baselines& baselines, const std::string& metric, bool is_highest) {
   const auto value = [&](const Baseline& one) {
+    require(one.metrics.contains(metric), "Task::baselines: {} lacks the metric {}; add it",
+            one.name, metric);
     return (is_highest ? -1 : 1) * one.metrics.at(metric);
   };
   return *std::ranges::min_element(baselines, {}, value);

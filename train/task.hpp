@@ -117,6 +117,9 @@ class Task {
   virtual std::map<std::string, std::string> metadata() const { return {}; }
 };
 
+// Returns task.loss(batch, pass). Throws InputError if its averages lack "loss".
+Loss loss_of(Task& task, const Batch& batch, const Pass& pass);
+
 // Returns the task as class T, or null if it is of another class.
 template <class T, class AnyTask>
 T* task_as(AnyTask& task) {

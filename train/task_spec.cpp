@@ -2,14 +2,15 @@
 
 #include <fmt/ranges.h>
 
+#include <cctype>
 #include <filesystem>
 #include <ranges>
+#include <set>
 
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/fine_tuning.hpp"
-#include "train/plugin.hpp"
 
 namespace tapestry {
 namespace {
@@ -32,6 +33,117 @@ std::string registrant(const TaskSpec& spec) {
   return spec.file.empty() ? "Tapestry" : printable(spec.file);
 }
 
+// Returns whether a name has only lower-case letters, digits, '_' and `others`, and begins with a
+// letter.
+bool is_lower_name(std::string_view name, std::string_view others = "") {
+  const auto is_letter = [](char c) { return 'a' <= c && c <= 'z'; };
+  return !name.empty() && is_letter(name.front()) && std::ranges::all_of(name, [&](char c) {
+    return is_letter(c) || ('0' <= c && c <= '9') || c == '_' || others.find(c) != others.npos;
+  });
+}
+
+// Returns whether the name of a key is that of a section for tasks and a lower-case name.
+bool is_key_of_task(const std::string& name) {
+  const std::size_t dot = std::min(name.find('.'), name.size());
+  const std::string section = name.substr(0, dot);
+  return (section == "data" || section == "model" || section == "train") && dot < name.size() &&
+         is_lower_name(name.substr(dot + 1));
+}
+
+// Checks what a TaskSpec declares. Messages begin with the task and the declaration.
+class SpecCheck final {
+ public:
+  explicit SpecCheck(const TaskSpec& spec)
+      : spec_(spec), common_(key::with_common_keys({})), keys_(key::with_common_keys(spec.keys)) {}
+
+  void run() const {
+    const auto is_in_name = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+    };
+    expect(!spec_.name.empty() && std::ranges::all_of(spec_.name, is_in_name), "TaskSpec::name",
+           "expected letters, digits, '_' and '-'");
+    expect(!spec_.help.empty(), "TaskSpec::help", "is empty; describe the data and the model");
+    expect(spec_.make != nullptr, "TaskSpec::make", "is missing; set make_task_of<T>");
+    check_keys();
+    check_metrics();
+    for (const std::vector<KeyInfo>* options :
+         {&spec_.samples.options(), &spec_.predictor.options(), &spec_.chat.options(),
+          &spec_.token_decoder.options(), &spec_.attention.options(), &spec_.latent_codes.options(),
+          &spec_.panels.options(), &spec_.onnx.options()})
+      check_options(*options);
+  }
+
+ private:
+  void expect(bool holds, const std::string& declaration, const std::string& message) const {
+    expect_input(holds, "task {} of {}: {}: {}", printable_beginning(spec_.name), registrant(spec_),
+                 printable_beginning(declaration), message);
+  }
+
+  static const KeyInfo* find(const std::vector<KeyInfo>& keys, const std::string& name) {
+    const auto found = std::ranges::find(keys, name, &KeyInfo::name);
+    return found == keys.end() ? nullptr : &*found;
+  }
+
+  // Expects that each condition can hold: its key is one of `keys`, which can have the values.
+  void check_conditions(const std::string& name, const KeyInfo& key,
+                        const std::vector<KeyInfo>& keys) const {
+    for (const Condition& condition : key.limits.used_if) {
+      const KeyInfo* other = find(keys, condition.key);
+      const auto fits = [&](const Value& value) {
+        return value.index() == other->fallback.index() && range_error(*other, value).empty();
+      };
+      expect(other && std::ranges::all_of(condition.values, fits), name,
+             fmt::format("is used with {} = {}, which cannot be set", condition.key,
+                         one_of(condition.values)));
+    }
+  }
+
+  void check_keys() const {
+    std::set<std::string> names;
+    for (const KeyInfo& key : spec_.keys) {
+      const KeyInfo* other = find(common_, key.name);
+      expect(other || is_key_of_task(key.name), key.name,
+             "expected data., model. or train., and lower-case letters, digits and '_'");
+      expect(names.insert(key.name).second, key.name, "two keys have this name; rename one");
+      // Settings of components are declared by the key of every task: Bound(key::seed, …).
+      expect(!other || other->help == key.help, key.name,
+             "is a key of every task; give this one another name");
+      const std::string wrong = declaration_error(key);
+      expect(wrong.empty(), key.name, wrong);
+      check_conditions(key.name, key, keys_);
+    }
+  }
+
+  void check_metrics() const {
+    std::set<std::string> names;
+    for (const MetricInfo& metric : spec_.metrics) {
+      const std::string name = fmt::format("metric \"{}\"", metric.name);
+      expect(!metric.name.empty() && !metric.name.starts_with("test_"), name,
+             "expected a name, without test_ at its beginning");
+      expect(names.insert(metric.name).second, name, "two metrics have this name; rename one");
+      expect(!metric.meaning.empty(), name, "has no meaning; say what it measures");
+      for (const std::string& setting : metric.settings)
+        expect(find(keys_, setting) != nullptr, name,
+               fmt::format("depends on {}, which is no key", setting));
+    }
+  }
+
+  void check_options(const std::vector<KeyInfo>& options) const {
+    std::set<std::string> names;
+    for (const KeyInfo& option : options) {
+      const std::string name = "--" + option.name;
+      expect(is_lower_name(option.name, "-"), name,
+             "expected lower-case letters, digits, '-' and '_'");
+      expect(names.insert(option.name).second, name, "two options have this name; rename one");
+      expect(!option.help.empty(), name, "has no help; say what the option sets");
+      check_conditions(name, option, options);
+    }
+  }
+
+  const TaskSpec& spec_;
+  const std::vector<KeyInfo> common_, keys_;  // of every task, and with those of this one
+};
+
 }  // namespace
 
 std::map<std::string, TaskSpec> tasks_by_name(const std::vector<TaskSpec (*)()>& specs) {
@@ -44,6 +156,7 @@ std::map<std::string, TaskSpec> tasks_by_name(const std::vector<TaskSpec (*)()>&
       throw InputError(fmt::format(
           "task {}: registered by {} and by {}; give one of them another TaskSpec::name", name,
           registrant(known->second), registrant(spec)));
+    SpecCheck(spec).run();
     tasks.emplace(name, std::move(spec));
   }
   return tasks;
@@ -81,6 +194,19 @@ MetricInfo metric_info(const std::string& task, const std::string& name) {
   for (const MetricInfo& metric : common_metrics())
     if (metric.name == wanted) return metric;
   return {.name = wanted};
+}
+
+void expect_known_metric(const Config& config) {
+  const std::string& wanted = config[key::expected_metric];
+  std::vector<std::string> names;
+  for (const std::vector<MetricInfo>* metrics : {&spec_of(config).metrics, &common_metrics()})
+    for (const MetricInfo& metric : *metrics)
+      if (std::ranges::count(names, metric.name) == 0) names.push_back(metric.name);
+  const bool is_known = std::ranges::any_of(
+      names, [&](const std::string& name) { return wanted == name || wanted == "test_" + name; });
+  config.expect(wanted.empty() || is_known, key::expected_metric,
+                "expected one of {}, also with test_ at its beginning{}", fmt::join(names, ", "),
+                did_you_mean(wanted, names, "\""));
 }
 
 namespace {
@@ -192,9 +318,11 @@ Config resolve(const std::vector<ConfigDocument>& documents,
   expect_input(!name.empty(), "{}: has no task; add task = \"…\" as its first line, one of {}",
                documents.front().source, fmt::join(tasks, ", "));
   const std::string similar = did_you_mean(name, tasks, "\"");
-  expect_input(spec != task_registry().end(), "{}: task = {}: expected one of {}{}", chosen.origin,
-               to_toml(Value(name)), fmt::join(tasks, ", "),
-               similar.empty() ? "; --plugin FILE before the command adds your own" : similar);
+  if (spec == task_registry().end())
+    throw NotLoaded(fmt::format(
+        "{}: task = {}: expected one of {}{}", chosen.origin, to_toml(Value(name)),
+        fmt::join(tasks, ", "),
+        similar.empty() ? "; --plugin FILE before the command adds your own" : similar));
   expect_keys_of(spec->second, documents, chosen);
   Config config(documents, overrides, key::with_common_keys(spec->second.keys));
   make_path_absolute(config, key::data_path);
@@ -224,6 +352,25 @@ Config resolved_config(const ConfigDocument& document, const std::vector<std::st
 Config resolved_config(const std::string& text, const std::string& source,
                        const std::vector<std::string>& overrides) {
   return resolved_config(ConfigDocument(source, text), overrides);
+}
+
+Config config_as_recorded(const ConfigDocument& document) try {
+  return resolved_config(document, {});
+} catch (const NotLoaded&) {
+  const TomlSetting chosen = chosen_task({document}, {});
+  const auto spec = task_registry().find(std::get<std::string>(*chosen.value));
+  std::vector<KeyInfo> keys = key::with_common_keys(
+      spec == task_registry().end() ? std::vector<KeyInfo>() : spec->second.keys);
+  for (const TomlSetting& given : document.settings) {
+    const auto known = std::ranges::find(keys, given.name, &KeyInfo::name);
+    if (known != keys.end()) {
+      known->limits.choices.clear();  // such as the names of optimizers
+      known->limits.used_if.clear();
+    } else if (given.value) {
+      keys.push_back({given.name, *given.value, "", {}});
+    }
+  }
+  return Config({document, earlier_version()}, {}, keys);
 }
 
 namespace {

@@ -10,6 +10,7 @@
 
 #include "train/config/options.hpp"
 #include "train/inspect/inspected.hpp"
+#include "train/plugin.hpp"
 #include "train/task.hpp"
 
 // How tasks are described, registered and shown. Tools know tasks from their TaskSpec alone.
@@ -133,7 +134,9 @@ struct TaskSpec {
   bool predicts_whole_data = false;  // the predictor takes a task with all examples, as these
 };
 
-// Returns the tasks by name. Throws InputError if two have the same name.
+// Returns the tasks by name. Throws InputError if two have the same name, and for a TaskSpec with
+// fields that cannot be used: names of other characters, no help, keys or options that exist
+// already, defaults of keys that are not allowed, conditions on unknown keys.
 std::map<std::string, TaskSpec> tasks_by_name(const std::vector<TaskSpec (*)()>& specs);
 std::map<std::string, TaskSpec>& task_registry();  // the registered tasks
 const TaskSpec& spec_of(const Config& config);
@@ -153,6 +156,9 @@ std::unique_ptr<Task> make_task_of(const TaskSetup& setup) {
 // Returns the metric `name` of a task: one of the task's own, or one that every training has;
 // "test_loss" is "loss". An unknown metric has only its name.
 MetricInfo metric_info(const std::string& task, const std::string& name);
+
+// Throws InputError if expected.metric is neither "" nor the name of a metric of the config's task.
+void expect_known_metric(const Config& config);
 
 // Returns the metrics that every training has.
 const std::vector<MetricInfo>& common_metrics();
@@ -174,6 +180,10 @@ Config parse_config(const std::string& text, const std::string& source,
 Config resolved_config(const ConfigDocument& document, const std::vector<std::string>& overrides);
 Config resolved_config(const std::string& text, const std::string& source,
                        const std::vector<std::string>& overrides);
+
+// Returns the config of such a text for tools that only read what was recorded. If its task or
+// plug-in is not loaded, keys that are unknown have the values of the text.
+Config config_as_recorded(const ConfigDocument& document);
 
 // Returns the kind of model that a config has; nothing if it is none of TaskSpec::kinds.
 std::optional<ModelKind> kind_of(const Config& config);

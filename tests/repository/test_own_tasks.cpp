@@ -74,7 +74,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "own task: a program of one source has every 
   prints(Words("plan {} --seconds 0", config), {"encoder"});
   prints(Words("gradcheck {}", config), {"all gradients agree"});
   prints(Words("doctor {}", config), {"ok    one batch", "ok    resume"});
-  prints(Words("train {} --out {}", config, run), {"test_accuracy 1"});
+  prints(Words("train {} --out {}", config, run),
+         {"test_accuracy 1", fmt::format("\n{}/words sample {} prints", example().programs, run)});
   prints(Words("eval {} --test", run), {"accuracy 1"});
   CHECK(lines_of(must(example().own(Words("sample {} --count 3", run))).out).size() == 3);
   prints(Words("verify {}", run), {"bitwise identical"});
@@ -178,15 +179,20 @@ TEST_CASE_FIXTURE(TemporaryFolder, "own task: a run and a config require their p
   must(example().with_plugin(
       Words("train {} --quiet --out {} train.steps=10", example().config, run)));
   const std::string recorded = recorded_plugin(run);
-  for (const Words& words : {Words("eval {}", run), Words("sample {}", run),
-                             Words("verify {}", run), Words("compare {} {}", run, run),
-                             Words("train {} --resume", run), Words("attention {}", run)})
+  for (const Words& words :
+       {Words("eval {}", run), Words("sample {}", run), Words("verify {}", run),
+        Words("train {} --resume", run), Words("attention {}", run)})
     check_fails(example().installed(words),
                 {"plugin = \"" + recorded + "\": the plug-in words is not loaded; give its file",
                  "tapestry --plugin PATH/libwords.so COMMAND"});
-  // A report shows what was recorded, and says why the model is missing.
-  must(example().installed("report " + run));
+  // What only reads records works without it. A report says why the model is missing.
+  check_says(must(example().installed(Words("compare {} {}", run, path("run")))).out, {"accuracy"});
+  check_says(must(example().installed(Words("watch {} --once", run))).out, {"10"});
+  check_says(must(example().installed("report " + run)).err,
+             {"lacks a model", "the plug-in words is not loaded"});
   check_says(read_bytes(run + "/report.html"), {"the plug-in words is not loaded"});
+  check_says(must(example().with_plugin("report " + run)).out, {"report.html"});
+  check_fails(example().installed("report " + run), {"may show what a new page lacks"});
   // A run of the program names no plug-in.
   must(example().own(
       Words("train {} --quiet --out {} train.steps=10", example().config, path("program"))));
@@ -200,8 +206,13 @@ TEST_CASE_FIXTURE(TemporaryFolder, "own task: a run and a config require their p
               {"plugin = \"" + recorded + "\": " + rebuilt + " has the checksum",
                "--rebuilt-plugin in place of --plugin"});
   must(example().installed(Words("--rebuilt-plugin={} eval {}", rebuilt, run)));
+  check_says(
+      must(example().installed(Words("--rebuilt-plugin {} train {} --resume", rebuilt, run))).out,
+      {fmt::format("tapestry --rebuilt-plugin {} sample {} prints", rebuilt, run)});
+  for (const char* command : {"eval {}", "verify {}", "train {} --resume --quiet", "sample {}"})
+    must(example().installed(Words("--plugin {}", rebuilt) + Words(command, run)));
   must(example().installed(
-      Words("--rebuilt-plugin {} train {} --resume --quiet train.steps=20", rebuilt, run)));
+      Words("--plugin {} train {} --resume --quiet train.steps=20", rebuilt, run)));
   CHECK(recorded_plugin(run).starts_with("words, "));
   CHECK(recorded_plugin(run) != recorded);
   check_says(read_bytes(run + "/sessions.jsonl"), {"\"plugin\"", recorded});
@@ -246,12 +257,14 @@ TEST_CASE("own task: the guide shows parts of the example") {
 }
 
 // Writes a folder by `tapestry new`, builds it, runs its tests, and trains.
-void check_template(const std::string& task, const Strings& metrics) {
+void check_template(const std::string& task, const Strings& metrics,
+                    const std::string& name = "mine") {
   const TemporaryFolder folder(fs::temp_directory_path().string());
   const Installed& package = example().package;
-  must(example().installed(Words("new mine --from {}", task), {.folder = folder.path()}));
-  const std::string mine = folder.path("mine"), build = mine + "/build";
-  CHECK(lines_of(read_bytes(mine + "/mine.cpp")).size() <= 120);
+  must(example().installed(Words("new {} --from {}", name, task), {.folder = folder.path()}));
+  const std::string mine = folder.path(name), build = mine + "/build",
+                    config = fmt::format("{}/{}.toml", mine, name);
+  CHECK(lines_of(read_bytes(fmt::format("{}/{}.cpp", mine, name))).size() <= 120);
   must(run_program({"cmake", "-S", mine, "-B", build, "-G", "Ninja",
                     "-DCMAKE_PREFIX_PATH=" + package.prefix(),
                     "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror"}));
@@ -259,15 +272,14 @@ void check_template(const std::string& task, const Strings& metrics) {
   const Finished tested = run_program({"ctest", "--test-dir", build, "--output-on-failure"});
   CHECK_MESSAGE(tested.status == 0, tested.out);
   check_says(
-      must(run_program({build + "/mine", "train", mine + "/mine.toml"}, {.folder = folder.path()}))
-          .out,
+      must(run_program({build + "/" + name, "train", config}, {.folder = folder.path()})).out,
       metrics);
-  must(run_program({build + "/mine", "report", "runs/mine"}, {.folder = folder.path()}));
-  must(example().installed(Words("--plugin {}/libmine.so config {}/mine.toml", build, mine)));
+  must(run_program({build + "/" + name, "report", "runs/" + name}, {.folder = folder.path()}));
+  must(example().installed(Words("--plugin {}/lib{}.so config {}", build, name, config)));
 }
 
 TEST_CASE("own task: a folder of `tapestry new` is built, checked and trained") {
-  check_template("points", {"test_accuracy 0.9"});
+  check_template("points", {"test_accuracy 0.9"}, "my-points");
 }
 
 TEST_CASE("own task: every other template is built, checked and trained" *

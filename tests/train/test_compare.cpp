@@ -293,8 +293,8 @@ TEST_CASE_FIXTURE(Club, "compare: says when a folder of seeds is no group, or no
   write("a/seed-1/metrics.jsonl", "");
   check_says(message({"a"}), {"a: none of its seeds has been evaluated yet"});
   check_says(message({"other", "none"}), {"none: no such run"});
-  write("other/config.toml", "task = \"grahp\"\n");
-  check_says(message({"other"}), {"other/config.toml", "did you mean \"graph\"?"});
+  write("other/config.toml", "task = \"graph\"\n[model]\nwidht = 5\n");
+  check_says(message({"other"}), {"other/config.toml:3:1: unknown key model.widht; did you mean"});
 }
 
 TEST_CASE_FIXTURE(RunFixture, "bug: compare: losses of other tokenizers and data were compared") {

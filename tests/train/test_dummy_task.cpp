@@ -16,6 +16,8 @@ namespace {
 const Key<double> radius_key{"data.radius", 1, "of the disc", {.low = 0.1, .high = 1.4}};
 const Key<std::int64_t> hidden_key{"model.hidden", 16, "hidden units", {.low = 1, .high = 1024}};
 
+std::string mistake;  // of the task's author, for tests: "field" or "loss"
+
 // Points (2) in a square; the label is 1 within a disc at its center, 0 outside.
 class DiscDataset final : public Dataset {
  public:
@@ -57,7 +59,7 @@ class DiscNetwork final : public Module {
   }
   void fields(FieldVisitor& visit) override {
     visit("hidden", hidden_);
-    visit("out", out_);
+    if (mistake != "field") visit("out", out_);
   }
 
  private:
@@ -84,7 +86,8 @@ class DiscTask final : public Task {
     const Tensor logits = model_.forward(batch.inputs);
     const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
     return {total,
-            {{"loss", {total.item(), batch.count}}, {"hit_rate", hits(logits, batch.targets)}}};
+            {{mistake == "loss" ? "nats" : "loss", {total.item(), batch.count}},
+             {"hit_rate", hits(logits, batch.targets)}}};
   }
 
   bool is_inside(const Array& point) const {
@@ -207,10 +210,73 @@ TEST_CASE_FIXTURE(TemporaryFolder, "dummy task: stops early, and samples are rec
 }
 
 TEST_CASE("bug: of two tasks with the same name the second was ignored without a message") {
-  const auto other = [] { return TaskSpec{.name = "ring", .help = "", .make = nullptr}; };
+  const auto other = [] {
+    TaskSpec ring = disc_spec();
+    ring.name = "ring";
+    return ring;
+  };
   CHECK(tasks_by_name({disc_spec, other}).size() == 2);
   CHECK_ERROR(tasks_by_name({disc_spec, other, disc_spec}), "task disc: registered by ", " and by ",
               "; give one of them another TaskSpec::name");
+}
+
+TEST_CASE_FIXTURE(
+    TemporaryFolder,
+    "bug: a field that fields() lacks stayed random, and without loss it was map::at") {
+  const std::string config = write("disc.toml", disc_config);
+  const auto with = [&](const std::string& fault, const Words& words) {
+    const Restore<std::string> made(mistake, fault);
+    return run_here(words);
+  };
+  const Words train("train {} --out {}", config, path("run"));
+  check_fails(with("field", train),
+              {"a variable of shape (", "is not a parameter of the model; name every field"});
+  CHECK(!fs::exists(path("run")));
+  check_fails(with("loss", train), {"Task::loss: the averages lack \"loss\""});
+  const Finished doctor = with("loss", Words("doctor {}", config));
+  CHECK(doctor.status != 0);
+  check_says(doctor.out + doctor.err, {"Task::loss: the averages lack \"loss\""});
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: an expected metric that no task has was accepted") {
+  const auto trained = [&](const std::string& metric) {
+    write("disc.toml", disc_config + "[expected]\nmetric = \"" + metric + "\"\n");
+    return run_here(
+        Words("train {} --out {} --quiet train.steps=2", path("disc.toml"), path(metric)));
+  };
+  for (const std::string metric : {"loss", "test_loss", "hit_rate", "test_hit_rate"})
+    must(trained(metric));
+  for (const std::string metric : {"hit_rat", "test_test_loss", "Loss"})
+    check_fails(trained(metric), {"expected.metric = \"" + metric +
+                                  "\": expected one of loss, "
+                                  "hit_rate, "});
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: compare and watch needed the task of recorded runs") {
+  const std::string config = write("disc.toml", disc_config), run = path("run"),
+                    wide = path("wide"), page = run + "/report.html", other = path("other.html");
+  must_run_here(Words("train {} --out {} --quiet", config, run));
+  must_run_here(Words("train {} --out {} --quiet model.hidden=8", config, wide));
+  must_run_here("report " + run);
+  const std::string full = read_bytes(page);
+  const std::string compared = must_run_here(Words("compare {} {}", run, wide)),
+                    watched = must_run_here(Words("watch {} --once", run));
+  const TaskSpec spec = task_registry().at("disc");
+  task_registry().erase("disc");
+  const Finished compare = run_here(Words("compare {} {}", run, wide)),
+                 watch = run_here(Words("watch {} --once", run)), eval = run_here("eval " + run),
+                 refused = run_here("report " + run),
+                 poor = run_here(Words("report {} --out {}", run, other)),
+                 again = run_here(Words("report {} --out {}", run, other));
+  task_registry().emplace("disc", spec);
+  CHECK(must(compare).out == compared);
+  CHECK(must(watch).out == watched);
+  check_fails(eval, {"task = \"disc\": expected one of "});
+  check_fails(refused, {"report.html: already exists, and may show what a new page lacks"});
+  CHECK(read_bytes(page) == full);
+  check_says(must(poor).err, {"other.html: lacks a model: ", "task = \"disc\": expected one of "});
+  check_says(read_bytes(other), {"hit_rate", "hidden = 16"});
+  must(again);
 }
 
 TEST_SUITE_END();

@@ -41,7 +41,12 @@ int run_command_line(int argc, char** argv) {
   try {
     require_engine_of_this_build();
     std::span<char*> words = std::span(argv, argc).subspan(std::min(argc, 1));
-    for (const GivenPlugin& given : take_plugins(words)) load_plugin(given.file, given.is_rebuilt);
+    std::vector<std::string> own_words(argv, argv + std::min(argc, 1));
+    for (const GivenPlugin& given : take_plugins(words)) {
+      load_plugin(given.file, given.is_rebuilt);
+      own_words.insert(own_words.end(), {given.option(), given.file});
+    }
+    if (argc > 0) set_own_program(own_words);
     const CommandLine typed = parse_command_line(argc, argv);
     print_lines(typed.text);
     const int status = typed.command ? typed.command->run() : typed.status;

@@ -30,6 +30,8 @@ CommandLine parse_command_line(int argc, char** argv);
 struct GivenPlugin {
   std::string file{};
   bool is_rebuilt = false;
+
+  const char* option() const { return is_rebuilt ? "--rebuilt-plugin" : "--plugin"; }
 };
 // Removes these options from the beginning of the words, and returns them.
 std::vector<GivenPlugin> take_plugins(std::span<char*>& words);

@@ -62,10 +62,10 @@ class Import final : public Command {
     }
     if (!model.ignored.empty())
       say("{}: ignored the unknown fields {}\n", printable(model_), fmt::join(model.ignored, ", "));
-    const std::string word = shell_word(run.folder());
-    say("{}: {}, {} parameters; tapestry sample {} continues a text, tapestry train CONFIG --from "
-        "{} fine-tunes the model\n",
-        printable(run.folder()), model.architecture, parameters, word, word);
+    say("{0}: {3}, {4} parameters; {1} sample {2} continues a text, {1} train CONFIG --from "
+        "{2} fine-tunes the model\n",
+        printable(run.folder()), own_program(), shell_word(run.folder()), model.architecture,
+        parameters);
     return 0;
   }
 

@@ -42,8 +42,8 @@ class Init final : public Command {
     if (json_)
       print_json(json_of(found, made, out_));
     else
-      say("{}: based on {}\n{}train it with: tapestry train {}\n", printable(out_), found.data.base,
-          show(made), shell_word(out_));
+      say("{}: based on {}\n{}train it with: {} train {}\n", printable(out_), found.data.base,
+          show(made), own_program(), shell_word(out_));
     return 0;
   }
 

@@ -40,21 +40,27 @@ std::string with_name(std::string text, const std::string& name) {
 void expect_task_name(const std::string& name) {
   constexpr std::size_t longest = 60;
   constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
-                             others = "0123456789_";
+                             others = "0123456789_-";
   const auto is_letter = [&](char c) { return letters.find(c) != letters.npos; };
   expect_input(
       !name.empty() && is_letter(name.front()) && name.size() <= longest &&
           std::ranges::all_of(
               name, [&](char c) { return is_letter(c) || others.find(c) != others.npos; }),
-      "{}: expected a name of at most {} letters, digits and '_' that begins with a letter",
+      "{}: expected a name of at most {} letters, digits, '_' and '-' that begins with a letter",
       printable_beginning(name), longest);
-  static const std::set<std::string> reserved{"all",     "clean",    "help", "install",
-                                              "package", "tapestry", "test"};
+  static const std::set<std::string> reserved{
+      "ALL_BUILD",      "CMakeFiles", "INSTALL",
+      "Makefile",       "PACKAGE",    "RUN_TESTS",
+      "Testing",        "ZERO_CHECK", "all",
+      "clean",          "depend",     "edit_cache",
+      "help",           "install",    "package",
+      "package_source", "preinstall", "rebuild_cache",
+      "tapestry",       "test",       "list_install_components"};
   expect_input(!reserved.contains(name),
-               "{}: CMake has a target or package of this name; give another name", name);
+               "{}: CMake has a target, package or file of this name; give another name", name);
   expect_input(!task_registry().contains(name),
-               "{}: is a task of Tapestry; give another name, as in: tapestry new my_{} --from {}",
-               name, name, name);
+               "{0}: is a task of Tapestry; give another name, as in: {1} new my_{0} --from {0}",
+               name, own_program());
   expect_input(!is_there(name), "{}: already exists; give another name", name);
 }
 

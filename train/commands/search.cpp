@@ -75,7 +75,8 @@ class SearchSettings final : public Command {
     write_config(lock, base);
     const std::optional<SearchResult> result = search(lock, std::move(candidates), quiet_);
     if (!result) {
-      say("stopped; to resume: tapestry search {} --resume\n", shell_word(experiment.folder()));
+      say("stopped; to resume: {} search {} --resume\n", own_program(),
+          shell_word(experiment.folder()));
       return interrupted_status;
     }
     if (json_)
@@ -179,8 +180,9 @@ class SearchSettings final : public Command {
     const std::vector<std::string> differing = names_that_differ({&before, &now});
     expect_input(differing.empty(),
                  "{}: the search was begun with another config or other options, which differ in "
-                 "{}; restore these, or resume with: tapestry search {} --resume",
-                 printable(run.config()), fmt::join(differing, ", "), shell_word(run.folder()));
+                 "{}; restore these, or resume with: {} search {} --resume",
+                 printable(run.config()), fmt::join(differing, ", "), own_program(),
+                 shell_word(run.folder()));
     if (recorded.settings() != base.settings())
       lock.replace(run.config(), {base.toml_with_origins()});
   }

@@ -123,10 +123,11 @@ class Train final : public Command {
     const Run run(different_folders({given_.config}).front());
     expect_no_search(run);
     if (const std::vector<std::string> seeds = seed_folders(run.folder()); !seeds.empty())
-      throw InputError(fmt::format(
-          "{}: contains runs of several seeds; to resume N of them: tapestry train {} "
-          "--seeds N --out {} --resume",
-          run.folder(), shell_word(Run(seeds.front()).config()), shell_word(run.folder())));
+      throw InputError(
+          fmt::format("{}: contains runs of several seeds; to resume N of them: {} train {} "
+                      "--seeds N --out {} --resume",
+                      run.folder(), own_program(), shell_word(Run(seeds.front()).config()),
+                      shell_word(run.folder())));
     if (!fs::exists(run.config(), unseen)) return;  // the folder is not a run
     expect_input(
         options_.resume,
@@ -164,6 +165,7 @@ class Train final : public Command {
   Config read_config(int ranks, const Run* resumed = nullptr) const {
     Config config = given_.read({}, resumed);
     check_training_keys(config, ranks);
+    if (!options_.resume) expect_known_metric(config);
     return config;
   }
 
@@ -220,8 +222,8 @@ class Train final : public Command {
     const FinishedTraining training = train_into(run, config, options, ranks);
     if (json_) print_json(json_of(run, training));
     if (training.metrics.empty()) {
-      say("stopped after step {}; to resume: tapestry train {} --resume\n", training.state.step,
-          shell_word(run.folder()));
+      say("stopped after step {}; to resume: {} train {} --resume\n", training.state.step,
+          own_program(), shell_word(run.folder()));
       return interrupted_status;
     }
     say("done after {:.1f} s: {}\n", training.state.elapsed_s,
@@ -229,7 +231,7 @@ class Train final : public Command {
     if (!options_.quiet) say("{}", training.compared_with_baselines());
     compare_with_expected(config, as_written(config), training.metrics);
     if (!options_.quiet && spec_of(config).samples)
-      say("tapestry sample {} prints samples of the model\n", shell_word(run.folder()));
+      say("{} sample {} prints samples of the model\n", own_program(), shell_word(run.folder()));
     return 0;
   }
 

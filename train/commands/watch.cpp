@@ -53,7 +53,7 @@ class Watch final : public Command {
 
  private:
   void begin(const Run& run) {
-    steps_ = recorded_config(run)[key::steps];
+    steps_ = config_as_recorded(run)[key::steps];
     reader_.emplace(run.metrics());
     progress_.emplace(ProgressOptions{.steps = steps_, .quiet = false, .own_memory = false});
     progress_->on_begin(0, true);
@@ -74,7 +74,7 @@ class Watch final : public Command {
         last_step_ = line.step;  // the test split's is that of the best model
       is_tested_ = line.split == "test";
       if (line.step > steps_)
-        progress_->expect_steps(steps_ = std::max(line.step, recorded_config(run)[key::steps]));
+        progress_->expect_steps(steps_ = std::max(line.step, config_as_recorded(run)[key::steps]));
       progress_->on_metrics(line);
     }
     if (looks_since_growth_ == 0 && live_columns() > 0) progress_->draw();

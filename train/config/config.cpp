@@ -92,6 +92,14 @@ std::string range_error(const KeyInfo& key, const Value& value) {
   return {};
 }
 
+std::string declaration_error(const KeyInfo& key) {
+  if (key.help.empty()) return "has no help; say what the key sets";
+  const std::string wrong = range_error(key, key.fallback);
+  return wrong.empty()
+             ? ""
+             : fmt::format("the default {} is not allowed; {}", to_toml(key.fallback), wrong);
+}
+
 std::string help_with_choices(const KeyInfo& key) {
   const std::vector<std::string>& choices = key.limits.choices;
   return choices.empty() ? key.help
@@ -295,8 +303,10 @@ void Config::drop_unused_settings() {
 
 const Config::Entry& Config::entry(const std::string& name) const {
   const auto found = entries_.find(name);
-  require(found != entries_.end(), "config: key {} is not declared by this task; test with has()",
-          name);
+  require(
+      found != entries_.end(),
+      "config: key {} is not declared by this task; add it to TaskSpec::keys, or test with has()",
+      name);
   return found->second;
 }
 

@@ -103,6 +103,10 @@ struct Choice : KeyInfo {
 // Returns what is wrong with a value of the key's type, "expected …", or "".
 std::string range_error(const KeyInfo& key, const Value& value);
 
+// Returns what is wrong with the declaration of a key, other than its name: no help, or a default
+// that the limits do not allow; "" if nothing is.
+std::string declaration_error(const KeyInfo& key);
+
 // Returns `"adam" or "adamw"`.
 std::string one_of(const std::vector<Value>& values);
 

@@ -30,7 +30,11 @@ struct Findings {
 
 GradientSum::GradientSum(Ranks& ranks, const std::vector<Parameter*>& parameters,
                          const GradientSumOptions& options)
-    : ranks_(ranks), kept_(options.kept), plans_(ranks.size()), plan_(plans_[ranks.rank()]) {
+    : ranks_(ranks),
+      kept_(options.kept),
+      expects_no_others_(options.expects_no_others),
+      plans_(ranks.size()),
+      plan_(plans_[ranks.rank()]) {
   require(options.micro_batches >= ranks.size(),
           "GradientSum: {} micro-batches for {} ranks; expected at least one per rank",
           options.micro_batches, ranks.size());
@@ -104,6 +108,10 @@ void GradientSum::add(Tape& tape, const Tensor& loss, double seed) {
   if (!plan_.steps[micro_batch_].sends) stack_.emplace_back(parameters_.size());
   tape.backward(loss, seed, [&](std::uint64_t variable, Array gradient) {
     const auto parameter = parameter_of_.find(variable);
+    expect_input(parameter != parameter_of_.end() || !expects_no_others_,
+                 "backward: a variable of shape {} has a gradient, but is not a parameter of the "
+                 "model; name every field in fields() of its module",
+                 gradient.shape());
     if (parameter == parameter_of_.end()) return;
     met[parameter->second] = given_[parameter->second] = true;
     accept(parameter->second, std::move(gradient));

@@ -26,6 +26,7 @@ struct GradientSumOptions {
   // Returns whether a parameter has a single owner, for an optimizer that updates it as a whole;
   // null: none.
   std::function<bool(const Parameter&)> is_undivided{};
+  bool expects_no_others = false;  // add() throws InputError for other variables
 };
 
 // Sums the gradients of a step's micro-batches over all ranks. The order of the additions depends
@@ -100,6 +101,7 @@ class GradientSum final {
   Ranks& ranks_;
   std::vector<Parameter*> parameters_;  // without fixed parameters
   Kept kept_;
+  const bool expects_no_others_;
   std::vector<MicroBatchPlan> plans_;  // plans of all ranks
   const MicroBatchPlan& plan_;         // plan of this rank
   std::vector<Fragment> fragments_;

@@ -1,7 +1,8 @@
 #pragma once
 
 // Installed as <tapestry/task.hpp>: what a task of one's own is made of, but for its layers and ops
-// (<tapestry/layers.hpp>, <tapestry/ops.hpp>). train/guide/own-models.md shows how to use it.
+// (<tapestry/layers.hpp>, <tapestry/ops.hpp>). The page own-models.md of the guide, in the
+// source, shows how to use it.
 //
 //   Task, TaskSpec, RegisterTask       data, model, loss and metrics, and their description
 //   Dataset, Batch                     examples, of one's own or of the formats that data/ reads

@@ -15,6 +15,7 @@
 #include "train/config/keys.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/run/lines.hpp"
+#include "train/run/terminal.hpp"
 #include "train/task_spec.hpp"
 
 namespace tapestry {
@@ -153,17 +154,17 @@ InputError no_such_run(const std::string& folder) {
   if (fs::is_directory(similar, unseen))
     return InputError(
         fmt::format("{}: no such run; did you mean {}?", printable(folder), printable(similar)));
-  return InputError(fmt::format(
-      "{}: no such run; give a run's folder, or train it: tapestry train CONFIG --out {}",
-      printable(folder), shell_word(folder)));
+  return InputError(
+      fmt::format("{}: no such run; give a run's folder, or train it: {} train CONFIG --out {}",
+                  printable(folder), own_program(), shell_word(folder)));
 }
 
 void expect_no_search(const Run& run) {
   std::error_code unseen;
   expect_input(!fs::exists(run.ledger(), unseen),
-               "{}: is the folder of a search; resume the search with `tapestry search {} "
+               "{}: is the folder of a search; resume the search with `{} search {} "
                "--resume`, or give another --out",
-               printable(run.folder()), shell_word(run.folder()));
+               printable(run.folder()), own_program(), shell_word(run.folder()));
 }
 
 void expect_run(const Run& run, const std::vector<std::string>& files) {
@@ -194,8 +195,35 @@ Config recorded_config(const Run& run, const std::vector<std::string>& overrides
   return resolved_config(config_text(run), run.config(), overrides);
 }
 
+Config config_as_recorded(const Run& run) {
+  return config_as_recorded(ConfigDocument(run.config(), config_text(run)));
+}
+
+namespace {
+
+// Replaces the plug-in that the config of a checkpoint requires by that of the run's last session.
+void update_plugin(const std::string& checkpoint, ConfigDocument& config) try {
+  const auto own = std::ranges::find(config.settings, key::plugin.name, &TomlSetting::name);
+  const Run run(folder_of(checkpoint));
+  const std::vector<std::string> files = run.files();
+  const bool is_of_run = std::ranges::any_of(files, [&](const std::string& file) {
+    return file_name_of(file) == file_name_of(checkpoint);
+  });
+  if (own == config.settings.end() || own->value == key::plugin.fallback || !is_of_run ||
+      !has_file(run.config()))
+    return;
+  const ConfigDocument last(run.config(), config_text(run));
+  if (const TomlSetting* now = last.find(key::plugin.name)) *own = *now;
+} catch (const InputError&) {  // a damaged config.toml, which is not needed
+  return;
+}
+
+}  // namespace
+
 Config config_of(const Checkpoint& checkpoint, const std::vector<std::string>& overrides) {
-  return resolved_config(checkpoint.config, checkpoint.path + " (its config)", overrides);
+  ConfigDocument config(checkpoint.path + " (its config)", checkpoint.config);
+  update_plugin(checkpoint.path, config);
+  return resolved_config(config, overrides);
 }
 
 Checkpoint load_recorded_metadata(const std::string& path) {

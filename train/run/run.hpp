@@ -72,7 +72,11 @@ void expect_run(const Run& run, const std::vector<std::string>& files);
 // Returns the config of a run's last session, which config.toml records. Throws InputError for an
 // invalid file or override.
 Config recorded_config(const Run& run, const std::vector<std::string>& overrides = {});
-// Returns the config of a checkpoint. Throws InputError for an invalid config or override.
+// Returns the same for tools that only read what was recorded, without the plug-in that the run
+// requires (config_as_recorded of task_spec.hpp).
+Config config_as_recorded(const Run& run);
+// Returns the config of a checkpoint; the plug-in is that of the run's last session, which may have
+// accepted another build of it. Throws InputError for an invalid config or override.
 Config config_of(const Checkpoint& checkpoint, const std::vector<std::string>& overrides = {});
 // Returns the text of config.toml. Throws InputError if the file cannot be read, or exceeds 1 MiB.
 std::string config_text(const Run& run);

@@ -149,7 +149,8 @@ void RunLock::lose(const std::string& at, const std::string& reason) const {
       seeds.empty() ? shell_word(at)
                     : fmt::format("{} --seeds N --out {}", shell_word(Run(seeds.front()).config()),
                                   shell_word(at));
-  throw FolderLost(fmt::format("{}; to resume: tapestry train {} --resume", message, resumed));
+  throw FolderLost(
+      fmt::format("{}; to resume: {} train {} --resume", message, own_program(), resumed));
 }
 
 // Returns whether the files were removed without the folder.

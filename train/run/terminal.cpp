@@ -6,6 +6,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <span>
 
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
@@ -13,6 +15,7 @@
 namespace tapestry {
 namespace {
 bool silent = false, json_only = false;
+std::string own_words = "tapestry";
 
 std::string_view variable(const char* name) {
   const char* value = std::getenv(name);
@@ -70,6 +73,15 @@ bool shows_blocks() {
       return value.find("UTF-8") != value.npos || value.find("utf8") != value.npos;
   return false;
 }
+
+void set_own_program(const std::vector<std::string>& words) {
+  const std::string name = std::filesystem::path(words.front()).filename().string();
+  own_words = name == "tapestry" ? name : shell_word(words.front());
+  for (const std::string& word : std::span(words).subspan(1))
+    own_words += " " + (word.starts_with("--") ? word : shell_word(word));
+}
+
+const std::string& own_program() { return own_words; }
 
 void erase_line() { std::fputs("\r\033[K", stdout); }
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 // Functions through which all output of the program is printed. Control characters in names, paths
 // and prompts are shown as text. Files, such as those of --out, contain the text unchanged.
@@ -37,6 +39,12 @@ void say(fmt::format_string<Args...> message, Args&&... args) {
 
 // Prints "tapestry: …" to the standard error as one line.
 void complain(std::string_view message);
+
+// Sets how this program is called: its path, and words that stand before the command.
+void set_own_program(const std::vector<std::string>& words);
+// Returns the beginning of a command line of this program, for a shell: "tapestry", "build/mine" or
+// "tapestry --plugin build/libmine.so".
+const std::string& own_program();
 
 void erase_line();  // erases the current line of a terminal
 

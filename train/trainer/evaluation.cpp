@@ -62,7 +62,7 @@ Loss evaluate_batch(Task& task, const Dataset& data, const EvaluationOptions& op
   std::vector<Random> noise;
   for (const std::int64_t example : examples)
     noise.emplace_back(options.seed, Stream::eval, static_cast<std::uint64_t>(example));
-  return task.loss(data.batch(examples), {.noise_of_examples = noise});
+  return loss_of(task, data.batch(examples), {.noise_of_examples = noise});
 }
 
 Metrics evaluate(Task& task, const Dataset& data, const EvaluationOptions& options) {
@@ -104,6 +104,9 @@ Metrics evaluate(Task& task, const Dataset& data, const EvaluationOptions& optio
   task.add_derived_metrics(metrics);
   if (!generated.predictions.empty()) task.add_corpus_metrics(generated, metrics);
   if (!scored.targets.empty()) task.add_score_metrics(scored, metrics);
+  expect_input(
+      averages.empty() || metrics.contains("loss"),
+      "Task::add_derived_metrics: removes the metric \"loss\", which every task has; keep it");
   return metrics;
 } catch (const OutOfMemory& error) {
   throw ModelTooLarge(fmt::format("{}: {}; lower {}, or use a smaller model", options.origin,

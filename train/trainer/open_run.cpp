@@ -12,6 +12,7 @@
 #include "train/config/keys.hpp"
 #include "train/run/atomic_file.hpp"
 #include "train/run/session.hpp"
+#include "train/run/terminal.hpp"
 #include "train/task_spec.hpp"
 
 namespace tapestry {
@@ -109,8 +110,8 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
       fs::exists(run.checkpoint()) || fs::exists(run.best()) || fs::exists(run.before_decay());
   const bool begun = saved || fs::exists(run.config()) || fs::exists(run.metrics());
   expect_input(resume || !begun,
-               "{}: already holds {} run; give another --out, or add --resume to `tapestry train`",
-               run.folder(), saved ? "a" : "an unfinished");
+               "{}: already holds {} run; give another --out, or add --resume to `{} train`",
+               run.folder(), saved ? "a" : "an unfinished", own_program());
   expect_input(begun || seed_folders(run.folder()).empty(),
                "{}: contains runs of several seeds; give another --out, or resume N of them with "
                "--seeds N --resume",
@@ -139,11 +140,10 @@ std::optional<Checkpoint> open_run(const Run& run, const Config& config, bool re
 }
 
 void expect_resumable(const Run& run, const Checkpoint& checkpoint, const Config& config) {
-  expect_input(
-      checkpoint.state.examples > 0,
-      "{}: holds imported weights without optimizer state; `tapestry train CONFIG --from {}` "
-      "starts a training from them",
-      run.folder(), shell_word(run.folder()));
+  expect_input(checkpoint.state.examples > 0,
+               "{}: holds imported weights without optimizer state; `{} train CONFIG --from {}` "
+               "starts a training from them",
+               run.folder(), own_program(), shell_word(run.folder()));
   const Config before = config_of(checkpoint);
   expect_same(before, config, run);
   config.expect(config[key::steps] >= checkpoint.state.step, key::steps,

@@ -14,7 +14,7 @@ Loss StepInputs::loss(std::size_t i) const {
   const std::int64_t micro_batch = first_micro_batch + static_cast<std::int64_t>(i);
   Random noise(seed_of(config), Stream::dropout,
                static_cast<std::uint64_t>(step * config[key::micro_batches] + micro_batch));
-  return task.loss(batches[i], {.training = true, .step = step, .noise = &noise});
+  return loss_of(task, batches[i], {.training = true, .step = step, .noise = &noise});
 }
 
 std::vector<std::int64_t> StepInputs::examples() const {
@@ -42,9 +42,11 @@ StepSums::StepSums(Ranks& ranks, const Optimizer& optimizer, const Config& confi
       gradients_(ranks, optimizer.parameters(),
                  {.micro_batches = config[key::micro_batches],
                   .kept = config[key::shard_optimizer] ? Kept::own_shard : Kept::all,
-                  .is_undivided = [&](const Parameter& parameter) {
-                    return keeps_own_shard_ && optimizer.updates_whole(parameter);
-                  }}) {}
+                  .is_undivided =
+                      [&](const Parameter& parameter) {
+                        return keeps_own_shard_ && optimizer.updates_whole(parameter);
+                      },
+                  .expects_no_others = true}) {}
 
 void StepSums::begin(const StepInputs& inputs) {
   std::vector<double> counts;

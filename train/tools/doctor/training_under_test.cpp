@@ -141,8 +141,8 @@ Loss quiet_loss(Task& task, const Config& config, const Examples& examples) {
   std::vector<Random> noise;
   for (const std::int64_t number : examples.numbers)
     noise.emplace_back(seed_of(config), Stream::eval, static_cast<std::uint64_t>(number));
-  return task.loss(examples.batch,
-                   {.training = true, .step = config[key::steps], .noise_of_examples = noise});
+  return loss_of(task, examples.batch,
+                 {.training = true, .step = config[key::steps], .noise_of_examples = noise});
 }
 
 namespace {

@@ -50,8 +50,9 @@ ComparedRun compared(const std::string& folder, const Json& evaluation) {
   const Checkpoint head = load_trained_metadata(folder);
   const Run run_folder(folder);
   // The best model may have the config of an earlier, shorter session.
-  const Config config =
-      has_file(run_folder.config()) ? recorded_config(run_folder) : config_of(head);
+  const Config config = has_file(run_folder.config())
+                            ? config_as_recorded(run_folder)
+                            : config_as_recorded(ConfigDocument(head.path, head.config));
   const std::vector<Session> sessions = read_sessions(run_folder);
   ComparedRun run{.folder = folder,
                   .task = config[key::task],

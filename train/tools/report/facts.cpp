@@ -6,6 +6,7 @@
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
+#include "train/run/terminal.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"
 
@@ -108,22 +109,22 @@ ConfigSettings settings_of(const RecordedRun& recorded, const Part& section) {
 
 // Returns the command that repeats a session with the run's config in another folder.
 std::string again(const RecordedRun& recorded, const Part& section) {
-  std::vector<std::string> words = {"tapestry", "train", recorded.folder + "/config.toml", "--out",
+  std::vector<std::string> words = {"train", recorded.folder + "/config.toml", "--out",
                                     recorded.name + "-again"};
   const Session& first = recorded.sessions.front();
-  if (first.ranks > 1)
-    words.insert(words.begin(), {"mpirun", "-n", fmt::format("{}", first.ranks)});
   if (recorded.sessions[section.session].from_step > 0) words.push_back("--resume");
   for (const auto& [key, value] : settings_of(recorded, section))
     words.insert(words.end(), {"--set", fmt::format("{}={}", key, value)});
-  return command_text(words);
+  return fmt::format("{}{} {}", first.ranks > 1 ? fmt::format("mpirun -n {} ", first.ranks) : "",
+                     own_program(), command_text(words));
 }
 
 std::string commands_of(const RecordedRun& recorded) {
   if (recorded.sessions.empty())
     return "<p>To repeat the training, with the same bits on the same processor:</p>\n" +
-           pre(command_text({"tapestry", "train", recorded.folder + "/config.toml", "--out",
-                             recorded.name + "-again"}));
+           pre(own_program() + " " +
+               command_text(
+                   {"train", recorded.folder + "/config.toml", "--out", recorded.name + "-again"}));
   std::string html =
       "<p>The training began with</p>\n" + pre(command_text(recorded.sessions.front().command));
   if (!knows_settings(recorded.sessions))

@@ -12,11 +12,17 @@
 
 namespace tapestry {
 
+// What report_of() found, apart from the page.
+struct ReportFindings {
+  // Comparisons of the data that models were evaluated on, by the folders of their runs.
+  std::map<std::string, ComparedData> compared{};
+  // Why models are not on the page whose task or plug-in is not loaded, a message for each.
+  std::vector<std::string> not_loaded{};
+};
+
 // Returns an HTML page about one run, or about several runs side by side. A folder of seeds counts
-// as one run. Sets `compared`, if it is not null, to the comparisons of the data that models were
-// evaluated on, by the folders of their runs. Throws InputError as read_recorded_run does.
-std::string report_of(const std::vector<std::string>& runs,
-                      std::map<std::string, ComparedData>* compared = nullptr);
+// as one run. Adds to `findings`, if it is not null. Throws InputError as read_recorded_run does.
+std::string report_of(const std::vector<std::string>& runs, ReportFindings* findings = nullptr);
 
 // --- sections: scripts and their data ---
 

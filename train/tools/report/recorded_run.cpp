@@ -58,7 +58,7 @@ void read_config(const Run& run, RecordedRun& recorded) {
   if (!has_file(run.config())) return;
   const std::string text = config_text(run);
   recorded.config_text = as_shown(text);
-  recorded.settings = resolved_config(text, run.config(), {}).settings();
+  recorded.settings = config_as_recorded(ConfigDocument(run.config(), text)).settings();
 }
 
 // Returns a sentence on the model, without its period.

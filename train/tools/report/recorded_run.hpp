@@ -10,6 +10,7 @@
 #include "train/run/lines.hpp"
 #include "train/run/session.hpp"
 #include "train/task.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/report/curve.hpp"
 #include "train/trainer/compared_data.hpp"
 
@@ -21,6 +22,7 @@ struct RecordedRun {
   std::string model{};   // "A transformer language model: 4 layers × 128, 201.8 k parameters"
   std::string folder{};  // path as given; of several seeds, that of the first
   std::vector<std::string> notes{};
+  std::string not_loaded{};   // the message of a NotLoaded: the model cannot be shown
   std::string config_text{};  // text of config.toml
   ConfigSettings settings{};  // values by key: "model.width" -> "128"
   std::vector<Curve> curves{};
@@ -59,6 +61,7 @@ void if_possible(RecordedRun& recorded, const Read& read) try {
 } catch (const std::bad_alloc&) {
   throw;
 } catch (const std::exception& error) {
+  if (dynamic_cast<const NotLoaded*>(&error)) recorded.not_loaded = error.what();
   const std::string why = error.what();
   const bool names_it = why.find(recorded.folder) != std::string::npos;
   recorded.notes.push_back(names_it ? why : recorded.folder + ": " + why);

@@ -144,8 +144,7 @@ ReportSection section_of(const TablePanel& table) {
           .fallback = html_table(table.rows, {.shares = table.shares})};
 }
 
-std::string report_of(const std::vector<std::string>& paths,
-                      std::map<std::string, ComparedData>* compared) {
+std::string report_of(const std::vector<std::string>& paths, ReportFindings* findings) {
   const std::vector<std::string> folders = different_folders(paths), names = names_of(folders);
   std::vector<RecordedRun> runs;
   std::vector<Curve> curves;
@@ -181,8 +180,11 @@ std::string report_of(const std::vector<std::string>& paths,
   const ReportSection curve_part = curves_of(std::move(curves));
   const std::size_t others = page.body().size() + facts.size() + html_of(curve_part).size();
   add_models(page, runs, most_bytes - std::min(most_bytes, others));
-  for (const RecordedRun& recorded : runs)
-    if (compared && !recorded.data.splits.empty()) (*compared)[recorded.folder] = recorded.data;
+  for (const RecordedRun& recorded : runs) {
+    if (!findings) break;
+    if (!recorded.data.splits.empty()) findings->compared[recorded.folder] = recorded.data;
+    if (!recorded.not_loaded.empty()) findings->not_loaded.push_back(recorded.not_loaded);
+  }
   page.add("<h2 id=\"curves\">Curves</h2>\n" + drawn);
   if (drawn.empty()) page.add(curve_part);
   page.add("<h2 id=\"was\">Training</h2>\n" + facts);

@@ -17,6 +17,7 @@
 #include "train/config/keys.hpp"
 #include "train/config/search_settings.hpp"
 #include "train/measure/quantities.hpp"
+#include "train/run/terminal.hpp"
 #include "train/tools/report/html.hpp"
 #include "train/tools/report/page.hpp"
 #include "train/tools/search/ledger.hpp"
@@ -43,8 +44,8 @@ std::string title_of(const Candidate& candidate) {
 std::string state_of(const Run& experiment, const SearchResult& result, bool is_running) {
   if (result.has_ended) return "has ended: " + html_text(result.conclusion);
   if (is_running) return "is running";
-  return fmt::format("was stopped; <code>tapestry search {} --resume</code> resumes it",
-                     html_text(shell_word(experiment.folder())));
+  return fmt::format("was stopped; <code>{} search {} --resume</code> resumes it",
+                     html_text(own_program()), html_text(shell_word(experiment.folder())));
 }
 
 SearchOptions options_of(const SearchResult& result) {
