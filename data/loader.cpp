@@ -1,11 +1,23 @@
 #include "data/loader.hpp"
 
+#include <chrono>
 #include <utility>
 
 #include "autograd/check.hpp"
 #include "autograd/dry_run.hpp"
 
 namespace tapestry {
+namespace {
+
+// Waits until `ready` returns true, as std::condition_variable::wait, which needs the libstdc++ of
+// GCC 12.
+template <class Ready>
+void wait_for(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Ready ready) {
+  while (!changed.wait_for(lock, std::chrono::hours(1), ready)) {
+  }
+}
+
+}  // namespace
 
 Loader::Loader(const Dataset& data, Sampler sampler, const LoaderOptions& options)
     : data_(data), sampler_(std::move(sampler)), options_(options) {
@@ -44,13 +56,13 @@ void Loader::seek(std::int64_t position) {
 std::vector<Batch> Loader::next() {
   if (!maker_.joinable()) maker_ = std::thread([this] { make_steps(); });
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !made_.empty(); });
+  wait_for(changed_, lock, [this] { return !made_.empty(); });
   if (made_.front().failure) std::rethrow_exception(made_.front().failure);
   std::vector<Batch> batches = std::move(made_.front().batches);
   made_.erase(made_.begin());
   changed_.notify_all();
   if (options_.dry_run)
-    changed_.wait(lock, [this] {
+    wait_for(changed_, lock, [this] {
       return std::ssize(made_) == ahead || (!made_.empty() && made_.back().failure);
     });
   position_ += options_.batch_size;
@@ -63,7 +75,7 @@ void Loader::make_steps() {
   for (bool failed = false; !failed;) {
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopping_ || std::ssize(made_) < ahead; });
+      wait_for(changed_, lock, [this] { return stopping_ || std::ssize(made_) < ahead; });
       if (stopping_) return;
     }
     Step step = make_step();

@@ -1,6 +1,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 #ifdef __x86_64__
 #define _Bool bool  // glibc's header is C, which Clang takes at its word
@@ -63,14 +64,23 @@ std::vector<Level> known_levels() {
 
 constexpr const char* engine_name = "libtapestry-engine.so.0";
 
+// Returns the path of this program; in a container without /proc, from the path that it was started
+// with. Throws std::runtime_error if neither is known.
+std::filesystem::path program_path() {
+  std::error_code error;
+  std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error)
+    program =
+        std::filesystem::canonical(reinterpret_cast<const char*>(getauxval(AT_EXECFN)), error);
+  if (error)
+    throw std::runtime_error("/proc/self/exe: cannot be read: " + error.message() +
+                             "; mount /proc, where the program finds its libraries");
+  return program;
+}
+
 // Returns the path of a file in TAPESTRY_LIBRARY_FOLDER.
 std::string library_path(const std::string& name) {
-  std::error_code unreadable;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unreadable);
-  if (unreadable)
-    throw std::runtime_error("/proc/self/exe: cannot be read: " + unreadable.message() +
-                             "; mount /proc, where the program finds its libraries");
-  return program.parent_path() / (TAPESTRY_LIBRARY_FOLDER "/" + name);
+  return program_path().parent_path() / (TAPESTRY_LIBRARY_FOLDER "/" + name);
 }
 
 std::string engine_of(const Level& level) { return library_path(level.folder + engine_name); }

@@ -177,3 +177,12 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "tapestry (= ${PROJECT_VERSION}), l
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS libxtensor-dev)  # for the CMake component xtensor
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
 include(CPack)
+
+# For other Linux systems, of a build of all levels: `ninja portable`, into packages/ of the build's folder.
+if(TAPESTRY_LEVELS STREQUAL "v2;v3;v4")
+  set(portable ${CMAKE_BINARY_DIR}/packages/tapestry-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+  add_custom_target(portable DEPENDS tapestry
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/packaging/tree ${CMAKE_BINARY_DIR} ${portable}
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/packaging/archive ${portable}
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/packaging/wheel ${portable} ${PROJECT_SOURCE_DIR})
+endif()

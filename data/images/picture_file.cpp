@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
 #include <condition_variable>
 #include <csetjmp>
 #include <functional>
@@ -30,7 +31,8 @@ class DecodingMemory {
   // Waits until other threads leave so many bytes, at most most_decoding_bytes.
   explicit DecodingMemory(std::int64_t bytes) : bytes_(bytes) {
     std::unique_lock lock(mutex_);
-    freed_.wait(lock, [&] { return bytes_ <= left_; });
+    while (!freed_.wait_for(lock, std::chrono::hours(1), [&] { return bytes_ <= left_; })) {
+    }  // as in loader.cpp, for older systems
     left_ -= bytes_;
   }
   ~DecodingMemory() {

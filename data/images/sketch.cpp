@@ -10,8 +10,14 @@ namespace {
 
 constexpr int scanlines = 4;  // a row of pixels; along the row, coverage is exact
 
+// As std::hypot, which needs glibc 2.35.
+double distance_between(Point a, Point b) {
+  const double x = b.x - a.x, y = b.y - a.y;
+  return std::sqrt(x * x + y * y);
+}
+
 Point toward(Point from, Point to, double distance) {
-  const double length = std::hypot(to.x - from.x, to.y - from.y);
+  const double length = distance_between(from, to);
   const double part = length > 0 ? std::min(0.5, distance / length) : 0;
   return {std::lerp(from.x, to.x, part), std::lerp(from.y, to.y, part)};
 }
@@ -56,7 +62,7 @@ Outline band(const Outline& path, double width) {
   outline.points.resize(2 * at.size());
   for (std::size_t i = 0; i < at.size(); ++i) {
     const Point before = at[i > 0 ? i - 1 : 0], after = at[std::min(i + 1, at.size() - 1)];
-    const double length = std::hypot(after.x - before.x, after.y - before.y);
+    const double length = distance_between(before, after);
     const double x = 0.5 * width * (after.y - before.y) / std::max(length, 1e-6);
     const double y = 0.5 * width * (after.x - before.x) / std::max(length, 1e-6);
     outline.points[i] = {at[i].x - x, at[i].y + y};

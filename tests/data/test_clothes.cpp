@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/checksum.hpp"
 #include "data/images/images.hpp"
 
 using namespace tapestry;
@@ -84,6 +85,13 @@ TEST_CASE("clothes: the same random state gives the same bits") {
     CHECK(picture != draw(garment_class, other));
     CHECK(draw(garment_class, first) == draw(garment_class, second));
   }
+}
+
+TEST_CASE("clothes: the pixels are those of version 0.1.0 when it was first released") {
+  Random random(3, Stream::data, 5);
+  Checksum pixels;
+  for (int i = 0; i < 1000; ++i) pixels.add(make_garment(i % garment_classes, random));
+  CHECK(pixels.hex() == "2453a82ff1b36fda");
 }
 
 TEST_CASE("clothes: images of a class differ, and differ more from other classes") {

@@ -6,6 +6,7 @@
 #include "data/images/images.hpp"
 #include "tests/support/process.hpp"
 #include "train/inspect/values.hpp"
+#include "train/plot/linear_algebra.hpp"
 #include "train/plot/principal_components.hpp"
 #include "train/plot/render.hpp"
 
@@ -198,6 +199,39 @@ TEST_CASE("principal components: axes are orthonormal, and give the covariance")
       CHECK(std::abs(made - wanted / N) <= 1e-10);
     }
   CHECK(std::ranges::is_sorted(components.variances, std::greater<>()));
+}
+
+TEST_CASE("principal components: Jacobi rotations find the eigenvectors that OpenBLAS finds") {
+  for (const std::int64_t n : {1, 2, 3, 10, 100}) {
+    CAPTURE(n);
+    const auto size = static_cast<std::size_t>(n);
+    Array random({n, n}, DType::float64);
+    Random(4, Stream::data).fill_normal(random, 0, 1);
+    const auto element = random.values<double>();
+    std::vector<double> matrix(size * size);  // with eigenvalues that are far from each other
+    for (std::size_t i = 0; i < size; ++i)
+      for (std::size_t j = 0; j < size; ++j)
+        matrix[i * size + j] = 0.1 * (element[i * size + j] + element[j * size + i]) +
+                               (i == j ? 3.0 * static_cast<double>(i) : 0.0);
+    std::vector<double> values(size), vectors(size * size), expected(size),
+        expected_vectors(size * size);
+    jacobi_eigenvectors(matrix.data(), n, values.data(), vectors.data());
+    linear_algebra().eigenvectors(matrix.data(), n, expected.data(), expected_vectors.data());
+    for (std::size_t i = 0; i < size; ++i) {
+      CHECK(std::abs(values[i] - expected[i]) <= 1e-10);
+      double along = 0;  // 1, or -1 for the opposite vector
+      for (std::size_t k = 0; k < size; ++k)
+        along += vectors[i * size + k] * expected_vectors[i * size + k];
+      for (std::size_t k = 0; k < size; ++k)
+        CHECK(std::abs(vectors[i * size + k] -
+                       (along < 0 ? -1 : 1) * expected_vectors[i * size + k]) <= 1e-10);
+    }
+  }
+  std::vector<double> zeros(9), values(3, 1), vectors(9);
+  jacobi_eigenvectors(zeros.data(), 3, values.data(), vectors.data());
+  CHECK(values == std::vector<double>(3));
+  CHECK(vectors == std::vector<double>{1, 0, 0, 0, 1, 0, 0, 0, 1});
+  CHECK_THROWS_AS(jacobi_eigenvectors(zeros.data(), 257, nullptr, nullptr), std::runtime_error);
 }
 
 // --- tables and pictures ---

@@ -156,13 +156,14 @@ TEST_CASE_FIXTURE(SmallFixture, "command line: an unwritable disk or folder fail
   CHECK(read_bytes(path) == before);
 }
 
-TEST_CASE("bug: without /proc the message was that of the C++ library" *
+TEST_CASE("bug: the program did not start without /proc, as in a container" *
           not_sanitized("a preloaded library stands before the sanitizer's")) {
-  check_fails(
-      run_program({"env", "TAPESTRY_NO_PROC=1",
-                   fmt::format("LD_PRELOAD={}/tests/libtapestry-failing-new.so", paths::build),
-                   paths::program, "--version"}),
-      {"tapestry: /proc/self/exe: cannot be read: No such file or directory; mount /proc"}, 1);
+  check_says(
+      must(run_program({"env", "TAPESTRY_NO_PROC=1",
+                        fmt::format("LD_PRELOAD={}/tests/libtapestry-failing-new.so", paths::build),
+                        paths::program, "--version"}))
+          .out,
+      {"tapestry 0."});
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder,

@@ -3,7 +3,7 @@
 This file needs Python 3.9 and NumPy. It calls the C functions of libtapestry.so.0, which does what the program and
 the C++ interface <tapestry/model.hpp> do, with the same bits. The library is the file that the environment variable
 TAPESTRY_LIBRARY names; else libtapestry.so.0 in the folder of this file, in lib/ there, two folders above, or in a
-folder *-linux-gnu of that; else the one that the system's loader finds. Other Python threads run while a function of it
+folder *-linux-gnu of these two; else the one that the system's loader finds. Other Python threads run while a function of it
 works.
 
 Exceptions: InputError, a ValueError, for a wrong run, config, data file or text; ValueError and TypeError for wrong
@@ -95,7 +95,8 @@ def _find_library() -> str:
     name = "libtapestry.so.0"
     here = Path(__file__).resolve().parent
     above = here.parent.parent  # lib, which may have a folder for each architecture
-    beside = [folder / name for folder in (here, here / "lib", above, *sorted(above.glob("*-linux-gnu")))]
+    beside = [folder / name for folder in (here, here / "lib", *sorted((here / "lib").glob("*-linux-gnu")), above,
+                                           *sorted(above.glob("*-linux-gnu")))]
     found = [str(path) for path in beside if path.exists()]
     return os.environ.get("TAPESTRY_LIBRARY") or (found[0] if found else name)
 

@@ -92,7 +92,8 @@ Confidence welch_difference(const Estimate& first, const Estimate& other) {
           "welch_difference: {} and {} values; expected 2 or more of each", first.n, other.n);
   const auto n = static_cast<double>(first.n), m = static_cast<double>(other.n);
   const double error = first.deviation / std::sqrt(n);  // standard error of a mean
-  const double both = std::hypot(error, other.deviation / std::sqrt(m));
+  // Of three numbers, because std::hypot of two needs glibc 2.35.
+  const double both = std::hypot(error, other.deviation / std::sqrt(m), 0.0);
   const double share = both > 0 ? (error / both) * (error / both) : 0.5;
   const double degrees = 1 / (share * share / (n - 1) + (1 - share) * (1 - share) / (m - 1));
   const double magnitude = std::max(std::abs(first.mean), std::abs(other.mean));

@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
-#include <mutex>
+#include <filesystem>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "autograd/engine.hpp"
 
@@ -58,8 +62,10 @@ void require_address_space() {
 }
 
 const LinearAlgebra* load() {
-  require_address_space();
+  static constexpr LinearAlgebra without_plugin{.eigenvectors = jacobi_eigenvectors};
   const std::string path = plugin_path(linear_algebra_plugin);
+  if (!std::filesystem::exists(path)) return &without_plugin;
+  require_address_space();
   std::optional<EnvironmentVariable> core;
   if (const char* name = kernels()) core.emplace("OPENBLAS_CORETYPE", std::string(name).c_str());
   // Each thread would allocate a buffer.
@@ -74,7 +80,64 @@ const LinearAlgebra* load() {
   return static_cast<const LinearAlgebra*>(functions);
 }
 
+// A rotation by an angle with this cosine and sine.
+struct Rotation {
+  double cosine, sine;
+
+  // Rotates the elements of two rows or columns, which are `stride` apart.
+  void apply(double* x, double* y, std::int64_t n, std::int64_t stride) const {
+    for (std::int64_t i = 0; i < n; ++i, x += stride, y += stride) {
+      const double old = *x;
+      *x = cosine * old - sine * *y;
+      *y = sine * old + cosine * *y;
+    }
+  }
+};
+
+// Returns the rotation by the smaller angle that makes element (p, q) zero.
+Rotation rotation_of(const double* a, std::int64_t n, std::int64_t p, std::int64_t q) {
+  const double theta = (a[q * n + q] - a[p * n + p]) / (2 * a[p * n + q]);
+  const double tangent = (theta < 0 ? -1 : 1) / (std::abs(theta) + std::sqrt(theta * theta + 1));
+  const double cosine = 1 / std::sqrt(tangent * tangent + 1);
+  return {.cosine = cosine, .sine = tangent * cosine};
+}
+
 }  // namespace
+
+void jacobi_eigenvectors(const double* matrix, std::int64_t n, double* values, double* vectors) {
+  constexpr int most_sweeps = 60;  // about 8 are needed
+  constexpr std::int64_t most_dimensions = 256;
+  if (n > most_dimensions)
+    throw std::runtime_error(fmt::format(
+        "principal components of {} dimensions need OpenBLAS, which this package of Tapestry "
+        "lacks; expected at most {}; use the Debian package, or build Tapestry",
+        n, most_dimensions));
+  std::vector<double> a(matrix, matrix + n * n), axes(n * n);
+  for (std::int64_t i = 0; i < n; ++i) axes[i * n + i] = 1;
+  double squares = 0;
+  for (const double element : a) squares += element * element;
+  const double negligible = 1e-17 * std::sqrt(squares);
+  bool rotated = true;
+  for (int sweep = 0; rotated && sweep < most_sweeps; ++sweep) {
+    rotated = false;
+    for (std::int64_t p = 0; p < n; ++p)
+      for (std::int64_t q = p + 1; q < n; ++q) {
+        if (std::abs(a[p * n + q]) <= negligible) continue;
+        rotated = true;
+        const Rotation rotation = rotation_of(a.data(), n, p, q);
+        rotation.apply(&a[p], &a[q], n, n);
+        rotation.apply(&a[p * n], &a[q * n], n, 1);
+        rotation.apply(&axes[p * n], &axes[q * n], n, 1);
+      }
+  }
+  std::vector<std::int64_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](std::int64_t i) { return a[i * n + i]; });
+  for (const std::int64_t i : order) {
+    *values++ = a[i * n + i];
+    vectors = std::copy_n(&axes[i * n], n, vectors);
+  }
+}
 
 const LinearAlgebra& linear_algebra() {
   static const LinearAlgebra* loaded = load();

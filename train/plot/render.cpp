@@ -26,10 +26,11 @@ const PngCanvas& png_canvas() {
   loaded = library ? static_cast<const PngCanvas*>(dlsym(library, png_canvas_name)) : nullptr;
   if (!loaded) {
     const char* failure = dlerror();
-    throw std::runtime_error(fmt::format(
-        "PNG figures need cairo, which cannot be loaded: {}; run apt install libcairo2, "
-        "or write SVG: --out x.svg",
-        failure ? failure : path + ": not a plug-in"));
+    throw std::runtime_error(
+        fmt::format("PNG figures need cairo, which cannot be loaded: {}; install cairo (apt "
+                    "install libcairo2), "
+                    "or write SVG: --out x.svg",
+                    failure ? failure : path + ": not a plug-in"));
   }
   return *loaded;
 }
