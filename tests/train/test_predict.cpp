@@ -286,7 +286,8 @@ TEST_CASE_FIXTURE(PredictFixture, "predict: a C++ program gets the predictions o
   const std::vector<Strings> one{Strings(rows[3].begin() + 1, rows[3].begin() + 4)};
   CHECK(model.predict(one).front().prediction[0] == rows[3][5]);
   CHECK_THROWS_WITH_AS(model.predict(std::vector<Strings>{{"1"}}),
-                       "predict: 1 cells; expected 3: size, kind, when", std::invalid_argument);
+                       "predict: example 0 (from 0) has 1 cells; expected 3: size, kind, when",
+                       std::invalid_argument);
   CHECK_THROWS_AS(model.predict(path("none.csv"), [](auto&) { return true; }), std::runtime_error);
 }
 
