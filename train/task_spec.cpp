@@ -178,11 +178,14 @@ const std::vector<MetricInfo>& common_metrics() {
       {"lr", "", neither, "the learning rate"},
       {"grad_norm", "", neither, "the norm of the gradient before clipping"},
       {"elapsed_s", "seconds", neither, "the time of training"},
-      {"tokens_per_s", "tokens per second", higher, "the throughput of the training"},
-      {"examples_per_s", "examples per second", higher, "the throughput of the training"},
       {"bad_steps", "", lower, "the number of steps that were skipped"},
   };
   return metrics;
+}
+
+std::string unit_of_throughput(const std::string& metric) {
+  constexpr std::string_view ending = "_per_s";
+  return metric.ends_with(ending) ? metric.substr(0, metric.size() - ending.size()) : "";
 }
 
 MetricInfo metric_info(const std::string& task, const std::string& name) {
@@ -193,6 +196,9 @@ MetricInfo metric_info(const std::string& task, const std::string& name) {
       if (metric.name == wanted) return metric;
   for (const MetricInfo& metric : common_metrics())
     if (metric.name == wanted) return metric;
+  if (const std::string unit = unit_of_throughput(wanted); !unit.empty())
+    return {wanted, unit + " per second", MetricInfo::Better::higher,
+            "the throughput of the training"};
   return {.name = wanted};
 }
 

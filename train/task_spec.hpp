@@ -163,6 +163,9 @@ void expect_known_metric(const Config& config);
 // Returns the metrics that every training has.
 const std::vector<MetricInfo>& common_metrics();
 
+// Returns the unit of a throughput, "rows" of "rows_per_s" (Task::unit()); "" of another metric.
+std::string unit_of_throughput(const std::string& metric);
+
 // Returns the config of a path or of the name of a shipped config, with what its task detects in
 // the data. Keys that neither the config nor its bases set have the values of `beneath`, of which
 // earlier ones have precedence. Throws InputError if there is no such config, for an invalid one,

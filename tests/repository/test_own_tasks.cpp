@@ -21,11 +21,10 @@ struct Example {
   Finished own(const Words& words) const {
     return run_program(Words{programs + "/words"} + with_sets(words));
   }
-  // Takes the best level, as an own program does, which knows no TAPESTRY_LEVEL.
+  // The installed program at the best level, as an own program, which knows no TAPESTRY_LEVEL.
+  Words program() const { return Words("env -u TAPESTRY_LEVEL {}/bin/tapestry", package.prefix()); }
   Finished installed(const Words& words, const RunOptions& options = {}) const {
-    return run_program(
-        Words("env -u TAPESTRY_LEVEL {}/bin/tapestry", package.prefix()) + with_sets(words),
-        options);
+    return run_program(program() + with_sets(words), options);
   }
   Finished with_plugin(const Words& words, const RunOptions& options = {}) const {
     return installed(Words("--plugin {}", plugin) + words, options);
@@ -131,9 +130,8 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   must(example().installed(train + Words{"--out", alone}));
   for (const char* allowed : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
     setenv(allowed, "1", 1);
-  must(run_program(
-      Words("mpirun.openmpi --oversubscribe -n 2 {}/bin/tapestry", example().package.prefix()) +
-      train + Words{"--out", together}));
+  must(run_program(Words("mpirun.openmpi --oversubscribe -n 2") + example().program() + train +
+                   Words{"--out", together}));
   CHECK(parameters_of(alone) == parameters_of(together));
 }
 

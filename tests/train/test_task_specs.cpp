@@ -4,6 +4,7 @@
 #include "train/config/keys.hpp"
 #include "train/inspect/values.hpp"
 #include "train/task_spec.hpp"
+#include "train/tools/report/curve.hpp"
 
 // What a TaskSpec declares is checked when it is registered.
 namespace tapestry {
@@ -113,6 +114,20 @@ TEST_CASE("task specs: the expected metrics of shipped configs are those of thei
     CAPTURE(name);
     CHECK_NOTHROW(expect_known_metric(parse_config(text, name, {})));
   }
+}
+
+TEST_CASE("bug: the throughput of tables had no unit, and its curve was one of the metrics") {
+  for (const std::string unit : {"rows", "tokens", "words"}) {
+    CHECK(unit_of_throughput(unit + "_per_s") == unit);
+    CHECK(metric_info("table", unit + "_per_s").unit == unit + " per second");
+  }
+  CHECK(unit_of_throughput("rmse").empty());
+  std::vector<Curve> curves(4);
+  curves[0].metric = "rows_per_s", curves[1].metric = "lr", curves[2].metric = "rmse",
+  curves[3].metric = "loss";
+  sort_by_interest(curves);
+  CHECK(curves[0].metric == "loss");
+  CHECK(curves[1].metric == "rmse");
 }
 
 TEST_SUITE_END();

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
+
+#include "train/task_spec.hpp"
 
 namespace tapestry {
 namespace {
@@ -128,9 +129,11 @@ void thin_out(Curve& curve, std::size_t most) {
 }
 
 void sort_by_interest(std::vector<Curve>& curves) {
-  const std::set<std::string> common = {"lr", "grad_norm", "tokens_per_s", "examples_per_s"};
+  const auto is_common = [](const std::string& metric) {
+    return metric == "lr" || metric == "grad_norm" || !unit_of_throughput(metric).empty();
+  };
   std::ranges::stable_sort(curves, {}, [&](const Curve& curve) {
-    return std::tuple(curve.metric != "loss", common.contains(curve.metric), curve.metric);
+    return std::tuple(curve.metric != "loss", is_common(curve.metric), curve.metric);
   });
 }
 

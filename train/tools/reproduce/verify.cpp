@@ -16,6 +16,7 @@
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/lines.hpp"
+#include "train/task_spec.hpp"
 #include "train/tools/reproduce/retraining.hpp"
 #include "train/trainer/evaluation.hpp"
 
@@ -46,7 +47,9 @@ std::string with_digits(const Json& value) {
 }
 
 // Returns whether a metric measures time, which differs between two trainings.
-bool is_of_time(const std::string& name) { return name == "elapsed_s" || name.ends_with("_per_s"); }
+bool is_of_time(const std::string& name) {
+  return name == "elapsed_s" || !unit_of_throughput(name).empty();
+}
 
 // Returns whether a number is equal to the recorded one. JSON has null for numbers that are not
 // finite.

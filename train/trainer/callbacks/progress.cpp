@@ -10,6 +10,7 @@
 #include "autograd/clock.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/terminal.hpp"
+#include "train/task_spec.hpp"
 #include "train/trainer/evaluation.hpp"
 
 namespace tapestry {
@@ -33,9 +34,8 @@ constexpr std::size_t most_losses = 1024;
 
 // Returns {"tokens", 21355.2} from "tokens_per_s"; {"steps", 0} if there is no such metric.
 std::pair<std::string, double> speed_of(const MetricsLine& line) {
-  constexpr std::string_view ending = "_per_s";
   for (const auto& [name, value] : line.values)
-    if (name.ends_with(ending)) return {name.substr(0, name.size() - ending.size()), value};
+    if (const std::string unit = unit_of_throughput(name); !unit.empty()) return {unit, value};
   return {"steps", 0};
 }
 
