@@ -329,6 +329,8 @@ std::string named_in(const std::string& report) {
   return report.substr(begin, end - begin);
 }
 
+const std::string named_another = "rank 0 named another: ";
+
 // Returns "" if every rank ended, each unfinished one named ranks that it waited for, and rank 0
 // named the victim.
 std::string fault_of(const Schedule& schedule, const std::vector<Array>& expected) {
@@ -346,7 +348,7 @@ std::string fault_of(const Schedule& schedule, const std::vector<Array>& expecte
       return fmt::format("rank {} ended without a word", rank);
     } else if (!done && watches && rank == 0 &&
                named_in(report).find(std::to_string(schedule.victim)) == std::string::npos) {
-      return "rank 0 named another: " + report;
+      return named_another + report;
     }
   }
   return "";
@@ -365,6 +367,9 @@ void check_deaths(const std::vector<Schedule>& schedules) {
         faults[at] = fault_of(schedules[at], expected);
     });
   for (std::thread& thread : threads) thread.join();
+  // On a busy machine a living rank may get no processor for so long that it is named.
+  for (std::size_t i = 0; i < schedules.size(); ++i)
+    if (faults[i].starts_with(named_another)) faults[i] = fault_of(schedules[i], expected);
   for (std::size_t i = 0; i < schedules.size(); ++i)
     CHECK_MESSAGE(faults[i] == "", "seed ", schedules[i].seed, ", ", schedules[i].ranks,
                   " ranks, rank ", schedules[i].victim, " dies at message ", schedules[i].dies_at,
