@@ -354,7 +354,8 @@ Value drawn_value(const KeyInfo& key, const Bounds& bounds, Random& random) {
 
 int turn_of(const KeyInfo& key) {
   const bool is_choice = std::holds_alternative<bool>(key.fallback) ||
-                         std::holds_alternative<std::string>(key.fallback);
+                         std::holds_alternative<std::string>(key.fallback) ||
+                         key.name == key::data_rules.name;
   if (key.name == key::learning_rate.name) return 3;  // it depends on the others
   return !is_choice ? 2 : key.limits.used_if.empty() ? 0 : 1;
 }
