@@ -111,6 +111,7 @@ const std::map<std::string, std::string> not_drawn = {
     {"data.edge_columns", "is of edges.csv"},
     {"data.decimal", "is of a CSV file"},
     {"data.header", "is of a CSV file"},
+    {"data.thousands", "is of a CSV file"},
     {"data.time_column", "is of a CSV file"},
     {"data.time_format", "is of a CSV file"},
     {"data.columns", "is of a CSV file"},
