@@ -36,6 +36,15 @@ class SmokeRun {
     for (const auto& [file, content] : fixture_.files) folder_.write(file, content);
   }
 
+  // Writes the data into all/NAME, and into its file `words` the settings of ten steps, one a line.
+  void write(const fs::path& all) const {
+    fs::copy(folder_.path(), all / name_);
+    std::ofstream words(all / name_ / "words");
+    for (const std::string& setting :
+         Words("train.steps=10") + small_preset(config_) + fixture_.few + fixture_.data)
+      words << setting << '\n';
+  }
+
   // Trains three steps.
   void train() const {
     const std::string said = run(Words("train {} --out run", name_), settings(3));
@@ -162,6 +171,18 @@ namespace {
 
 TEST_CASE("smoke: shipped configs of images, series, graphs and toys train, resume and sample") {
   smoke_test([](const std::string& task) { return !is_of_language(task); });
+}
+
+// For .ci/bits, into $TAPESTRY_BITS.
+TEST_CASE("smoke: small data of each shipped config are written for other builds" *
+          doctest::skip()) {
+  const TemporaryFolder otherwise;
+  const char* folder = std::getenv("TAPESTRY_BITS");
+  const fs::path all = folder ? folder : otherwise.path();
+  for (const auto& [name, text] : shipped_configs()) {
+    SmokeRun(name, parse_config(text, name, {})).write(all);
+    CHECK(fs::file_size(all / name / "words") > 0);
+  }
 }
 
 TEST_SUITE_END();
