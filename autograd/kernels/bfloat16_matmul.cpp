@@ -17,6 +17,7 @@ struct BFloat16Tiles {
   using Packed = BFloat16;
   using Registers = UseTileRegisters;
   static constexpr std::int64_t rows = bfloat16_tile, columns = bfloat16_tile;
+  static constexpr std::int64_t row_step = rows, column_step = columns;
   static constexpr std::int64_t depth_block = 1024, depth_step = square_terms, slack = 0;
   static constexpr std::int64_t most_rows = 512, most_packed = 384 * depth_block;
   static constexpr std::int64_t panels_together = 4;

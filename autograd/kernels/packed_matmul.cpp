@@ -64,6 +64,7 @@ struct RegisterTiles {
   using Packed = T;
   struct Registers {};
   static constexpr std::int64_t rows = tile_rows, columns = tile_columns<T>;
+  static constexpr std::int64_t row_step = 1, column_step = simd_width<T>;
   // One panel of B takes 48 KB with AVX-512, and tiles read it as fast from the L2 cache as from
   // L1.
   static constexpr std::int64_t depth_block = 384, depth_step = 1;

@@ -43,6 +43,8 @@ inline std::byte* memory_for_panels(std::int64_t bytes) {
 //   Number, Packed            the types of A, B and C, and of packed operands
 //   Registers                 an object that prepares a thread's registers for tiles
 //   rows, columns             the size of a tile of C, and the width of panels of A and of B
+//   row_step, column_step     what heights and widths of tiles that cost no more than their share
+//                             are multiples of; threads divide C by them
 //   depth_block               the number of terms of a panel; C is read and written once for each
 //   depth_step                packing fills panels with zeros to a multiple of this depth
 //   slack                     the number of elements that packing may write beyond a panel
@@ -98,8 +100,8 @@ class PackedProduct {
       for (const std::int64_t pieces : {std::min(threads, most), most})
         for (std::int64_t y = 1; y <= pieces; ++y) {
           const std::int64_t x = pieces / y;
-          const std::int64_t height = round_up(pieces_of(matmul.m, y), Tiles::rows);
-          const std::int64_t width = round_up(pieces_of(matmul.n, x), Tiles::columns);
+          const std::int64_t height = round_up(pieces_of(matmul.m, y), Tiles::row_step);
+          const std::int64_t width = round_up(pieces_of(matmul.n, x), Tiles::column_step);
           const double time = pieces_of(x * y, threads) *
                               (double(height * width) + Tiles::packing * double(height + width));
           if (time < least) least = time, rows = height, columns = width;
