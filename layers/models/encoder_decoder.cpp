@@ -89,7 +89,7 @@ EncoderDecoder::EncodedSource EncoderDecoder::EncodedSource::select(
 
 Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
                               Random* noise) const {
-  return decode(target, encoded, noise, nullptr);
+  return logits(hidden(target, encoded, noise));
 }
 
 Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
@@ -98,10 +98,20 @@ Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
           "encoder-decoder: {} caches for {} blocks; expected at least one block, and a cache for "
           "each",
           caches.size(), decoder.size());
-  return decode(target, encoded, nullptr, &caches);
+  return logits(hidden(target, encoded, nullptr, &caches));
 }
 
-Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded, Random* noise,
+Tensor EncoderDecoder::hidden(const Array& target, const EncodedSource& encoded,
+                              Random* noise) const {
+  return hidden(target, encoded, noise, nullptr);
+}
+
+Tensor EncoderDecoder::logits(const Tensor& hidden) const {
+  const Scope scope(path());
+  return head ? head->forward(hidden) : linear(hidden, target_table().weight);
+}
+
+Tensor EncoderDecoder::hidden(const Array& target, const EncodedSource& encoded, Random* noise,
                               AttentionCaches* caches) const {
   const Scope scope(path());
   Tensor x = embed(target_table(), target);  // (B, T, C)
@@ -114,8 +124,7 @@ Tensor EncoderDecoder::decode(const Array& target, const EncodedSource& encoded,
                                .cache = caches ? (*caches)[i].get() : nullptr,
                                .source = encoded.projected[i],
                                .source_attention = {.key_padding = encoded.padding}});
-  if (decoder_norm) x = decoder_norm->forward(x);
-  return head ? head->forward(x) : linear(x, target_table().weight);  // (B, T, V)
+  return decoder_norm ? decoder_norm->forward(x) : x;
 }
 
 AttentionCaches EncoderDecoder::make_caches(std::int64_t batch) const {

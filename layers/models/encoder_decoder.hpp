@@ -45,6 +45,10 @@ class EncoderDecoder final : public Module {
   EncodedSource encode(const Array& source, const Array& padding, Random* noise = nullptr) const;
   Tensor decode(const Array& target, const EncodedSource& encoded, Random* noise = nullptr) const;
 
+  // Return the hidden states (B, T, C) that the head reads, and the logits (…, V) of such states.
+  Tensor hidden(const Array& target, const EncodedSource& encoded, Random* noise = nullptr) const;
+  Tensor logits(const Tensor& hidden) const;
+
   // Return empty caches, one per decoder block, and the logits of tokens that follow those in the
   // caches, to which the tokens are appended. Throws std::invalid_argument for another number of
   // caches, and for a model without decoder blocks.
@@ -56,7 +60,7 @@ class EncoderDecoder final : public Module {
  private:
   Tensor embed(const Embedding& embedding, const Array& tokens) const;
   const Embedding& target_table() const;
-  Tensor decode(const Array& target, const EncodedSource& encoded, Random* noise,
+  Tensor hidden(const Array& target, const EncodedSource& encoded, Random* noise,
                 AttentionCaches* caches) const;
 };
 

@@ -31,15 +31,24 @@ RecurrentNetwork::RecurrentNetwork(const RecurrentNetworkOptions& wanted, Random
 }
 
 Tensor RecurrentNetwork::forward(const Array& tokens, Random* noise) const {
-  return forward(tokens, noise, nullptr);
+  return logits(hidden(tokens, noise));
 }
 
 Tensor RecurrentNetwork::forward(const Array& tokens, std::vector<Tensor>& states) const {
-  return forward(tokens, nullptr, &states);
+  return logits(hidden(tokens, nullptr, &states));
 }
 
-Tensor RecurrentNetwork::forward(const Array& tokens, Random* noise,
-                                 std::vector<Tensor>* states) const {
+Tensor RecurrentNetwork::hidden(const Array& tokens, Random* noise) const {
+  return hidden(tokens, noise, nullptr);
+}
+
+Tensor RecurrentNetwork::logits(const Tensor& hidden) const {
+  const Scope scope(path());
+  return head ? head->forward(hidden) : linear(hidden, token_embedding.weight);
+}
+
+Tensor RecurrentNetwork::hidden(const Array& tokens, Random* noise,
+                                std::vector<Tensor>* states) const {
   const Scope scope(path());
   require(!states || states->size() == layers.size(),
           "recurrent network: {} states for {} layers; expected one for each",
@@ -53,7 +62,7 @@ Tensor RecurrentNetwork::forward(const Array& tokens, Random* noise,
     if (states) (*states)[i] = reshape(slice(x, 1, T - 1, T), {B, C});
     x = dropout.forward(x, noise);
   }
-  return head ? head->forward(x) : linear(x, token_embedding.weight);  // (B, T, V)
+  return x;
 }
 
 std::vector<Tensor> RecurrentNetwork::make_states(std::int64_t batch) const {

@@ -49,6 +49,10 @@ class RecurrentNetwork final : public Module {
   // Throws std::invalid_argument for T = 0, here and below.
   Tensor forward(const Array& tokens, Random* noise = nullptr) const;
 
+  // Return the hidden states (B, T, C) that the head reads, and the logits (…, V) of such states.
+  Tensor hidden(const Array& tokens, Random* noise = nullptr) const;
+  Tensor logits(const Tensor& hidden) const;
+
   // Return states of zeros (B, C), one per layer, and the logits of tokens read from given states,
   // which are updated. For generation. Throws std::invalid_argument for another number of states.
   std::vector<Tensor> make_states(std::int64_t batch) const;
@@ -57,7 +61,7 @@ class RecurrentNetwork final : public Module {
   void fields(FieldVisitor& visit) override;
 
  private:
-  Tensor forward(const Array& tokens, Random* noise, std::vector<Tensor>* states) const;
+  Tensor hidden(const Array& tokens, Random* noise, std::vector<Tensor>* states) const;
 };
 
 }  // namespace tapestry

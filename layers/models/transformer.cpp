@@ -60,14 +60,17 @@ Tensor Transformer::forward(const Array& tokens, AttentionCaches& caches) const 
   return forward(tokens, Context{.caches = &caches});
 }
 
-Tensor Transformer::hidden(const Array& tokens, Random* noise) const {
-  return hidden(tokens, Context{.noise = noise});
+Tensor Transformer::hidden(const Array& tokens, Random* noise, const Array& document_starts) const {
+  return hidden(tokens, Context{.noise = noise, .document_starts = document_starts});
 }
 
 Tensor Transformer::forward(const Array& tokens, const Context& context) const {
+  return logits(hidden(tokens, context));
+}
+
+Tensor Transformer::logits(const Tensor& hidden) const {
   const Scope scope(path());
-  const Tensor x = hidden(tokens, context);
-  return head ? head->forward(x) : linear(x, token_embedding.weight);  // (B, T, V)
+  return head ? head->forward(hidden) : linear(hidden, token_embedding.weight);
 }
 
 Tensor Transformer::hidden(const Array& tokens, const Context& context) const {

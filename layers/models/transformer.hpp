@@ -35,8 +35,11 @@ class Transformer final : public Module {
   Tensor forward(const Array& tokens, Random* noise = nullptr,
                  const Array& document_starts = {}) const;
 
-  // Returns the hidden states (B, T, C) that the head reads, after the final norm.
-  Tensor hidden(const Array& tokens, Random* noise = nullptr) const;
+  // Return the hidden states (B, T, C) that the head reads, after the final norm, and the logits
+  // (…, V) of such states (…, C).
+  Tensor hidden(const Array& tokens, Random* noise = nullptr,
+                const Array& document_starts = {}) const;
+  Tensor logits(const Tensor& hidden) const;
 
   // Return empty caches, one per block, and the logits of tokens that follow those in the caches,
   // to which the tokens are appended. For generation. Throws std::invalid_argument for another

@@ -18,6 +18,7 @@
 #include "optim/clip.hpp"
 #include "train/generate/generate.hpp"
 #include "train/measure/step_speed.hpp"
+#include "train/tasks/counted_rows.hpp"
 
 // Training steps (forward, backward, optimizer; transformers with clipping) on random batches of
 // the true shapes, attention layers of several lengths, and generation.
@@ -71,6 +72,32 @@ StepSpeed transformer_step(const TransformerOptions& options, std::int64_t B) {
 StepSpeed transformer_step_bfloat16(const TransformerOptions& options, std::int64_t B) {
   const UseMatmulPrecision rounded(MatmulPrecision::bfloat16);
   return transformer_step(options, B);
+}
+
+// Forward and backward passes of the head of a large vocabulary, for 512 positions of which every
+// fifth has a target, as in conversations.
+StepSpeed head_step() {
+  constexpr std::int64_t T = 512, C = 640, V = 262'144;
+  Random init(1, Stream::init);
+  Linear head(C, V, init, {.bias = false});
+  Array hidden({1, T, C});
+  init.fill_normal(hidden, 0, 1);
+  const Parameter states(hidden, Role::weight);
+  Batch batch{.inputs = hidden, .targets = random_tokens(1, T, V), .count = 0};
+  for (std::int64_t t = 0; t < T; ++t)
+    if (t % 5 == 0)
+      ++batch.count;
+    else
+      batch.targets.mutable_values<std::int32_t>()[t] = ignored_target;
+  StepSpeed result = step_speed([&] {
+    Tape tape;
+    const auto [rows, targets] = counted_rows(states.tensor, batch);
+    tape.backward(cross_entropy(head.forward(rows), targets));
+  });
+  result.units = static_cast<double>(T);
+  result.unit = "tokens";
+  result.flops = 6.0 * batch.count * C * V;
+  return result;
 }
 
 // Training steps of the shipped dates: sources of 32 characters, of which the last 8 are padding,
@@ -441,6 +468,8 @@ const std::map<std::string, Workload>& workloads() {
        {"gpt2-124m-t1024 with checkpointed activations",
         [] { return transformer_step(recomputed(gpt2_long()), 1); }}},
       {"mlp-16", {"16-16-16-1, batch 32", mlp_step}},
+      {"head-262144",
+       {"the head of 262,144 tokens, width 640, 512 positions, a fifth with a target", head_step}},
       {"vae", {"784-400-20-400-784, batch 128", [] { return vae_step({}, 128); }}},
       {"conv-vae",
        {"two convolutions before 3136-400-3-400-3136, two after, batch 100",

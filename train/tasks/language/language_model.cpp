@@ -10,6 +10,7 @@
 #include "train/config/keys.hpp"
 #include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
+#include "train/tasks/counted_rows.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/language/token_baselines.hpp"
 #include "train/tasks/linear_baseline.hpp"
@@ -107,17 +108,17 @@ CorpusKind checked_kind(const Config& config) {
   return given.kind;
 }
 
-// Returns the logits (B, T, V). If rows have several documents, each is read separately. Throws
-// std::invalid_argument for such rows and a recurrent network.
-Tensor logits_of(const LanguageModel::Network& network, const Batch& batch, Random* noise) {
+// Returns the hidden states (B, T, C) that the head reads. If rows have several documents, each is
+// read separately. Throws std::invalid_argument for such rows and a recurrent network.
+Tensor hidden_of(const LanguageModel::Network& network, const Batch& batch, Random* noise) {
   const auto* documents = batch.find<DocumentStarts>();
   if (const auto* recurrent = std::get_if<RecurrentNetwork>(&network)) {
     require(!documents,
             "a recurrent network cannot separate several documents in a row; use a transformer");
-    return recurrent->forward(batch.inputs, noise);
+    return recurrent->hidden(batch.inputs, noise);
   }
-  return std::get<Transformer>(network).forward(batch.inputs, noise,
-                                                documents ? documents->starts : Array());
+  return std::get<Transformer>(network).hidden(batch.inputs, noise,
+                                               documents ? documents->starts : Array());
 }
 
 TokenDecoder language_model_decoder(LanguageModel& task) {
@@ -188,8 +189,10 @@ Module& LanguageModel::model() {
 
 Loss LanguageModel::loss(const Batch& batch, const Pass& pass) {
   Random* noise = pass.training ? pass.noise : nullptr;
-  const Tensor logits = logits_of(network_, batch, noise);
-  const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
+  const auto [hidden, targets] = counted_rows(hidden_of(network_, batch, noise), batch);
+  const Tensor logits =
+      std::visit([&x = hidden](const auto& network) { return network.logits(x); }, network_);
+  const Tensor total = cross_entropy(logits, targets, {.mean = false});
   return {total, averages(total.item(), batch)};
 }
 

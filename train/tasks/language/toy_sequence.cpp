@@ -11,6 +11,7 @@
 #include "train/inspect/values.hpp"
 #include "train/task_spec.hpp"
 #include "train/tasks/classification.hpp"
+#include "train/tasks/counted_rows.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/inspectors.hpp"
 #include "train/tasks/language/decoder_inspectors.hpp"
@@ -54,18 +55,20 @@ ToySequences sequences(const Config& config, Split split) {
   return given.checked([&] { return ToySequences(options); });
 }
 
-// Returns the number of rows in which every target has the largest logit; greedy decoding from the
-// prompt gives the right answer exactly for these.
+// Returns the number of rows in which every target has the largest of the logits of its position,
+// (…, V) of those that are not ignored; greedy decoding from the prompt gives the right answer
+// exactly for these.
 double exact_matches(const Array& logits, const Array& targets) {
   if (is_dry_run()) return 0;
-  const std::int64_t B = targets.dim(0), T = targets.dim(1), V = logits.dim(2);
-  const std::vector<std::int32_t> predicted = likeliest(logits.reshaped({B * T, V}));
+  const std::int64_t B = targets.dim(0), T = targets.dim(1), V = logits.dim(-1);
+  const std::vector<std::int32_t> predicted = likeliest(logits.reshaped({logits.size() / V, V}));
   const auto target = targets.values<std::int32_t>();
   double matches = 0;
+  auto next = predicted.begin();
   for (std::int64_t b = 0; b < B; ++b) {
     bool right = true;
     for (std::int64_t i = b * T; i < (b + 1) * T; ++i)
-      right &= target[i] == ignored_target || predicted[i] == target[i];
+      if (target[i] != ignored_target) right &= *next++ == target[i];
     matches += right;
   }
   return matches;
@@ -188,8 +191,10 @@ ToySequence::ToySequence(const TaskSetup& setup)
       model_(make_model(setup.config, training_)) {}
 
 Loss ToySequence::loss(const Batch& batch, const Pass& pass) {
-  const Tensor logits = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr);
-  const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
+  const auto [hidden, targets] =
+      counted_rows(model_.hidden(batch.inputs, pass.training ? pass.noise : nullptr), batch);
+  const Tensor logits = model_.logits(hidden);
+  const Tensor total = cross_entropy(logits, targets, {.mean = false});
   MetricSums averages{{"loss", {total.item(), batch.count}}};
   if (!pass.training)
     averages["exact_match"] = {exact_matches(logits.value(), batch.targets),

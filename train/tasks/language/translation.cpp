@@ -15,6 +15,7 @@
 #include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/run/version.hpp"
+#include "train/tasks/counted_rows.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/language/token_baselines.hpp"
 #include "train/tasks/linear_baseline.hpp"
@@ -268,10 +269,10 @@ Loss Translation::loss(const Batch& batch, const Pass& pass) {
   Random* noise = pass.training ? pass.noise : nullptr;
   const auto& [source, padding, references] = batch.part<SourceTokens>();
   const EncoderDecoder::EncodedSource encoded = model_.encode(source, padding, noise);
-  const Tensor logits = model_.decode(batch.inputs, encoded, noise);
+  const auto [hidden, targets] = counted_rows(model_.hidden(batch.inputs, encoded, noise), batch);
   const double smoothing = pass.training ? settings_.label_smoothing : 0;
   const Tensor total =
-      cross_entropy(logits, batch.targets,
+      cross_entropy(model_.logits(hidden), targets,
                     {.ignore_index = ignored_target, .label_smoothing = smoothing, .mean = false});
   Loss loss{total, {{"loss", {total.item(), batch.count}}}};
   if (!pass.training) loss.generated = generated(batch);

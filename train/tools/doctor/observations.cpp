@@ -25,7 +25,7 @@ class LossWatcher final : public Observer {
     if (name == "embedding" && seen.embedded == 0)
       seen.embedded = inputs[0].dim(0);
     else if (name == "cross_entropy")
-      keep(Kind::cross_entropy, inputs[0].value(), targets_of(inputs[0]));
+      keep(Kind::cross_entropy, outputs_of(inputs[0].value()), targets_of(inputs[0]));
     else if (name == "binary_cross_entropy")
       keep(Kind::binary_cross_entropy, inputs[0].value(), inputs[1].value().to(DType::float32));
     else if (name == "squared_error")
@@ -35,6 +35,26 @@ class LossWatcher final : public Observer {
   Comparison seen;
 
  private:
+  // Returns the logits; where they exist for the positions with a target only (N, V), those of all
+  // positions (…, V), with zeros for the others.
+  Array outputs_of(const Array& logits) const {
+    const Array& targets = batch_.targets;
+    const std::int64_t V = logits.dim(-1);
+    if (targets.dtype() != DType::int32 || logits.size() >= targets.size() * V) return logits;
+    Shape shape = targets.shape();
+    shape.push_back(V);
+    Array all = Array::zeros(shape);
+    const Array counted = logits.to(DType::float32);
+    const auto target = targets.values<std::int32_t>();
+    const float* from = counted.values<float>().data();
+    for (std::int64_t i = 0; i < targets.size(); ++i)
+      if (target[i] != ignored_target) {
+        std::copy_n(from, V, all.mutable_values<float>().data() + i * V);
+        from += V;
+      }
+    return all;
+  }
+
   // Returns the targets; each M times for the logits of an ensemble of M (N · M, V).
   Array targets_of(const Tensor& logits) const {
     const std::int64_t M = logits.size() / logits.dim(logits.rank() - 1) / batch_.targets.size();
