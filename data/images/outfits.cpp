@@ -36,20 +36,28 @@ constexpr std::array patterns{"", "striped", "checked", "dotted"};
 using Outlines = std::vector<Outline>;
 double pick(Random& random, double low, double high) { return random.uniform(low, high); }
 
-// Outlines around x = 0, from y = 0 downward.
-Outlines with_sleeves(Random& random, double sleeve, double width) {
-  const double shoulder = pick(random, 4.2, 5.4), hem = shoulder + pick(random, -0.6, 0.6);
-  const double length = pick(random, 11, 13), spread = pick(random, 1, 2.6);
-  const Outline torso = unfolded({1.2, 0, shoulder, 1, shoulder - 0.4, 5, hem, length});
-  if (sleeve == 0) return {torso};
-  const double x = shoulder + spread * sleeve / 8, y = 1 + sleeve;
-  const Outline arm{shoulder - 1.5, 0.4,     shoulder + 0.8, 1, x + 1, y,
-                    x + 1 - width,  y + 0.4, shoulder - 1.2, 5};
-  return {torso, arm, mirrored(arm)};
+// Outlines around x = 0, from y = 0 downward. A sleeve ends at (x, y) from the shoulder; its cuff
+// has a width.
+Outlines torso(Random& random, double shoulder) {
+  const double hem = shoulder + pick(random, -0.4, 0.6);
+  return {unfolded({1.2, 0, shoulder, 1, shoulder - 0.4, 5, hem, pick(random, 11, 13)})};
 }
-Outlines shirt(Random& random) { return with_sleeves(random, pick(random, 8.5, 10), 2.2); }
-Outlines t_shirt(Random& random) { return with_sleeves(random, pick(random, 3, 4), 2.6); }
-Outlines vest(Random& random) { return with_sleeves(random, 0, 0); }
+Outlines with_sleeves(Random& random, double x, double y, double cuff) {
+  const double shoulder = pick(random, 3.6, 4.4);
+  Outlines outlines = torso(random, shoulder);
+  const Outline arm{shoulder - 2,        0.6,     shoulder + 0.4, 1,  shoulder + x, 1 + y,
+                    shoulder + x - cuff, 1.6 + y, shoulder - 1.2, 5.2};
+  outlines.push_back(arm);
+  outlines.push_back(mirrored(arm));
+  return outlines;
+}
+Outlines shirt(Random& random) {
+  return with_sleeves(random, pick(random, 3, 4.2), pick(random, 8.5, 10), 2.2);
+}
+Outlines t_shirt(Random& random) {
+  return with_sleeves(random, pick(random, 3, 4), pick(random, 2.4, 3.4), 2.8);
+}
+Outlines vest(Random& random) { return torso(random, pick(random, 3.6, 4.6)); }
 
 Outlines with_legs(Random& random, double length) {
   const double waist = pick(random, 3.2, 4.2), hip = waist + pick(random, 0.3, 0.9);
