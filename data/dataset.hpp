@@ -59,7 +59,8 @@ struct DocumentStarts {
 };
 
 // The auxiliary inputs of a batch, if it has any.
-using Auxiliary = std::variant<std::monostate, SourceTokens, CaptionTokens, GraphPart, DocumentStarts>;
+using Auxiliary =
+    std::variant<std::monostate, SourceTokens, CaptionTokens, GraphPart, DocumentStarts>;
 
 // The data of one step of training or evaluation.
 struct Batch {

@@ -140,7 +140,7 @@ AttentionMaps attention_of_caption(Captioning& task, const Options& options) {
   return maps;
 }
 
-// Appends an image in color, and below it each word with its attention.
+// Appends an image in color, and the attention of each of its words.
 void add_pictures(const DescribedImage& one, std::vector<Tensor>& images,
                   std::vector<std::string>& labels) {
   for (const HeatMap& map :
@@ -149,10 +149,6 @@ void add_pictures(const DescribedImage& one, std::vector<Tensor>& images,
     images.push_back(map.values.dim(0) == 1 ? concat(gray, 0) : Tensor(map.values));
     labels.push_back(map.title);
   }
-}
-
-onnx::Value images_of(onnx::Graph& graph, const ImageSize& size) {
-  return onnx::reshape(graph.input(onnx_images(size, "from 0 (black) to 1")), {0, size.values()});
 }
 
 }  // namespace
@@ -178,33 +174,27 @@ Predictor captioning_predictor(Captioning& task) {
           }};
 }
 
-// Returns a panel of images of the test split, or of the validation split if there is none, wrong
-// captions first, with the attention of each word.
+// Returns a panel of images of the test split, or of the validation split if there is none, with
+// the attention of each word. Wrong captions come first.
 ReportPanels captioning_panels(Captioning& task) {
-  constexpr std::int64_t most_described = 64, most_values = 400'000;  // of all images on the page
-  constexpr std::size_t most_shown = 6, most_wrong = 3;
+  constexpr std::int64_t most_described = 64, most_values = 500'000;  // of all images on the page
+  constexpr std::size_t most_shown = 6;
   const auto& splits = task.data().splits();
   const Dataset& data = splits.test ? *splits.test : *splits.validation;
   std::vector<DescribedImage> all =
       describe(task, batch_from(data, 0, std::min(data.size(), most_described)), 0);
-  const auto right =
-      std::ranges::stable_partition(all, [](const DescribedImage& one) { return !one.is_right(); });
-  const std::int64_t wrong = right.begin() - all.begin();
-  if (wrong > static_cast<std::int64_t>(most_wrong))
-    all.erase(all.begin() + most_wrong, right.begin());
-  all.resize(std::min(all.size(), most_shown));
-  std::vector<Tensor> images;
+  std::ranges::stable_partition(all, [](const DescribedImage& one) { return !one.is_right(); });
   LabeledPictures shown{
       .title = "Captions",
       .caption = fmt::format(
-          "Images of the {} split, and where the decoder looks when it writes each word: the mean "
-          "of all heads and layers.",
+          "Images of the {} split, wrong captions first, and where the decoder looks when it "
+          "writes each word: the mean of all heads and layers.",
           splits.test ? "test" : "validation")};
-  for (const DescribedImage& one : all) {
-    const std::int64_t own = 3 * one.image.dim(1) * one.image.dim(2) * (std::ssize(one.words) + 1);
-    if (images.empty() ||
-        std::ssize(images) * 3 * one.image.dim(1) * one.image.dim(2) + own <= most_values)
-      add_pictures(one, images, shown.labels);
+  std::vector<Tensor> images;
+  for (std::size_t i = 0; i < std::min(all.size(), most_shown); ++i) {
+    const std::int64_t values = 3 * all[i].image.dim(1) * all[i].image.dim(2);
+    if (i == 0 || (std::ssize(images) + std::ssize(all[i].words) + 1) * values <= most_values)
+      add_pictures(all[i], images, shown.labels);
   }
   shown.images = stack(images, 0).value();
   return {shown};
@@ -218,8 +208,10 @@ onnx::Models captioning_graphs(Captioning& task) {
       .shape = {"batch", model.options.patches->patches, model.options.block.width},
       .help = "the encoded image, which the decoder attends to"};
   auto encoder = std::make_shared<Graph>("encoder", "Reads an image, once for all of its caption.");
-  encoder->output(encoded, onnx::encode_images(model, task.picture(),
-                                               images_of(*encoder, task.data().images().size())));
+  const ImageSize& size = task.data().images().size();
+  const Value images =
+      onnx::reshape(encoder->input(onnx_images(size, "from 0 (black) to 1")), {0, size.values()});
+  encoder->output(encoded, onnx::encode_images(model, task.picture(), images));
   auto decoder = std::make_shared<Graph>(
       "decoder", "Logits of the next token after each token of a caption, given an image.");
   const Value target = decoder->input(
