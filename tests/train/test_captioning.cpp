@@ -65,6 +65,7 @@ TEST_CASE_FIXTURE(CaptioningFixture, "captioning: own pictures are trained on an
   CHECK(total == doctest::Approx(1));
   run("report run");
   check_says(read("run/report.html"), {"<figcaption>image ", "where the decoder looks"});
+  CHECK(!contains(read("run/report.html"), "Attention in one example"));
   const Json whole = Json::parse(run("eval run --data outfits --json"));
   CHECK(whole["examples"] == 36);
 }

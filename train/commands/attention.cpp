@@ -38,9 +38,6 @@ HeatMap map_of(const AttentionMap& attention, std::int64_t head) {
   return map;
 }
 
-// Returns whether the maps are those of the words of an image's description.
-bool describes(const AttentionMap& attention) { return attention.image.rank() == 3; }
-
 // Returns {"path": …, "queries": […], "keys": […], "weights": …} with the weights by head, query
 // and key, of all heads or of one.
 JsonValue json_of(const AttentionMap& attention, std::int64_t only_head) {
@@ -80,7 +77,7 @@ class ShowAttention final : public Command {
     use_machine_as(trained.config);
     const AttentionMaps all = spec_of(trained.config).attention.show(*trained.task, typed_);
     HeatMaps figure{.scale = {"0", "¼", "each map's max"}};
-    if (std::ranges::any_of(all, describes)) figure.scale.clear();
+    if (std::ranges::any_of(all, &AttentionMap::describes_image)) figure.scale.clear();
     JsonValue maps = JsonValue::array();
     for (const AttentionMap& attention : all)
       if (is_wanted(attention)) {
@@ -109,7 +106,7 @@ class ShowAttention final : public Command {
 
   std::vector<HeatMap> row_of(const AttentionMap& attention) const {
     const std::int64_t H = attention.weights.dim(0);
-    if (describes(attention)) {
+    if (attention.describes_image()) {
       expect_input(head_ < 0, "--head: the maps of {} are means of its heads; leave out --head",
                    attention.path);
       return attention_of_words(attention.path, attention.image, attention.queries,

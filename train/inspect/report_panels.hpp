@@ -22,6 +22,8 @@ struct AttentionMap {
   std::vector<std::string> queries{}, keys{};
   // (height, width), 0 white and 1 black; described: (C, height, width), 0 black; or empty.
   Array image{};
+
+  bool describes_image() const { return image.rank() == 3; }
 };
 
 // An example that a transformer read, with its attention and its next-token probabilities.

@@ -149,6 +149,8 @@ void add_pictures(const DescribedImage& one, std::vector<Tensor>& images,
     images.push_back(map.values.dim(0) == 1 ? concat(gray, 0) : Tensor(map.values));
     labels.push_back(map.title);
   }
+  const std::ptrdiff_t maps = std::ssize(one.words) + 1;
+  labels.end()[-maps] = fmt::format("{}: {}", one.name, outcome(one.caption, *one.reference));
 }
 
 }  // namespace
