@@ -72,8 +72,7 @@ TEST_CASE_FIXTURE(CaptioningFixture, "captioning: own pictures are trained on an
 
 TEST_CASE_FIXTURE(CaptioningFixture, "captioning: init knows pictures with captions") {
   const std::string said = run("init outfits --minutes 1 --out own.toml");
-  check_says(said,
-             {"outfits: captioning\n", "training captions", "based on clothes-captions"});
+  check_says(said, {"outfits: captioning\n", "training captions", "based on clothes-captions"});
   CHECK(!contains(said, "class"));
   run("train own.toml train.steps=1 --quiet");
   write("outfits/captions.csv", "0.png,one\n1.png,\n");
