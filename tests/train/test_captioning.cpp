@@ -96,6 +96,19 @@ TEST_CASE_FIXTURE(CaptioningFixture, "captioning: options of the attention are c
                 {"--index: not used with --image"});
 }
 
+TEST_CASE_FIXTURE(CommandFolder, "captioning: outfits have metrics of new pairs and of attention") {
+  must(
+      run("train clothes-captions --out run data.training_images=40 data.test_images=40 "
+          "train.steps=1 model.width=16 --quiet"));
+  const Json test = Json::parse(must(run("eval run --test --json")).out);
+  CHECK(test["color_attention_uniform"].get<double>() == doctest::Approx(1));
+  CHECK(test["color_attention"].get<double>() == doctest::Approx(1).epsilon(0.5));
+  CHECK(test.contains("exact_match_new"));
+  const Json validation = Json::parse(must(run("eval run --json")).out);
+  CHECK(!validation.contains("exact_match_new"));
+  CHECK(validation["exact_match_shuffled"] == 0);
+}
+
 TEST_CASE("captioning: words are the tokens from one space to the next") {
   const std::vector<std::string> texts(40, "a red t-shirt above a red skirt");
   const BytePairTokenizer tokenizer = BytePairTokenizer::train(texts, {.vocabulary = 300});
