@@ -31,6 +31,16 @@ struct SourceTokens {
   std::vector<Reference> references{};  // one per row
 };
 
+// The auxiliary inputs of a captioner, whose inputs are images (B, F), and whose targets (B, T) are
+// the tokens of their captions.
+struct CaptionTokens {
+  Array tokens{};                         // (B, T) int32: those that the decoder reads
+  std::vector<std::string> references{};  // one per row
+  // (B, R, height · width) float32: the share of each pixel that R things cover, of which the
+  // captions name the first first; or empty.
+  Array masks{};
+};
+
 // The auxiliary inputs of a graph network, whose inputs are the features (N, F) of the nodes. The
 // graphs are joined to one; graph g has the nodes [first_nodes[g], first_nodes[g + 1]), int32. If
 // the examples are single nodes, first_nodes is empty.
@@ -49,7 +59,8 @@ struct DocumentStarts {
 };
 
 // The auxiliary inputs of a batch, if it has any.
-using Auxiliary = std::variant<std::monostate, SourceTokens, GraphPart, DocumentStarts>;
+using Auxiliary =
+    std::variant<std::monostate, SourceTokens, CaptionTokens, GraphPart, DocumentStarts>;
 
 // The data of one step of training or evaluation.
 struct Batch {

@@ -80,7 +80,7 @@ class Model final {
   Model& operator=(Model&&) noexcept;
 
   // Returns "language-model", "text-classification", "translation", "vae", "image-classification",
-  // "forecast", "graph" or "table".
+  // "captioning", "forecast", "graph" or "table".
   const std::string& task() const;
 
   // --- all tasks: what `tapestry predict` writes ---

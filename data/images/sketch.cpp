@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "autograd/check.hpp"
+
 namespace tapestry {
 namespace {
 
@@ -74,27 +76,30 @@ Outline band(const Outline& path, double width) {
 // Fills the patch by scanlines. Where a scanline crosses an edge, the winding number to the right
 // changes by one. A running sum along each row gives the winding number, whose magnitude is the
 // coverage.
-void paint(const Patch& patch, std::span<float> pixels) {
-  std::array<float, picture_side*(picture_side + 2)> changes{};
-  int first = picture_side, last = -1;
+void paint(const Patch& patch, std::span<float> pixels, int side) {
+  constexpr int most = 32;
+  require(side >= 1 && side <= most && std::ssize(pixels) == side * side,
+          "paint: {} pixels; expected ({}, {}), at most ({}, {})", pixels.size(), side, side, most,
+          most);
+  std::array<float, most*(most + 2)> changes{};
+  int first = side, last = -1;
   const std::vector<Point>& corners = patch.outline.points;
   for (std::size_t i = 0; i < corners.size(); ++i) {
     Point a = corners[i], b = corners[(i + 1) % corners.size()];
     const float change = (a.y < b.y ? 1.0f : -1.0f) / scanlines;
     if (a.y > b.y) std::swap(a, b);
     const int start = std::max(0, static_cast<int>(std::ceil(a.y * scanlines - 0.5)));
-    const int stop =
-        std::min(picture_side * scanlines, static_cast<int>(std::ceil(b.y * scanlines - 0.5)));
+    const int stop = std::min(side * scanlines, static_cast<int>(std::ceil(b.y * scanlines - 0.5)));
     if (start >= stop) continue;
     first = std::min(first, start / scanlines);
     last = std::max(last, (stop - 1) / scanlines);
     const double slope = (b.x - a.x) / (b.y - a.y);
     for (int line = start; line < stop; ++line) {
       const double x = a.x + slope * ((line + 0.5) / scanlines - a.y);
-      const auto inside = static_cast<float>(std::clamp(x, 0.0, static_cast<double>(picture_side)));
+      const auto inside = static_cast<float>(std::clamp(x, 0.0, static_cast<double>(side)));
       const int column = static_cast<int>(inside);
       const float rest = inside - static_cast<float>(column);
-      float* at = &changes[line / scanlines * (picture_side + 2) + column];
+      float* at = &changes[line / scanlines * (side + 2) + column];
       at[0] += change * (1.0f - rest);
       at[1] += change * rest;
     }
@@ -102,10 +107,10 @@ void paint(const Patch& patch, std::span<float> pixels) {
   const auto value = static_cast<float>(patch.value);
   for (int row = first; row <= last; ++row) {
     float winding = 0.0f;
-    for (int column = 0; column < picture_side; ++column) {
-      winding += changes[row * (picture_side + 2) + column];
+    for (int column = 0; column < side; ++column) {
+      winding += changes[row * (side + 2) + column];
       const float coverage = std::min(1.0f, std::abs(winding));
-      float& pixel = pixels[row * picture_side + column];
+      float& pixel = pixels[row * side + column];
       pixel += coverage * (patch.opaque ? value - pixel : pixel * (value - 1.0f));
     }
   }

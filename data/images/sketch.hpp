@@ -36,8 +36,8 @@ struct Patch {
   bool opaque;
 };
 
-// Fills a patch in pixels (picture_side, picture_side) by winding number, weighted by the share of
-// each pixel that the outline covers.
-void paint(const Patch& patch, std::span<float> pixels);
+// Fills a patch in pixels (side, side) by winding number, weighted by the share of each pixel that
+// the outline covers. Throws std::invalid_argument for other pixels, and for more than 32 rows.
+void paint(const Patch& patch, std::span<float> pixels, int side = picture_side);
 
 }  // namespace tapestry

@@ -30,6 +30,12 @@ PositionalEncodingOptions position_options(const TransformerBlockOptions& block,
   return {.kind = block.attention.positions, .context = context, .width = block.width};
 }
 
+PositionalEncodingOptions source_position_options(const EncoderDecoderOptions& options) {
+  PositionalEncodingOptions own = position_options(options.block, options.source_context);
+  if (options.patches) own.kind = Positions::none;  // the encoder of patches has them
+  return own;
+}
+
 }  // namespace
 
 EncoderDecoder::EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init)
@@ -37,17 +43,22 @@ EncoderDecoder::EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init
       source_embedding(options.source_vocabulary, options.block.width, init,
                        embedding_deviation(options.block)),
       target_embedding(make_target_embedding(options, init)),
-      source_positions(position_options(options.block, options.source_context), init),
+      source_positions(source_position_options(options), init),
       target_positions(position_options(options.block, options.target_context), init),
       dropout(options.block.dropout) {
   const std::int64_t C = options.block.width;
   TransformerBlockOptions block = options.block;
+  require(!options.patches || (options.shared_embeddings && options.encoder_layers == 0),
+          "encoder-decoder: patches with {} encoder layers of tokens; expected none, and shared "
+          "embeddings",
+          options.encoder_layers);
+  if (options.patches) patches.emplace(*options.patches, init);
   for (std::int64_t i = 0; i < options.encoder_layers; ++i)
     encoder.blocks.emplace_back(block, init);
   block.source_width = C;
   for (std::int64_t i = 0; i < options.decoder_layers; ++i) decoder.emplace_back(block, init);
   if (block.norm == NormPlacement::pre) {
-    encoder_norm.emplace(C, block.norms);
+    if (!patches) encoder_norm.emplace(C, block.norms);
     decoder_norm.emplace(C, block.norms);
   }
   if (options.tied_embeddings) return;
@@ -71,7 +82,18 @@ EncoderDecoder::EncodedSource EncoderDecoder::encode(const Array& source, const 
   Tensor x = source_positions.forward(embed(source_embedding, source));  // (B, S, C)
   x = dropout.forward(x, noise);
   x = encoder.forward(x, {.attention = {.key_padding = padding}, .noise = noise});
-  if (encoder_norm) x = encoder_norm->forward(x);
+  return project(encoder_norm ? encoder_norm->forward(x) : x, padding, noise);
+}
+
+EncoderDecoder::EncodedSource EncoderDecoder::encode_patches(const Tensor& x, Random* noise) const {
+  require(patches.has_value(), "encoder-decoder: the source is tokens; expected patches");
+  const Scope scope(path());
+  return project(patches->forward(x, noise), {}, noise);
+}
+
+// Returns the keys and values of an encoded source x (B, S, C).
+EncoderDecoder::EncodedSource EncoderDecoder::project(const Tensor& x, const Array& padding,
+                                                      Random* noise) const {
   EncodedSource encoded{.padding = padding};
   for (const TransformerBlock& block : decoder)
     encoded.projected.push_back(block.cross_attention->project(x, noise));
@@ -132,6 +154,7 @@ AttentionCaches EncoderDecoder::make_caches(std::int64_t batch) const {
 }
 
 TAPESTRY_FIELDS(EncoderDecoder, source_embedding, target_embedding, source_positions,
-                target_positions, dropout, encoder, encoder_norm, decoder, decoder_norm, head)
+                target_positions, dropout, encoder, encoder_norm, decoder, decoder_norm, head,
+                patches)
 
 }  // namespace tapestry

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "layers/embedding.hpp"
+#include "layers/patch_encoder.hpp"
 #include "layers/transformer_block.hpp"
 
 namespace tapestry {
@@ -14,11 +15,15 @@ struct EncoderDecoderOptions {
   // Whether both languages, which share a vocabulary, use one embedding table.
   bool shared_embeddings = false;
   bool tied_embeddings = true;  // the head uses the target's embedding
+  // The source is these patches instead of tokens, which an encoder of their own encodes: there is
+  // no other, and embeddings are shared.
+  std::optional<PatchEncoderOptions> patches{};
 };
 
 // An encoder-decoder transformer (Vaswani et al. 2017, arXiv 1706.03762, figure 1), which computes
 // the logits of the next target token: source (B, S), target (B, T) int32 -> (B, T, V). Throws
-// std::invalid_argument for shared embeddings of vocabularies of different sizes.
+// std::invalid_argument for shared embeddings of vocabularies of different sizes. With patches of
+// an image as source it describes the image (Xu et al. 2015, arXiv 1502.03044, with this decoder).
 class EncoderDecoder final : public Module {
  public:
   EncoderDecoderOptions options;
@@ -30,6 +35,7 @@ class EncoderDecoder final : public Module {
   std::vector<TransformerBlock> decoder;
   std::optional<Norm> encoder_norm, decoder_norm;  // only with pre-norm
   std::optional<Linear> head;                      // null with tied embeddings
+  std::optional<PatchEncoder> patches;             // only of patches
 
   EncoderDecoder(const EncoderDecoderOptions& wanted, Random& init);
 
@@ -43,6 +49,7 @@ class EncoderDecoder final : public Module {
   // Return the encoded source, and logits (B, T, V) of the tokens after each of the target's.
   // `noise` is for dropout; null: evaluation.
   EncodedSource encode(const Array& source, const Array& padding, Random* noise = nullptr) const;
+  EncodedSource encode_patches(const Tensor& x, Random* noise = nullptr) const;  // (B, S, P)
   Tensor decode(const Array& target, const EncodedSource& encoded, Random* noise = nullptr) const;
 
   // Return the hidden states (B, T, C) that the head reads, and the logits (…, V) of such states.
@@ -59,6 +66,7 @@ class EncoderDecoder final : public Module {
 
  private:
   Tensor embed(const Embedding& embedding, const Array& tokens) const;
+  EncodedSource project(const Tensor& x, const Array& padding, Random* noise) const;
   const Embedding& target_table() const;
   Tensor hidden(const Array& target, const EncodedSource& encoded, Random* noise,
                 AttentionCaches* caches) const;

@@ -6,9 +6,8 @@
 #include "autograd/tape.hpp"
 
 namespace tapestry {
-namespace {
 
-PatchEncoderOptions patch_options(const VisionTransformerOptions& options) {
+PatchEncoderOptions patch_encoder_options(const VisionTransformerOptions& options) {
   const std::int64_t P = options.patch;
   require(P >= 1 && options.height % P == 0 && options.width % P == 0,
           "vision transformer: patches of {0} × {0} do not tile images of {1} × {2}; expected a "
@@ -21,8 +20,6 @@ PatchEncoderOptions patch_options(const VisionTransformerOptions& options) {
           .class_token = options.readout == Readout::class_token};
 }
 
-}  // namespace
-
 Tensor cut_squares(const Tensor& images, const VisionTransformerOptions& options) {
   const std::int64_t B = images.dim(0), C = options.channels_in, P = options.patch;
   const std::int64_t rows = options.height / P, columns = options.width / P;
@@ -32,7 +29,7 @@ Tensor cut_squares(const Tensor& images, const VisionTransformerOptions& options
 
 VisionTransformer::VisionTransformer(const VisionTransformerOptions& wanted, Random& init)
     : options(wanted),
-      patches(patch_options(options), init),
+      patches(patch_encoder_options(options), init),
       head(options.block.width, options.classes, init) {
   head.weight.role = Role::head;
 }

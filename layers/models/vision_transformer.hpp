@@ -29,6 +29,10 @@ class VisionTransformer final : public Module {
   void fields(FieldVisitor& visit) override;
 };
 
+// Returns how the patches of images are encoded. Throws std::invalid_argument if they do not tile
+// the images.
+PatchEncoderOptions patch_encoder_options(const VisionTransformerOptions& options);
+
 // Returns the patches, row by row, each as planes of its channels: images (B, channels_in · height
 // · width) -> (B, N, channels_in · patch²). Throws std::invalid_argument for images of another
 // size.

@@ -96,6 +96,19 @@ std::vector<LayerRow> decoder_rows() {
                               return cross_entropy(model.decode(target, encoded, &noise), next);
                             },
                             {}));
+  EncoderDecoderOptions described = pairs[2].second;
+  described.encoder_layers = 0;
+  described.patches =
+      PatchEncoderOptions{.patches = 4, .values = 3, .layers = 1, .block = described.block};
+  rows.push_back(make_row("EncoderDecoder: of patches", EncoderDecoder(described, r),
+                          [](const EncoderDecoder& model, In in) {
+                            Random noise(1, Stream::dropout);
+                            const Array target = ints({1, 2, 0, 3, 2, 4}, {2, 3}),
+                                        next = ints({2, 0, 3, 2, 4, -1}, {2, 3});
+                            const auto encoded = model.encode_patches(in[0], &noise);
+                            return cross_entropy(model.decode(target, encoded, &noise), next);
+                          },
+                          {normal({2, 4, 3})}));
   return rows;
 }
 

@@ -12,6 +12,7 @@
 #include "autograd/xtensor.hpp"
 #include "data/text/tokenizer.hpp"
 #include "train/tasks/graphs/graph_task.hpp"
+#include "train/tasks/images/captioning.hpp"
 #include "train/tasks/images/image_classification.hpp"
 #include "train/tasks/images/vae.hpp"
 #include "train/tasks/language/language_model.hpp"
@@ -25,9 +26,9 @@
 namespace tapestry {
 namespace {
 
-// Images (B, H, W) -> (B, H · W).
+// Images (B, H, W) or (B, C, H, W) -> (B, F).
 Array flat(const Array& images) {
-  return images.reshaped({images.dim(0), images.dim(1) * images.dim(2)});
+  return images.reshaped({images.dim(0), images.size() / images.dim(0)});
 }
 
 Array translated(const EncoderDecoder& model, const NamedArrays& inputs) {
@@ -227,6 +228,10 @@ NamedArrays reference_outputs(Task& task, NamedArrays inputs) {
     return {{"logits", toy->model().forward(inputs.at("tokens")).value()}};
   if (auto* translation = dynamic_cast<Translation*>(&task))
     return {{"logits", translated(translation->model(), inputs)}};
+  if (auto* captions = dynamic_cast<Captioning*>(&task))
+    return {{"logits", captions->model()
+                           .decode(inputs.at("target"), captions->encode(flat(inputs.at("images"))))
+                           .value()}};
   if (auto* texts = dynamic_cast<TextClassification*>(&task))
     return {{"logits", texts->logits(inputs.at("tokens")).value()}};
   if (auto* vae = dynamic_cast<VaeTask*>(&task)) return coded(vae->model(), inputs);

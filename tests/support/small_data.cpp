@@ -32,6 +32,7 @@ std::map<std::string, SmallData> small_data() {
   return {
       {"vae", images},
       {"image-classification", images},
+      {"captioning", images},
       {"text-classification/reports", {.few = {"data.examples=200", "data.held_back=20"}}},
       {"text-classification/text",
        {.files = {{"train.tsv", meals(40)}, {"test.tsv", meals(8)}},

@@ -77,6 +77,7 @@ class SmokeRun {
     CHECK(contains(page, "data-show=\"curves\""));
     // A figure of the model; a convolutional network has no attention, a table's has tables.
     CHECK(contains(page, setting("task") == "table"                 ? "Permutation importance"
+                         : setting("task") == "captioning"          ? "<figcaption>image "
                          : setting("model.kind") == "convolutional" ? "Confusion matrix"
                                                                     : "data-of=\"data-2\""));
     sample();

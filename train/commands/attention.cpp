@@ -77,6 +77,7 @@ class ShowAttention final : public Command {
     use_machine_as(trained.config);
     const AttentionMaps all = spec_of(trained.config).attention.show(*trained.task, typed_);
     HeatMaps figure{.scale = {"0", "¼", "each map's max"}};
+    if (std::ranges::any_of(all, &AttentionMap::describes_image)) figure.scale.clear();
     JsonValue maps = JsonValue::array();
     for (const AttentionMap& attention : all)
       if (is_wanted(attention)) {
@@ -105,6 +106,12 @@ class ShowAttention final : public Command {
 
   std::vector<HeatMap> row_of(const AttentionMap& attention) const {
     const std::int64_t H = attention.weights.dim(0);
+    if (attention.describes_image()) {
+      expect_input(head_ < 0, "--head: the maps of {} are means of its heads; leave out --head",
+                   attention.path);
+      return attention_of_words(attention.path, attention.image, attention.queries,
+                                attention.weights);
+    }
     expect_input(head_ < H, "--head {}: {} has heads 0 to {}; give one of these", head_,
                  attention.path, H - 1);
     std::vector<HeatMap> row;

@@ -14,14 +14,14 @@ class Init final : public Command {
   void declare(Arguments& arguments) override {
     arguments.place("DATA", data_,
                     "file or folder with text, names, conversations, labeled texts, time series, "
-                    "images or a graph");
+                    "images, images with captions or a graph");
     arguments.option("--out", out_, "config to write (default: mine.toml)");
     arguments.option("--minutes", minutes_, "time of the training in minutes (default: 10)",
                      {.low = 1, .high = 100000});
     arguments.option(
         "--task", task_,
         "kind of data: text, names, conversations, text-classification, forecast, graph, "
-        "image-classification or vae (default: found from the data)");
+        "image-classification, captioning or vae (default: found from the data)");
     arguments.option("--label", label_, "column of the labels (default: found from the data)");
     arguments.overrides(overrides_);
     arguments.option("--memory", megabytes_,

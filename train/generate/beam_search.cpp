@@ -105,16 +105,22 @@ Array next_log_probabilities(const EncoderDecoder& model, const Array& tokens,
 }  // namespace
 
 std::vector<Tokens> translate(const EncoderDecoder& model, const Array& source,
-                              const Array& padding, const TranslateOptions& wanted) {
+                              const Array& padding, const TranslateOptions& options) {
+  return translate(model, source.dim(0), model.encode(source, padding), options);
+}
+
+std::vector<Tokens> translate(const EncoderDecoder& model, std::int64_t B,
+                              const EncoderDecoder::EncodedSource& source,
+                              const TranslateOptions& wanted) {
   TranslateOptions options = wanted;
   const std::int64_t context = model.options.target_context;
   options.max_tokens = options.max_tokens > 0 ? std::min(options.max_tokens, context) : context;
   require(options.beams >= 1, "translate: {} beams; expected at least 1", options.beams);
 
-  const std::int64_t B = source.dim(0), K = options.beams, V = model.options.target_vocabulary;
+  const std::int64_t K = options.beams, V = model.options.target_vocabulary;
   std::vector<std::int64_t> rows(B * K);
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i) / K;
-  const EncoderDecoder::EncodedSource encoded = model.encode(source, padding).select(rows);
+  const EncoderDecoder::EncodedSource encoded = source.select(rows);
   AttentionCaches caches = model.make_caches(B * K);
   std::vector<Beam> beams;
   for (std::int64_t b = 0; b < B; ++b) beams.emplace_back(b, options);

@@ -21,5 +21,9 @@ struct TranslateOptions {
 std::vector<std::vector<std::int32_t>> translate(const EncoderDecoder& model, const Array& source,
                                                  const Array& padding,
                                                  const TranslateOptions& options = {});
+// The same for an encoded source of B rows.
+std::vector<std::vector<std::int32_t>> translate(const EncoderDecoder& model, std::int64_t B,
+                                                 const EncoderDecoder::EncodedSource& source,
+                                                 const TranslateOptions& options = {});
 
 }  // namespace tapestry

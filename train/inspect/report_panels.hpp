@@ -14,12 +14,16 @@ namespace tapestry {
 
 // The attention of one layer to an example: weights (H, T, S), a row for each query and a column
 // for each key, and the labels of their tokens. For an image: weights (H, rows, columns) in the
-// layout of its patches, without labels.
+// layout of its patches, without labels; or (words, rows, columns) of its description, whose words
+// are the queries, the mean of the heads.
 struct AttentionMap {
   std::string path{};  // name of the layer
   Array weights{};
   std::vector<std::string> queries{}, keys{};
-  Array image{};  // (height, width), 0 white and 1 black, or empty
+  // (height, width), 0 white and 1 black; described: (C, height, width), 0 black; or empty.
+  Array image{};
+
+  bool describes_image() const { return image.rank() == 3; }
 };
 
 // An example that a transformer read, with its attention and its next-token probabilities.

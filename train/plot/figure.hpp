@@ -14,13 +14,16 @@ namespace tapestry {
 // A matrix shown as colors, with labels for all rows and columns or none.
 struct HeatMap {
   std::string title{};
-  Array values{};  // (rows, columns) float32, from 0 (white) to 1 (dark)
+  // (rows, columns) float32, from 0 (white) to 1 (dark); or an image, (C, rows, columns), C = 1
+  // (gray, 0 black) or 3 (red, green, blue).
+  Array values{};
   std::vector<std::string> row_labels{}, column_labels{};
   std::string row_axis{}, column_axis{};  // the axes' titles
 };
 struct HeatMaps {
-  std::vector<std::vector<HeatMap>> rows{};            // rows of maps, top to bottom
-  std::vector<std::string> scale = {"0", "0.5", "1"};  // 2 or more evenly spaced labels of colors
+  std::vector<std::vector<HeatMap>> rows{};  // rows of maps, top to bottom
+  // 2 or more evenly spaced labels of colors; empty: no scale is drawn.
+  std::vector<std::string> scale = {"0", "0.5", "1"};
 };
 
 // A line over an axis with even spacing, such as steps.
@@ -59,6 +62,15 @@ struct PictureGrid {
 };
 
 using Figure = std::variant<HeatMaps, LineCharts, Scatter, PictureGrid>;
+
+// Returns an image (C, height, width) in light gray, on which patches are red by their weights,
+// (rows, columns), divided by the largest: (3, height, width).
+Array attention_over(const Array& image, const Array& weights);
+// Returns a map of an image, and one of attention_over() for the weights (words, rows, columns) of
+// each word.
+std::vector<HeatMap> attention_of_words(const std::string& title, const Array& image,
+                                        const std::vector<std::string>& words,
+                                        const Array& weights);
 
 // Returns positions (N, 2), float32 in [0, 1], of a graph's nodes, in which joined nodes are near
 // each other: springs along the edges, and a repulsion between nodes nearer than two ideal

@@ -19,10 +19,10 @@ constexpr std::size_t most_characters = 16;                 // of a label
 
 // Returns the size of a map along an axis (0: height, 1: width), without labels.
 double extent_along(const HeatMap& map, int axis) {
-  const auto entries = static_cast<double>(map.values.dim(axis));
+  const auto entries = static_cast<double>(map.values.dim(axis - 2));
   if (map.row_labels.empty())
     return unlabeled * entries /
-           static_cast<double>(std::max<std::int64_t>({1, map.values.dim(0), map.values.dim(1)}));
+           static_cast<double>(std::max<std::int64_t>({1, map.values.dim(-2), map.values.dim(-1)}));
   return std::clamp(entries * cell, smallest, largest);
 }
 
@@ -75,6 +75,26 @@ Color color_of(double value) {
   return color;
 }
 
+// Returns the colors of a map's cells, row by row.
+std::vector<Color> colors_of(const HeatMap& map) {
+  const auto values = map.values.values<float>();
+  std::vector<Color> colors;
+  if (map.values.rank() == 2) {
+    for (const float value : values) colors.push_back(color_of(value));
+    return colors;
+  }
+  const std::size_t channels = map.values.dim(0), cells = values.size() / channels;
+  for (std::size_t i = 0; i < cells; ++i) {
+    Color color = 0;
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      const float value = values[std::min(channel, channels - 1) * cells + i];
+      color = color << 8 | static_cast<Color>(std::lround(255 * std::clamp(value, 0.0f, 1.0f)));
+    }
+    colors.push_back(color);
+  }
+  return colors;
+}
+
 void outline(const Box& box, Canvas& canvas) {
   const auto [left, top, width, height] = box;
   canvas.line({{left, top},
@@ -103,9 +123,8 @@ void draw_labels(const std::vector<std::string>& labels, const Box& box, bool of
 void draw_map(const HeatMap& map, const Position& corner, Canvas& canvas) {
   const Box box{corner.x + left_of(map), corner.y + gap, extent_along(map, 1),
                 extent_along(map, 0)};
-  std::vector<Color> colors;
-  for (const float value : map.values.values<float>()) colors.push_back(color_of(value));
-  if (!colors.empty()) canvas.cells(box, map.values.dim(1), colors);
+  const std::vector<Color> colors = colors_of(map);
+  if (!colors.empty()) canvas.cells(box, map.values.dim(-1), colors);
   outline(box, canvas);
   const double center = box.left + box.width / 2, bottom = box.top + box.height;
   canvas.text({center, box.top - 10}, label_text(map.title, 200), {.anchor = middle});
@@ -120,6 +139,7 @@ void draw_map(const HeatMap& map, const Position& corner, Canvas& canvas) {
 }
 
 void draw_scale(const std::vector<std::string>& labels, double left, Canvas& canvas) {
+  if (labels.empty()) return;
   const Box box{left, 6, 200, 10};
   std::vector<Color> colors;
   for (int i = 0; i < 100; ++i) colors.push_back(color_of((i + 0.5) / 100));
@@ -133,6 +153,38 @@ void draw_scale(const std::vector<std::string>& labels, double left, Canvas& can
 }
 
 }  // namespace
+
+Array attention_over(const Array& image, const Array& weights) {
+  constexpr std::array<float, 3> red = {0.88f, 0.05f, 0.05f};
+  constexpr float strongest = 0.85f, darkest = 0.35f;
+  const std::int64_t C = image.dim(0), H = image.dim(1), W = image.dim(2), cells = H * W;
+  const std::int64_t rows = weights.dim(0), columns = weights.dim(1);
+  const auto from = image.values<float>(), weight = weights.values<float>();
+  const float most = std::max(std::ranges::max(weight), 1e-20f);
+  Array over({3, H, W});
+  const auto to = over.mutable_values<float>();
+  for (std::int64_t i = 0; i < cells; ++i) {
+    float gray = 0;
+    for (std::int64_t channel = 0; channel < C; ++channel)
+      gray += from[channel * cells + i] / static_cast<float>(C);
+    gray = std::lerp(darkest, 1.0f, gray);
+    const std::int64_t patch = i / W * rows / H * columns + i % W * columns / W;
+    for (std::int64_t channel = 0; channel < 3; ++channel)
+      to[channel * cells + i] = std::lerp(gray, red[channel], strongest * weight[patch] / most);
+  }
+  return over;
+}
+
+std::vector<HeatMap> attention_of_words(const std::string& title, const Array& image,
+                                        const std::vector<std::string>& words,
+                                        const Array& weights) {
+  std::vector<HeatMap> maps{{.title = title, .values = image}};
+  for (std::int64_t word = 0; word < std::ssize(words); ++word)
+    maps.push_back({.title = words[word],
+                    .values = attention_over(
+                        image, weights.select({word}).reshaped({weights.dim(1), weights.dim(2)}))});
+  return maps;
+}
 
 Extent extent_of(const HeatMaps& maps) {
   Extent whole{.width = 400, .height = head};

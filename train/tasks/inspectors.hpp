@@ -1,5 +1,7 @@
 #pragma once
 
+#include "autograd/ops/reduce.hpp"
+#include "autograd/ops/shaping.hpp"
 #include "layers/multi_head_attention.hpp"
 #include "train/config/options.hpp"
 #include "train/inspect/report_panels.hpp"
@@ -54,6 +56,15 @@ inline Key<std::string> image_option(const std::string& help) {
 // Returns "right", or "wrong, expected …".
 inline std::string outcome(const std::string& predicted, const std::string& expected) {
   return predicted == expected ? "right" : "wrong, expected " + expected;
+}
+
+// Returns the attention of each recorded layer of a decoder to its source, the mean of its heads:
+// (layers · B, T, S).
+inline Tensor cross_attention(const AttentionRecorder& recorder) {
+  std::vector<Tensor> layers;
+  for (const auto& [path, weights] : recorder.entries)
+    if (path.ends_with("cross_attention")) layers.push_back(mean(weights, {1}));
+  return concat(layers, 0);
 }
 
 // Returns the attention of each recorded layer in one row of the batch, with the labels of the

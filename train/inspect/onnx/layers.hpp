@@ -37,7 +37,7 @@ struct Sequence {
 // The encoded source (B, S, C) to which a decoder attends, and which of its tokens are padding.
 struct Source {
   Value x;
-  Value padding;  // (B, S) bool
+  std::optional<Value> padding{};  // (B, S) bool
 };
 
 Value forward(const PositionalEncoding& layer, const Value& x, const Sequence& sequence);

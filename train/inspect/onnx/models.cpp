@@ -96,7 +96,7 @@ Value encode(const EncoderDecoder& model, const Value& source, const Value& padd
 }
 
 Value decode(const EncoderDecoder& model, const Value& target, const Value& encoded,
-             const Value& padding) {
+             const std::optional<Value>& padding) {
   const Within module(target, model.path());
   const Embedding& table =
       model.target_embedding ? *model.target_embedding : model.source_embedding;
@@ -136,13 +136,26 @@ Value expected_image(const Vae& model, const Value& z) {
   return model.options.likelihood == Likelihood::bernoulli ? sigmoid(decoded) : decoded;
 }
 
+namespace {
+
+Value cut_squares(const VisionTransformerOptions& options, const Value& images) {
+  const std::int64_t C = options.channels_in, P = options.patch;
+  const std::int64_t rows = options.height / P, columns = options.width / P;
+  const Value cut = reshape(images, {0, C, rows, P, columns, P});
+  return reshape(transpose(cut, {0, 2, 4, 1, 3, 5}), {0, rows * columns, C * P * P});
+}
+
+}  // namespace
+
+Value encode_images(const EncoderDecoder& model, const VisionTransformerOptions& options,
+                    const Value& images) {
+  const Within module(images, model.path());
+  return forward(*model.patches, cut_squares(options, images));
+}
+
 Value forward(const VisionTransformer& model, const Value& images) {
   const Within module(images, model.path());
-  const std::int64_t C = model.options.channels_in, P = model.options.patch;
-  const std::int64_t rows = model.options.height / P, columns = model.options.width / P;
-  const Value cut = reshape(images, {0, C, rows, P, columns, P});
-  const Value squares = reshape(transpose(cut, {0, 2, 4, 1, 3, 5}), {0, rows * columns, C * P * P});
-  const Value x = forward(model.patches, squares);
+  const Value x = forward(model.patches, cut_squares(model.options, images));
   const bool first = model.options.readout == Readout::class_token;
   return forward(model.head, first ? squeeze(slice(x, 1, 0, 1), 1) : mean(x, 1));
 }

@@ -27,7 +27,10 @@ Value forward(const DecoderClassifier& model, const Value& tokens);  // the same
 Value padding_of(const Value& source, std::int64_t padding_token);
 Value encode(const EncoderDecoder& model, const Value& source, const Value& padding);
 Value decode(const EncoderDecoder& model, const Value& target, const Value& encoded,
-             const Value& padding);
+             const std::optional<Value>& padding = {});
+// Returns the encoded source (B, S, C) of images (B, C · H · W), cut as `options` says.
+Value encode_images(const EncoderDecoder& model, const VisionTransformerOptions& options,
+                    const Value& images);
 
 struct Posterior {
   Value mean;                           // (B, Z)

@@ -4,6 +4,7 @@
 
 #include "autograd/counted.hpp"
 #include "autograd/ops/pooling.hpp"
+#include "data/images/captions.hpp"
 #include "train/config/keys.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/classification.hpp"
@@ -146,7 +147,7 @@ std::vector<Recognized> recognize_classes(const UserData& data) {
     expect_input(found.facts["classes"].integer() >= 2,
                  "{}: {} class, expected at least two; add --task vae, which needs no classes",
                  path, found.facts["classes"].integer());
-    found.fit = Recognized::Fit::certain;
+    found.fit = has_captions(path) ? Recognized::Fit::on_request : Recognized::Fit::certain;
     found.base = "clothes-cnn";
     constexpr std::int64_t most_small = 50'000, most_pixels = 64 * 64;
     found.is_small =

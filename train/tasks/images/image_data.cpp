@@ -156,6 +156,13 @@ const SettingsOf<ImageSettings> image_settings = [] {
           {.low = 0, .high = 4096})};
 }();
 
+void detect_color(Config& config, const Given<ImageSettings>& given, const PictureFolder& folder) {
+  if (given.color != ColorMode::detected) return;
+  ImageSettings found = given;
+  found.color = has_color(folder) ? ColorMode::rgb : ColorMode::grayscale;
+  image_settings.detect(config, found, {"color"});
+}
+
 void detect_images(Config& config) {
   const Given<ImageSettings> given = image_settings.of(config);
   ImageSettings found = given;
@@ -163,8 +170,8 @@ void detect_images(Config& config) {
   if (found.path.empty() || (is_named && has_mode) || !is_there(found.path)) return;
   if (const std::optional<PictureFolder> folder = picture_folder(given)) {
     found.class_names = folder->classes;
-    if (!has_mode) found.color = has_color(*folder) ? ColorMode::rgb : ColorMode::grayscale;
-    image_settings.detect(config, found, {"class_names", "color"});
+    image_settings.detect(config, found, {"class_names"});
+    detect_color(config, given, *folder);
   } else if (!is_named) {
     const std::int32_t classes = count_classes(found.path);
     for (std::int32_t label = 0; label < classes; ++label)
@@ -274,10 +281,10 @@ void add_smaller_sizes(Recognized& found) {
     found.smaller.push_back({{"data.image_size", side, "pixels; more take too long"}});
 }
 
-// Adds the sizes of the pictures, what is wrong with them and, if `has_classes`, with their
-// classes. Throws InputError if no picture can be read.
-void recognize_pictures(Recognized& found, const Given<ImageSettings>& given, bool has_classes) {
-  const PictureFolder folder = *picture_folder(given);
+}  // namespace
+
+void recognize_pictures(Recognized& found, const Given<ImageSettings>& given,
+                        const PictureFolder& folder, bool has_classes) {
   const PictureHeaders headers(folder, reading_of(given).turns_upright);
   for (const auto& [kind, errors] : headers.kinds)
     found.problems.push_back(
@@ -319,6 +326,8 @@ void recognize_pictures(Recognized& found, const Given<ImageSettings>& given, bo
   found.settings.push_back({"data.skip_broken", true, "leaves out, and counts, broken files"});
 }
 
+namespace {
+
 // Returns whether the path, or a file in this folder, is named as IDX files are.
 bool has_idx_name(const std::string& path) {
   std::error_code unseen;
@@ -337,8 +346,9 @@ void recognize_images(Recognized& found, const UserData& data, bool has_classes)
   if (has_pictures) {
     const std::string config =
         fmt::format("task = \"{}\"\n[data]\npath = {}\n", found.name, to_toml(Value(path)));
-    return recognize_pictures(
-        found, image_settings.of(parse_config(config, "init", data.overrides)), has_classes);
+    const Given<ImageSettings> given =
+        image_settings.of(parse_config(config, "init", data.overrides));
+    return recognize_pictures(found, given, *picture_folder(given), has_classes);
   }
   constexpr std::int32_t most_classes = 256;  // a label is one byte
   const ImageSplits images = load_images(path, {.classes = most_classes});
@@ -367,24 +377,26 @@ onnx::Described onnx_images(const ImageSize& size, const std::string& range) {
 namespace {
 
 // Returns the settings, with what is detected if the model is a new one.
-Given<ImageSettings> settings_of(const TaskSetup& setup) {
+Given<ImageSettings> settings_of(const TaskSetup& setup, const std::optional<ImageSource>& source) {
   Config config = setup.config;
-  if (setup.metadata.empty()) detect_images(config);
+  if (setup.metadata.empty()) source ? source->detect(config) : detect_images(config);
   return image_settings.of(config);
 }
 
 }  // namespace
 
-ImageData::ImageData(const TaskSetup& setup)
-    : given_(settings_of(setup)), whole_data_(setup.whole_data) {
+ImageData::ImageData(const TaskSetup& setup, std::optional<ImageSource> source)
+    : source_(std::move(source)),
+      given_(settings_of(setup, source_)),
+      whole_data_(setup.whole_data) {
   if (!setup.metadata.empty()) {
     size_.height = std::stoll(kept_value(setup.metadata, "height"));
     size_.width = std::stoll(kept_value(setup.metadata, "width"));
     if (const auto channels = setup.metadata.find("channels"); channels != setup.metadata.end())
       size_.channels = std::stoll(channels->second);
   }
-  if (setup.needs_data) folder_ = picture_folder(given_, whole_data_);
-  class_names_ = class_names_of(given_, folder_);
+  if (setup.needs_data) folder_ = list();
+  if (!source_) class_names_ = class_names_of(given_, folder_);
   if (!setup.needs_data) return;
   // A plan needs only the shapes of synthetic images.
   const DryRun without_values(setup.assumes_text && given_.path.empty());
@@ -393,14 +405,8 @@ ImageData::ImageData(const TaskSetup& setup)
 
 const ImageTaskSplits& ImageData::splits() {
   if (splits_) return *splits_;
-  if (!folder_) folder_ = picture_folder(given_);  // if the model was made without its data
-  const ImageOptions options{.classes = static_cast<std::int32_t>(class_names_.size()),
-                             .height = size_.height,
-                             .width = size_.width,
-                             .whole = whole_data_};
-  splits_.emplace(given_.path.empty() ? draw(given_, options)
-                  : folder_           ? read_folder()
-                                      : read(given_, options));
+  if (!folder_) folder_ = list();  // if the model was made without its data
+  splits_.emplace(draw_or_read());
   const ImageSize found = splits_->train.image_size();
   given_.expect(size_.height == 0 || found == size_, "path",
                 "has images with {}; expected {}, as in the training",
@@ -410,6 +416,22 @@ const ImageTaskSplits& ImageData::splits() {
                 "moves images of {} × {} pixels out of sight; give a smaller number", size_.height,
                 size_.width);
   return *splits_;
+}
+
+std::optional<PictureFolder> ImageData::list() const {
+  if (!source_) return picture_folder(given_, whole_data_);
+  if (given_.path.empty()) return std::nullopt;
+  return source_->list(given_, whole_data_);
+}
+
+ImageTaskSplits ImageData::draw_or_read() {
+  if (folder_) return read_folder();
+  if (source_) return source_->draw(given_);
+  const ImageOptions options{.classes = static_cast<std::int32_t>(class_names_.size()),
+                             .height = size_.height,
+                             .width = size_.width,
+                             .whole = whole_data_};
+  return given_.path.empty() ? draw(given_, options) : read(given_, options);
 }
 
 ImageTaskSplits ImageData::read_folder() {
@@ -427,11 +449,13 @@ ImageTaskSplits ImageData::read_folder() {
 std::string ImageData::remark() const {
   if (!splits_ || given_.path.empty()) return "";
   const auto& [train, validation, test, skipped, first_skipped, moved] = *splits_;
-  std::string text = fmt::format(
-      "images: {} for training, {} for validation, {} for test; {} x {} {} pixels; {}: {}",
-      whole_data_ ? 0 : train.size(), validation.size(), test ? test->size() : 0, size_.height,
-      size_.width, size_.channels == 1 ? "gray" : "color",
-      counted(std::ssize(class_names_), "class", "classes"), printable(list_briefly(class_names_)));
+  std::string text =
+      fmt::format("images: {} for training, {} for validation, {} for test; {} x {} {} pixels",
+                  whole_data_ ? 0 : train.size(), validation.size(), test ? test->size() : 0,
+                  size_.height, size_.width, size_.channels == 1 ? "gray" : "color");
+  if (!source_)
+    text += fmt::format("; {}: {}", counted(std::ssize(class_names_), "class", "classes"),
+                        printable(list_briefly(class_names_)));
   if (moved > 0)
     text += fmt::format("; {} moved to a split without its class", counted(moved, "picture"));
   if (skipped > 0)

@@ -31,10 +31,17 @@ struct ImageSettings : PictureOptions {
 
 extern const SettingsOf<ImageSettings> image_settings;
 
+// Detects whether the pictures of a folder have colors, if data.color does not say so.
+void detect_color(Config& config, const Given<ImageSettings>& given, const PictureFolder& folder);
+
 // Detects the classes of images and, for pictures of a folder, whether they have colors, as
 // TaskSpec::detect does. Detects nothing if data.path is empty or missing. Throws InputError if a
 // folder cannot be listed, or if IDX labels are damaged.
 void detect_images(Config& config);
+
+// Sets the facts about the pictures of a folder as below.
+void recognize_pictures(Recognized& found, const Given<ImageSettings>& given,
+                        const PictureFolder& folder, bool has_classes = false);
 
 // Sets the facts about the images of a user, the keys with which a task reads them, the number of
 // training examples, and what is wrong with the images; and with their classes, if `has_classes`.
@@ -57,6 +64,14 @@ struct ImageTaskSplits {
   std::int64_t moved = 0;       // number of pictures that are in a split for lack of others
 };
 
+// Where a task finds its images instead of in folders of classes and in the synthetic clothes.
+// Their labels are no classes, but indices.
+struct ImageSource {
+  void (*detect)(Config& config);
+  std::function<PictureFolder(const Given<ImageSettings>& given, bool whole)> list;  // of data.path
+  std::function<ImageTaskSplits(const Given<ImageSettings>& given)> draw;
+};
+
 // The images of a task, and their size, which a checkpoint stores.
 class ImageData {
  public:
@@ -64,7 +79,7 @@ class ImageData {
 
   // Reads the images unless only a trained model is needed. Throws InputError as splits() does, or
   // for unusable names of classes.
-  explicit ImageData(const TaskSetup& setup);
+  explicit ImageData(const TaskSetup& setup, std::optional<ImageSource> source = std::nullopt);
 
   // Reads or generates the images at the first call. Throws InputError as load_images(),
   // list_pictures() and read_pictures() do, for images of another size than those of the training,
@@ -96,8 +111,11 @@ class ImageData {
                                   const PredictImages& of_images) const;
 
  private:
+  std::optional<PictureFolder> list() const;
+  ImageTaskSplits draw_or_read();
   ImageTaskSplits read_folder();
 
+  std::optional<ImageSource> source_;
   Given<ImageSettings> given_;
   bool whole_data_;
   std::optional<PictureFolder> folder_;

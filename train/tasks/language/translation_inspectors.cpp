@@ -5,8 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "autograd/ops/reduce.hpp"
-#include "autograd/ops/shaping.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/pairs.hpp"
@@ -125,10 +123,7 @@ Array alignments_of(const EncoderDecoder& model, const Array& source, Tokens pre
   predictions.insert(predictions.begin(), bos_token);
   AttentionRecorder recorder;
   model.decode(one_row(predictions), model.encode(source, {}));
-  std::vector<Tensor> layers;
-  for (const auto& [path, weights] : recorder.entries)
-    if (path.ends_with("cross_attention")) layers.push_back(mean(weights, {1}));  // (1, T, S)
-  return concat(layers, 0).value();
+  return cross_attention(recorder).value();
 }
 
 TranslatedPair translated_pair(Translation& task, const Dataset& pairs, std::int64_t index) {

@@ -87,12 +87,15 @@ void read_model(const Run& run, RecordedRun& recorded) {
     if (!entry.name.starts_with("optimizer.")) recorded.parameters.push_back(entry);
 }
 
-// Adds the attention maps of the task's inspector if the model has attention.
+// Adds the attention maps of the task's inspector if the model has attention, but for those of
+// described images, which panels show.
 void add_attention(const Config& config, Task& task, ReportPanels& panels) try {
+  AttentionMaps maps = spec_of(config).attention.show(task);
+  if (std::ranges::any_of(maps, &AttentionMap::describes_image)) return;
   panels.emplace_back(ReadExamples{
       .caption = "Attention in one example between its items, or between the patches of a window, "
                  "which are labeled by their first steps (0: the last step of the window).",
-      .examples = {{.title = "an example", .maps = spec_of(config).attention.show(task)}}});
+      .examples = {{.title = "an example", .maps = std::move(maps)}}});
 } catch (const InputError&) {
   return;
 }
