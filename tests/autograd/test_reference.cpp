@@ -562,6 +562,8 @@ const std::map<std::string, std::string> held_elsewhere = {
     {"average_pool2d", "four loops: test_integer_images.cpp compares with the definition"},
     {"max_pool2d", "four loops: test_integer_images.cpp compares with the definition"},
     {"transposed_convolution2d", "loops: test_integer_images.cpp compares with the definition"},
+    {"lstm", "test_fused_ops.cpp compares with its equations, test_golden_models.cpp with PyTorch"},
+    {"gru", "as lstm"},
     {"split", "slices, which test_ops.cpp compares"},
     {"chunk", "as split"},
     {"packed_self_attention", "test_fused_ops.cpp compares with scaled_dot_product_attention"},
