@@ -6,6 +6,7 @@
 #include "autograd/ops/attention.hpp"
 #include "autograd/ops/convolution.hpp"
 #include "autograd/ops/embedding.hpp"
+#include "autograd/ops/gated_recurrence.hpp"
 #include "autograd/ops/graphs.hpp"
 #include "autograd/ops/indexing.hpp"
 #include "autograd/ops/linear_attention.hpp"

@@ -98,9 +98,12 @@ bool has_few_rows(const Matmul& matmul) {
   return matmul.transpose_b && (matmul.m == 1 || (matmul.m <= few_rows && !matmul.transpose_a));
 }
 
+bool is_rounded(const Matmul& matmul, MatmulPrecision wanted) {
+  return wanted == MatmulPrecision::bfloat16 && matmul.dtype == DType::float32 && matmul.m > 1;
+}
+
 void multiply(const Matmul& matmul, const MatmulOperands& operands, MatmulPrecision wanted) {
-  if (wanted == MatmulPrecision::bfloat16 && matmul.dtype == DType::float32 && matmul.m > 1)
-    return multiply_rounded(matmul, operands);
+  if (is_rounded(matmul, wanted)) return multiply_rounded(matmul, operands);
   if (!has_few_rows(matmul)) return multiply_packed(matmul, operands);
   dispatch(matmul.dtype, [&]<class T>() { multiply_few_rows<T, T>(matmul, operands); });
 }
@@ -126,6 +129,10 @@ void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& 
   parallel_for(std::ssize(batch), grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) multiply(matmul, batch[i], wanted);
   });
+}
+
+bool reads_panels(const Matmul& matmul) {
+  return !is_rounded(matmul, precision) && !has_few_rows(matmul);
 }
 
 void multiply_q8_0(const Matmul& matmul, const MatmulOperands& operands) {

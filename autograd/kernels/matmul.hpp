@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "autograd/array.hpp"
@@ -33,6 +34,29 @@ inline constexpr std::int64_t few_rows = 16;
 // on k, or, for the products that few_rows describes, on k and n. So the bits depend neither on the
 // number of threads nor on the other rows.
 void multiply_matrices(const Matmul& matmul, const std::vector<MatmulOperands>& batch);
+
+// Returns whether multiply_matrices() computes this product by multiply_packed() on this thread.
+bool reads_panels(const Matmul& matmul);
+
+// The right-hand matrix B of several products of one shape, which is packed once for all of them.
+// The products have the bits of multiply_matrices(). Where that reads B itself (reads_panels() is
+// false), or there is only one product, nothing is packed. B must outlive the object.
+class PackedMatrix final {
+ public:
+  PackedMatrix(const Matmul& matmul, const std::byte* b, std::int64_t products);
+
+  // Return the number of elements between the beginnings of two rows of A and of C, at least k and
+  // n. The elements of C beyond n are written, too.
+  std::int64_t row_of_a() const { return row_of_a_; }
+  std::int64_t row_of_c() const { return row_of_c_; }
+  void multiply(const std::byte* a, std::byte* c) const;
+
+ private:
+  Matmul matmul_;
+  const std::byte* b_;
+  std::int64_t row_of_a_, row_of_c_;
+  std::shared_ptr<std::byte[]> panels_{};  // null if B is not packed
+};
 
 // Computes a float32 product of at most few_rows rows of A with a transposed B of q8_0. It has the
 // bits of multiply_matrices() with B converted to float32; it does not round A to bfloat16.

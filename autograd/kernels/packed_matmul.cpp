@@ -3,6 +3,7 @@
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/kernels/packed_product.hpp"
 #include "autograd/kernels/panels.hpp"
+#include "autograd/profile.hpp"
 
 namespace tapestry {
 namespace {
@@ -119,7 +120,73 @@ void multiply_in_registers(const Matmul& matmul, const MatmulOperands& operands)
   }
 }
 
+// Panels of a whole B: `columns` columns of all terms, which tiles read in blocks of terms.
+
+template <class T>
+using WholePanels = RegisterTiles<T, Reads::rows_of_a>;
+
+template <class T>
+void pack_whole(const Matmul& matmul, const std::byte* b, std::byte* to) {
+  using Tiles = WholePanels<T>;
+  const Operand<T> from{reinterpret_cast<const T*>(b), matmul.transpose_b ? matmul.k : 1,
+                        matmul.transpose_b ? 1 : matmul.n};
+  parallel_for(pieces_of(matmul.n, Tiles::columns), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t j = begin * Tiles::columns; j < std::min(end * Tiles::columns, matmul.n);
+         j += Tiles::columns)
+      Tiles::pack_b(from.from(j), std::min(Tiles::columns, matmul.n - j), matmul.n - j, matmul.k,
+                    reinterpret_cast<T*>(to) + j * matmul.k);
+  });
+}
+
+// Computes the columns of C of one panel, in tiles of about the same height.
+template <class T>
+void multiply_by_whole_panel(const Matmul& matmul, Operand<T> a, const T* panel, T* c,
+                             std::int64_t c_row) {
+  using Tiles = WholePanels<T>;
+  const std::int64_t tiles = pieces_of(matmul.m, Tiles::rows);
+  for (std::int64_t p = 0; p < matmul.k; p += Tiles::depth_block)
+    for (std::int64_t i = 0; i < tiles; ++i) {
+      const std::int64_t row = i * matmul.m / tiles, end = (i + 1) * matmul.m / tiles;
+      T* tile = c + row * c_row;
+      const bool adds = p > 0 || matmul.accumulate;
+      Tiles::multiply(end - row, Tiles::columns, std::min(Tiles::depth_block, matmul.k - p),
+                      a.from(row, p), {panel + p * Tiles::columns, 1, Tiles::columns},
+                      adds ? Start<T>{tile, c_row} : Start<T>{}, tile, c_row);
+    }
+}
+
 }  // namespace
+
+// Rows of A end with a free cache line, so that they are not all in the same cache lines.
+PackedMatrix::PackedMatrix(const Matmul& matmul, const std::byte* b, std::int64_t products)
+    : matmul_(matmul), b_(b), row_of_a_(matmul.k), row_of_c_(matmul.n) {
+  if (products <= 1 || matmul.m * matmul.n * matmul.k == 0 || !reads_panels(matmul)) return;
+  dispatch(matmul.dtype, [&]<class T>() {
+    constexpr std::int64_t line = 64 / sizeof(T);
+    row_of_a_ = round_up(matmul.k, line) + line;
+    row_of_c_ = round_up(matmul.n, WholePanels<T>::columns);
+    panels_ = allocate_workspace(row_of_c_ * matmul.k * sizeof(T));
+    pack_whole<T>(matmul, b, panels_.get());
+  });
+}
+
+void PackedMatrix::multiply(const std::byte* a, std::byte* c) const {
+  if (!panels_) return multiply_matrices(matmul_, {{a, b_, c}});
+  const double flops = 2.0 * matmul_.m * matmul_.n * matmul_.k;
+  profile::add_flops(flops);
+  dispatch(matmul_.dtype, [&]<class T>() {
+    constexpr std::int64_t columns = WholePanels<T>::columns;
+    constexpr double worth_a_thread = 1e6;
+    const std::int64_t panels = row_of_c_ / columns;
+    const std::int64_t grain = std::max(1.0, worth_a_thread * double(panels) / flops);
+    const auto* packed = reinterpret_cast<const T*>(panels_.get());
+    parallel_for(panels, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t j = begin * columns; j < end * columns; j += columns)
+        multiply_by_whole_panel<T>(matmul_, {reinterpret_cast<const T*>(a), row_of_a_, 1},
+                                   packed + j * matmul_.k, reinterpret_cast<T*>(c) + j, row_of_c_);
+    });
+  });
+}
 
 void multiply_packed(const Matmul& matmul, const MatmulOperands& operands) {
   dispatch(matmul.dtype, [&]<class T>() { multiply_in_registers<T>(matmul, operands); });

@@ -3,9 +3,8 @@
 #include <cstring>
 
 #include "autograd/kernels/broadcast.hpp"
-#include "autograd/kernels/matmul.hpp"
-#include "autograd/kernels/rows.hpp"
 #include "autograd/ops/elementwise.hpp"
+#include "autograd/ops/step_product.hpp"
 
 namespace tapestry {
 namespace {
@@ -31,23 +30,50 @@ void transpose(std::int64_t rows, std::int64_t columns, std::int64_t bytes, cons
 }
 
 // Returns the gradient da (T, B, H) of the argument of tanh, from dh (B, T, H) and the states h_0
-// to h_T (T + 1, B, H): da_t = (dh_t + da_(t+1) W) ⊙ (1 - h_t²).
+// to h_T (T + 1, B, H): da_t = (dh_t + da_(t+1) W) ⊙ (1 - h_t²). Adds the product to what follows.
 Array argument_gradients(const Array& dh, const Array& states, const Array& weight) {
   const std::int64_t B = dh.dim(0), T = dh.dim(1), H = dh.dim(2);
-  const std::int64_t row = H * size_of(dh.dtype()), step = B * row;
-  const Matmul back{.dtype = dh.dtype(), .m = B, .n = H, .k = H, .accumulate = true};
+  StepProduct product({.dtype = dh.dtype(), .m = B, .n = H, .k = H, .accumulate = true}, weight,
+                      T - 1);
   Array da({T, B, H}, dh.dtype());
-  transpose(B, T, row, dh.raw(), da.mutable_raw());
-  for (std::int64_t t = T - 1; t >= 0; --t) {
-    std::byte* own = da.mutable_raw() + t * step;
-    if (t + 1 < T) multiply_matrices(back, {{own + step, weight.raw(), own}});
-    dispatch(dh.dtype(), [&]<class Real>() {
-      auto* d = reinterpret_cast<Real*>(own);
-      const auto* h = reinterpret_cast<const Real*>(states.raw() + (t + 1) * step);
-      map(B * H, {d, h}, d, [](auto g, auto v) { return g - g * v * v; });
-    });
-  }
+  dispatch(dh.dtype(), [&]<class Real>() {
+    const Real *own = dh.values<Real>().data(), *all = states.values<Real>().data();
+    Real* to = da.mutable_values<Real>().data();
+    for (std::int64_t t = T - 1; t >= 0; --t) {
+      if (t + 1 < T) product.multiply();
+      for_each_row(B, H, [&, t](std::int64_t b) {
+        Real *sum = product.output<Real>(b), *d = to + (t * B + b) * H;
+        const Real* h = all + ((t + 1) * B + b) * H;
+        if (t + 1 == T) std::copy_n(own + (b * T + t) * H, H, sum);
+        map_span(H, {sum, h}, d, [](auto g, auto v) { return g - g * v * v; });
+        std::copy_n(d, H, product.input<Real>(b));
+        if (t > 0) std::copy_n(own + (b * T + t - 1) * H, H, sum);
+      });
+    }
+  });
   return da;
+}
+
+// Computes the states h_1 to h_T after h_0 in `states` (T + 1, B, H), from x (B, T, H).
+void compute_states(const Array& x, const Array& weight, Array& states) {
+  const std::int64_t B = x.dim(0), T = x.dim(1), H = x.dim(2);
+  StepProduct product(
+      {.dtype = x.dtype(), .m = B, .n = H, .k = H, .transpose_b = true, .accumulate = true}, weight,
+      T);
+  dispatch(x.dtype(), [&]<class Real>() {
+    const Real* from = x.values<Real>().data();
+    Real* all = states.mutable_values<Real>().data();
+    for (std::int64_t t = 0; t <= T; ++t) {
+      if (t > 0) product.multiply();
+      for_each_row(B, H, [&, t](std::int64_t b) {
+        Real *sum = product.output<Real>(b), *h = all + (t * B + b) * H;
+        if (t > 0) map_span(H, {sum}, h, [](auto v) { return tanh(v); });
+        if (t == T) return;
+        std::copy_n(h, H, product.input<Real>(b));
+        std::copy_n(from + (b * T + t) * H, H, sum);
+      });
+    }
+  });
 }
 
 }  // namespace
@@ -103,24 +129,14 @@ Tensor tanh_recurrence(const Tensor& x, const Tensor& weight, const Tensor& init
   const bool has_initial = !initial.value().empty();
   if (has_initial) require_array("tanh_recurrence", "initial", initial.value(), x.dtype(), {B, H});
   const DType dtype = x.dtype();
-  const std::int64_t row = H * size_of(dtype), step = B * row;
+  const std::int64_t row = H * size_of(dtype);
 
   Array states({T + 1, B, H}, dtype);  // h_0 to h_T, contiguous so that dW is one product
   const Array before = has_initial ? initial.value() : Array::zeros({B, H}, dtype);
   transpose(1, B, row, before.raw(), states.mutable_raw());  // copies h_0 in parallel
-  transpose(B, T, row, x.value().raw(), states.mutable_raw() + step);
-  for (std::int64_t t = 1; t <= T; ++t) {
-    std::byte* h = states.mutable_raw() + t * step;
-    multiply_matrices(
-        {.dtype = dtype, .m = B, .n = H, .k = H, .transpose_b = true, .accumulate = true},
-        {{h - step, weight.value().raw(), h}});
-    dispatch(dtype, [&]<class Real>() {
-      auto* values = reinterpret_cast<Real*>(h);
-      map(B * H, {values}, values, [](auto v) { return tanh(v); });
-    });
-  }
+  compute_states(x.value(), weight.value(), states);
   Array y(x.shape(), dtype);
-  transpose(T, B, row, states.raw() + step, y.mutable_raw());
+  transpose(T, B, row, states.raw() + B * row, y.mutable_raw());
 
   std::vector<Tensor> inputs{x, weight};
   if (has_initial) inputs.push_back(initial);

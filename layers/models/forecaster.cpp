@@ -30,6 +30,7 @@ PatchEncoderOptions patch_options(const ForecasterOptions& options) {
 
 std::int64_t head_inputs(const ForecasterOptions& options) {
   const std::int64_t M = options.targets.empty() ? 1 : options.series;
+  if (options.recurrent) return M * options.recurrent->width;
   if (options.layers == 0) return M * options.context;
   return M * num_patches(options.context, options.patch, options.stride) * options.block.width;
 }
@@ -80,6 +81,7 @@ Forecaster::Forecaster(const ForecasterOptions& wanted, Random& init)
       dropout(options.block.dropout),
       head(head_inputs(options), head_outputs(options), init) {
   if (options.layers > 0) patches.emplace(patch_options(options), init);
+  if (options.recurrent) recurrent.emplace(*options.recurrent, init);
   head.weight.role = Role::head;
 }
 
@@ -102,14 +104,15 @@ Tensor Forecaster::forward(const Tensor& x, Random* noise) const {
 // Returns the forecasts of normalized windows: (B · M, T) -> (B · K, horizon), with K = M without
 // targets.
 Tensor Forecaster::predict(const Tensor& windows, Random* noise) const {
-  const Tensor y =
-      patches ? patches->forward(cut_windows(windows, options.patch, options.stride), noise)
-              : windows;
+  const auto cut = [&] { return cut_windows(windows, options.patch, options.stride); };
+  const Tensor y = patches     ? patches->forward(cut(), noise)
+                   : recurrent ? last_state(recurrent->forward(cut(), noise))
+                               : windows;
   const Tensor flat = reshape(y, {-1, head_inputs(options)});
   return reshape(head.forward(patches ? dropout.forward(flat, noise) : flat),
                  {-1, options.horizon});
 }
 
-TAPESTRY_FIELDS(Forecaster, patches, dropout, head)
+TAPESTRY_FIELDS(Forecaster, patches, recurrent, dropout, head)
 
 }  // namespace tapestry

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "layers/patch_encoder.hpp"
+#include "layers/recurrent.hpp"
 
 namespace tapestry {
 
@@ -15,8 +16,9 @@ enum class WindowNorm {
 struct ForecasterOptions {
   std::int64_t context = 96, horizon = 96;  // T, number of input steps; number of forecast steps
   std::int64_t patch = 16, stride = 8;      // the last patch ends with the context
-  std::int64_t layers = 3;                  // 0: linear, without patches
+  std::int64_t layers = 3;                  // 0: linear, without patches, or recurrent layers
   TransformerBlockOptions block{};
+  std::optional<RecurrentStackOptions> recurrent{};  // only with 0 layers; it reads the patches
   WindowNorm norm = WindowNorm::instance;
   std::int64_t series = 1;              // M, number of series; used only with targets
   std::vector<std::int64_t> targets{};  // K indices of the series to forecast from all M series;
@@ -25,15 +27,17 @@ struct ForecasterOptions {
 
 // A forecaster of time series: x (B, T, M) -> (B, horizon, K), or (B, horizon, M) without targets.
 // With layers it is the channel-independent patch transformer (Nie et al. 2022, arXiv 2211.14730,
-// figure 1b): patches of a normalized window are encoded, flattened and projected. Without layers
-// the window is projected (Zeng et al. 2022). With targets, the flattened windows of all series are
-// projected together. Throws std::invalid_argument unless the last patch ends with the context.
+// figure 1b): patches of a normalized window are encoded, flattened and projected. Recurrent layers
+// read the patches in turn, and the last output is projected. Without layers the window is
+// projected (Zeng et al. 2022). With targets, the flattened windows of all series are projected
+// together. Throws std::invalid_argument unless the last patch ends with the context.
 class Forecaster final : public Module {
  public:
   ForecasterOptions options;
   std::optional<PatchEncoder> patches;
+  std::optional<RecurrentStack> recurrent;
   Dropout dropout;
-  Linear head;  // (horizon, F), F = N · C or T; with targets (K · horizon, M · F)
+  Linear head;  // (horizon, F), F = N · C, C or T; with targets (K · horizon, M · F)
 
   Forecaster(const ForecasterOptions& wanted, Random& init);
 

@@ -4,29 +4,14 @@
 
 #include "layers/embedding.hpp"
 #include "layers/linear.hpp"
-#include "layers/norm.hpp"
+#include "layers/recurrent.hpp"
 
 namespace tapestry {
-
-// A simple recurrent layer, h_t = tanh(input(x_t) + hidden(h_(t-1))) (Elman 1990, "Finding
-// Structure in Time"). Weights start uniform in ±1/√C and ±1/√H, and the bias in ±1/√C, as in
-// PyTorch's RNN if C = H.
-class Recurrent final : public Module {
- public:
-  Linear input;   // (H, C), with bias unless the constructor's `bias` is false
-  Linear hidden;  // (H, H), without bias
-
-  Recurrent(std::int64_t width, std::int64_t state_width, Random& init, bool bias = true);
-
-  // Returns h_1 … h_T: x (B, T, C), initial h_0 (B, H) or empty for zeros -> (B, T, H).
-  Tensor forward(const Tensor& x, const Tensor& initial = {}) const;
-
-  void fields(FieldVisitor& visit) override;
-};
 
 struct RecurrentNetworkOptions {
   std::int64_t vocabulary = 0;
   std::int64_t layers = 1, width = 256;
+  RecurrentKind kind = RecurrentKind::elman;
   double dropout = 0;
   bool bias = true;              // of the layers' input maps and of the head
   bool tied_embeddings = false;  // the head uses the token embedding
@@ -39,8 +24,7 @@ class RecurrentNetwork final : public Module {
  public:
   RecurrentNetworkOptions options;
   Embedding token_embedding;
-  Dropout dropout;  // before each recurrent layer and before the head
-  std::vector<Recurrent> layers;
+  RecurrentStack stack;        // its fields are named as if they were those of the model
   std::optional<Linear> head;  // null with tied embeddings
 
   RecurrentNetwork(const RecurrentNetworkOptions& wanted, Random& init);
@@ -53,7 +37,7 @@ class RecurrentNetwork final : public Module {
   Tensor hidden(const Array& tokens, Random* noise = nullptr) const;
   Tensor logits(const Tensor& hidden) const;
 
-  // Return states of zeros (B, C), one per layer, and the logits of tokens read from given states,
+  // Return states of zeros (B, S), one per layer, and the logits of tokens read from given states,
   // which are updated. For generation. Throws std::invalid_argument for another number of states.
   std::vector<Tensor> make_states(std::int64_t batch) const;
   Tensor forward(const Array& tokens, std::vector<Tensor>& states) const;

@@ -57,6 +57,7 @@ TextClassifier::TextClassifier(const TextClassifierOptions& wanted, Random& init
       dropout(options.block.dropout),
       encoder(options.layers, options.block, init),
       head(options.block.width, options.classes, init) {
+  if (options.recurrent) recurrent.emplace(*options.recurrent, init);
   if (options.layers > 0 && options.block.norm == NormPlacement::pre)
     final_norm.emplace(options.block.width, options.block.norms);
   head.weight.role = Role::head;
@@ -73,6 +74,7 @@ Tensor TextClassifier::forward(const Array& tokens, Random* noise) const {
           "text classifier: tokens {}; expected (B, 1 to {})", tokens.shape(), options.context);
   const Array padding = padding_of(tokens, this->padding());
   Tensor x = token_embedding.forward(tokens);  // (B, T, C)
+  if (recurrent) return head.forward(pooled(recurrent->forward(x, noise), padding));
   x = dropout.forward(position_embedding.forward(x), noise);
   x = encoder.forward(x, {.attention = {.key_padding = padding}, .noise = noise});
   if (final_norm) x = final_norm->forward(x);
@@ -85,7 +87,7 @@ Tensor TextClassifier::pooled(const Tensor& x, const Array& padding) const {
   return sum(x * shares_of(padding, x.dtype()), {1});
 }
 
-TAPESTRY_FIELDS(TextClassifier, token_embedding, position_embedding, dropout, encoder, final_norm,
-                head)
+TAPESTRY_FIELDS(TextClassifier, token_embedding, position_embedding, dropout, encoder, recurrent,
+                final_norm, head)
 
 }  // namespace tapestry

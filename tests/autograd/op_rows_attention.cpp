@@ -285,6 +285,50 @@ std::vector<OpRow> scan_ops() {
   };
 }
 
+std::vector<OpRow> gated_ops() {
+  const Function lstm_from_zeros = [](In v) { return lstm(v[0], v[1]); },
+                 lstm_after = [](In v) { return lstm(v[0], v[1], v[2]); },
+                 gru_plain = [](In v) { return gru(v[0], v[1]); },
+                 gru_biased = [](In v) { return gru(v[0], v[1], v[2]); },
+                 gru_after = [](In v) { return gru(v[0], v[1], {}, v[2]); },
+                 gru_full = [](In v) { return gru(v[0], v[1], v[2], v[3]); };
+  const auto x = [](std::int64_t B, std::int64_t T, std::int64_t columns) {
+    return normal({B, T, columns});
+  };
+  const Array four = normal({12, 3}), three = normal({9, 3});
+  return {
+      {"lstm", lstm_from_zeros, {x(2, 5, 12), four}},
+      {"lstm: initial", lstm_after, {x(2, 5, 12), four, normal({2, 6})}},
+      {"lstm: T 1", lstm_after, {x(2, 1, 12), four, normal({2, 6})}},
+      {"lstm: one column", lstm_after, {x(2, 6, 4), normal({4, 1}), normal({2, 2})}},
+      {"lstm: many examples", lstm_after, {x(18, 3, 12), four, normal({18, 6})}},
+      {"lstm: no examples", lstm_after, {x(0, 5, 12), four, normal({0, 6})}},
+      {"lstm: no steps", lstm_from_zeros, {x(2, 0, 12), four}},
+      {"lstm: used twice",
+       [](In v) {
+         const Tensor h = lstm(v[0], v[1], v[2]);
+         return h * lstm(v[0] + concat({h, h, h, h}, 2), v[1]);
+       },
+       {x(2, 4, 12), four, normal({2, 6})}},
+      {"gru", gru_plain, {x(2, 5, 9), three}},
+      {"gru: bias", gru_biased, {x(2, 5, 9), three, normal({3})}},
+      {"gru: initial", gru_after, {x(2, 5, 9), three, normal({2, 3})}},
+      {"gru: bias and initial", gru_full, {x(2, 5, 9), three, normal({3}), normal({2, 3})}},
+      {"gru: T 1", gru_full, {x(2, 1, 9), three, normal({3}), normal({2, 3})}},
+      {"gru: one column", gru_plain, {x(2, 6, 3), normal({3, 1})}},
+      {"gru: many examples", gru_full, {x(18, 3, 9), three, normal({3}), normal({18, 3})}},
+      {"gru: no examples", gru_full, {x(0, 5, 9), three, normal({3}), normal({0, 3})}},
+      {"gru: no steps", gru_biased, {x(2, 0, 9), three, normal({3})}},
+      {"gru: in two parts",
+       [](In v) {
+         const Tensor first = gru(slice(v[0], 1, 0, 2), v[1], v[2], v[3]);
+         const Tensor state = reshape(slice(first, 1, 1, 2), {2, 3});
+         return concat({first, gru(slice(v[0], 1, 2, 5), v[1], v[2], state)}, 1);
+       },
+       {x(2, 5, 9), three, normal({3}), normal({2, 3})}},
+  };
+}
+
 std::vector<OpRow> linear_attention_ops() {
   using Options = LinearAttentionOptions;
   const auto with = [](const Options& options) {

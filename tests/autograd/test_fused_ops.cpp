@@ -80,6 +80,33 @@ Tensor composed_tanh_recurrence(In x) {  // x (B, T, H), weight, initial
   });
 }
 
+// Columns [k · H, (k + 1) · H) of the gates.
+Tensor gate_of(const Tensor& gates, std::int64_t k, std::int64_t H) {
+  return slice(gates, 1, k * H, (k + 1) * H);
+}
+
+Tensor composed_lstm(In x) {  // x (B, T, 4H), weight, h_0 and c_0 (B, 2H)
+  const std::int64_t H = x[1].dim(1);
+  Tensor c = gate_of(x[2], 1, H);
+  return composed_recurrence(
+      x[0].dim(1), gate_of(x[2], 0, H), [&](std::int64_t t, const Tensor& h) {
+        const Tensor a = step_of(x[0], t) + linear(h, x[1]);
+        c = sigmoid(gate_of(a, 1, H)) * c + sigmoid(gate_of(a, 0, H)) * tanh(gate_of(a, 2, H));
+        return sigmoid(gate_of(a, 3, H)) * tanh(c);
+      });
+}
+
+Tensor composed_gru(In x) {  // x (B, T, 3H), weight, bias, initial
+  const std::int64_t H = x[1].dim(1);
+  return composed_recurrence(x[0].dim(1), x[3], [&](std::int64_t t, const Tensor& h) {
+    const Tensor a = step_of(x[0], t), u = linear(h, x[1]);
+    const Tensor r = sigmoid(gate_of(a, 0, H) + gate_of(u, 0, H)),
+                 z = sigmoid(gate_of(a, 1, H) + gate_of(u, 1, H)),
+                 n = tanh(gate_of(a, 2, H) + r * (gate_of(u, 2, H) + x[2]));
+    return n - z * n + z * h;
+  });
+}
+
 struct Fused {
   std::string name;
   Function fused, composed;
@@ -402,6 +429,26 @@ std::vector<Fused> attention_of_one_query() {
           row("window", 150, 20, false, 64, {}, {}, after(86))};
 }
 
+// Up to 16 examples, and more: different products.
+std::vector<Fused> gated_recurrences() {
+  std::vector<Fused> rows;
+  for (const std::int64_t B : {5, 21}) {
+    rows.push_back({"lstm",
+                    [](In x) { return lstm(x[0], x[1] * 0.2, x[2]); },
+                    [](In x) {
+                      return composed_lstm({x[0], x[1] * 0.2, x[2]});
+                    },
+                    {normal({B, 12, 148}), normal({148, 37}), normal({B, 74})}});
+    rows.push_back({"gru",
+                    [](In x) { return gru(x[0], x[1] * 0.2, x[2], x[3]); },
+                    [](In x) {
+                      return composed_gru({x[0], x[1] * 0.2, x[2], x[3]});
+                    },
+                    {normal({B, 12, 111}), normal({111, 37}), normal({37}), normal({B, 37})}});
+  }
+  return rows;
+}
+
 std::vector<Fused> fused_ops() {
   const Array targets = Array::of<std::int32_t>({3, 0, -1, 36, 1}, {5});
   const auto one = [](In x) { return Tensor(Array::full({}, 1, x[0].dtype())); };
@@ -483,6 +530,7 @@ std::vector<Fused> fused_ops() {
        },
        {normal({5, 20, 37}), normal({37, 37}), normal({5, 37})}},
   };
+  for (const Fused& row : gated_recurrences()) rows.push_back(row);
   for (const Fused& row : fused_attention()) rows.push_back(row);
   for (const Fused& row : fused_linear_attention()) rows.push_back(row);
   for (const Fused& row : fused_norms_and_gates()) rows.push_back(row);

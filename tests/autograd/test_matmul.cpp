@@ -42,6 +42,43 @@ struct Product {
   }
 };
 
+// Returns the product by a packed B, of which there are two.
+Array multiply_packed_once(const Product& product) {
+  const Matmul& matmul = product.matmul;
+  const PackedMatrix packed(matmul, product.b.raw(), 2);
+  const std::int64_t row_of_a = packed.row_of_a(), row_of_c = packed.row_of_c();
+  Array a = Array::full({matmul.m, row_of_a}, 7, matmul.dtype),
+        c = Array::full({matmul.m, row_of_c}, 7, matmul.dtype), result = product.c.clone();
+  const auto copy = [&](const Array& from, std::int64_t row_from, Array& to, std::int64_t row_to) {
+    const auto bytes = size_of(matmul.dtype);
+    for (std::int64_t i = 0; i < matmul.m; ++i)
+      std::copy_n(from.raw() + i * row_from * bytes, std::min(row_from, row_to) * bytes,
+                  to.mutable_raw() + i * row_to * bytes);
+  };
+  copy(product.a, matmul.k, a, row_of_a);
+  copy(product.c, matmul.n, c, row_of_c);
+  packed.multiply(a.raw(), c.mutable_raw());
+  copy(c, row_of_c, result, matmul.n);
+  return result;
+}
+
+TEST_CASE("matmul: products by a matrix that is packed once have the bits of others") {
+  for (const DType dtype : {f32, f64})
+    for (const bool transpose_b : {false, true})
+      for (const bool accumulate : {false, true})
+        for (const std::int64_t m : {1, 5, 16, 17, 29, 32, 43})
+          for (const auto& [n, k] :
+               {std::pair{1, 1}, {37, 300}, {64, 384}, {131, 900}, {96, 385}}) {
+            CAPTURE(m);
+            CAPTURE(n);
+            CAPTURE(k);
+            const Matmul shape{
+                .m = m, .n = n, .k = k, .transpose_b = transpose_b, .accumulate = accumulate};
+            Product product(shape, dtype);
+            CHECK(same_bits(multiply_packed_once(product), product.multiply(false)));
+          }
+}
+
 // --- products of integers, which are exact in any order of the terms ---
 
 // Each product uses the first rows and columns of these operands, so that one loop gives the

@@ -164,6 +164,11 @@ TEST_CASE("ops: wrong arguments throw std::invalid_argument with the op and both
   REFUSES(tanh_recurrence(t(2, 5, 3), t(3, 3), t(5, 3)), "float32 (5, 3)",
           "expected float32 (2, 3)");
   REFUSES(tanh_recurrence(t(2, 5, 3), t(3, 3), wide), "float64 (2, 3)", "expected float32 (2, 3)");
+  REFUSES(lstm(t(2, 5, 3), t(12, 3)), "(2, 5, 3)", "(12, 3)", "(B, T, 4H)");
+  REFUSES(lstm(t(2, 5, 12), t(12, 3), t(2, 3)), "float32 (2, 3)", "expected float32 (2, 6)");
+  REFUSES(gru(a, t(9, 3)), "(2, 3)", "(9, 3)", "(B, T, 3H)");
+  REFUSES(gru(t(2, 5, 9), t(9, 3), t(9)), "float32 (9,)", "expected float32 (3,)");
+  REFUSES(gru(t(2, 5, 9), t(9, 3), {}, wide), "float64 (2, 3)", "expected float32 (2, 3)");
   using Binary = Tensor (*)(const Tensor&, const Tensor&);
   const std::pair<const char*, Binary> binary[] = {{"add", add},
                                                    {"subtract", subtract},

@@ -14,6 +14,7 @@
 #include "layers/models/graph_network.hpp"
 #include "layers/models/transformer.hpp"
 #include "layers/models/vae.hpp"
+#include "layers/recurrent.hpp"
 #include "optim/adam.hpp"
 #include "optim/clip.hpp"
 #include "train/generate/generate.hpp"
@@ -335,8 +336,28 @@ StepSpeed attention_step(std::int64_t T,
   return result;
 }
 
-// The same by 64 random features a head: two projections to them, and in place of the length half
-// a chunk of 64 and, twice, sums of 2 · 64 by 64 a head.
+// Two recurrent layers forward and backward, their input's gradient included. A token has two
+// products with each weight forward and four backward.
+StepSpeed recurrent_step(RecurrentKind kind) {
+  constexpr std::int64_t B = 32, T = 64, C = 256, layers = 2;
+  Random init(1, Stream::init);
+  const RecurrentStack stack({.kind = kind, .layers = layers, .inputs = C, .width = C}, init);
+  Array values({B, T, C});
+  init.fill_normal(values, 0, 1);
+  const Tensor x = Tensor::variable(values);
+  StepSpeed result = step_speed([&] {
+    Tape tape;
+    tape.backward(sum(stack.forward(x)));
+  });
+  const double gates = kind == RecurrentKind::lstm ? 4 : 3;
+  result.units = B * T;
+  result.unit = "tokens";
+  result.flops = B * T * layers * 6.0 * 2 * gates * C * C;
+  return result;
+}
+
+// attention_step() by 64 random features a head: two projections to them, and in place of the
+// length half a chunk of 64 and, twice, sums of 2 · 64 by 64 a head.
 StepSpeed random_feature_step(std::int64_t T) {
   constexpr double C = 512, D = 64;
   StepSpeed result = attention_step(T, RandomFeaturesOptions{});
@@ -478,6 +499,12 @@ const std::map<std::string, Workload>& workloads() {
         }}},
       {"lenet", {"two convolutions of 5 × 5 and three linear layers, batch 128", lenet_step}},
       {"gcn-cora", {"two graph convolutions, 1433-16-7, of 2708 nodes, 5278 edges", graph_step}},
+      {"lstm",
+       {"two layers of width 256, T 64, batch 32",
+        [] { return recurrent_step(RecurrentKind::lstm); }}},
+      {"gru",
+       {"two layers of width 256, T 64, batch 32",
+        [] { return recurrent_step(RecurrentKind::gru); }}},
       {"attention-256", {"one causal layer, 8 heads of 64", [] { return attention_step(256); }}},
       {"attention-1024", {"one causal layer, 8 heads of 64", [] { return attention_step(1024); }}},
       {"attention-4096", {"one causal layer, 8 heads of 64", [] { return attention_step(4096); }}},

@@ -5,8 +5,8 @@
 
 rewrites the *.safetensors files beside this script. The committed files were made with Debian 12's
 python3-torch 1.13.1+dfsg-4 (torch.__version__ 1.13.0a0) and Python 3.11.2 on x86-64, but
-convolutional_classifier, muon and schedule_free.safetensors with PyTorch 2.15.0 from PyPI; another
-version may change the last bits.
+convolutional_classifier, gru, lstm, muon and schedule_free.safetensors with PyTorch 2.15.0 from
+PyPI; another version may change the last bits.
 
 Floating tensors are F64, indices and masks I32. Inputs and parameters are rounded to float32
 values first, so a float32 test starts from the same numbers. Every function below seeds its own
@@ -81,7 +81,8 @@ def gradients(function, inputs):
                         for sign in (1, -1))
         numeric, analytic = (above - below) / (2 * step), (gradient * direction).sum().item()
         assert math.isclose(numeric, analytic, rel_tol=1e-6, abs_tol=1e-7), (key, numeric, analytic)
-    return {("gradient." if "." in key else "d") + key: value for key, value in result.items()}
+    return {("gradient." if "." in key or "_bias" in key else "d") + key: value
+            for key, value in result.items()}
 
 
 def write_operation(name, function, inputs, **extra):
@@ -178,6 +179,30 @@ def multi_head():
     p = make_parameters(r, {"query": (12, 12), "key_value": (24, 12), "output": (12, 12)})
     write_operation(f"{name}_cross", lambda t: call(t, ["query", "key_value"], "source"),
                     {"x": normal(r, 2, 5, 12), "source": normal(r, 2, 7, 12), **p})
+
+
+def recurrent_layers():
+    """Layers with one bias of the gates, as PyTorch's with b_hh = 0 but for n of the GRU."""
+    for name, gates, states in (("lstm", 4, 2), ("gru", 3, 1)):
+        r = generator(name)
+        layer = getattr(torch.nn, name.upper())(5, 6, batch_first=True).double()
+        p = {"input.weight": normal(r, gates * 6, 5, scale=0.4),
+             "input.bias": normal(r, gates * 6, scale=0.4),
+             "hidden.weight": normal(r, gates * 6, 6, scale=0.4)}
+        if name == "gru":
+            p["candidate_bias"] = normal(r, 6, scale=0.4)
+
+        def call(t):
+            second = torch.zeros(gates * 6, dtype=torch.float64)
+            if "candidate_bias" in t:
+                second = torch.cat([second[:12], t["candidate_bias"]])
+            weights = {"weight_ih_l0": t["input.weight"], "bias_ih_l0": t["input.bias"],
+                       "weight_hh_l0": t["hidden.weight"], "bias_hh_l0": second}
+            first = tuple(part[None].contiguous() for part in t["initial"].split(6, 1))
+            return functional_call(layer, weights, (t["x"], first if states == 2 else first[0]))[0]
+
+        write_operation(name, call, {"x": normal(r, 3, 7, 5),
+                                     "initial": normal(r, 3, states * 6), **p})
 
 
 def optimizers():
@@ -450,6 +475,6 @@ def classifier():
 
 if __name__ == "__main__":
     torch.set_num_threads(2)
-    for case in (layers, convolutions, cross_entropy, attention, multi_head, optimizers, muon,
-                 schedule_free, transformer, translation, vae, classifier):
+    for case in (layers, convolutions, cross_entropy, attention, multi_head, recurrent_layers,
+                 optimizers, muon, schedule_free, transformer, translation, vae, classifier):
         case()

@@ -260,10 +260,11 @@ TEST_CASE(
 TEST_CASE("layers: a recurrent network's logits do not depend on the chunks") {
   constexpr std::int64_t B = 3, T = 6, V = 11;
   const Array tokens = random_tokens({B, T}, V);
-  for (const std::int64_t layers : {1, 2})
+  for (const RecurrentKind kind : {RecurrentKind::elman, RecurrentKind::lstm, RecurrentKind::gru})
     for (const DType dtype : {f32, f64}) {
       Random r = init();
-      RecurrentNetwork model({.vocabulary = V, .layers = layers, .width = 12, .dropout = 0.5}, r);
+      RecurrentNetwork model(
+          {.vocabulary = V, .layers = 2, .width = 12, .kind = kind, .dropout = 0.5}, r);
       randomised(model, dtype);
       const Tensor whole = model.forward(tokens);  // (B, T, V)
       CHECK(whole.shape() == Shape{B, T, V});
@@ -359,13 +360,16 @@ TEST_CASE("generate: continues as if it read the whole text again") {
                            .layers = 2,
                            .block = {.width = 8, .attention = {.heads = 2}}},
                           r);
-  RecurrentNetwork recurrent({.vocabulary = 9, .layers = 2, .width = 8}, r);
+  RecurrentNetwork recurrent({.vocabulary = 9, .layers = 2, .width = 8}, r),
+      lstm({.vocabulary = 9, .layers = 2, .width = 8, .kind = RecurrentKind::lstm}, r);
   randomised(transformer, f32);
   randomised(recurrent, f32);
+  randomised(lstm, f32);
   const Tokens prompt = {3, 1, 4, 1, 5};
   const SamplingOptions greedy{.temperature = 0};
   CHECK(generate(transformer, prompt, 15, greedy, chance) == continued(transformer, prompt, 15));
   CHECK(generate(recurrent, prompt, 40, greedy, chance) == continued(recurrent, prompt, 40));
+  CHECK(generate(lstm, prompt, 40, greedy, chance) == continued(lstm, prompt, 40));
   CHECK(generate(recurrent, prompt, 0, greedy, chance).empty());
   CHECK_THROWS_WITH_AS(generate(recurrent, {}, 1, greedy, chance),
                        "generate: a prompt is empty; expected at least one token",
@@ -445,9 +449,11 @@ TEST_CASE("generate: texts have the same tokens together and alone") {
     randomised(model, f32);
     check_batch(model, variants[i].vocabulary);
   }
-  RecurrentNetwork recurrent({.vocabulary = 37, .layers = 2, .width = 20}, r);
-  randomised(recurrent, f32);
-  check_batch(recurrent, 37);
+  for (const RecurrentKind kind : {RecurrentKind::elman, RecurrentKind::lstm, RecurrentKind::gru}) {
+    RecurrentNetwork recurrent({.vocabulary = 37, .layers = 2, .width = 20, .kind = kind}, r);
+    randomised(recurrent, f32);
+    check_batch(recurrent, 37);
+  }
 }
 
 TEST_CASE("generate: rows of equal or other lengths have the same bits together and alone") {

@@ -2,6 +2,8 @@
 
 #include "autograd/ops.hpp"
 #include "autograd/tape.hpp"
+#include "layers/gru.hpp"
+#include "layers/lstm.hpp"
 #include "layers/models/convolutional_classifier.hpp"
 #include "layers/models/encoder_decoder.hpp"
 #include "layers/models/transformer.hpp"
@@ -65,6 +67,31 @@ TEST_CASE("golden: multi-head self- and cross-attention equal PyTorch's") {
       if (cross) CHECK(distance(gradients[source], golden["dsource"]) <= tolerance(dtype));
       check_gradients(layer, gradients, golden);
     }
+}
+
+template <class Layer>
+void check_recurrent(const std::string& name) {
+  for (const DType dtype : {f32, f64}) {
+    CAPTURE(name);
+    const Golden golden(name);
+    Random init(0, Stream::init);
+    Layer layer(5, 6, init);
+    load(layer, golden, dtype);
+    const Tensor x = Tensor::variable(golden["x"].to(dtype)),
+                 initial = Tensor::variable(golden["initial"].to(dtype));
+    Tape tape;
+    const Tensor y = layer.forward(x, initial);
+    CHECK(distance(y.value(), golden["y"]) <= tolerance(dtype));
+    const Gradients gradients = tape.backward(y, golden["g"].to(dtype));
+    CHECK(distance(gradients[x], golden["dx"]) <= tolerance(dtype));
+    CHECK(distance(gradients[initial], golden["dinitial"]) <= tolerance(dtype));
+    check_gradients(layer, gradients, golden);
+  }
+}
+
+TEST_CASE("golden: layers of LSTM and GRU equal PyTorch's") {
+  check_recurrent<Lstm>("lstm");
+  check_recurrent<Gru>("gru");
 }
 
 // PyTorch's layers, and LlamaForCausalLM, Qwen3ForCausalLM and Qwen2ForCausalLM of transformers.

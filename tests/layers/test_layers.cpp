@@ -213,6 +213,13 @@ TEST_CASE("layers: parameter names are the keys of checkpoints") {
                 "layers.0.input.bias (3,)", "layers.0.hidden.weight (3, 3)",
                 "layers.1.input.weight (3, 3)", "layers.1.input.bias (3,)",
                 "layers.1.hidden.weight (3, 3)", "head.weight (5, 3)", "head.bias (5,)"});
+  RecurrentStackOptions stack{.kind = RecurrentKind::lstm, .inputs = 2, .width = 3};
+  CHECK(shapes(*RecurrentStack(stack, r).layers[0]) ==
+        Strings{"input.weight (12, 2)", "input.bias (12,)", "hidden.weight (12, 3)"});
+  stack.kind = RecurrentKind::gru;
+  CHECK(shapes(*RecurrentStack(stack, r).layers[0]) ==
+        Strings{"input.weight (9, 2)", "input.bias (9,)", "hidden.weight (9, 3)",
+                "candidate_bias (3,)"});
   const auto memory = [&](MemoryKind kind, bool learn = false) {
     return names(*make_memory({.kind = kind, .width = 4, .decay = {.learn = learn}}, r));
   };

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "autograd/ops.hpp"
+#include "layers/gru.hpp"
+#include "layers/lstm.hpp"
 #include "layers/models/recurrent_network.hpp"
 #include "tests/support/layer_table.hpp"
 #include "tests/support/memories.hpp"
@@ -32,6 +34,16 @@ std::vector<LayerRow> memory_layers() {
       make_row("Recurrent: no bias", Recurrent(6, 5, r, false), forward, {x}),
       make_row("Recurrent: initial", Recurrent(6, 5, r), cross, {x, state}),
       make_row("Recurrent: a step after others", Recurrent(6, 5, r), parts, {x, state}),
+      make_row("Lstm", Lstm(6, 5, r), forward, {x}),
+      make_row("Lstm: no bias", Lstm(6, 5, r, false), forward, {x}),
+      make_row("Lstm: initial", Lstm(6, 5, r), cross, {x, normal({2, 10})}),
+      make_row("Gru", Gru(6, 5, r), forward, {x}),
+      make_row("Gru: no bias", Gru(6, 5, r, false), forward, {x}),
+      make_row("Gru: initial", Gru(6, 5, r), cross, {x, state}),
+      make_row(
+          "RecurrentStack",
+          RecurrentStack({.kind = RecurrentKind::gru, .layers = 2, .inputs = 6, .width = 4}, r),
+          forward, {x}),
       make_row("CompositeSum", CompositeSum(6, r), forward, {x}),
       make_row("ExponentialForgetting", ExponentialForgetting(6, r, {}), forward, {x}),
       make_row("ExponentialForgetting: learned",
@@ -71,6 +83,14 @@ std::vector<LayerRow> memory_layers() {
             return cross_entropy(model.forward(tokens, &noise), ints({1, 2, 0, 3, -1, 4}, {2, 3}));
           },
           {}));
+  for (const RecurrentKind kind : {RecurrentKind::lstm, RecurrentKind::gru})
+    rows.push_back(
+        make_row(fmt::format("RecurrentNetwork: {}", kind == RecurrentKind::lstm ? "LSTM" : "GRU"),
+                 RecurrentNetwork({.vocabulary = 5, .layers = 2, .width = 4, .kind = kind}, r),
+                 [tokens](const RecurrentNetwork& model, In) {
+                   return cross_entropy(model.forward(tokens), ints({1, 2, 0, 3, -1, 4}, {2, 3}));
+                 },
+                 {}));
   return rows;
 }
 
@@ -220,6 +240,35 @@ TEST_CASE("layers: a recurrent layer gives the same in steps, in parts and at on
             (dtype == f32 ? 1e-6 : 1e-14));
     }
   }
+}
+
+TEST_CASE("layers: layers of LSTM and GRU give the same in steps, in parts and at once") {
+  constexpr std::int64_t B = 3, T = 7;
+  Random r = init();
+  Lstm lstm(5, 4, r);
+  Gru gru(5, 4, r);
+  for (RecurrentLayer* layer :
+       {static_cast<RecurrentLayer*>(&lstm), static_cast<RecurrentLayer*>(&gru)})
+    for (const DType dtype : {f32, f64}) {
+      randomised(*layer, dtype);
+      const double tolerance = dtype == f32 ? 1e-6 : 1e-14;
+      const Tensor x = normal({B, T, 5}, dtype),
+                   start = normal(layer->zero_state(B).shape(), dtype);
+      Tensor after;
+      const Tensor whole = layer->forward(x, start, &after);
+      for (const std::int64_t length : {1, 3}) {
+        Tensor state = start;
+        std::vector<Tensor> parts;
+        for (std::int64_t t = 0; t < T; t += length)
+          parts.push_back(layer->forward(slice(x, 1, t, std::min(t + length, T)), state, &state));
+        CHECK(distance(concat(parts, 1).value(), whole.value()) <= tolerance);
+        CHECK(distance(state.value(), after.value()) <= tolerance);
+      }
+      layer->forward(slice(x, 1, 0, 0), start, &after);
+      CHECK(same_bits(after.value(), start.value()));
+      CHECK(distance(layer->forward(x).value(), layer->forward(x, layer->zero_state(B)).value()) ==
+            0);
+    }
 }
 
 TEST_SUITE_END();

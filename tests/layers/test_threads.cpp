@@ -101,11 +101,13 @@ TEST_CASE("threads: training steps by random features have the same bits" *
 TEST_CASE("threads: training steps of recurrent networks and memories have the same bits") {
   const Array tokens = random_tokens({19, 40}, 65), targets = random_tokens({19, 40}, 65, 3),
               answers = random_tokens({19}, 10, 4), items = tokens.reshaped({19, 20, 2});
-  check_threads<RecurrentNetwork>(
-      RecurrentNetworkOptions{.vocabulary = 65, .layers = 2, .width = 130, .dropout = 0.1},
-      [&](const RecurrentNetwork& model, DType, Random& noise) {
-        return cross_entropy(model.forward(tokens, &noise), targets);
-      });
+  for (const RecurrentKind kind : {RecurrentKind::elman, RecurrentKind::lstm, RecurrentKind::gru})
+    check_threads<RecurrentNetwork>(
+        RecurrentNetworkOptions{
+            .vocabulary = 65, .layers = 2, .width = 130, .kind = kind, .dropout = 0.1},
+        [&](const RecurrentNetwork& model, DType, Random& noise) {
+          return cross_entropy(model.forward(tokens, &noise), targets);
+        });
   for (const auto& [kind, name] : memory_kinds)
     check_threads<MemoryNetwork>(
         MemoryNetworkOptions{

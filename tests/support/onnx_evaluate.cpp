@@ -289,6 +289,44 @@ OnnxTensor rnn(const Inputs& in) {
   return y;
 }
 
+double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+
+// X (T, B, C), W (1, G H, C), R (1, G H, H), B (1, 2 G H) -> (T, 1, B, H), of an LSTM (G = 4, gates
+// i, o, f, c) or a GRU (G = 3, gates z, r, h, of which r acts after the product).
+OnnxTensor gated(const Inputs& in, std::int64_t G) {
+  const std::int64_t T = in[0].shape[0], B = in[0].shape[1], C = in[0].shape[2];
+  const std::int64_t H = in[1].shape[1] / G;
+  OnnxTensor y{.shape = {T, 1, B, H}, .values = std::vector<double>(T * B * H)};
+  const auto bias = [&](std::int64_t row) { return in.size() > 3 ? in[3].values[row] : 0; };
+  for (std::int64_t b = 0; b < B; ++b) {
+    std::vector<double> state(H), cell(H);
+    for (std::int64_t t = 0; t < T; ++t) {
+      std::vector<double> x(G * H), u(G * H);  // the two products
+      for (std::int64_t row = 0; row < G * H; ++row) {
+        x[row] = bias(row), u[row] = bias(G * H + row);
+        for (std::int64_t c = 0; c < C; ++c)
+          x[row] += in[1].values[row * C + c] * in[0].values[(t * B + b) * C + c];
+        for (std::int64_t h = 0; h < H; ++h) u[row] += in[2].values[row * H + h] * state[h];
+      }
+      const auto gate = [&](std::int64_t k, std::int64_t h) {
+        return logistic(x[k * H + h] + u[k * H + h]);
+      };
+      for (std::int64_t h = 0; h < H; ++h) {
+        const std::int64_t last = (G - 1) * H + h;
+        if (G == 4) {
+          cell[h] = gate(2, h) * cell[h] + gate(0, h) * std::tanh(x[last] + u[last]);
+          state[h] = gate(1, h) * std::tanh(cell[h]);
+        } else {
+          const double candidate = std::tanh(x[last] + gate(1, h) * u[last]);
+          state[h] = (1 - gate(0, h)) * candidate + gate(0, h) * state[h];
+        }
+        y.values[(t * B + b) * H + h] = state[h];
+      }
+    }
+  }
+  return y;
+}
+
 // Calls visit(b, from channel, to channel, input row, input column, output row, output column,
 // index in the kernel) for each product of a convolution with square kernels.
 struct Convolution {
@@ -473,6 +511,8 @@ OnnxTensor compute(const OnnxNode& node, const Inputs& in) {
   }
   if (op == "LayerNormalization") return normalized(in, node.attributes.at("epsilon").number);
   if (op == "RNN") return rnn(in);
+  if (op == "LSTM") return gated(in, 4);
+  if (op == "GRU") return gated(in, 3);
   if (op == "Conv") return convolved(in, node, false);
   require(op == "ConvTranspose", "an operator {}", op);
   return convolved(in, node, true);

@@ -53,6 +53,6 @@ inline const GradcheckOptions large{.step = 1e-4};
 
 std::vector<OpRow> unary_ops(), arithmetic_ops(), reduce_ops(), shaping_ops(), indexing_ops(),
     softmax_ops(), matmul_ops(), model_ops(), attention_ops(), rotary_ops(), scan_ops(),
-    linear_attention_ops(), graph_ops(), convolution_ops(), loss_ops();
+    gated_ops(), linear_attention_ops(), graph_ops(), convolution_ops(), loss_ops();
 
 }  // namespace tapestry

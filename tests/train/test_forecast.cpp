@@ -197,6 +197,17 @@ TEST_CASE_FIXTURE(Echo, "forecast: a target is forecast from the other series") 
   check_says(read("run/config.toml"), {"columns = [\"noise\", \"echo\"]", "targets = [\"echo\"]"});
 }
 
+TEST_CASE_FIXTURE(Echo, "forecast: a recurrent network reads the values in turn") {
+  must(
+      run("train etth1 --quiet data.path=echo.csv data.split=fractions model.kind=gru "
+          "model.context=8 model.horizon=2 model.patch=1 model.stride=1 model.layers=1 "
+          "model.width=16 model.window_norm=last train.steps=300 train.eval_every=150 "
+          "optim.learning_rate=0.02 data.targets=[\"echo\"] --out gru"));
+  CHECK(Json::parse(must(run("eval gru --test --json")).out)["mse"].get<double>() < 0.7);
+  must(run("sample gru --prompt end"));
+  check_says(run("attention gru").err, {"has no attention to draw"});
+}
+
 TEST_CASE_FIXTURE(Echo, "forecast: only targets are shown") {
   must(run("sample run --out shown"));
   const std::string shown = read("shown.csv");

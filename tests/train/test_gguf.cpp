@@ -328,6 +328,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   check_says(refusal("model.attention=random-features"), {"model.attention", "\"softmax\""});
   check_says(refusal("model.window=4"), {"model.window = 4", "expected 0"});
   check_says(refusal("model.kind=recurrent"), {"--format gguf: model.kind = \"recurrent\""});
+  check_says(refusal("model.kind=lstm"), {"--format gguf: model.kind = \"lstm\""});
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "gguf: wrong arguments of export are refused in one line") {

@@ -186,6 +186,13 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a prompt longer than the context was cut wit
       "tapestry: prompts: 2 prompts longer than the context; the model reads the last 8 tokens\n");
   must_train("text", "recurrent", "train.steps=2 model.kind=recurrent");
   CHECK(must(tapestry_run({"sample", path("recurrent"), "--prompt", "012345678"})).err == "");
+  for (const std::string kind : {"lstm", "gru"}) {
+    must_train("text", kind, "train.steps=2 model.kind=" + kind);
+    const Finished one = must(tapestry_run({"sample", path(kind), "--prompt", "0123"})),
+                   again = must(tapestry_run({"sample", path(kind), "--prompt", "0123"}));
+    CHECK(one.out.size() > 4);
+    CHECK(one.out == again.out);
+  }
 }
 
 TEST_CASE_FIXTURE(RunFixture, "bug: sample --json added a line end to the text") {

@@ -27,15 +27,18 @@ TEST_SUITE_BEGIN("text classification");
 
 TEST_CASE("text classification: padding does not change the logits of a text") {
   Random init(1, Stream::init);
-  for (const auto& [layers, readout] :
-       {std::pair(2, Readout::mean), std::pair(2, Readout::class_token),
-        std::pair(0, Readout::mean)}) {
+  const RecurrentStackOptions lstm{.kind = RecurrentKind::lstm, .inputs = 16, .width = 16};
+  using Case = std::tuple<int, Readout, std::optional<RecurrentStackOptions>>;
+  for (const auto& [layers, readout, recurrent] :
+       {Case(2, Readout::mean, {}), Case(2, Readout::class_token, {}), Case(0, Readout::mean, {}),
+        Case(0, Readout::mean, lstm)}) {
     CAPTURE(layers);
     TextClassifier model({.tokens = 9,
                           .context = 40,
                           .classes = 3,
                           .layers = layers,
                           .block = {.width = 16, .attention = {.heads = 2}},
+                          .recurrent = recurrent,
                           .readout = readout},
                          init);
     const std::int32_t first = model.first_token().value_or(8);

@@ -39,6 +39,14 @@ TEST_CASE("bug: a setting unused because of another one was ignored without a me
         "model.attention = \"ran");
   check("language-model", {recurrent, "train.checkpoint_activations=true"},
         "is not used with model");
+  check("language-model", {"model.kind=lstm", "model.heads=2"},
+        "model.heads = 2: is not used with model.kind = \"lstm\"");
+  check("text-classification", {"model.kind=gru", "model.heads=2"},
+        "model.heads = 2: is not used with model.kind = \"gru\"");
+  check("text-classification", {"model.kind=embeddings", "model.layers=2"},
+        "model.layers = 2: is not used with model.kind = \"embeddings\"");
+  check("forecast", {"model.kind=gru", "model.heads=2"},
+        "model.heads = 2: is not used with model.kind = \"gru\"");
   check("language-model", {"data.held_back=5"},
         "data.held_back = 5: is not used with data.kind = ");
   check("language-model", {"data.kind=names", "data.validation_fraction=0.2"},

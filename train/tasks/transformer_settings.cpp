@@ -156,6 +156,16 @@ std::vector<KeyInfo> block_keys() { return transformer_settings.keys_to("bias");
 std::vector<KeyInfo> transformer_keys() { return transformer_settings.keys_to("tied_embeddings"); }
 std::vector<KeyInfo> decoder_only_keys() { return transformer_settings.keys(); }
 
+RecurrentStackOptions recurrent_options(const Model& given, RecurrentKind kind,
+                                        std::int64_t inputs) {
+  return {.kind = kind,
+          .layers = given.layers,
+          .inputs = inputs,
+          .width = given.block.width,
+          .dropout = given.block.dropout,
+          .bias = given.bias};
+}
+
 std::string name_of(Activation activation) {
   TransformerSettings settings;
   settings.block.feed_forward.activation = activation;

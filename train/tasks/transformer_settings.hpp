@@ -39,6 +39,10 @@ TransformerBlockOptions block_options_with_attention(const Given<TransformerSett
 TransformerOptions transformer_options(const Given<TransformerSettings>& given,
                                        std::int64_t vocabulary, std::int64_t context);
 
+// Returns the options of recurrent layers that read this number of columns.
+RecurrentStackOptions recurrent_options(const TransformerSettings& given, RecurrentKind kind,
+                                        std::int64_t inputs);
+
 std::string name_of(Activation activation);  // returns its name in a config
 
 // Returns the setting model.activation of other networks.

@@ -114,6 +114,17 @@ class Attention:
 
 
 @dataclass(frozen=True)
+class Recurrent:
+    """Recurrent layers forward and backward, their input's gradient included."""
+
+    kind: str  # of torch.nn
+    layers: int
+    width: int
+    length: int
+    batch: int
+
+
+@dataclass(frozen=True)
 class Generation:
     """The likeliest next token, `tokens` times, after a prompt of one, with cached keys."""
 
@@ -136,6 +147,8 @@ WORKLOADS = {
     "conv-vae": Vae(784, 400, latent=3, batch=100, channels=(32, 64), activation="gelu"),
     "lenet": LeNet(batch=128),
     "gcn-cora": Graph(2708, 5278, 1433, words=49216, hidden=16, classes=7, labeled=140),
+    "lstm": Recurrent("LSTM", layers=2, width=256, length=64, batch=32),
+    "gru": Recurrent("GRU", layers=2, width=256, length=64, batch=32),
     "attention-256": Attention(width=512, heads=8, length=256),
     "attention-1024": Attention(width=512, heads=8, length=1024),
     "attention-4096": Attention(width=512, heads=8, length=4096),

@@ -44,6 +44,7 @@ from measure import (
     Generation,
     Graph,
     LeNet,
+    Recurrent,
     Table,
     Transformer,
     Vae,
@@ -484,6 +485,14 @@ def attention_step(shape, mode):
     return lambda: torch.autograd.grad(forward(x).sum(), wanted)
 
 
+def recurrent_step(shape, mode):
+    stack = getattr(nn, shape.kind)(shape.width, shape.width, shape.layers, batch_first=True)
+    x = torch.randn(shape.batch, shape.length, shape.width, requires_grad=True)
+    wanted = [x, *stack.parameters()]
+    forward = compiled(stack, mode)
+    return lambda: torch.autograd.grad(forward(x)[0].sum(), wanted)
+
+
 def generation(shape, mode):
     model = Gpt(shape.model)
     size = (1, shape.model.heads, shape.model.context, shape.model.width // shape.model.heads)
@@ -515,6 +524,7 @@ STEPS = {
     Vae: vae_step,
     LeNet: lenet_step,
     Graph: graph_step,
+    Recurrent: recurrent_step,
     Attention: attention_step,
     Generation: generation,
 }

@@ -76,20 +76,80 @@ Value forward(const FeedForward& layer, const Value& x) {
   return forward(layer.contract, activate(layer.activation, gate) * up);
 }
 
-// Returns the states of a recurrent layer. The operator has time as the first axis, and weights per
-// direction: W (1, H, C), R (1, H, H) and both biases concatenated (1, 2H).
+namespace {
+
+// A recurrent operator: its name and attributes, and where its gates are among those of the layer.
+struct RecurrentOperator {
+  const char* name;
+  std::vector<std::int64_t> gates;
+  std::vector<Attribute> attributes;
+};
+
+// Returns the gates in the order of the operator: rows of H of a weight or a bias.
+Value in_order(const Value& rows, const std::vector<std::int64_t>& gates, std::int64_t H) {
+  if (gates.size() == 1) return rows;
+  std::vector<Value> parts;
+  for (const std::int64_t gate : gates) parts.push_back(slice(rows, 0, gate * H, (gate + 1) * H));
+  return concat(parts, 0);
+}
+
+// Returns the states (B, T, H) of a recurrent layer. The operator has time as the first axis, and
+// weights per direction: W (1, G H, C), R (1, G H, H) and both biases concatenated (1, 2 G H).
+// `second_bias` is that of the recurrent product, for the last gate of the layer alone.
+Value recurrent(const Linear& input, const Linear& hidden, const Parameter* second_bias,
+                const Value& x, RecurrentOperator made) {
+  const std::int64_t H = hidden.weight.tensor.dim(1), G = std::ssize(made.gates);
+  const auto rows = [&](const Parameter& own) {
+    return in_order(parameter(x, own), made.gates, H);
+  };
+  std::vector<Value> inputs = {transpose(x, {1, 0, 2}), unsqueeze(rows(input.weight), {0}),
+                               unsqueeze(rows(hidden.weight), {0})};
+  if (!input.bias.value().empty()) {
+    const auto zeros = [&](std::int64_t n) {
+      return x.graph->constant(Array::zeros({n}), "zeros");
+    };
+    Value second = zeros(G * H);
+    if (second_bias)
+      second = in_order(concat({zeros((G - 1) * H), parameter(x, *second_bias)}, 0), made.gates, H);
+    inputs.push_back(unsqueeze(concat({rows(input.bias), second}, 0), {0}));
+  }
+  made.attributes.push_back({"hidden_size", H});
+  const Value states = x.graph->node(made.name, inputs, made.attributes);  // (T, 1, B, H)
+  return transpose(squeeze(states, 1), {1, 0, 2});
+}
+
+}  // namespace
+
 Value forward(const Recurrent& layer, const Value& x) {
   const Within module(x, layer.path());
-  const std::int64_t H = layer.hidden.weight.tensor.dim(0);
-  std::vector<Value> inputs = {transpose(x, {1, 0, 2}),
-                               unsqueeze(parameter(x, layer.input.weight), {0}),
-                               unsqueeze(parameter(x, layer.hidden.weight), {0})};
-  if (!layer.input.bias.value().empty()) {
-    const Value none = x.graph->constant(Array::zeros({H}), "zeros");
-    inputs.push_back(unsqueeze(concat({parameter(x, layer.input.bias), none}, 0), {0}));
+  return recurrent(layer.input, layer.hidden, nullptr, x, {"RNN", {0}, {}});
+}
+
+// The operator's order of gates is i, o, f, g.
+Value forward(const Lstm& layer, const Value& x) {
+  const Within module(x, layer.path());
+  return recurrent(layer.input, layer.hidden, nullptr, x, {"LSTM", {0, 3, 1, 2}, {}});
+}
+
+// The operator's order of gates is z, r, n.
+Value forward(const Gru& layer, const Value& x) {
+  const Within module(x, layer.path());
+  return recurrent(layer.input, layer.hidden, &layer.candidate_bias, x,
+                   {"GRU", {1, 0, 2}, {{"linear_before_reset", std::int64_t{1}}}});
+}
+
+Value forward(const RecurrentStack& stack, const Value& x) {
+  const Within module(x, stack.path());
+  Value y = x;
+  for (const auto& layer : stack.layers) {
+    if (const auto* elman = dynamic_cast<const Recurrent*>(layer.get()))
+      y = forward(*elman, y);
+    else if (const auto* lstm = dynamic_cast<const Lstm*>(layer.get()))
+      y = forward(*lstm, y);
+    else
+      y = forward(dynamic_cast<const Gru&>(*layer), y);
   }
-  const Value states = x.graph->node("RNN", inputs, {{"hidden_size", H}});  // (T, 1, B, H)
-  return transpose(squeeze(states, 1), {1, 0, 2});
+  return y;
 }
 
 Value forward(const GroupNorm& layer, const Value& x) {

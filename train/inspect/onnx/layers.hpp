@@ -3,6 +3,8 @@
 #include "autograd/check.hpp"
 #include "layers/convolution.hpp"
 #include "layers/embedding.hpp"
+#include "layers/gru.hpp"
+#include "layers/lstm.hpp"
 #include "layers/mlp.hpp"
 #include "layers/models/recurrent_network.hpp"
 #include "layers/norm.hpp"
@@ -20,6 +22,9 @@ Value forward(const Norm& layer, const Value& x);
 Value forward(const Embedding& layer, const Value& tokens);
 Value forward(const FeedForward& layer, const Value& x);
 Value forward(const Recurrent& layer, const Value& x);
+Value forward(const Lstm& layer, const Value& x);
+Value forward(const Gru& layer, const Value& x);
+Value forward(const RecurrentStack& stack, const Value& x);
 Value forward(const GroupNorm& layer, const Value& x);
 Value forward(const Convolution2d& layer, const Value& x);
 Value forward(const ResidualConvolution& layer, const Value& x);

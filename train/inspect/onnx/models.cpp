@@ -42,8 +42,7 @@ Value forward(const Transformer& model, const Value& tokens) {
 
 Value forward(const RecurrentNetwork& model, const Value& tokens) {
   const Within module(tokens, model.path());
-  Value x = forward(model.token_embedding, tokens);  // (B, T, C)
-  for (const Recurrent& layer : model.layers) x = forward(layer, x);
+  const Value x = forward(model.stack, forward(model.token_embedding, tokens));      // (B, T, C)
   return model.head ? forward(*model.head, x) : read_out(model.token_embedding, x);  // (B, T, V)
 }
 
@@ -53,7 +52,10 @@ Value forward(const TextClassifier& model, const Value& tokens) {
   const Sequence sequence{
       .longest = model.options.context, .length = lengths(tokens, 1, 2), .padding = padding};
   Value x = forward(model.token_embedding, tokens);  // (B, T, C)
-  x = forward(model.encoder, forward(model.position_embedding, x, sequence), sequence);
+  if (model.recurrent)
+    x = forward(*model.recurrent, x);
+  else
+    x = forward(model.encoder, forward(model.position_embedding, x, sequence), sequence);
   if (model.final_norm) x = forward(*model.final_norm, x);
   if (model.first_token()) return forward(model.head, squeeze(slice(x, 1, 0, 1), 1));
   const Value zero = x.graph->constant(0.0), one = x.graph->constant(1.0);
@@ -196,13 +198,16 @@ Value predict(const Forecaster& model, const Value& windows) {
     const Value flat = reshape(y, {-1, model.head.weight.tensor.dim(1)});
     return reshape(forward(model.head, flat), {-1, model.options.horizon});
   };
-  if (!model.patches) return project(windows);
-  const std::int64_t N = model.patches->tokens(), P = model.options.patch;
+  if (!model.patches && !model.recurrent) return project(windows);
+  const std::int64_t P = model.options.patch;
+  const std::int64_t N = (model.options.context - P) / model.options.stride + 1;
   std::vector<std::int64_t> steps;  // steps of each patch
   for (std::int64_t n = 0; n < N; ++n)
     for (std::int64_t p = 0; p < P; ++p) steps.push_back(n * model.options.stride + p);
   const Value cut = gather(windows, windows.graph->integers(steps), 1);
-  return project(forward(*model.patches, reshape(cut, {0, N, P})));
+  const Value patches = reshape(cut, {0, N, P});
+  return project(model.patches ? forward(*model.patches, patches)
+                               : last(forward(*model.recurrent, patches), 1));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@
 namespace tapestry {
 namespace {
 
-enum class Network { transformer, recurrent };
+enum class Network { transformer, elman, lstm, gru };
 
 struct LanguageModelSettings {
   Network kind = Network::transformer;
@@ -29,11 +29,19 @@ struct LanguageModelSettings {
 const SettingsOf<LanguageModelSettings> language_model_settings = [] {
   using S = LanguageModelSettings;
   using Row = Bound<S>;
-  return std::vector<Row>{
-      Row("model.kind", &S::kind, "kind of network",
-          {{"transformer", Network::transformer}, {"recurrent", Network::recurrent}}),
-      Row(key::vocabulary, &S::vocabulary)};
+  return std::vector<Row>{Row("model.kind", &S::kind, "kind of network",
+                              {{"transformer", Network::transformer},
+                               {"recurrent", Network::elman},
+                               {"lstm", Network::lstm},
+                               {"gru", Network::gru}}),
+                          Row(key::vocabulary, &S::vocabulary)};
 }();
+
+// Returns the layers of a recurrent network.
+RecurrentKind recurrent_kind(Network kind) {
+  if (kind == Network::elman) return RecurrentKind::elman;
+  return kind == Network::lstm ? RecurrentKind::lstm : RecurrentKind::gru;
+}
 
 // Returns the keys. A recurrent network has some of those of a transformer.
 std::vector<KeyInfo> language_model_keys() {
@@ -53,6 +61,7 @@ LanguageModel::Network make_network(const Config& config, std::int64_t vocabular
     return RecurrentNetwork({.vocabulary = vocabulary,
                              .layers = given.layers,
                              .width = given.block.width,
+                             .kind = recurrent_kind(kind),
                              .dropout = given.block.dropout,
                              .bias = given.bias,
                              .tied_embeddings = given.tied_embeddings},
@@ -126,11 +135,14 @@ TokenDecoder language_model_decoder(LanguageModel& task) {
 }
 
 std::string description(const Config& config, const std::map<std::string, std::string>& metadata) {
+  const std::string kind = language_model_settings.text("kind", language_model_settings.of(config));
   return fmt::format("a {}{} language model",
                      metadata.contains("vocabulary")  ? "character-level "
                      : metadata.contains("tokenizer") ? "byte-pair "
                                                       : "",
-                     language_model_settings.text("kind", language_model_settings.of(config)));
+                     kind == "lstm"  ? "LSTM"
+                     : kind == "gru" ? "GRU"
+                                     : kind);
 }
 
 TaskSpec language_model_spec() {
@@ -175,6 +187,7 @@ LanguageModel::LanguageModel(const TaskSetup& setup)
       vocabulary_(vocabulary_of(setup.config, *corpus_.tokenizer)),
       bytes_(bytes_of_tokens(*corpus_.tokenizer)),
       fits_baselines_(has_own_training_data(setup)),
+      network_kind_(language_model_settings.text("kind", language_model_settings.of(setup.config))),
       network_(make_network(setup.config, vocabulary_)) {}
 
 // Returns the order of the examples. The windows of a text overlap, and a training reads only a few

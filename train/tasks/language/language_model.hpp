@@ -41,6 +41,7 @@ class LanguageModel final : public Task {
   std::map<std::string, std::string> metadata() const override;
 
   const Network& network() const { return network_; }
+  const std::string& network_kind() const { return network_kind_; }  // model.kind: "lstm"
   const Tokenizer& tokenizer() const { return *corpus_.tokenizer; }
   // Returns the tokens that begin each text that the model was trained on.
   std::span<const std::int32_t> begin_of_text() const { return corpus_.begin_of_text; }
@@ -69,6 +70,7 @@ class LanguageModel final : public Task {
   std::int64_t vocabulary_;
   std::vector<double> bytes_;  // number of bytes of each token
   bool fits_baselines_;        // it has training data, which are no synthetic ones
+  std::string network_kind_;
   Network network_;
 };
 

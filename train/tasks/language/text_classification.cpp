@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "autograd/counted.hpp"
 #include "data/text/bag_of_words.hpp"
@@ -16,7 +17,7 @@
 namespace tapestry {
 namespace {
 
-enum class TextNetwork { transformer, decoder, embeddings };
+enum class TextNetwork { transformer, decoder, embeddings, lstm, gru };
 
 struct TextClassifierSettings {
   TextNetwork kind = TextNetwork::transformer;
@@ -25,7 +26,8 @@ struct TextClassifierSettings {
 };
 
 const Condition is_decoder = key_is("model.kind", "decoder"),
-                has_blocks = key_is("model.kind", "transformer", "decoder");
+                has_blocks = key_is("model.kind", "transformer", "decoder"),
+                has_layers = key_is("model.kind", "transformer", "decoder", "lstm", "gru");
 
 const SettingsOf<TextClassifierSettings> text_classifier_settings = [] {
   using S = TextClassifierSettings;
@@ -33,11 +35,13 @@ const SettingsOf<TextClassifierSettings> text_classifier_settings = [] {
   return std::vector<Row>{
       Row("model.kind", &S::kind,
           "kind of network: a transformer encoder; a decoder, which reads from left to right and "
-          "is classified at the last token, as language models are; or the mean of the tokens' "
-          "embeddings, which knows no order",
+          "is classified at the last token, as language models are; the mean of the tokens' "
+          "embeddings, which knows no order; or a recurrent network, whose outputs are averaged",
           {{"transformer", TextNetwork::transformer},
            {"decoder", TextNetwork::decoder},
-           {"embeddings", TextNetwork::embeddings}}),
+           {"embeddings", TextNetwork::embeddings},
+           {"lstm", TextNetwork::lstm},
+           {"gru", TextNetwork::gru}}),
       Row("model.pooling", &S::pooling,
           "what the encoder's classifier reads: the mean of the tokens, or a class token before "
           "them",
@@ -52,7 +56,11 @@ std::vector<KeyInfo> text_classification_keys() {
   std::vector<KeyInfo> all = used_with(is_decoder, decoder_only_keys(), of_blocks);
   std::erase_if(all, [](const KeyInfo& key) { return key.name == "model.tied_embeddings"; });
   // also those of a decoder, because some depend on model.positions
-  all = used_with(has_blocks, std::move(all), {"model.width", "model.dropout"});
+  const std::set<std::string> of_layers = {"model.layers", "model.bias"};
+  all = used_with(has_blocks, std::move(all),
+                  {"model.width", "model.dropout", "model.layers", "model.bias"});
+  for (KeyInfo& key : all)
+    if (of_layers.contains(key.name)) key.limits.used_if.push_back(has_layers);
   all = joined({all, text_classifier_settings.keys()});
   all.back().limits.used_if.push_back(is_decoder);  // the vocabulary
   return joined({all, labeled_text_settings.keys()});
@@ -83,6 +91,10 @@ TextClassification::Network make_text_classifier(const Config& config,
     options.block = block_options(given);
     options.readout = own.pooling;
   }
+  if (own.kind == TextNetwork::lstm || own.kind == TextNetwork::gru)
+    options.recurrent = recurrent_options(
+        given, own.kind == TextNetwork::lstm ? RecurrentKind::lstm : RecurrentKind::gru,
+        given.block.width);
   return initialized(config, [&](Random& init) -> TextClassification::Network {
     return TextClassifier(options, init);
   });
@@ -108,6 +120,10 @@ std::string text_classifier_description(const Config& config,
       return "a decoder-only transformer that classifies texts";
     case TextNetwork::embeddings:
       return "a classifier of texts by the mean of their embeddings";
+    case TextNetwork::lstm:
+      return "an LSTM that classifies texts";
+    case TextNetwork::gru:
+      return "a GRU that classifies texts";
   }
   throw_unhandled(text_classifier_settings["kind"]);
 }

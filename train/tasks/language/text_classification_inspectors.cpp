@@ -87,7 +87,7 @@ AttentionMaps attention_in(const TextClassification& task, const std::vector<std
 // Returns the attention between the tokens of --prompt, or of a validation text.
 AttentionMaps attention_of_text(TextClassification& task, const Options& options) {
   expect_input(task.has_attention(),
-               "a mean of embeddings has no attention to draw; give a run with model.kind = "
+               "this network has no attention to draw; give a run with model.kind = "
                "\"transformer\" or \"decoder\"");
   const std::vector<std::int32_t> tokens =
       options.is_set(classified_text)

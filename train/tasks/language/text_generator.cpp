@@ -23,7 +23,8 @@ void sampling::convert_weights(const Options& options, LanguageModel& task) {
   if (options[dtype] != "q8_0") return;
   auto* transformer = dynamic_cast<Transformer*>(&task.model());
   expect_input(transformer,
-               "--dtype q8_0: model.kind is \"recurrent\"; expected a transformer, or float32");
+               "--dtype q8_0: model.kind is \"{}\"; expected a transformer, or float32",
+               task.network_kind());
   expect_input(quantize_weights(*transformer) > 0,
                "--dtype q8_0: model.width is not a multiple of {}; use float32", Q8Block::size);
 }

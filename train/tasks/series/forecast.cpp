@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "autograd/counted.hpp"
 #include "autograd/ops/arithmetic.hpp"
@@ -18,13 +19,14 @@
 namespace tapestry {
 namespace {
 
-enum class Kind { patches, linear };
+enum class Kind { patches, linear, lstm, gru };
 
 struct ForecastSettings : ForecasterOptions {
   Kind kind = Kind::patches;
 };
 
-const Condition has_patches = key_is("model.kind", "patches");
+const Condition is_transformer = key_is("model.kind", "patches"),
+                has_patches = key_is("model.kind", "patches", "lstm", "gru");
 
 const SettingsOf<ForecastSettings> forecast_settings = [] {
   using S = ForecastSettings;
@@ -34,8 +36,12 @@ const SettingsOf<ForecastSettings> forecast_settings = [] {
           {.low = 1, .high = 100000, .used_if = {has_patches}}),
       Row("model.stride", &S::stride, "time steps between the starts of patches",
           {.low = 1, .high = 100000, .used_if = {has_patches}}),
-      Row("model.kind", &S::kind, "a patch transformer, or one linear layer",
-          {{"patches", Kind::patches}, {"linear", Kind::linear}}),
+      Row("model.kind", &S::kind,
+          "a patch transformer, one linear layer, or a recurrent network that reads the patches",
+          {{"patches", Kind::patches},
+           {"linear", Kind::linear},
+           {"lstm", Kind::lstm},
+           {"gru", Kind::gru}}),
       Row("model.context", &S::context, "time steps that the model reads",
           {.low = 1, .high = 100000}),
       Row("model.horizon", &S::horizon, "time steps to forecast", {.low = 1, .high = 100000}),
@@ -54,8 +60,11 @@ Forecaster make_model(const Config& config, const Given<SeriesSettings>& series)
                S, T, linear ? T : P + std::max<std::int64_t>(0, T - P) / S * S);
   const Given<TransformerSettings> blocks = transformer_settings.of(config);
   ForecasterOptions options = given;
-  options.layers = linear ? 0 : blocks.layers;
-  options.block = block_options(blocks);
+  if (given.kind == Kind::lstm || given.kind == Kind::gru)
+    options.recurrent = recurrent_options(
+        blocks, given.kind == Kind::lstm ? RecurrentKind::lstm : RecurrentKind::gru, P);
+  options.layers = given.kind == Kind::patches ? blocks.layers : 0;
+  if (given.kind == Kind::patches) options.block = block_options(blocks);
   options.series = std::ssize(series.columns);
   options.targets = target_indices(series);
   return initialized(config, [&](Random& init) { return Forecaster(options, init); });
@@ -97,13 +106,25 @@ double sum_of_distances(const Array& a, const Array& b) {
   return sum;
 }
 
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::patches:
+      return "patch transformer";
+    case Kind::linear:
+      return "linear model";
+    case Kind::lstm:
+      return "recurrent network (LSTM)";
+    case Kind::gru:
+      return "recurrent network (GRU)";
+  }
+  throw_unhandled("model");
+}
+
 std::string description(const Config& config, const std::map<std::string, std::string>&) {
   const ForecastSettings model = forecast_settings.of(config);
   const SeriesSettings series = series_settings.of(config);
   return fmt::format(
-      "a {} that forecasts {}{} from {}",
-      model.kind == Kind::linear ? "linear model" : "patch transformer",
-      counted(model.horizon, "time step"),
+      "a {} that forecasts {}{} from {}", name_of(model.kind), counted(model.horizon, "time step"),
       series.targets.empty()
           ? ""
           : fmt::format(" of {} of {} series", series.targets.size(), series.columns.size()),
@@ -150,14 +171,24 @@ std::vector<Recognized> recognize_forecast(const UserData& data) {
   })};
 }
 
+// Returns the keys of blocks. A recurrent network has some of them.
+std::vector<KeyInfo> forecast_block_keys() {
+  const std::set<std::string> shared = {"model.layers", "model.width", "model.dropout",
+                                        "model.bias"};
+  std::vector<KeyInfo> keys =
+      used_with(is_transformer, block_keys(), {shared.begin(), shared.end()});
+  for (KeyInfo& key : keys)
+    if (shared.contains(key.name)) key.limits.used_if.push_back(has_patches);
+  return keys;
+}
+
 TaskSpec spec() {
   using enum MetricInfo::Better;
   const std::vector<std::string> horizon_key = {"model.horizon"};
   return {.name = "forecast",
           .help = "forecasts of several time series",
           .describe = description,
-          .keys = joined({used_with(has_patches, block_keys()), forecast_settings.keys(),
-                          series_settings.keys()}),
+          .keys = joined({forecast_block_keys(), forecast_settings.keys(), series_settings.keys()}),
           .make = make_task_of<Forecast>,
           .detect = detect_series,
           .recognize = recognize_forecast,

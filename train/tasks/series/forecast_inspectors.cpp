@@ -158,7 +158,7 @@ AttentionMaps attention(Forecast& task, const Options& options) {
   const ForecasterOptions& window = task.model().options;
   expect_input(
       task.model().patches.has_value(),
-      "a linear forecaster has no attention to draw; give a run with model.kind = \"patches\"");
+      "this forecaster has no attention to draw; give a run with model.kind = \"patches\"");
   const SeriesTable& table = task.data().targets();
   const std::int64_t K = std::ssize(table.names), index = options[index_of_series];
   expect_input(index < K, "--index {}: the series are 0 to {}; give one of these", index, K - 1);

@@ -107,7 +107,8 @@ const LanguageModel& transformer_of(const TrainedModel& trained, const std::stri
   expect_input(task != nullptr, "{}: {} = \"{}\": expected \"language-model\"{}", where,
                key::task.name, trained.config[key::task], advice);
   expect_input(std::holds_alternative<Transformer>(task->network()),
-               "{}: model.kind = \"recurrent\": expected \"transformer\"{}", where, advice);
+               "{}: model.kind = \"{}\": expected \"transformer\"{}", where, task->network_kind(),
+               advice);
   return *task;
 }
 
