@@ -4,7 +4,7 @@
 
 namespace tapestry {
 
-enum class Activation { none, relu, gelu, gelu_tanh, silu };
+enum class Activation { none, relu, gelu, gelu_tanh, silu, elu };
 Tensor activate(Activation activation, const Tensor& x);
 
 // Returns activation(a) ⊙ b, where a and b are the halves of each row: x (..., 2F) -> (..., F)

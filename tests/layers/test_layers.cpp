@@ -245,6 +245,14 @@ TEST_CASE("layers: parameter names are the keys of checkpoints") {
   CHECK(graph_network(one) == Strings{"layers.0.own.weight (3, 5)", "layers.0.bias (3,)",
                                       "layers.0.query.weight (3, 5)", "layers.0.key.weight (3, 5)",
                                       "layers.0.value.weight (3, 5)"});
+  one.layer = GraphLayerKind::additive_attention;
+  one.output_heads = 2;
+  CHECK(graph_network(one) == Strings{"layers.0.bias (3,)", "layers.0.value.weight (6, 5)",
+                                      "layers.0.target (2, 3)", "layers.0.source (2, 3)"});
+  one.layer = GraphLayerKind::gcnii;
+  CHECK(graph_network(one) == Strings{"input.weight (4, 5)", "input.bias (4,)",
+                                      "layers.0.map.weight (4, 4)", "head.weight (3, 4)",
+                                      "head.bias (3,)"});
   one = {.inputs = 5, .classes = 3, .layers = 1, .width = 4};
   one.normalization = Normalization::sum;
   one.pooling = Pooling::sum;

@@ -388,6 +388,7 @@ OnnxTensor compute(const OnnxNode& node, const Inputs& in) {
   const std::map<std::string, std::function<double(double)>> unary = {
       {"Sqrt", [](double x) { return std::sqrt(x); }},
       {"Exp", [](double x) { return std::exp(x); }},
+      {"Elu", [](double x) { return x > 0 ? x : std::expm1(x); }},
       {"Sin", [](double x) { return std::sin(x); }},
       {"Cos", [](double x) { return std::cos(x); }},
       {"Tanh", [](double x) { return std::tanh(x); }},

@@ -255,6 +255,10 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: every kind of layer is exported with t
       {graphs, {"model.normalization=mean", "model.pooling=mean"}},
       {graphs, {"model.layer=attention", "model.heads=2"}},
       {graphs, {"data.kind=karate", "model.layer=attention", "model.heads=2"}},
+      {graphs, {"model.layer=gat", "model.heads=2"}},
+      {graphs, {"data.kind=karate", "model.layer=gat", "model.heads=2", "model.output_heads=3"}},
+      {graphs, {"model.layer=gcnii", "model.pooling=max"}},
+      {graphs, {"data.kind=karate", "model.layer=gcnii", "model.layers=5", "model.alpha=0.3"}},
       {rows, {"data.label_field=kind"}},
       {rows, {"data.label_field=size", "model.numbers=scaled", "model.members=1"}},
       {rows, {"data.label_field=size", "data.columns=[\"city\", \"kind\"]"}}};

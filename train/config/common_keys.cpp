@@ -47,7 +47,8 @@ EARLY const Key<double> final_learning_rate{
     "learning rate at the last step of a linear, cosine or wsd schedule",
     {.low = 0,
      .high = 1e3,
-     .used_if = {schedule.is(Decay::linear, Decay::cosine, Decay::stable_linear)}}};
+     .used_if = {
+         schedule.is(Decay::linear, Decay::cosine, Decay::stable_linear)}}};
 EARLY const Key<std::int64_t> warmup_steps{
     "optim.warmup_steps",
     0,
@@ -56,8 +57,9 @@ EARLY const Key<std::int64_t> warmup_steps{
 EARLY const Key<std::vector<std::string>> groups{
     "optim.groups",
     {},
-    "learning rate and weight decay of parameters by name, such as \"blocks.*.bias lr=2 decay=0\": "
-    "a pattern, the factor of the learning rate, the decay; the last match counts"};
+    "learning rate, weight decay and L2 term of parameters by name, such as \"blocks.*.bias lr=2 "
+    "decay=0 l2=1e-3\": a pattern, the factor of the learning rate, the decay, and λ of ½ λ ‖θ‖², "
+    "added to the training loss; the last match counts"};
 EARLY const Key<double> clip_norm{"optim.clip_norm",
                                   0,
                                   "largest global norm of the gradient; 0: no clipping",

@@ -38,6 +38,8 @@ Value activate(Activation activation, const Value& x) {
     }
     case Activation::silu:
       return x * sigmoid(x);
+    case Activation::elu:
+      return x.graph->node("Elu", {x});
   }
   throw_unhandled("activation");
 }
