@@ -13,7 +13,7 @@ Tensor activate(Activation activation, const Tensor& x);
 Tensor activate_gated(Activation activation, const Tensor& x);
 
 struct FeedForwardOptions {
-  std::int64_t hidden = 0;  // F, the width between the two maps; 0: 4 C
+  std::int64_t hidden = 0;  // F, the width between the two maps; 0: 4 C; of blocks, -1: none
   Activation activation = Activation::gelu;
   bool gated = false;
   LinearOptions expand{}, contract{};

@@ -233,6 +233,16 @@ TEST_CASE("layers: parameter names are the keys of checkpoints") {
                                     "gate.weight (2, 4)", "gate.bias (2,)", "output.weight (4, 4)",
                                     "output.bias (4,)"});
 
+  TransformerBlock bare({.width = 4,
+                         .attention = {.heads = 2},
+                         .feed_forward = {.hidden = -1},
+                         .norms = {.kind = NormKind::none}},
+                        r);
+  CHECK(names(bare) == Words("attention.query_key_value.weight attention.query_key_value.bias "
+                             "attention.output.weight attention.output.bias"));
+  Forecaster cyclic({.context = 6, .horizon = 2, .layers = 0, .series = 3, .cycle = 4}, r);
+  CHECK(shapes(cyclic) == Strings{"head.weight (2, 6)", "head.bias (2,)", "cycle (4, 3)"});
+
   const auto graph_network = [&](const GraphNetworkOptions& options) {
     GraphNetwork model(options, r);
     return shapes(model);
@@ -352,6 +362,9 @@ TEST_CASE("layers: wrong arguments throw std::invalid_argument with the cause") 
           GroupNorm(4, {.groups = 3}).forward(zeros(2, 4, 1, 1)));
   REFUSES("forecaster: patches of 10 with stride 4 do not cover a context of 96 exactly",
           Forecaster({.patch = 10, .stride = 4}, r));
+  REFUSES("forecaster: places () in the cycle; expected one for each of 2 windows",
+          Forecaster({.context = 6, .layers = 0, .series = 3, .cycle = 4}, r)
+              .forward(Array::zeros({2, 6, 3})));
   REFUSES("forecaster: x (1, 2, 4); expected (B, 96, M)", Forecaster({.layers = 0}, r).forward(x));
   REFUSES("forecaster: x (1, 2, 4); expected (B, 2, 3)",
           Forecaster({.context = 2, .layers = 0, .series = 3, .targets = {1}}, r).forward(x));

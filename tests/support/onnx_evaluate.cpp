@@ -406,6 +406,7 @@ OnnxTensor compute(const OnnxNode& node, const Inputs& in) {
       {"Mul", std::multiplies<>()},
       {"Div", std::divides<>()},
       {"Max", [](double x, double y) { return std::max(x, y); }},
+      {"Mod", [](double x, double y) { return x - y * std::floor(x / y); }},
       {"Equal", std::equal_to<>()},
       {"Less", std::less<>()},
       {"Or", [](double x, double y) { return x != 0 || y != 0; }}};

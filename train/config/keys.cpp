@@ -155,6 +155,10 @@ bool averages_weights(const Config& config) {
 
 Schedule make_schedule(const Config& config) {
   const std::int64_t steps = config[key::steps], cooldown = config[key::cooldown_steps];
+  config.expect(config[key::schedule] != Decay::exponential ||
+                    config[key::final_learning_rate] > 0 || config[key::learning_rate] == 0,
+                key::final_learning_rate,
+                "an exponential schedule ends above 0; set a positive learning rate");
   return {.decay = config[key::schedule],
           .peak = config[key::learning_rate],
           .floor = config[key::final_learning_rate],

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "autograd/check.hpp"
 #include "train/inspect/onnx/layers.hpp"
@@ -192,9 +193,21 @@ Value predict(const Forecaster& model, const Value& windows) {
   return project(forward(*model.patches, reshape(cut, {0, N, P})));
 }
 
+// Returns the cycle of each series at the steps [first, first + steps) of each window:
+// (B · M, steps).
+Value cycle_at(const Forecaster& model, const Value& first_step, std::int64_t first,
+               std::int64_t steps) {
+  Graph& graph = *first_step.graph;
+  std::vector<std::int64_t> numbers(steps);
+  std::iota(numbers.begin(), numbers.end(), first);
+  const Value at = remainder(unsqueeze(first_step, {1}) + graph.integers(numbers),
+                             graph.integers({model.options.cycle}));
+  return transpose(gather(graph.parameter(*model.cycle), at), {0, 2, 1});  // (B, M, steps)
+}
+
 }  // namespace
 
-Value forward(const Forecaster& model, const Value& x) {
+Value forward(const Forecaster& model, const Value& x, const std::optional<Value>& first_step) {
   const Within module(x, model.path());
   const std::int64_t T = model.options.context;
   const Value series = transpose(x, {0, 2, 1});  // (B, M, T)
@@ -212,16 +225,24 @@ Value forward(const Forecaster& model, const Value& x) {
     const Value shape = concat({rows, x.graph->integers({model.options.horizon})}, 0);
     return transpose(reshape(y, shape), {0, 2, 1});
   };
+  const auto forecast = [&](const Value& normal) {
+    if (!model.cycle) return predict(model, normal);
+    const Value past = reshape(cycle_at(model, *first_step, 0, T), {-1, T});
+    Value ahead = cycle_at(model, *first_step, T, model.options.horizon);
+    if (!model.options.targets.empty())
+      ahead = gather(ahead, x.graph->integers(model.options.targets), 1);
+    return predict(model, normal - past) + reshape(ahead, {-1, model.options.horizon});
+  };
   switch (model.options.norm) {
     case WindowNorm::instance: {
       constexpr double epsilon = 1e-5;
       const Value center = mean(windows, 1, Keep::yes), centered = windows - center;
       const Value scale = sqrt(mean(centered * centered, 1, Keep::yes) + epsilon);
-      return back(predict(model, centered / scale) * of_targets(scale) + of_targets(center));
+      return back(forecast(centered / scale) * of_targets(scale) + of_targets(center));
     }
     case WindowNorm::last: {
       const Value offset = slice(windows, 1, T - 1, T);
-      return back(predict(model, windows - offset) + of_targets(offset));
+      return back(forecast(windows - offset) + of_targets(offset));
     }
   }
   throw_unhandled("window norm");
