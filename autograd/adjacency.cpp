@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 #include <numeric>
+#include <optional>
 
 #include "autograd/check.hpp"
+#include "autograd/dry_run.hpp"
 
 namespace tapestry {
 namespace {
@@ -33,8 +36,13 @@ SparseRows adjacency(std::int64_t nodes, const std::vector<Edge>& list,
 
 }  // namespace
 
+struct Adjacency::Looped {
+  std::mutex mutex{};
+  std::optional<Adjacency> graph{};
+};
+
 Adjacency::Adjacency(std::int64_t sources, std::int64_t nodes, std::vector<Edge> edges)
-    : sources_(sources), nodes_(nodes) {
+    : sources_(sources), nodes_(nodes), looped_(std::make_shared<Looped>()) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   require(nodes >= 0 && nodes < most && sources >= 0 && sources < most && std::ssize(edges) < most,
           "graph: {} nodes, {} sources and {} edges; expected 0 to {} of each", nodes, sources,
@@ -77,6 +85,17 @@ Adjacency Adjacency::join(const std::vector<Adjacency>& graphs) {
     nodes += graph.nodes();
   }
   return Adjacency(sources, nodes, std::move(edges));
+}
+
+Adjacency Adjacency::with_loops() const {
+  require(sources_ == nodes_, "graph: loops of {} nodes with {} sources; expected as many", nodes_,
+          sources_);
+  const std::lock_guard lock(looped_->mutex);
+  if (looped_->graph) return *looped_->graph;
+  if (is_dry_run()) return unfilled(nodes_, edges() + nodes_);
+  std::vector<Edge> all = list();
+  for (std::int32_t node = 0; node < nodes_; ++node) all.push_back({node, node});
+  return looped_->graph.emplace(nodes_, std::move(all));
 }
 
 std::vector<Edge> Adjacency::list() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,9 @@ class Adjacency {
   // Returns the disjoint union: the nodes of each graph are numbered after those of the ones
   // before.
   static Adjacency join(const std::vector<Adjacency>& graphs);
+  // Returns the graph in which each node is also its own neighbor. The first call computes it for
+  // all copies. Throws std::invalid_argument if the sources are other nodes than the targets.
+  Adjacency with_loops() const;
 
   std::int64_t nodes() const { return nodes_; }      // number of target nodes
   std::int64_t sources() const { return sources_; }  // number of source nodes
@@ -59,6 +63,8 @@ class Adjacency {
  private:
   std::int64_t sources_, nodes_;
   SparseRows incoming_, outgoing_;
+  struct Looped;
+  std::shared_ptr<Looped> looped_;  // what with_loops() returns
 };
 
 // A matrix (N, F) of which only the entries other than zero are stored.

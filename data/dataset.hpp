@@ -58,9 +58,15 @@ struct DocumentStarts {
   Array starts{};
 };
 
+// The auxiliary inputs of a forecaster with a cycle: the place in the cycle of the first step of
+// each window, (B) int32.
+struct CyclePlaces {
+  Array first{};
+};
+
 // The auxiliary inputs of a batch, if it has any.
-using Auxiliary =
-    std::variant<std::monostate, SourceTokens, CaptionTokens, GraphPart, DocumentStarts>;
+using Auxiliary = std::variant<std::monostate, SourceTokens, CaptionTokens, GraphPart,
+                               DocumentStarts, CyclePlaces>;
 
 // The data of one step of training or evaluation.
 struct Batch {

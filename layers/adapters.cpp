@@ -71,7 +71,7 @@ std::vector<AdapterTarget> adapter_targets(Module& model) {
   for (TransformerBlock* block : modules_of<TransformerBlock>(model)) {
     add(block->attention);
     if (block->cross_attention) add(*block->cross_attention);
-    add(block->feed_forward);
+    if (block->feed_forward) add(*block->feed_forward);
   }
   return all;
 }

@@ -30,35 +30,42 @@ Tensor of_degrees(const Adjacency& graph, DType dtype, F f) {
 Tensor NodeFeatures::times(const Linear& map) const {
   if (!entries_) return map.forward(x_);
   const Scope scope(map.path());
-  return neighbor_sum(*entries_, permute(map.weight, {1, 0}), x_);
+  const Tensor y = neighbor_sum(*entries_, permute(map.weight, {1, 0}), x_);
+  return map.bias.tensor.value().empty() ? y : y + map.bias;
+}
+
+const Tensor& NodeFeatures::dense() const {
+  require(!entries_, "graph layer: sparse features {}; expected dense ones", x_.shape());
+  return x_;
 }
 
 NodeFeatures NodeFeatures::dropped(const Dropout& dropout, Random* noise) const {
   return {dropout.forward(x_, noise), entries_};
 }
 
-Tensor GraphLayer::forward(const Adjacency& graph, const NodeFeatures& x) const {
+Tensor WeightedGraphLayer::forward(const Adjacency& graph, const NodeFeatures& x,
+                                   const GraphPass& pass) const {
   const Scope scope(path());
-  Tensor y = gather(graph, x);
+  Tensor y = gather(graph, x, pass.noise);
   if (own) y = y + x.times(*own);
   return activate(activation, y + bias);
 }
 
-void GraphLayer::common_fields(FieldVisitor& visit) {
+void WeightedGraphLayer::common_fields(FieldVisitor& visit) {
   if (own) visit("own", *own);
   visit("bias", bias);
 }
 
 GraphConvolution::GraphConvolution(std::int64_t in, std::int64_t out, Random& init,
                                    const Options& options)
-    : GraphLayer(options.normalization == Normalization::symmetric
-                     ? std::nullopt
-                     : std::optional<Linear>(std::in_place, in, out, init, without_bias),
-                 out, options.activation),
+    : WeightedGraphLayer(options.normalization == Normalization::symmetric
+                             ? std::nullopt
+                             : std::optional<Linear>(std::in_place, in, out, init, without_bias),
+                         out, options.activation),
       neighbors(in, out, init, without_bias),
       normalization(options.normalization) {}
 
-Tensor GraphConvolution::gather(const Adjacency& graph, const NodeFeatures& x) const {
+Tensor GraphConvolution::gather(const Adjacency& graph, const NodeFeatures& x, Random*) const {
   const Tensor z = x.times(neighbors);  // (N, C)
   switch (normalization) {
     case Normalization::sum:
@@ -83,8 +90,8 @@ void GraphConvolution::fields(FieldVisitor& visit) {
 
 GraphAttention::GraphAttention(std::int64_t in, std::int64_t out, Random& init,
                                const Options& options)
-    : GraphLayer(std::optional<Linear>(std::in_place, in, out, init, without_bias), out,
-                 options.activation),
+    : WeightedGraphLayer(std::optional<Linear>(std::in_place, in, out, init, without_bias), out,
+                         options.activation),
       query(in, out, init, without_bias),
       key(in, out, init, without_bias),
       value(in, out, init, without_bias),
@@ -99,7 +106,7 @@ Tensor GraphAttention::weights(const Adjacency& graph, const NodeFeatures& x) co
   return segment_softmax(scores * (1 / std::sqrt(D)), graph.incoming().offsets);
 }
 
-Tensor GraphAttention::gather(const Adjacency& graph, const NodeFeatures& x) const {
+Tensor GraphAttention::gather(const Adjacency& graph, const NodeFeatures& x, Random*) const {
   return neighbor_sum(graph, x.times(value), weights(graph, x));
 }
 

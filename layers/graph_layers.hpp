@@ -19,7 +19,9 @@ class NodeFeatures {
   NodeFeatures(const Tensor& x, const std::optional<Adjacency>& entries)
       : x_(x), entries_(entries) {}
 
-  Tensor times(const Linear& map) const;  // returns (N, C), for a map without bias
+  Tensor times(const Linear& map) const;  // returns (N, C)
+  // Returns dense features (N, F). Throws std::invalid_argument for sparse ones.
+  const Tensor& dense() const;
   NodeFeatures dropped(const Dropout& dropout,
                        Random* noise) const;  // applies dropout to stored entries
   DType dtype() const { return x_.dtype(); }
@@ -29,27 +31,42 @@ class NodeFeatures {
   std::optional<Adjacency> entries_{};
 };
 
-// A graph layer: y_j = σ(W₁ x_j + Σ_{i ∈ N(j)} w_ij W₂ x_i + b). Subclasses define w.
+// What a graph layer reads besides its input.
+struct GraphPass {
+  Random* noise = nullptr;  // of dropout; null: evaluation
+  Tensor initial{};         // (N, C), the features that the first layer of a deep network reads
+};
+
+// A layer that passes messages along the edges of a graph.
 class GraphLayer : public Module {
+ public:
+  // Returns (N, C) for x (N, F).
+  virtual Tensor forward(const Adjacency& graph, const NodeFeatures& x,
+                         const GraphPass& pass = {}) const = 0;
+
+  // Returns the weights (E, H) that a layer with attention gives to the graph's edges, else an
+  // empty tensor.
+  virtual Tensor weights(const Adjacency&, const NodeFeatures&) const { return {}; }
+};
+
+// A graph layer y_j = σ(W₁ x_j + Σ_{i ∈ N(j)} w_ij W₂ x_i + b). Subclasses define w.
+class WeightedGraphLayer : public GraphLayer {
  public:
   std::optional<Linear> own;  // W₁; none if a node is its own neighbor
   Parameter bias;             // (C)
   Activation activation;      // σ
 
-  Tensor forward(const Adjacency& graph, const NodeFeatures& x) const;  // (N, F) -> (N, C)
-
-  // Returns the weights (E, H) that a layer with attention gives to the graph's edges, else an
-  // empty tensor.
-  virtual Tensor weights(const Adjacency&, const NodeFeatures&) const { return {}; }
+  Tensor forward(const Adjacency& graph, const NodeFeatures& x,
+                 const GraphPass& pass = {}) const final;
 
  protected:
-  GraphLayer(std::optional<Linear> self, std::int64_t out, Activation sigma)
+  WeightedGraphLayer(std::optional<Linear> self, std::int64_t out, Activation sigma)
       : own(std::move(self)), bias(Array::zeros({out}), Role::bias), activation(sigma) {}
   void common_fields(FieldVisitor& visit);
 
  private:
-  virtual Tensor gather(const Adjacency& graph,
-                        const NodeFeatures& x) const = 0;  // returns the sum over N(j)
+  // Returns the sum over N(j).
+  virtual Tensor gather(const Adjacency& graph, const NodeFeatures& x, Random* noise) const = 0;
 };
 
 // The weights of a graph convolution. d_j = |N(j)| is the degree of node j.
@@ -61,7 +78,7 @@ enum class Normalization {
 
 // A graph convolution: the weights depend on the degrees only. Symmetric: D̃^-½ (A + I) D̃^-½ X W₂ᵀ +
 // b (Kipf & Welling 2016, arXiv 1609.02907, eq. 2 and the renormalization of §2.2).
-class GraphConvolution final : public GraphLayer {
+class GraphConvolution final : public WeightedGraphLayer {
  public:
   Linear neighbors;  // W₂
   Normalization normalization;
@@ -74,14 +91,14 @@ class GraphConvolution final : public GraphLayer {
   void fields(FieldVisitor& visit) override;
 
  private:
-  Tensor gather(const Adjacency& graph, const NodeFeatures& x) const override;
+  Tensor gather(const Adjacency& graph, const NodeFeatures& x, Random* noise) const override;
 };
 
 // Graph attention: scaled dot-product attention along the edges (Veličković et al. 2017, arXiv
 // 1710.10903, §2.1, with the scores of Vaswani et al. 2017), at a cost of E instead of N².
 // w_ij = softmax over i ∈ N(j) of q_jᵀk_i / √D, in each of H heads. The weights sum to 1, so the
 // result does not depend on the number of equal neighbors.
-class GraphAttention final : public GraphLayer {
+class GraphAttention final : public WeightedGraphLayer {
  public:
   Linear query, key, value;  // value is W₂
   std::int64_t heads;
@@ -96,7 +113,7 @@ class GraphAttention final : public GraphLayer {
   void fields(FieldVisitor& visit) override;
 
  private:
-  Tensor gather(const Adjacency& graph, const NodeFeatures& x) const override;
+  Tensor gather(const Adjacency& graph, const NodeFeatures& x, Random* noise) const override;
 };
 
 enum class Pooling { sum, mean, max };

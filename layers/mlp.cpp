@@ -27,6 +27,8 @@ Tensor activate(Activation activation, const Tensor& x) {
       return gelu_tanh(x);
     case Activation::silu:
       return silu(x);
+    case Activation::elu:
+      return elu(x);
   }
   throw_unhandled("activation");
 }

@@ -4,7 +4,7 @@
 
 namespace tapestry {
 
-enum class Activation { none, relu, gelu, gelu_tanh, silu };
+enum class Activation { none, relu, gelu, gelu_tanh, silu, elu };
 Tensor activate(Activation activation, const Tensor& x);
 
 // Returns activation(a) ⊙ b, where a and b are the halves of each row: x (..., 2F) -> (..., F)
@@ -13,7 +13,7 @@ Tensor activate(Activation activation, const Tensor& x);
 Tensor activate_gated(Activation activation, const Tensor& x);
 
 struct FeedForwardOptions {
-  std::int64_t hidden = 0;  // F, the width between the two maps; 0: 4 C
+  std::int64_t hidden = 0;  // F, the width between the two maps; 0: 4 C; of blocks, -1: none
   Activation activation = Activation::gelu;
   bool gated = false;
   LinearOptions expand{}, contract{};

@@ -7,7 +7,8 @@
 namespace tapestry {
 
 Norm::Norm(std::int64_t width, const NormOptions& wanted)
-    : options(wanted), weight(Array::full({width}, 1), Role::norm) {
+    : options(wanted),
+      weight(options.kind == NormKind::none ? Array() : Array::full({width}, 1), Role::norm) {
   if (options.kind == NormKind::layer) bias.emplace(Array::zeros({width}), Role::norm);
 }
 
@@ -20,11 +21,16 @@ Tensor Norm::forward(const Tensor& x) const {
       require(x.rank() >= 1 && x.dim(-1) == weight.tensor.size(), "norm: x {}; expected (..., {})",
               x.shape(), weight.tensor.size());
       return rms_norm(x, weight, {.epsilon = options.epsilon});
+    case NormKind::none:
+      return x;
   }
   throw_unhandled("norm");
 }
 
-TAPESTRY_FIELDS(Norm, weight, bias)
+void Norm::fields(FieldVisitor& visit) {
+  if (!weight.tensor.value().empty()) visit("weight", weight);
+  if (bias) visit("bias", *bias);
+}
 
 GroupNorm::GroupNorm(std::int64_t channels, const GroupNormOptions& wanted)
     : options(wanted),

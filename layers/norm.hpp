@@ -7,7 +7,7 @@
 
 namespace tapestry {
 
-enum class NormKind { layer, rms };
+enum class NormKind { layer, rms, none };
 
 struct NormOptions {
   NormKind kind = NormKind::layer;
@@ -17,10 +17,11 @@ struct NormOptions {
 // Normalization of the last axis: x (..., C) -> (..., C).
 // layer: weight (x - mean) / √(variance + ε) + bias, with weight and bias (C).
 // rms:   weight x / √(mean(x²) + ε), with weight (C).
+// none:  x, without parameters.
 class Norm final : public Module {
  public:
   NormOptions options;
-  Parameter weight;
+  Parameter weight;               // (C); an empty array for none
   std::optional<Parameter> bias;  // (C), layer
 
   explicit Norm(std::int64_t width, const NormOptions& wanted = {});

@@ -8,10 +8,12 @@ namespace tapestry {
 TransformerBlock::TransformerBlock(const TransformerBlockOptions& options, Random& init)
     : attention_norm(options.width, options.norms),
       attention(options.width, init, options.attention),
-      feed_forward_norm(options.width, options.norms),
-      feed_forward(options.width, init, options.feed_forward),
       dropout(options.dropout),
       norm(options.norm) {
+  if (options.feed_forward.hidden >= 0) {
+    feed_forward_norm.emplace(options.width, options.norms);
+    feed_forward.emplace(options.width, init, options.feed_forward);
+  }
   if (options.source_width == 0) return;
   cross_attention_norm.emplace(options.width, options.norms);
   cross_attention.emplace(options.width, options.source_width, init, options.attention);
@@ -33,10 +35,10 @@ Tensor TransformerBlock::forward(const Tensor& x, const Context& context) const 
   const auto attend_to_source = [&](const Tensor& y) {
     return cross_attention->attend(y, context.source, context.source_attention, context.noise);
   };
-  const auto feed = [&](const Tensor& y) { return feed_forward.forward(y, context.noise); };
+  const auto feed = [&](const Tensor& y) { return feed_forward->forward(y, context.noise); };
   Tensor y = residual(x, attention_norm, attend, context.noise);
   if (cross_attention) y = residual(y, *cross_attention_norm, attend_to_source, context.noise);
-  return residual(y, feed_forward_norm, feed, context.noise);
+  return feed_forward ? residual(y, *feed_forward_norm, feed, context.noise) : y;
 }
 
 TAPESTRY_FIELDS(TransformerBlock, attention_norm, attention, cross_attention_norm, cross_attention,

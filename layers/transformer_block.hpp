@@ -28,8 +28,8 @@ class TransformerBlock final : public Module {
   SelfAttention attention;
   std::optional<Norm> cross_attention_norm;
   std::optional<CrossAttention> cross_attention;
-  Norm feed_forward_norm;
-  FeedForward feed_forward;
+  std::optional<Norm> feed_forward_norm;
+  std::optional<FeedForward> feed_forward;  // none if its hidden width is -1
   Dropout dropout;
   NormPlacement norm;
 

@@ -7,11 +7,12 @@
 
 namespace tapestry {
 
-enum class Decay { constant, linear, cosine, stable_linear, inverse_sqrt };
+enum class Decay { constant, linear, cosine, exponential, stable_linear, inverse_sqrt };
 
 // A schedule of the learning rate: a linear warm-up, then a decay.
 // - linear, cosine: from the end of the warm-up to the last step (cosine: Loshchilov & Hutter 2016,
 //   arXiv 1608.03983, eq. 5, without restarts).
+// - exponential: as the others, by the same factor at each step; the floor must be above 0.
 // - stable_linear: linear in the last `cooldown` steps, constant before them (warm-up–stable–decay;
 //   Hu et al. 2024, arXiv 2404.06395, eq. 1; linear as in Hägele et al. 2024, arXiv 2405.18392).
 // - inverse_sqrt: in proportion to 1 / √step (Vaswani et al. 2017, arXiv 1706.03762, eq. 3).
@@ -40,6 +41,7 @@ struct Schedule {
     const std::int64_t begin = decay == Decay::stable_linear ? stable_steps() - 1 : warmup;
     const double span = std::max<std::int64_t>(1, steps - 1 - begin);
     const double progress = std::min(1.0, (step - begin) / span);
+    if (decay == Decay::exponential) return peak * std::pow(floor / peak, progress);
     const double left =
         decay == Decay::cosine ? 0.5 * (1 + std::cos(std::numbers::pi * progress)) : 1 - progress;
     return floor + (peak - floor) * left;

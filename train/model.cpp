@@ -419,6 +419,8 @@ Matrix Model::forecast(std::span<const float> window) const {
   const auto [task, weights] = loaded().forecast("forecast");
   const SeriesScale scale = kept_scale(task.metadata());
   const std::int64_t T = task.model().options.context, M = std::ssize(scale.means);
+  require(task.model().options.cycle == 0,
+          "forecast: the model has a cycle, and a window alone has no time; use tapestry predict");
   require(std::ssize(window) == T * M, "forecast: {} numbers; expected {} steps of {} series",
           window.size(), T, M);
   require_finite(window, kept_names(task.metadata()));

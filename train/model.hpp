@@ -162,7 +162,8 @@ class Model final {
 
   // Maps context() · M numbers to (horizon, K), of the K targets. NaN is what was not measured: it
   // is filled as in training, and a target without a measured value has the forecast NaN. Throws
-  // std::invalid_argument for another number of values, and for infinite ones.
+  // std::invalid_argument for another number of values, for infinite ones, and for a model with
+  // model.cycle, which needs times.
   Matrix forecast(std::span<const float> window) const;
   std::int64_t horizon() const;              // returns the number of steps of a forecast
   std::vector<std::string> series() const;   // returns the names of the M series

@@ -89,6 +89,8 @@ class Task {
   // Returns whether every micro-batch computes the same outputs, as for the nodes of one graph.
   virtual bool is_computed_whole() const { return false; }
   virtual Loss loss(const Batch& batch, const Pass& pass) = 0;
+  // Returns groups of parameters, as optim.groups lists them, which precede those.
+  virtual std::vector<std::string> groups() const { return {}; }
 
   // Returns a message about data that are not trained on, for the beginning of a training; or "".
   virtual std::string remark() const { return ""; }

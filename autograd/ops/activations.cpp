@@ -136,6 +136,19 @@ Tensor leaky_relu(const Tensor& x, double slope) {
       [&](const Array& positive) { return map_arrays(bent, x.value(), positive); });
 }
 
+Tensor elu(const Tensor& x) {
+  return unary<Saves::output>(
+      "elu", x,
+      [](auto v) {
+        using V = decltype(v);
+        return select(v > V(0), v, exp(v) - V(1));
+      },
+      [](auto g, auto y) {
+        using V = decltype(y);
+        return select(y > V(0), g, g * (y + V(1)));
+      });
+}
+
 Tensor gelu(const Tensor& x) {
   return unary<Saves::input>(
       "gelu", x, [](auto v) { return v * normal_cdf(v); },

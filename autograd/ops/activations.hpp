@@ -19,6 +19,8 @@ Tensor relu(const Tensor& x);
 // Returns x above 0, else slope · x (Maas et al. 2013, "Rectifier nonlinearities improve neural
 // network acoustic models", §2). Throws std::invalid_argument unless the slope is finite and >= 0.
 Tensor leaky_relu(const Tensor& x, double slope = 0.01);
+// Returns x above 0, else e^x - 1 (Clevert et al. 2015, arXiv 1511.07289, eq. 15, α = 1).
+Tensor elu(const Tensor& x);
 Tensor gelu(const Tensor& x);       // returns x Φ(x), Hendrycks & Gimpel 2016 (arXiv 1606.08415)
 Tensor gelu_tanh(const Tensor& x);  // returns the tanh approximation of gelu, ibid. §2
 Tensor silu(const Tensor& x);       // returns x σ(x), ibid. §4

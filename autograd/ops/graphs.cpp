@@ -307,13 +307,15 @@ Tensor segment_max(const Tensor& x, const Array& offsets) {
       [&](const Array& winners) { return means_of_winners(segments, x.value(), winners); });
 }
 
-Tensor segment_softmax(const Tensor& x, const Array& offsets) {
-  const Segments segments("segment_softmax", x, offsets);
+namespace {
+
+// Returns e^x / Σ e^x within each segment and column of x (N, F).
+Array softmax_by_segment(const Segments& segments, const Array& x) {
   Array y(x.shape(), x.dtype());
   Array highs({segments.S, segments.F}, x.dtype());
   Array totals = Array::zeros(highs.shape(), x.dtype());
   dispatch(x.dtype(), [&]<class T>() {
-    const T* in = x.value().values<T>().data();
+    const T* in = x.values<T>().data();
     T *out = y.mutable_values<T>().data(), *highest = highs.mutable_values<T>().data();
     T* sums = totals.mutable_values<T>().data();
     segments.for_each([&](const SegmentBlock& block) {
@@ -329,26 +331,103 @@ Tensor segment_softmax(const Tensor& x, const Array& offsets) {
                  [](auto v, auto sum) { return v / sum; });
     });
   });
-  // dx = y (dy - Σ dy y)
-  return record(
-      "segment_softmax", y, {x}, [segments, y](const Array& gradient, InputGradients& into) {
-        Array dx(y.shape(), y.dtype());
-        Array means = Array::zeros({segments.S, segments.F}, y.dtype());
-        dispatch(y.dtype(), [&]<class T>() {
-          const T *p = y.values<T>().data(), *dy = gradient.values<T>().data();
-          T *out = dx.mutable_values<T>().data(), *mean = means.mutable_values<T>().data();
-          segments.for_each([&](const SegmentBlock& block) {
-            const std::int64_t at = block.own;
-            add_rows(block.begin, block.end, block.n, mean + at, [=](std::int64_t row, T* sum) {
-              map_span(block.n, {sum, p + block.at(row), dy + block.at(row)}, sum,
-                       [](auto m, auto v, auto g) { return fma(v, g, m); });
-            });
-            for (std::int64_t row = block.begin; row < block.end; ++row)
-              map_span(block.n, {p + block.at(row), dy + block.at(row), mean + at},
-                       out + block.at(row), [](auto v, auto g, auto m) { return v * (g - m); });
-          });
-        });
-        into.add(0, dx);
+  return y;
+}
+
+// Returns dx = y (dy - Σ dy y) of y = softmax_by_segment(x).
+Array softmax_by_segment_gradient(const Segments& segments, const Array& y, const Array& gradient) {
+  Array dx(y.shape(), y.dtype());
+  Array means = Array::zeros({segments.S, segments.F}, y.dtype());
+  dispatch(y.dtype(), [&]<class T>() {
+    const T *p = y.values<T>().data(), *dy = gradient.values<T>().data();
+    T *out = dx.mutable_values<T>().data(), *mean = means.mutable_values<T>().data();
+    segments.for_each([&](const SegmentBlock& block) {
+      const std::int64_t at = block.own;
+      add_rows(block.begin, block.end, block.n, mean + at, [=](std::int64_t row, T* sum) {
+        map_span(block.n, {sum, p + block.at(row), dy + block.at(row)}, sum,
+                 [](auto m, auto v, auto g) { return fma(v, g, m); });
+      });
+      for (std::int64_t row = block.begin; row < block.end; ++row)
+        map_span(block.n, {p + block.at(row), dy + block.at(row), mean + at}, out + block.at(row),
+                 [](auto v, auto g, auto m) { return v * (g - m); });
+    });
+  });
+  return dx;
+}
+
+// Returns a_j + b_i for each edge from i to j, (E, H).
+Array edge_sums(const Adjacency& graph, const Array& a, const Array& b) {
+  const std::int64_t H = a.dim(1);
+  Array y({graph.edges(), H}, a.dtype());
+  dispatch(a.dtype(), [&, rows = EdgeRows(graph.incoming())]<class T>() {
+    const T *at_target = a.values<T>().data(), *at_source = b.values<T>().data();
+    T* out = y.mutable_values<T>().data();
+    for_each_node(graph.incoming(), H, [=](auto node, std::int64_t first, std::int64_t last) {
+      for (std::int64_t place = first; place < last; ++place)
+        map_span(H, {at_target + node * H, at_source + rows.neighbors[place] * H}, out + place * H,
+                 plus);
+    });
+  });
+  return y;
+}
+
+// Returns the sums of the rows of values (E, H) over the edges of each row of an adjacency: (N, H).
+Array sums_of_edges(const SparseRows& adjacency, const Array& values) {
+  const std::int64_t H = values.dim(1);
+  Array y = Array::zeros({adjacency.offsets.size() - 1, H}, values.dtype());
+  dispatch(values.dtype(), [&, rows = EdgeRows(adjacency)]<class T>() {
+    const T* in = values.values<T>().data();
+    T* out = y.mutable_values<T>().data();
+    for_each_node(adjacency, H, [=](auto node, std::int64_t first, std::int64_t last) {
+      add_rows(first, last, H, out + node * H, [=](std::int64_t place, T* sum) {
+        map_span(H, {sum, in + rows.edges[place] * H}, sum, plus);
+      });
+    });
+  });
+  return y;
+}
+
+}  // namespace
+
+Tensor segment_softmax(const Tensor& x, const Array& offsets) {
+  const Segments segments("segment_softmax", x, offsets);
+  const Array y = softmax_by_segment(segments, x.value());
+  return record("segment_softmax", y, {x},
+                [segments, y](const Array& gradient, InputGradients& into) {
+                  into.add(0, softmax_by_segment_gradient(segments, y, gradient));
+                });
+}
+
+Tensor edge_softmax(const Adjacency& graph, const Tensor& a, const Tensor& b, double slope) {
+  check_same_dtype("edge_softmax", a, b);
+  check_nodes("edge_softmax", graph.nodes(), a, 1);
+  check_nodes("edge_softmax", graph.sources(), b, 1);
+  require(a.dim(1) == b.dim(1), "edge_softmax: a {} and b {}; expected as many heads", a.shape(),
+          b.shape());
+  require_value(slope >= 0 && std::isfinite(slope), "edge_softmax", "slope", slope,
+                "a finite number of 0 or more");
+  // Returns v, or slope · v where the score is not positive.
+  const auto bent = [slope](auto v, auto score) {
+    using V = decltype(v);
+    return select(score > V(0), v, v * V(Scalar<V>(slope)));
+  };
+  const auto is_positive_score = [](auto v) {
+    return select(v > decltype(v)(0), decltype(v)(1), decltype(v)(0));
+  };
+  const Array scores = edge_sums(graph, a.value(), b.value());
+  const Segments segments("edge_softmax", scores, graph.incoming().offsets);
+  const Array y = softmax_by_segment(segments, map_arrays(bent, scores, scores));
+  const Tensor weights =
+      record("edge_softmax", y, {a, b}, [=](const Array& gradient, InputGradients& into) {
+        const Array dx =
+            map_arrays(bent, softmax_by_segment_gradient(segments, y, gradient), scores);
+        if (into.wanted(0)) into.add(0, sums_of_edges(graph.incoming(), dx));
+        if (into.wanted(1)) into.add(1, sums_of_edges(graph.outgoing(), dx));
+      });
+  return in_held_branches(
+      weights, [&] { return map_arrays(is_positive_score, scores); },
+      [&](const Array& positive) {
+        return softmax_by_segment(segments, map_arrays(bent, scores, positive));
       });
 }
 

@@ -19,6 +19,12 @@ Tensor neighbor_sum(const Adjacency& graph, const Tensor& x, const Tensor& weigh
 Tensor edge_products(const Adjacency& graph, const Tensor& a, const Tensor& b,
                      std::int64_t heads = 1);
 
+// Returns the weights of additive attention, w_ij = softmax over i ∈ N(j) of LeakyReLU(a_j + b_i):
+// a (N, H) of the targets, b (M, H) of the sources -> (E, H) by the number of the edge (Veličković
+// et al. 2018, arXiv 1710.10903, eq. 3). Fused, because the composition gathers a and b to (E, H)
+// and scatters their gradients. Throws std::invalid_argument for a negative slope.
+Tensor edge_softmax(const Adjacency& graph, const Tensor& a, const Tensor& b, double slope);
+
 // Reductions over segments of rows: segment s of x (N, F) has the rows [offsets[s], offsets[s +
 // 1]), where offsets (S + 1) int32 ascend from 0 to N. A segment is a graph of a batch, with its
 // nodes, or a node, with its incoming edges.

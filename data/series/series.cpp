@@ -200,6 +200,11 @@ Array SeriesScale::undo(const Array& values) const {
                   xt::adapt(means));
 }
 
+std::int64_t place_in_cycle(const SeriesTable& table, std::int64_t row, std::int64_t cycle) {
+  const std::int64_t steps = table.has_step() ? table.step.between(0, table.times[row].us) : row;
+  return (steps % cycle + cycle) % cycle;
+}
+
 SeriesDataset::SeriesDataset(Array values, const RowRange& rows, const Window& window,
                              std::shared_ptr<const SeriesTable> table)
     : values_(std::move(values)),
@@ -272,6 +277,12 @@ bool SeriesDataset::add_examples_to(Checksum& sum) const {
   return true;
 }
 
+// Returns the place in the cycle of a row.
+std::int32_t SeriesDataset::first_place(std::int64_t row) const {
+  return static_cast<std::int32_t>(table_ ? place_in_cycle(*table_, row, window_.cycle)
+                                          : row % window_.cycle);
+}
+
 Batch SeriesDataset::batch(std::span<const std::int64_t> examples) const {
   const std::int64_t B = std::ssize(examples);
   const std::int64_t T = window_.context, horizon = window_.horizon, M = values_.dim(1),
@@ -279,7 +290,13 @@ Batch SeriesDataset::batch(std::span<const std::int64_t> examples) const {
   Batch batch{.inputs = Array({B, T, M}),
               .targets = Array({B, horizon, K}),
               .count = static_cast<double>(B * horizon * K)};
+  if (window_.cycle > 0) batch.auxiliary = CyclePlaces{Array({B}, DType::int32)};
   if (is_dry_run()) return batch;
+  if (window_.cycle > 0) {
+    auto place =
+        std::get<CyclePlaces>(batch.auxiliary).first.mutable_values<std::int32_t>().begin();
+    for (const std::int64_t example : examples) *place++ = first_place(target_row(example) - T);
+  }
   auto input = batch.inputs.mutable_values<float>().begin();
   auto target = batch.targets.mutable_values<float>().begin();
   for (const std::int64_t example : examples) {

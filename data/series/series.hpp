@@ -78,6 +78,10 @@ void fill_missing(SeriesTable& table, MissingValues missing);
 // without a step, "row 12", counted from 1.
 std::string row_text(const SeriesTable& table, std::int64_t row);
 
+// Returns the place of a row in a cycle of that many rows, from 0: by the steps from 1970-01-01
+// 00:00 on the wall to its time, whatever the table begins with; without a step, by its number.
+std::int64_t place_in_cycle(const SeriesTable& table, std::int64_t row, std::int64_t cycle);
+
 struct WaveOptions {
   std::int64_t series = 3, rows = 4000;
   double noise = 0.3;  // standard deviation; a wave's amplitude is 0.5 to 1
@@ -133,6 +137,7 @@ class SeriesDataset final : public Dataset {
     std::int64_t context = 96, horizon = 96;
     std::vector<std::int64_t> targets{};  // K indices of the series to forecast; empty: all
     bool interpolates = true;             // false: a missing input is the last value before it
+    std::int64_t cycle = 0;               // of CyclePlaces, in rows; 0: batches have none
   };
   // values (rows, M) are shared by the splits of a table; `table`, which may be null, has the
   // values before they were scaled. Throws std::invalid_argument if no window fits, InputError if
@@ -170,6 +175,7 @@ class SeriesDataset final : public Dataset {
   Array held_{};  // (rows, M): the last measured value up to a row, else 0; empty: none is missing
 
   void leave_out_windows();
+  std::int32_t first_place(std::int64_t row) const;
 };
 
 }  // namespace tapestry

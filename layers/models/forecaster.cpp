@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "autograd/check.hpp"
+#include "autograd/dry_run.hpp"
 #include "autograd/ops/activations.hpp"
 #include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/embedding.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/shaping.hpp"
 #include "autograd/tape.hpp"
@@ -83,20 +85,31 @@ Forecaster::Forecaster(const ForecasterOptions& wanted, Random& init)
   if (options.layers > 0) patches.emplace(patch_options(options), init);
   if (options.recurrent) recurrent.emplace(*options.recurrent, init);
   head.weight.role = Role::head;
+  if (options.cycle > 0)
+    cycle.emplace(Array::zeros({options.cycle, options.series}), Role::embedding);
 }
 
-Tensor Forecaster::forward(const Tensor& x, Random* noise) const {
+Tensor Forecaster::forward(const Tensor& x, Random* noise, const Array& places) const {
   const Scope scope(path());
-  const bool is_joint = !options.targets.empty();
-  require(x.rank() == 3 && x.dim(1) == options.context && (!is_joint || x.dim(2) == options.series),
+  const bool is_joint = !options.targets.empty(), is_known = is_joint || cycle;
+  require(x.rank() == 3 && x.dim(1) == options.context && (!is_known || x.dim(2) == options.series),
           "forecaster: x {}; expected (B, {}, {})", x.shape(), options.context,
-          is_joint ? fmt::format("{}", options.series) : "M");
+          is_known ? fmt::format("{}", options.series) : "M");
+  require(!cycle || places.shape() == Shape{x.dim(0)},
+          "forecaster: places {} in the cycle; expected one for each of {} windows", places.shape(),
+          x.dim(0));
   const std::int64_t B = x.dim(0), T = x.dim(1), M = x.dim(2);
   const Tensor series = permute(x, {0, 2, 1}), own = select_series(series, 1, options.targets);
   const std::int64_t K = own.dim(1);
   const Tensor windows = reshape(series, {B * M, T});
   const Level level = level_of(windows, options.norm);
-  const Tensor y = predict((windows - level.offset) / level.scale, noise);
+  Tensor normal = (windows - level.offset) / level.scale;
+  if (cycle) normal = normal - reshape(cycle_at(places, 0, T), {B * M, T});
+  Tensor y = predict(normal, noise);
+  if (cycle) {
+    const Tensor ahead = select_series(cycle_at(places, T, options.horizon), 1, options.targets);
+    y = y + reshape(ahead, {B * K, options.horizon});
+  }
   const auto [offset, scale] = is_joint ? level_of(reshape(own, {B * K, T}), options.norm) : level;
   return permute(reshape(y * scale + offset, {B, K, options.horizon}), {0, 2, 1});
 }
@@ -113,6 +126,20 @@ Tensor Forecaster::predict(const Tensor& windows, Random* noise) const {
                  {-1, options.horizon});
 }
 
-TAPESTRY_FIELDS(Forecaster, patches, recurrent, dropout, head)
+// Returns the cycle of each series at the steps [first, first + steps) of windows that begin at
+// `places`: (B) -> (B, M, steps).
+Tensor Forecaster::cycle_at(const Array& places, std::int64_t first, std::int64_t steps) const {
+  const std::int64_t B = places.size();
+  Array at = Array::zeros({B, steps}, DType::int32);
+  if (!is_dry_run()) {
+    const auto begin = places.values<std::int32_t>();
+    const auto out = at.mutable_values<std::int32_t>();
+    for (std::int64_t i = 0; i < B * steps; ++i)
+      out[i] = static_cast<std::int32_t>((begin[i / steps] + first + i % steps) % options.cycle);
+  }
+  return permute(embedding(*cycle, at), {0, 2, 1});
+}
+
+TAPESTRY_FIELDS(Forecaster, patches, recurrent, dropout, head, cycle)
 
 }  // namespace tapestry

@@ -73,8 +73,8 @@ std::vector<OpRow> unary_ops() {
        x},
   };
   const std::vector<std::pair<const char*, Tensor (*)(const Tensor&)>> smooth = {
-      {"sin", sin},   {"cos", cos},   {"tanh", tanh},           {"sigmoid", sigmoid},
-      {"relu", relu}, {"gelu", gelu}, {"gelu_tanh", gelu_tanh}, {"silu", silu}};
+      {"sin", sin}, {"cos", cos},   {"tanh", tanh},           {"sigmoid", sigmoid}, {"relu", relu},
+      {"elu", elu}, {"gelu", gelu}, {"gelu_tanh", gelu_tanh}, {"silu", silu}};
   for (const auto& [name, op] : smooth) {
     const Function f = [op = op](In v) { return op(v[0]); };
     rows.push_back({name, f, x});

@@ -236,6 +236,9 @@ std::vector<OpRow> graph_ops() {
   const auto products_on = [](const Adjacency& graph, std::int64_t heads) {
     return [graph, heads](In x) { return edge_products(graph, x[0], x[1], heads); };
   };
+  const auto weights_on = [](const Adjacency& graph) {
+    return [graph](In x) { return edge_softmax(graph, x[0], x[1], 0.2); };
+  };
   const auto softmax_of = [](const Array& offsets) {
     return [offsets](In x) { return segment_softmax(x[0], offsets); };
   };
@@ -271,6 +274,16 @@ std::vector<OpRow> graph_ops() {
       {"edge_products: no edges", products_on(edgeless, 2), {normal({3, 2}), normal({3, 2})}},
       {"edge_products: x with itself",
        [](In x) { return edge_products(small_graph, x[0], x[0]); },
+       {normal({6, 3})}},
+      {"edge_softmax", weights_on(small_graph), {normal({6, 1}), normal({6, 1})}},
+      {"edge_softmax: heads", weights_on(small_graph), {normal({6, 5}), normal({6, 5})}},
+      {"edge_softmax: no nodes", weights_on(none), {normal({0, 2}), normal({0, 2})}},
+      {"edge_softmax: no edges", weights_on(edgeless), {normal({3, 2}), normal({3, 2})}},
+      {"edge_softmax: sources of another set",
+       weights_on(Adjacency(4, 3, {{3, 0}, {0, 2}, {1, 2}, {3, 2}})),
+       {normal({3, 2}), normal({4, 2})}},
+      {"edge_softmax: scores of a node with itself",
+       [](In x) { return edge_softmax(small_graph.with_loops(), x[0], x[0], 0.2); },
        {normal({6, 3})}},
       {"segment_softmax", softmax_of(parts), {normal({7, 3})}},
       {"segment_softmax: ±1e3", softmax_of(parts), {sevens}},

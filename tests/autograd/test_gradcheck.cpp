@@ -327,6 +327,11 @@ TEST_CASE("gradcheck: each piecewise op keeps the branches of the point") {
       {"leaky_relu", [](In in) { return leaky_relu(in[0], 0.2); }, {near}},
       {"max of rows", [](In in) { return max(in[0], {1}); }, {near}},
       {"max of columns", [](In in) { return max(in[0], {0}); }, {near}},
+      {"edge_softmax",
+       [](In in) {
+         return edge_softmax(Adjacency(2, {{0, 1}, {1, 1}}), in[0], in[0], 0.2);
+       },
+       {near}},
       {"segment_max", [=](In in) { return segment_max(in[0], offsets); }, {near}},
       {"a chain", [](In in) { return max(relu(in[0]) * relu(scale(in[0], 2)), {1}); }, {near}},
   };

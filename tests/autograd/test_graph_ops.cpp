@@ -77,6 +77,15 @@ TEST_CASE("Adjacency: wrong arguments throw std::invalid_argument with the cause
       {"edge_products: shapes (3, 2) and (3, 4) differ",
        [&] { edge_products(graph, t(3, 2), t(3, 4)); }},
       {"edge_products: x (3, 4) with 0 heads", [&] { edge_products(graph, t(3, 4), t(3, 4), 0); }},
+      {"edge_softmax: a (3, 2) and b (3, 1); expected as many heads",
+       [&] { edge_softmax(graph, t(3, 2), t(3, 1), 0.2); }},
+      {"edge_softmax: x (4, 2) with 1 heads; expected (3, F)",
+       [&] { edge_softmax(graph, t(4, 2), t(3, 2), 0.2); }},
+      {"edge_softmax: slope = -1", [&] { edge_softmax(graph, t(3, 2), t(3, 2), -1); }},
+      {"graph: loops of 1 nodes with 2 sources",
+       [] {
+         Adjacency(2, 1, {{1, 0}}).with_loops();
+       }},
       {"segment_sum: x (3, 2) with offsets that do not ascend from 0 to 3",
        [&] { segment_sum(t(3, 2), offsets(0, 2)); }},
       {"segment_mean: x (3, 2) with offsets that do not ascend",
@@ -124,6 +133,35 @@ TEST_CASE("graphs: sparse sums and attention have the values and gradients of th
           },
           {normal({N, 6}), normal({N, 6}), normal({N, 6})});
   }
+}
+
+TEST_CASE("graphs: the weights of additive attention are those of gathered scores") {
+  for (const Adjacency& graph : {random_graph(40, 160, 1), random_graph(40, 20, 2),
+                                 Adjacency(5, {}), Adjacency(3, {{0, 0}, {1, 1}, {2, 2}})}) {
+    const std::vector<Array> inputs{normal({graph.nodes(), 3}), normal({graph.nodes(), 3})};
+    const Array g = normal({graph.edges(), 3});
+    const Outcome fused =
+        run([&](In x) { return edge_softmax(graph, x[0], x[1], 0.2); }, inputs, f64, g);
+    const Outcome composed = run(
+        [&](In x) {
+          const Tensor scores =
+              gather(x[0], 0, graph.edge_targets()) + gather(x[1], 0, graph.edge_sources());
+          return segment_softmax(leaky_relu(scores, 0.2), graph.incoming().offsets);
+        },
+        inputs, f64, g);
+    check_close(fused.y, composed.y);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      check_close(fused.gradients[i], composed.gradients[i]);
+  }
+}
+
+TEST_CASE("Adjacency: with loops, each node is also its own neighbor, once") {
+  const Adjacency graph(3, {{2, 1}, {1, 1}, {0, 2}}), copy = graph;
+  CHECK(graph.with_loops().list() == Edges{{0, 0}, {1, 1}, {2, 1}, {0, 2}, {2, 2}});
+  CHECK(copy.with_loops().edge_sources().values<std::int32_t>().data() ==
+        graph.with_loops().edge_sources().values<std::int32_t>().data());  // computed once
+  CHECK(graph.edges() == 3);
+  CHECK(Adjacency().with_loops().edges() == 0);
 }
 
 TEST_CASE("graphs: equal maxima of a segment share the gradient") {

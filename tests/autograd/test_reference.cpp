@@ -19,7 +19,6 @@ namespace tapestry {
 namespace {
 
 using Values = xt::xarray<double>;
-
 Values values_of(const Array& array) { return xtensor_view<double>(array); }
 
 // Returns A · B over the last two axes; the others are broadcast.
@@ -45,7 +44,6 @@ Values columns_of(const Values& x, std::int64_t begin, std::int64_t end) {
 
 // Returns the sum over the last axis, which is kept with extent 1.
 Values column_sum(const Values& x) { return xt::sum(x, {x.dimension() - 1}, xt::keep_dims); }
-
 Values softmax_of(const Values& x) {
   const Values highest = xt::amax(x, {x.dimension() - 1}, xt::keep_dims), e = xt::exp(x - highest);
   return e / column_sum(e);
@@ -202,6 +200,7 @@ std::vector<ReferenceRow> reference_rows() {
       unary_row(
           "leaky_relu", [](const Tensor& x) { return leaky_relu(x, 0.2); },
           [](V x) -> Values { return xt::where(x > 0, x, 0.2 * x); }),
+      unary_row("elu", elu, [](V x) -> Values { return xt::where(x > 0, x, xt::expm1(x)); }),
       unary_row("gelu", gelu, gelu_of),
       unary_row("gelu_tanh", gelu_tanh,
                 [](V x) -> Values {
@@ -563,6 +562,7 @@ const std::map<std::string, std::string> held_elsewhere = {
     {"max_pool2d", "four loops: test_integer_images.cpp compares with the definition"},
     {"transposed_convolution2d", "loops: test_integer_images.cpp compares with the definition"},
     {"lstm", "test_fused_ops.cpp compares with its equations"},
+    {"edge_softmax", "test_graph_ops.cpp compares with gathered scores"},
     {"split", "slices, which test_ops.cpp compares"},
     {"chunk", "as split"},
     {"gru", "as lstm"},

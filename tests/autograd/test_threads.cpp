@@ -17,6 +17,7 @@
 #include "autograd/parallel.hpp"
 #include "autograd/profile.hpp"
 #include "tests/support/arrays.hpp"
+#include "tests/support/graphs.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 
@@ -180,6 +181,10 @@ std::vector<Sized> sized_rows() {
                                                           {"segment_softmax", segment_softmax}};
   for (const auto& [name, op] : by_segment)
     sized(name, [=, op = op](In x) { return op(x[0], few); }, {normal({3000, 150})});
+  const Adjacency threads_graph = random_graph(1500, 20000, 7);
+  sized("edge_softmax", [=](In x) { return edge_softmax(threads_graph, x[0], x[1], 0.2); },
+        {normal({1500, 9}), normal({1500, 9})});
+  sized("elu", [](In x) { return elu(x[0]); }, {large});
   sized("permute", [](In x) { return permute(x[0], {2, 0, 1}); }, {cube});
   sized("slice", [](In x) { return slice(x[0], 1, 3, 44); }, {cube});
   sized("slice of one column", [](In x) { return slice(x[0], 2, 7, 8); }, {cube});

@@ -95,6 +95,35 @@ TEST_CASE("series: a window has the past as input, and the following values as t
   CHECK_THROWS_AS(SeriesDataset(values, {8, 11}, {3, 2}), std::invalid_argument);
 }
 
+// The rows are hours from 1970-01-03 05:00 on.
+TEST_CASE(
+    "series: the place in a cycle follows from the time, or else from the number of the row") {
+  SeriesTable table{.names = {"a"}, .times = {}, .values = Array::zeros({60, 1}, DType::float64)};
+  for (std::int64_t row = 0; row < 60; ++row)
+    table.times.push_back({(48 + 5 + row) * std::int64_t{3'600'000'000}});
+  table.step = {.unit = TimeStep::Unit::microseconds, .count = 3'600'000'000};
+  CHECK(place_in_cycle(table, 0, 24) == 5);
+  CHECK(place_in_cycle(table, 19, 24) == 0);
+  CHECK(place_in_cycle(table, 59, 24) == 16);
+  CHECK(place_in_cycle(table, 0, 7) == 53 % 7);
+  for (Moment& time : table.times) time.us -= std::int64_t{1000} * 3'600'000'000;  // before 1970
+  CHECK(place_in_cycle(table, 0, 24) == (53 - 1000 + 24 * 100) % 24);
+  const Array values = table.values.to(DType::float32);
+  const SeriesDataset timed(values, {6, 60}, {.context = 3, .horizon = 2, .cycle = 24},
+                            std::make_shared<const SeriesTable>(table));
+  table.step = {};
+  CHECK(place_in_cycle(table, 30, 24) == 6);
+  const SeriesDataset plain(values, {6, 60}, {.context = 3, .horizon = 2, .cycle = 24});
+  const std::vector<std::int64_t> examples{0, 1, 30};
+  const auto places = [&](const SeriesDataset& data) {
+    const Array first = data.batch(examples).part<CyclePlaces>().first;
+    return std::vector<std::int32_t>(first.values<std::int32_t>().begin(),
+                                     first.values<std::int32_t>().end());
+  };
+  CHECK(places(plain) == std::vector<std::int32_t>{3, 4, 9});
+  CHECK(places(timed) == std::vector<std::int32_t>{16, 17, 22});
+}
+
 TEST_CASE("series: the scale depends on the training rows alone, and is invertible") {
   const SeriesTable table{
       "x", {"a", "b"}, {{0}, {1}, {2}}, Array::of(std::vector<double>{1, 7, 3, 7, 100, 8}, {3, 2})};
@@ -162,6 +191,25 @@ TEST_CASE("series: patches and the linear forecaster have values computed by han
   linear.head.bias.value().copy_from(Array::zeros({2}));
   const Array y = linear.forward(Array::of(std::vector<float>{3, 5}, {1, 2, 1})).value();
   CHECK(floats(y) == std::vector<float>{7, 9});  // 5 + 2, 5 + 4: the line through both
+}
+
+// The head is 0, so that the forecast is the cycle, at the level of the window.
+TEST_CASE("series: a cycle is added to the forecast at the time of each step") {
+  Random r(1, Stream::init);
+  Forecaster model(
+      {.context = 3, .horizon = 4, .layers = 0, .series = 2, .targets = {1}, .cycle = 5}, r);
+  model.convert(DType::float64);
+  for (Parameter* parameter : model.parameters())
+    for (double& value : parameter->value().mutable_values<double>()) value = 0;
+  for (std::int64_t i = 0; i < 10; ++i)
+    model.cycle->value().mutable_values<double>()[i] = static_cast<double>(i);
+  const Array x = Array::of(std::vector<double>{9, 1, 9, 3, 9, 5}, {1, 3, 2});
+  const Array y = model.forward(x, nullptr, Array::of<std::int32_t>({3}, {1})).value();
+  // The window has the places 3, 4, 0; the forecast has 1, 2, 3, 4, where series 1 has 3, 5, 7, 9.
+  const double mean = 3, deviation = std::sqrt(8.0 / 3 + 1e-5);
+  for (std::int64_t h = 0; h < 4; ++h)
+    CHECK(y.values<double>()[h] ==
+          doctest::Approx(mean + deviation * static_cast<double>(3 + 2 * h)).epsilon(1e-9));
 }
 
 TEST_CASE("series: a linear forecaster of targets reads all series") {

@@ -73,6 +73,8 @@ RUNS = {  # a name: a config, or the task of one, and what is set
     "rows of a table, scaled, one member": ("friedman", ["model.numbers=scaled", "model.members=1"]),
     "nodes, symmetric": ("karate", []),
     "nodes, attention": ("karate", ["model.layer=attention", "model.heads=4"]),
+    "nodes, additive attention": ("karate", ["model.layer=gat", "model.heads=4", "model.output_heads=2"]),
+    "nodes, GCNII": ("karate", ["model.layer=gcnii", "model.layers=8"]),
     "graphs, sum": ("graphs", []),
     "graphs, mean": ("graphs", ["model.pooling=mean", "model.normalization=mean"]),
     "graphs, max, attention": ("graphs", ["model.pooling=max", "model.layer=attention", "model.heads=2"]),

@@ -21,6 +21,10 @@ std::vector<LayerRow> encoder_layers() {
   const auto padded = [](const Encoder& encoder, In in) {
     return encoder.forward(in[0], {.attention = {.key_padding = ints({0, 0, 1, 0, 0, 0}, {2, 3})}});
   };
+  const auto cyclic = [](const Forecaster& model, In in) {
+    Random noise(1, Stream::dropout);
+    return model.forward(in[0], &noise, ints({3, 0}, {2}));
+  };
   const Array x = normal({2, 3, 4}), patches = normal({2, 3, 5}), images = pixels({2, 24}),
               series = normal({2, 6, 3});
   std::vector<LayerRow> rows = {
@@ -36,6 +40,11 @@ std::vector<LayerRow> encoder_layers() {
       make_row("PatchEncoder: gated, root mean square",
                PatchEncoder({.patches = 3, .values = 5, .layers = 1, .block = modern}, r), noisy,
                {patches}));
+  TransformerBlockOptions bare = block;
+  bare.feed_forward.hidden = -1;
+  bare.norms.kind = NormKind::none;
+  rows.push_back(
+      make_row("Encoder: no norms and no feed-forward", Encoder(2, bare, r), padded, {x}));
   for (const auto& [positions, name] : {std::pair{Positions::sinusoidal, "sinusoidal"},
                                         {Positions::rotary, "rotary"},
                                         {Positions::none, "no positions"}}) {
@@ -88,7 +97,22 @@ std::vector<LayerRow> encoder_layers() {
   for (const auto& [norm, name] :
        {std::pair{WindowNorm::instance, "instance"}, {WindowNorm::last, "last"}})
     for (const std::int64_t layers : {0, 1})
-      for (const std::vector<std::int64_t>& targets : {std::vector<std::int64_t>(), {2, 0}})
+      for (const std::vector<std::int64_t>& targets : {std::vector<std::int64_t>(), {2, 0}}) {
+        rows.push_back(
+            make_row(fmt::format("Forecaster: {} layers, less its {}, {} targets, a cycle", layers,
+                                 name, targets.size()),
+                     Forecaster({.context = 6,
+                                 .horizon = 2,
+                                 .patch = 4,
+                                 .stride = 2,
+                                 .layers = layers,
+                                 .block = block,
+                                 .norm = norm,
+                                 .series = 3,
+                                 .targets = targets,
+                                 .cycle = 4},
+                                r),
+                     cyclic, {series}));
         rows.push_back(make_row(fmt::format("Forecaster: {} layers, less its {}, {} targets",
                                             layers, name, targets.size()),
                                 Forecaster({.context = 6,
@@ -102,6 +126,7 @@ std::vector<LayerRow> encoder_layers() {
                                             .targets = targets},
                                            r),
                                 noisy, {series}));
+      }
   return rows;
 }
 

@@ -240,6 +240,16 @@ TEST_CASE("layers: parameter names are the keys of checkpoints") {
                                     "gate.weight (2, 4)", "gate.bias (2,)", "output.weight (4, 4)",
                                     "output.bias (4,)"});
 
+  TransformerBlock bare({.width = 4,
+                         .attention = {.heads = 2},
+                         .feed_forward = {.hidden = -1},
+                         .norms = {.kind = NormKind::none}},
+                        r);
+  CHECK(names(bare) == Words("attention.query_key_value.weight attention.query_key_value.bias "
+                             "attention.output.weight attention.output.bias"));
+  Forecaster cyclic({.context = 6, .horizon = 2, .layers = 0, .series = 3, .cycle = 4}, r);
+  CHECK(shapes(cyclic) == Strings{"head.weight (2, 6)", "head.bias (2,)", "cycle (4, 3)"});
+
   const auto graph_network = [&](const GraphNetworkOptions& options) {
     GraphNetwork model(options, r);
     return shapes(model);
@@ -252,6 +262,14 @@ TEST_CASE("layers: parameter names are the keys of checkpoints") {
   CHECK(graph_network(one) == Strings{"layers.0.own.weight (3, 5)", "layers.0.bias (3,)",
                                       "layers.0.query.weight (3, 5)", "layers.0.key.weight (3, 5)",
                                       "layers.0.value.weight (3, 5)"});
+  one.layer = GraphLayerKind::additive_attention;
+  one.output_heads = 2;
+  CHECK(graph_network(one) == Strings{"layers.0.bias (3,)", "layers.0.value.weight (6, 5)",
+                                      "layers.0.target (2, 3)", "layers.0.source (2, 3)"});
+  one.layer = GraphLayerKind::gcnii;
+  CHECK(graph_network(one) == Strings{"input.weight (4, 5)", "input.bias (4,)",
+                                      "layers.0.map.weight (4, 4)", "head.weight (3, 4)",
+                                      "head.bias (3,)"});
   one = {.inputs = 5, .classes = 3, .layers = 1, .width = 4};
   one.normalization = Normalization::sum;
   one.pooling = Pooling::sum;
@@ -351,6 +369,9 @@ TEST_CASE("layers: wrong arguments throw std::invalid_argument with the cause") 
           GroupNorm(4, {.groups = 3}).forward(zeros(2, 4, 1, 1)));
   REFUSES("forecaster: patches of 10 with stride 4 do not cover a context of 96 exactly",
           Forecaster({.patch = 10, .stride = 4}, r));
+  REFUSES("forecaster: places () in the cycle; expected one for each of 2 windows",
+          Forecaster({.context = 6, .layers = 0, .series = 3, .cycle = 4}, r)
+              .forward(Array::zeros({2, 6, 3})));
   REFUSES("forecaster: x (1, 2, 4); expected (B, 96, M)", Forecaster({.layers = 0}, r).forward(x));
   REFUSES("forecaster: x (1, 2, 4); expected (B, 2, 3)",
           Forecaster({.context = 2, .layers = 0, .series = 3, .targets = {1}}, r).forward(x));

@@ -126,7 +126,8 @@ TEST_CASE("threads: training steps of graph networks have the same bits") {
   const Adjacency graph(500, edges);
   const Array first_nodes = ints({0, 3, 3, 200, 500}, {5}), targets = ints({1, 0, 2, 1}, {4});
   for (const Pooling pooling : {Pooling::sum, Pooling::mean, Pooling::max})
-    for (const GraphLayerKind layer : {GraphLayerKind::convolution, GraphLayerKind::attention})
+    for (const GraphLayerKind layer : {GraphLayerKind::convolution, GraphLayerKind::attention,
+                                       GraphLayerKind::additive_attention, GraphLayerKind::gcnii})
       check_threads<GraphNetwork>(GraphNetworkOptions{.inputs = 70,
                                                       .classes = 3,
                                                       .width = 66,

@@ -155,14 +155,14 @@ TEST_CASE("layers: blocks compute their equations, with dropout on both branches
     TransformerBlock block({.width = 6, .attention = {.heads = 2}, .norm = norm, .dropout = 0.3},
                            r);
     randomised(block, f64);
-    CHECK(block.feed_forward.expand.weight.tensor.shape() == Shape{24, 6});  // 4 · width
+    CHECK(block.feed_forward->expand.weight.tensor.shape() == Shape{24, 6});  // 4 · width
     const Tensor x = normal({2, 4, 6});
     Random noise(1, Stream::dropout), same_noise = noise;
     const auto D = [&](const Tensor& y) { return block.dropout.forward(y, &noise); };
     const auto A = [&](const Tensor& y) { return D(block.attention.forward(y, {.causal = true})); };
-    const auto F = [&](const Tensor& y) { return D(block.feed_forward.forward(y)); };
+    const auto F = [&](const Tensor& y) { return D(block.feed_forward->forward(y)); };
     const auto N1 = [&](const Tensor& y) { return block.attention_norm.forward(y); };
-    const auto N2 = [&](const Tensor& y) { return block.feed_forward_norm.forward(y); };
+    const auto N2 = [&](const Tensor& y) { return block.feed_forward_norm->forward(y); };
     Tensor y;
     if (norm == NormPlacement::pre)
       y = x + A(N1(x)), y = y + F(N2(y));

@@ -112,6 +112,8 @@ TEST_CASE("schedule: learning rates have values computed by hand") {
   const Schedule cooled{
       .decay = Decay::stable_linear, .peak = 1, .warmup = 2, .steps = 6, .cooldown = 100};
   const Schedule inverse{.decay = Decay::inverse_sqrt, .peak = 2, .warmup = 3};
+  const Schedule falling{
+      .decay = Decay::exponential, .peak = 1, .floor = 0.01, .warmup = 4, .steps = 15};
   const Schedule one{.decay = Decay::cosine, .peak = 3};
   const double root = std::numbers::sqrt2 / 2;
   check(constant, {{0, 0.1}, {3, 0.4}, {4, 0.5}, {13, 0.5}, {1000, 0.5}});
@@ -123,6 +125,7 @@ TEST_CASE("schedule: learning rates have values computed by hand") {
   check(plain, {{0, 2}, {4, 1}, {8, 0}});         // no warm-up starts at the peak
   check(short_run, {{4, 0.5}, {9, 1}, {10, 0}});  // a warm-up longer than the run
   check(one, {{0, 3}});
+  check(falling, {{3, 0.8}, {4, 1}, {9, 0.1}, {14, 0.01}, {1000, 0.01}});
   check(stable, {{3, 0.8}, {4, 1}, {11, 1}, {12, 0.9}, {15, 0.6}});  // step 12 begins the decay
   check(stable, {{19, 0.2}, {1000, 0.2}});                           // from the last step on
   check(cooled, {{1, 2.0 / 3}, {2, 0.75}, {5, 0}});  // the decay begins after the warm-up

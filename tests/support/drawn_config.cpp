@@ -50,10 +50,15 @@ const BoundsOf usual_bounds = {{"seed", {1, 1 << 20}},
                                {"model.window", {4, 8, true}},
                                {"model.context", {24, 48}},
                                {"model.horizon", {4, 16}},
+                               {"model.cycle", {4, 24, true}},
                                {"model.patch", {4, 8}},
                                {"model.stride", {2, 8}},
                                {"model.dropout", {0, 0.3}},
                                {"model.l2", {0, 1e-3}},
+                               {"model.output_heads", {1, 3}},
+                               {"model.attention_dropout", {0, 0.3}},
+                               {"model.alpha", {0, 0.5}},
+                               {"model.lambda", {0.1, 1.5}},
                                {"model.rotary_base", {100, 1e5}},
                                {"model.rotary_factor", {2, 8}},
                                {"model.rotary_low_frequency", {0.5, 1}},
@@ -403,7 +408,7 @@ Config DrawnConfig::config() const { return load_config(sound_.name, settings_am
 
 bool DrawnConfig::is_blind() const {
   if (sound_.name != "graphs") return false;
-  return value("model.layer") == Value("attention") ||
+  return value("model.layer") == Value("attention") || value("model.layer") == Value("gat") ||
          value("model.normalization") == Value("mean");
 }
 
@@ -430,8 +435,10 @@ bool DrawnConfig::is_drawn(const KeyInfo& key) const {
          is_used(key) && (is_of_adapters ? is_adapted : !is_of_model || !is_adapted);
 }
 
-// Plain gradient descent needs larger steps.
+// Plain gradient descent needs larger steps, and an exponential schedule ends above 0.
 bool DrawnConfig::is_needed(const KeyInfo& key) const {
+  if (key.name == key::final_learning_rate.name)
+    return value(key::schedule.name) == Value("exponential");
   return key.name == key::learning_rate.name && value(key::optimizer.name) == Value("sgd");
 }
 
@@ -453,7 +460,9 @@ bool DrawnConfig::is_used(const KeyInfo& key) const {
 
 Value DrawnConfig::draw(const KeyInfo& key, Random& random) const {
   if (key.name == key::optimizer.name) return optimizers[random.below(std::ssize(optimizers))];
-  if (is_needed(key)) {
+  // Without norms, a model may need smaller steps.
+  if (key.name == "model.norm_kind") return Value(random.below(2) == 0 ? "layer" : "rms");
+  if (key.name == key::learning_rate.name && is_needed(key)) {
     const bool is_clipped = value(key::clip_norm.name) != Value(0.0);
     const double rate = drawn_number(is_clipped ? clipped_by_sgd : sound_.rates_of_sgd, random);
     return rate * (1 - std::get<double>(value("optim.momentum")));  // as large as its steps
@@ -465,6 +474,7 @@ Value DrawnConfig::draw(const KeyInfo& key, Random& random) const {
   Bounds bounds = own != sound_.bounds.end()    ? own->second
                   : usual != usual_bounds.end() ? usual->second
                                                 : Bounds{1, 1};  // choices need no bounds
+  bounds.or_zero &= !is_needed(key);
   bounds.low = std::max(bounds.low, key.limits.low);
   bounds.high = std::min(bounds.high, key.limits.high);
   if (key.name == "model.heads") bounds.low = std::max(1.0, number("model.key_value_heads"));

@@ -426,6 +426,7 @@ OnnxTensor compute(const OnnxNode& node, const Inputs& in) {
   const std::map<std::string, std::function<double(double)>> unary = {
       {"Sqrt", [](double x) { return std::sqrt(x); }},
       {"Exp", [](double x) { return std::exp(x); }},
+      {"Elu", [](double x) { return x > 0 ? x : std::expm1(x); }},
       {"Sin", [](double x) { return std::sin(x); }},
       {"Cos", [](double x) { return std::cos(x); }},
       {"Tanh", [](double x) { return std::tanh(x); }},
@@ -443,6 +444,7 @@ OnnxTensor compute(const OnnxNode& node, const Inputs& in) {
       {"Mul", std::multiplies<>()},
       {"Div", std::divides<>()},
       {"Max", [](double x, double y) { return std::max(x, y); }},
+      {"Mod", [](double x, double y) { return x - y * std::floor(x / y); }},
       {"Equal", std::equal_to<>()},
       {"Less", std::less<>()},
       {"Or", [](double x, double y) { return x != 0 || y != 0; }}};

@@ -54,12 +54,20 @@ NamedArrays coded(const Vae& model, const NamedArrays& inputs) {
   return outputs;
 }
 
-Array forecast(Forecast& task, const Array& past) {
+Array forecast(Forecast& task, const NamedArrays& inputs) {
+  const Array& past = inputs.at("past");
+  Array places;
+  if (const std::int64_t cycle = task.model().options.cycle; cycle > 0) {
+    const auto steps = inputs.at("first_step").values<std::int32_t>();
+    std::vector<std::int32_t> first;
+    for (const std::int32_t step : steps) first.push_back(static_cast<std::int32_t>(step % cycle));
+    places = Array::of(first, {std::ssize(first)});
+  }
   const SeriesScale of_past = kept_scale(task.metadata()),
                     of_targets = kept_scale(task.metadata(), task.model().options.targets);
   const Array scaled = array_of((xtensor_view<double>(past) - xt::adapt(of_past.means)) /
                                 xt::adapt(of_past.deviations));
-  const Array forecast = task.model().forward(scaled).value();
+  const Array forecast = task.model().forward(scaled, nullptr, places).value();
   return array_of(xtensor_view<double>(forecast) * xt::adapt(of_targets.deviations) +
                   xt::adapt(of_targets.means));
 }
@@ -173,8 +181,8 @@ NamedArrays draw_inputs(const OnnxModel& model, std::int64_t B, std::int64_t T, 
                       : length.find_first_not_of("0123456789") == 0 ? T
                                                                     : std::stoll(length));
     constexpr int is_int64 = 7;
-    Array array = input.type == is_int64 ? tokens_below(rows_of_embedding(model), shape, noise)
-                                         : numbers(shape, noise);
+    const std::int64_t rows = input.name == "first_step" ? 1000 : rows_of_embedding(model);
+    Array array = input.type == is_int64 ? tokens_below(rows, shape, noise) : numbers(shape, noise);
     if (input.name == "source") hide_ends(array, 0);
     if (input.name == "numbers") array.mutable_values<float>()[array.size() / 2] = NAN;
     if (const auto padding = model.metadata.find("padding_token"); padding != model.metadata.end())
@@ -238,7 +246,7 @@ NamedArrays reference_outputs(Task& task, NamedArrays inputs) {
   if (auto* images = dynamic_cast<ImageClassification*>(&task))
     return {{"logits", images->logits(flat(inputs.at("images"))).value()}};
   if (auto* series = dynamic_cast<Forecast*>(&task))
-    return {{"forecast", forecast(*series, inputs.at("past"))}};
+    return {{"forecast", forecast(*series, inputs)}};
   if (auto* graphs = dynamic_cast<GraphTask*>(&task))
     return {{"logits", classified(graphs->model(), inputs)}};
   if (auto* table = dynamic_cast<TableTask*>(&task)) return predicted(*table, inputs);

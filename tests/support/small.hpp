@@ -22,7 +22,7 @@ inline Words small(const std::string& task, const std::string& kind = "") {
            "train.batch_size=5";
   if (task == "recall")
     return "data.length=8 data.pairs=3 data.keys=4 data.values=3 model.width=8 train.batch_size=4";
-  if (task == "graph") return "model.width=4 model.dropout=0 train.batch_size=2";
+  if (task == "graph") return "model.width=8 model.dropout=0 train.batch_size=2";
   if (task == "table")
     return "data.examples=20 data.held_back=10 model.layers=1 model.width=4 model.members=2 "
            "model.bins=4 model.number_width=2 train.batch_size=4";
@@ -35,6 +35,8 @@ inline Words small(const std::string& task, const std::string& kind = "") {
   if (task == "captioning")
     return keys + "data.training_images=20 data.test_images=10 data.vocabulary=300 model.patch=16";
   if (task == "text-classification") return keys + "data.vocabulary=270 model.context=12";
+  if (task == "forecast" && kind == "linear")
+    return "train.batch_size=4 model.context=12 model.horizon=3";
   if (task == "forecast") return keys + "model.context=12 model.horizon=3 model.patch=4";
   if (task == "language-model") return keys + "model.context=6";
   if (task == "translation") return keys + "model.dropout=0.1";

@@ -7,11 +7,11 @@
 namespace tapestry {
 namespace {
 
-// 20 months of days: twelve, four and four of them.
+// 20 months of half days: twelve, four and four of them.
 std::string station() {
   std::string text = "date,load,oil\n";
-  for (std::int64_t day = 0; day < 600; ++day)
-    text += fmt::format("{},{},{}\n", time_text({.us = day * day_us}), day % 7, 20 - day % 30);
+  for (std::int64_t row = 0; row < 1200; ++row)
+    text += fmt::format("{},{},{}\n", time_text({.us = row * day_us / 2}), row % 7, 20 - row % 30);
   return text;
 }
 

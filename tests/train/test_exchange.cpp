@@ -267,6 +267,8 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   check_says(refusal("model.bias=false"), {"model.bias = false"});
   check_says(refusal("model.kind=recurrent"), {"model.kind", "transformer"});
   check_says(refusal("model.norm_kind=rms"), {"model.positions"});
+  check_says(refusal("model.norm_kind=none"), {"model.norm_kind = \"none\"", "\"layer\" or"});
+  check_says(refusal("model.feed_forward=-1"), {"model.feed_forward = -1", "expected 0 or more"});
   check_says(refusal("model.norm_kind=rms model.positions=rotary"), {"model.gated"});
   check_says(
       refusal(

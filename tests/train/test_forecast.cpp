@@ -131,6 +131,34 @@ TEST_CASE_FIXTURE(Station,
               {"three.csv: the file has 3 series, but this model was trained on 2"});
 }
 
+// The place in the cycle follows from the times, whatever row a file begins with.
+TEST_CASE_FIXTURE(Station, "forecast: a model with a cycle is trained, resumed, shown and tested") {
+  const Words words =
+      "train etth1 data.path=station.csv data.split=fractions model.kind=linear model.context=16 "
+      "model.horizon=8 model.cycle=6 train.eval_every=2 train.batch_size=8 "
+      "optim.schedule=exponential";
+  must(run(words + Words("--out whole train.steps=6")));
+  must(run(words + Words("--out halves train.steps=3 optim.decay_steps=6")));
+  must(run(words + Words("--out halves --resume train.steps=6 optim.decay_steps=6")));
+  CHECK(Json::parse(must(run("eval whole --test --json")).out)["parameters_xxh3"] ==
+        Json::parse(must(run("eval halves --test --json")).out)["parameters_xxh3"]);
+  must(run("report whole"));
+  const auto forecast = [&](const std::string& file) {
+    must(run("sample whole --out shown data.path=" + file));
+    return read("shown.csv");
+  };
+  const std::string whole = csv(200);
+  std::string latest = whole.substr(0, whole.find('\n') + 1);
+  for (const Strings rows = lines_of(whole); const std::string& row : rows)
+    if (row > "2020-03-06 13") latest += row == rows[0] ? "" : row + "\n";
+  write("latest.csv", latest);
+  CHECK(forecast("latest.csv") == forecast("station.csv"));
+  const std::string predicted = must(run("predict whole station.csv")).out;
+  CHECK(!predicted.empty());
+  check_fails(here(words + Words("--out new optim.final_learning_rate=0")),
+              {"optim.final_learning_rate = 0", "an exponential schedule ends above 0"});
+}
+
 TEST_CASE_FIXTURE(Station, "bug: permuted columns were scaled by each other's values") {
   std::string swapped, renamed;
   for (const std::string& line : lines_of(csv(200))) {

@@ -11,6 +11,7 @@
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
 #include "train/task_spec.hpp"
+#include "train/trainer/step.hpp"
 
 // Tests graph networks by the command line, and trainings of several seeds.
 namespace tapestry {
@@ -97,9 +98,10 @@ TEST_CASE_FIXTURE(CitationFixture, "graph task: has the same bits on 1 to 3 thre
   const Words keys =
       "train.steps=8 train.eval_every=4 model.dropout=0.2 data.held_back=50 "
       "optim.schedule=constant";
-  for (const std::string layer : {"convolution", "attention"}) {
+  for (const std::string layer : {"convolution", "attention", "gat", "gcnii"}) {
     Words own = keys + ("model.layer=" + layer);
-    if (layer == "attention") own.push_back("model.heads=2");
+    if (layer == "attention" || layer == "gat") own.push_back("model.heads=2");
+    if (layer == "gat") own.push_back("model.attention_dropout=0.3");
     const auto tensors = [&](const std::string& run) {
       std::map<std::string, std::vector<double>> values;
       const LoadedCheckpoint saved = load_checkpoint(path(run + "/checkpoint.safetensors"));
@@ -124,7 +126,9 @@ TEST_CASE_FIXTURE(CitationFixture, "graph task: trains all variants") {
       {"karate", "model.normalization=mean", "model.dropout=0.5", "data.labeled=[1, 2, 33, 34]"},
       "karate model.normalization=sum model.layers=1 model.l2=1e-3",
       "graphs model.pooling=mean model.normalization=symmetric data.held_back=20",
-      "graphs model.pooling=max model.layer=attention model.heads=8 data.held_back=20"};
+      "graphs model.pooling=max model.layer=attention model.heads=8 data.held_back=20",
+      "karate model.layer=gat model.heads=4 model.output_heads=2 model.attention_dropout=0.5",
+      "karate model.layer=gcnii model.layers=6 model.alpha=0.2 model.lambda=1 model.dropout=0.5"};
   int made = 0;
   for (const Words& words : rows) {
     const std::string run = fmt::format("run-{}", made++);
@@ -135,23 +139,38 @@ TEST_CASE_FIXTURE(CitationFixture, "graph task: trains all variants") {
               {"model.heads = 3: must divide model.width = 16"});
 }
 
-TEST_CASE("graph task: the penalty is λ/2 times the first layer's squares, in training alone") {
-  const auto losses = [](const std::string& l2) {
-    const Config config = load_config("karate", {"model.l2=" + l2});
-    const auto task = make_task({config});
-    const std::int64_t both[] = {0, 1};
-    const Batch batch = task->training_data().batch(both);
-    double squares = 0;
-    for (const Parameter* parameter : task->model().parameters())
-      if (parameter->name == "layers.0.neighbours.weight")
-        for (const double v : doubles(parameter->value())) squares += v * v;
-    return std::array{task->loss(batch, {.training = true}).objective.item(),
-                      task->loss(batch, {}).objective.item(), squares};
-  };
-  const auto without = losses("0"), with = losses("0.1");
-  CHECK(without[0] == without[1]);
-  CHECK(with[1] == without[1]);
-  CHECK(with[0] - without[0] == doctest::Approx(2 * 0.05 * with[2]).epsilon(1e-4));
+// Returns the objective of a training step's batch, and the squares of the weights of each module.
+double objective_of(const Words& settings, std::map<std::string, double>* squares = nullptr) {
+  const Config config = load_config("karate", settings);
+  const auto task = make_task({config});
+  const std::int64_t both[] = {0, 1};
+  StepInputs inputs{.task = *task, .config = config};
+  inputs.batches.push_back(task->training_data().batch(both));
+  const double objective = inputs.loss(0).objective.item();
+  for (const Parameter* parameter : task->model().parameters())
+    for (const double v : doubles(parameter->value()))
+      if (squares) (*squares)[parameter->name] += v * v;
+  return objective;
+}
+
+TEST_CASE("graph task: model.l2 adds λ/2 times the first layer's squares, as its group does") {
+  std::map<std::string, double> squares;
+  const double without = objective_of({}, &squares), with = objective_of({"model.l2=0.1"});
+  CHECK(with - without ==
+        doctest::Approx(2 * 0.05 * squares["layers.0.neighbours.weight"]).epsilon(1e-4));
+  CHECK(objective_of({R"(optim.groups=["layers.0.*.weight l2=0.1"])"}) == with);
+  CHECK(objective_of({"model.l2=0.3", R"(optim.groups=["* lr=0.5", "layers.0 l2=0.1"])"}) ==
+        doctest::Approx(with));
+}
+
+TEST_CASE("graph task: groups may have different L2 terms, of which the last counts") {
+  std::map<std::string, double> squares;
+  const double without = objective_of({}, &squares);
+  const double with =
+      objective_of({R"(optim.groups=["* l2=0.4", "layers.1 l2=0.1", "*.bias l2=0"])"});
+  CHECK(with - without == doctest::Approx(2 * (0.2 * squares["layers.0.neighbours.weight"] +
+                                               0.05 * squares["layers.1.neighbours.weight"]))
+                              .epsilon(1e-4));
 }
 
 TEST_CASE("graph task: a training loss does not change names of parameters") {
@@ -160,7 +179,9 @@ TEST_CASE("graph task: a training loss does not change names of parameters") {
   const std::vector<Parameter*> parameters = task->model().parameters();
   const std::string before = parameters.front()->name;
   const std::int64_t both[] = {0, 1};
-  task->loss(task->training_data().batch(both), {.training = true});
+  StepInputs inputs{.task = *task, .config = config};
+  inputs.batches.push_back(task->training_data().batch(both));
+  inputs.loss(0);
   CHECK(before == "layers.0.bias");
   CHECK(parameters.front()->name == before);
 }

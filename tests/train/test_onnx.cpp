@@ -175,6 +175,8 @@ TEST_CASE("onnx: the model of every shipped config is exported with the same out
     for (const auto& [file, content] : fixture.files) folder.write(file, content);
     Words settings = small(value("task"), value("model.kind")) + small_preset(config) +
                      fixture.few + fixture.data;
+    if (config.has("model.cycle") && config.value("model.cycle") != Value(std::int64_t{0}))
+      settings.push_back(R"(data.columns=["load", "oil"])");
     for (std::string& setting : settings)
       if (setting.starts_with("data.path="))
         setting = "data.path=" + folder.path(setting.substr(std::string("data.path=").size()));
@@ -257,12 +259,19 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: every kind of layer is exported with t
       {waves, {"model.kind=linear"}},
       {waves, {"model.kind=lstm"}},
       {waves, {"model.kind=gru", "model.window_norm=last"}},
+      {waves, {"model.norm_kind=none", "model.feed_forward=-1"}},
+      {waves, {"model.cycle=7"}},
+      {table, {"model.kind=linear", "model.cycle=24", targets}},
       {table, {"model.window_norm=instance", targets}},
       {table, {"model.kind=linear", "model.window_norm=last", "data.targets=[\"oil\"]"}},
       {graphs, {"model.normalization=sum", "model.pooling=max"}},
       {graphs, {"model.normalization=mean", "model.pooling=mean"}},
       {graphs, {"model.layer=attention", "model.heads=2"}},
       {graphs, {"data.kind=karate", "model.layer=attention", "model.heads=2"}},
+      {graphs, {"model.layer=gat", "model.heads=2"}},
+      {graphs, {"data.kind=karate", "model.layer=gat", "model.heads=2", "model.output_heads=3"}},
+      {graphs, {"model.layer=gcnii", "model.pooling=max"}},
+      {graphs, {"data.kind=karate", "model.layer=gcnii", "model.layers=5", "model.alpha=0.3"}},
       {rows, {"data.label_field=kind"}},
       {rows, {"data.label_field=size", "model.numbers=scaled", "model.members=1"}},
       {rows, {"data.label_field=size", "data.columns=[\"city\", \"kind\"]"}}};

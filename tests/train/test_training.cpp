@@ -477,13 +477,16 @@ TEST_CASE_FIXTURE(RunFixture, "groups: malformed texts and patterns without matc
   const auto refused = [&](const std::string& groups, const Words& more = {}) {
     return tapestry::refused(train_here("toy", "run", with_groups(groups, more)));
   };
-  for (const std::string group :
-       {"", "*", "* rate=1", "* lr=", "* lr=-1", "* lr=1 lr=2", "* lr=1e9", "* lr=1 decay=x"}) {
+  for (const std::string group : {"", "*", "* rate=1", "* lr=", "* lr=-1", "* lr=1 lr=2",
+                                  "* lr=1e9", "* lr=1 decay=x", "* l2=-1"}) {
     CAPTURE(group);
-    check_says(refused("[\"" + group + "\"]"),
-               {"optim.groups", "expected a pattern of names, then lr=FACTOR or decay=NUMBER"});
+    check_says(
+        refused("[\"" + group + "\"]"),
+        {"optim.groups", "expected a pattern of names, then lr=FACTOR, decay=NUMBER or l2=NUMBER"});
   }
   check_says(refused(R"(["bloks.* lr=2"])"),
+             {"no trainable parameter of the model matches \"bloks.*\""});
+  check_says(refused(R"(["bloks.* l2=2"])"),
              {"no trainable parameter of the model matches \"bloks.*\""});
   check_says(refused(R"(["* decay=0"])", "optim.name=adam"),
              {"sets a decay, which optim.name = \"adam\" does not have; leave out the decay"});

@@ -39,15 +39,17 @@ EARLY const Choice<Decay> schedule{"optim.schedule",
                                    {{"constant", Decay::constant},
                                     {"linear", Decay::linear},
                                     {"cosine", Decay::cosine},
+                                    {"exponential", Decay::exponential},
                                     {"wsd", Decay::stable_linear},
                                     {"inverse_sqrt", Decay::inverse_sqrt}}};
 EARLY const Key<double> final_learning_rate{
     "optim.final_learning_rate",
     0,
-    "learning rate at the last step of a linear, cosine or wsd schedule",
+    "learning rate at the last step of a linear, cosine, exponential or wsd schedule",
     {.low = 0,
      .high = 1e3,
-     .used_if = {schedule.is(Decay::linear, Decay::cosine, Decay::stable_linear)}}};
+     .used_if = {
+         schedule.is(Decay::linear, Decay::cosine, Decay::exponential, Decay::stable_linear)}}};
 EARLY const Key<std::int64_t> warmup_steps{
     "optim.warmup_steps",
     0,
@@ -56,8 +58,9 @@ EARLY const Key<std::int64_t> warmup_steps{
 EARLY const Key<std::vector<std::string>> groups{
     "optim.groups",
     {},
-    "learning rate and weight decay of parameters by name, such as \"blocks.*.bias lr=2 decay=0\": "
-    "a pattern, the factor of the learning rate, the decay; the last match counts"};
+    "learning rate, weight decay and L2 term of parameters by name, such as \"blocks.*.bias lr=2 "
+    "decay=0 l2=1e-3\": a pattern, the factor of the learning rate, the decay, and λ of ½ λ ‖θ‖², "
+    "added to the training loss; the last match counts"};
 EARLY const Key<double> clip_norm{"optim.clip_norm",
                                   0,
                                   "largest global norm of the gradient; 0: no clipping",
@@ -65,11 +68,11 @@ EARLY const Key<double> clip_norm{"optim.clip_norm",
 EARLY const Key<std::int64_t> decay_steps{
     "optim.decay_steps",
     0,
-    "step at which a linear or cosine schedule ends; 0: train.steps",
+    "step at which a linear, cosine or exponential schedule ends; 0: train.steps",
     {.low = 0,
      .high = 1e12,
      .may_change_on_resume = true,
-     .used_if = {schedule.is(Decay::linear, Decay::cosine)}}};
+     .used_if = {schedule.is(Decay::linear, Decay::cosine, Decay::exponential)}}};
 EARLY const Key<std::int64_t> cooldown_steps{
     "optim.cooldown_steps",
     0,

@@ -123,9 +123,29 @@ std::unique_ptr<Optimizer> make_optimizer(const Config& config,
                   to_toml(Value(text)), key::optimizer.name, config[key::optimizer]);
     expect_match(config, key::groups, group.pattern, made->parameters());
     for (const Parameter* parameter : made->parameters())
-      if (matches(group.pattern, parameter->name)) made->set_options(*parameter, group.options);
+      if (group.has_options && matches(group.pattern, parameter->name))
+        made->set_options(*parameter, group.options);
   }
   return made;
+}
+
+std::vector<L2Term> l2_terms(const Config& config, std::vector<std::string> groups,
+                             std::vector<Parameter*> parameters) {
+  std::ranges::copy(config[key::groups], std::back_inserter(groups));
+  std::vector<ParameterGroup> with_l2;
+  for (const std::string& text : groups)
+    if (ParameterGroup group = parameter_group(config, key::groups, text); group.l2)
+      with_l2.push_back(std::move(group));
+  if (with_l2.empty()) return {};
+  std::vector<L2Term> terms;
+  for (const Parameter* parameter : distinct_parameters(std::move(parameters))) {
+    if (parameter->role == Role::fixed) continue;
+    double factor = 0;
+    for (const ParameterGroup& group : with_l2)
+      if (matches(group.pattern, parameter->name)) factor = *group.l2;
+    if (factor > 0) terms.push_back({parameter, factor});
+  }
+  return terms;
 }
 
 bool averages_weights(const Config& config) {
@@ -135,6 +155,10 @@ bool averages_weights(const Config& config) {
 
 Schedule make_schedule(const Config& config) {
   const std::int64_t steps = config[key::steps], cooldown = config[key::cooldown_steps];
+  config.expect(config[key::schedule] != Decay::exponential ||
+                    config[key::final_learning_rate] > 0 || config[key::learning_rate] == 0,
+                key::final_learning_rate,
+                "an exponential schedule ends above 0; set a positive learning rate");
   return {.decay = config[key::schedule],
           .peak = config[key::learning_rate],
           .floor = config[key::final_learning_rate],

@@ -64,4 +64,14 @@ bool averages_weights(const Config& config);
 std::unique_ptr<Optimizer> make_optimizer(const Config& config, std::vector<Parameter*> parameters);
 Schedule make_schedule(const Config& config);
 
+// A term ½ λ ‖θ‖² of the training loss.
+struct L2Term {
+  const Parameter* parameter;  // θ
+  double factor;               // λ
+};
+// Returns the terms of a task's groups and, after them, of optim.groups, without those of factor 0
+// and fixed parameters. Throws InputError as make_optimizer() does.
+std::vector<L2Term> l2_terms(const Config& config, std::vector<std::string> groups,
+                             std::vector<Parameter*> parameters);
+
 }  // namespace tapestry

@@ -43,10 +43,11 @@ void expect_match(const Config& config, const KeyInfo& key, const std::string& p
 
 ParameterGroup parameter_group(const Config& config, const KeyInfo& key, const std::string& text) {
   const auto expect = [&](bool holds) {
-    config.expect(holds, key,
-                  "{}: expected a pattern of names, then lr=FACTOR or decay=NUMBER from 0 to 1000, "
-                  "or both, such as \"blocks.* lr=0.5 decay=0\"",
-                  to_toml(Value(text)));
+    config.expect(
+        holds, key,
+        "{}: expected a pattern of names, then lr=FACTOR, decay=NUMBER or l2=NUMBER from 0 "
+        "to 1000, or several, such as \"blocks.* lr=0.5 decay=0\"",
+        to_toml(Value(text)));
   };
   std::istringstream words(text);
   ParameterGroup group;
@@ -57,11 +58,15 @@ ParameterGroup parameter_group(const Config& config, const KeyInfo& key, const s
     const std::string name = word.substr(0, end), number = word.substr(end + 1);
     double value = -1;
     const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    expect((name == "lr" || name == "decay") && named.insert(name).second && error == std::errc() &&
-           stop == number.data() + number.size() && value >= 0 && value <= 1000);
-    (name == "lr" ? group.options.rate_factor : group.options.weight_decay.emplace()) = value;
+    expect((name == "lr" || name == "decay" || name == "l2") && named.insert(name).second &&
+           error == std::errc() && stop == number.data() + number.size() && value >= 0 &&
+           value <= 1000);
+    (name == "lr"      ? group.options.rate_factor
+     : name == "decay" ? group.options.weight_decay.emplace()
+                       : group.l2.emplace()) = value;
   }
   expect(!named.empty());
+  group.has_options = named.contains("lr") || named.contains("decay");
   return group;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,12 @@ void expect_match(const Config& config, const KeyInfo& key, const std::string& p
 struct ParameterGroup {
   std::string pattern;
   ParameterOptions options{};
+  bool has_options = false;    // whether it sets the learning rate or the decay
+  std::optional<double> l2{};  // λ of ½ λ ‖θ‖²
 };
 
-// Returns the group that a text describes, "blocks.* lr=0.5 decay=0". Throws InputError, which
-// names `key`, for text of another form.
+// Returns the group that a text describes, "blocks.* lr=0.5 decay=0 l2=1e-3". Throws InputError,
+// which names `key`, for text of another form.
 ParameterGroup parameter_group(const Config& config, const KeyInfo& key, const std::string& text);
 
 }  // namespace tapestry

@@ -2,9 +2,11 @@
 
 // Installed as <tapestry/layers.hpp>: modules, all layers, and complete models.
 #include "layers/adapters.hpp"
+#include "layers/additive_graph_attention.hpp"
 #include "layers/attention_mechanism.hpp"
 #include "layers/convolution.hpp"
 #include "layers/embedding.hpp"
+#include "layers/gcnii.hpp"
 #include "layers/graph_layers.hpp"
 #include "layers/gru.hpp"
 #include "layers/linear.hpp"

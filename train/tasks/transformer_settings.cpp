@@ -34,8 +34,8 @@ std::vector<Row> of_blocks() {
            .high = 65536,
            .also_called = {"hidden_size", "d_model", "n_embd", "dim", "embed_dim"}}),
       Row("model.feed_forward", within(feed_forward, &FeedForwardOptions::hidden),
-          "hidden width of the feed-forward layer; 0: 4 · model.width",
-          {.low = 0,
+          "hidden width of the feed-forward layer; 0: 4 · model.width; -1: blocks without it",
+          {.low = -1,
            .high = 262144,
            .also_called = {"intermediate_size", "dim_feedforward", "d_ff", "n_inner"}}),
       Row("model.gated", within(feed_forward, &FeedForwardOptions::gated),
@@ -50,10 +50,14 @@ std::vector<Row> of_blocks() {
       Row("model.norm", within(&Model::block, &Block::norm),
           "place of the norm: before or after each residual branch",
           {{"pre", NormPlacement::pre}, {"post", NormPlacement::post}}),
-      Row("model.norm_kind", within(norms, &NormOptions::kind), "layer norm, or RMS norm",
-          {{"layer", NormKind::layer}, {"rms", NormKind::rms}}),
+      Row("model.norm_kind", within(norms, &NormOptions::kind), "layer norm, RMS norm, or no norm",
+          {{"layer", NormKind::layer}, {"rms", NormKind::rms}, {"none", NormKind::none}}),
       Row("model.norm_epsilon", within(norms, &NormOptions::epsilon),
-          "epsilon of the norms, added to the mean square", {.low = 1e-12, .high = 1}),
+          "epsilon of the norms, added to the mean square",
+          {.low = 1e-12,
+           .high = 1,
+           .used_if =
+               {{.key = "model.norm_kind", .values = {std::string("none")}, .excludes = true}}}),
       activation_setting<Model>(within(feed_forward, &FeedForwardOptions::activation)),
       Row("model.bias", &Model::bias, "use biases in the projections")};
 }

@@ -1,5 +1,9 @@
 #include "train/trainer/step.hpp"
 
+#include <map>
+
+#include "autograd/ops/arithmetic.hpp"
+#include "autograd/ops/reduce.hpp"
 #include "train/config/keys.hpp"
 
 namespace tapestry {
@@ -10,11 +14,34 @@ Sampler make_sampler(Task& task, const Config& config) {
                  {.batch = config[key::batch_size], .lengths = data.lengths()});
 }
 
+namespace {
+
+// Returns Σ ½ λ ‖θ‖² of the terms, of which there is one at least.
+Tensor penalty_of(const std::vector<L2Term>& terms) {
+  std::map<double, Tensor> squares;  // by λ
+  for (const auto& [parameter, factor] : terms) {
+    const Tensor of_one = sum(parameter->tensor * parameter->tensor);
+    const auto [found, is_first] = squares.emplace(factor, of_one);
+    if (!is_first) found->second = found->second + of_one;
+  }
+  Tensor total;
+  for (const auto& [factor, of_factor] : squares) {
+    const Tensor term = of_factor * (factor / 2);
+    total = total.value().empty() ? term : total + term;
+  }
+  return total;
+}
+
+}  // namespace
+
 Loss StepInputs::loss(std::size_t i) const {
   const std::int64_t micro_batch = first_micro_batch + static_cast<std::int64_t>(i);
   Random noise(seed_of(config), Stream::dropout,
                static_cast<std::uint64_t>(step * config[key::micro_batches] + micro_batch));
-  return loss_of(task, batches[i], {.training = true, .step = step, .noise = &noise});
+  Loss loss = loss_of(task, batches[i], {.training = true, .step = step, .noise = &noise});
+  const std::vector<L2Term> terms = l2_terms(config, task.groups(), task.model().parameters());
+  if (!terms.empty()) loss.objective = loss.objective + batches[i].count * penalty_of(terms);
+  return loss;
 }
 
 std::vector<std::int64_t> StepInputs::examples() const {

@@ -239,10 +239,10 @@ Value forward(const TransformerBlock& layer, const Value& x, const Sequence& seq
   const auto attend_to_source = [&](const Value& y) {
     return forward(*layer.cross_attention, y, source->x, source->padding);
   };
-  const auto feed = [&](const Value& y) { return forward(layer.feed_forward, y); };
+  const auto feed = [&](const Value& y) { return forward(*layer.feed_forward, y); };
   Value y = residual(x, layer.attention_norm, attend_to_itself);
   if (source) y = residual(y, *layer.cross_attention_norm, attend_to_source);
-  return residual(y, layer.feed_forward_norm, feed);
+  return layer.feed_forward ? residual(y, *layer.feed_forward_norm, feed) : y;
 }
 
 Value forward(const Encoder& layer, const Value& x, const Sequence& sequence) {

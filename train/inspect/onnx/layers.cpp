@@ -38,6 +38,8 @@ Value activate(Activation activation, const Value& x) {
     }
     case Activation::silu:
       return x * sigmoid(x);
+    case Activation::elu:
+      return x.graph->node("Elu", {x});
   }
   throw_unhandled("activation");
 }
@@ -55,6 +57,7 @@ Value forward(const Mlp& layer, const Value& x) {
 Value forward(const Norm& layer, const Value& x) {
   const Within module(x, layer.path());
   const double epsilon = layer.options.epsilon;
+  if (layer.options.kind == NormKind::none) return x;
   const Value weight = parameter(x, layer.weight);
   if (layer.options.kind == NormKind::rms)
     return x / sqrt(mean(x * x, -1, Keep::yes) + epsilon) * weight;

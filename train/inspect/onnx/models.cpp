@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "autograd/check.hpp"
 #include "train/inspect/onnx/layers.hpp"
@@ -210,9 +211,21 @@ Value predict(const Forecaster& model, const Value& windows) {
                                : last(forward(*model.recurrent, patches), 1));
 }
 
+// Returns the cycle of each series at the steps [first, first + steps) of each window:
+// (B · M, steps).
+Value cycle_at(const Forecaster& model, const Value& first_step, std::int64_t first,
+               std::int64_t steps) {
+  Graph& graph = *first_step.graph;
+  std::vector<std::int64_t> numbers(steps);
+  std::iota(numbers.begin(), numbers.end(), first);
+  const Value at = remainder(unsqueeze(first_step, {1}) + graph.integers(numbers),
+                             graph.integers({model.options.cycle}));
+  return transpose(gather(graph.parameter(*model.cycle), at), {0, 2, 1});  // (B, M, steps)
+}
+
 }  // namespace
 
-Value forward(const Forecaster& model, const Value& x) {
+Value forward(const Forecaster& model, const Value& x, const std::optional<Value>& first_step) {
   const Within module(x, model.path());
   const std::int64_t T = model.options.context;
   const Value series = transpose(x, {0, 2, 1});  // (B, M, T)
@@ -230,16 +243,24 @@ Value forward(const Forecaster& model, const Value& x) {
     const Value shape = concat({rows, x.graph->integers({model.options.horizon})}, 0);
     return transpose(reshape(y, shape), {0, 2, 1});
   };
+  const auto forecast = [&](const Value& normal) {
+    if (!model.cycle) return predict(model, normal);
+    const Value past = reshape(cycle_at(model, *first_step, 0, T), {-1, T});
+    Value ahead = cycle_at(model, *first_step, T, model.options.horizon);
+    if (!model.options.targets.empty())
+      ahead = gather(ahead, x.graph->integers(model.options.targets), 1);
+    return predict(model, normal - past) + reshape(ahead, {-1, model.options.horizon});
+  };
   switch (model.options.norm) {
     case WindowNorm::instance: {
       constexpr double epsilon = 1e-5;
       const Value center = mean(windows, 1, Keep::yes), centered = windows - center;
       const Value scale = sqrt(mean(centered * centered, 1, Keep::yes) + epsilon);
-      return back(predict(model, centered / scale) * of_targets(scale) + of_targets(center));
+      return back(forecast(centered / scale) * of_targets(scale) + of_targets(center));
     }
     case WindowNorm::last: {
       const Value offset = slice(windows, 1, T - 1, T);
-      return back(predict(model, windows - offset) + of_targets(offset));
+      return back(forecast(windows - offset) + of_targets(offset));
     }
   }
   throw_unhandled("window norm");
@@ -279,12 +300,48 @@ Value gathered(const GraphAttention& layer, const DenseGraphs& graphs) {
   return join_heads(attend(heads(layer.query), heads(layer.key), heads(layer.value), D, hidden), C);
 }
 
-Value forward(const GraphLayer& layer, const DenseGraphs& graphs) {
-  const Within module(graphs.features, layer.path());
-  Value y = by_kind<GraphConvolution, GraphAttention>(
+// Returns the adjacency (B, N, N) with ones on its diagonal.
+Value with_loops(const Value& adjacency) {
+  const Value nodes = counted_to(lengths(adjacency, 1, 2));
+  const Value unit = to_float(equal(unsqueeze(nodes, {1}), unsqueeze(nodes, {0})));  // (N, N)
+  return at_least(adjacency, unit);
+}
+
+Value gathered(const AdditiveGraphAttention& layer, const DenseGraphs& graphs) {
+  const std::int64_t H = layer.target.tensor.dim(0), D = layer.target.tensor.dim(1);
+  Graph& graph = *graphs.features.graph;
+  const Value z = split_heads(forward(layer.value, graphs.features), H, D);  // (B, H, N, D)
+  const auto scores = [&](const Parameter& vectors, std::int64_t axis) {
+    const Value by_head = unsqueeze(graph.parameter(vectors), {1});  // (H, 1, D)
+    return unsqueeze(sum(z * by_head, 3), {axis});
+  };
+  const Value both = leaky_relu(scores(layer.target, 3) + scores(layer.source, 2), 0.2);
+  const Value missing = unsqueeze(equal(with_loops(graphs.adjacency), graph.constant(0.0)), {1});
+  const double lowest = std::numeric_limits<float>::lowest();
+  const Value y = matmul(softmax(where(missing, graph.constant(lowest), both)), z);
+  return layer.averages ? mean(y, 1) : join_heads(y, H * D);
+}
+
+Value forward(const WeightedGraphLayer& layer, const DenseGraphs& graphs) {
+  Value y = by_kind<GraphConvolution, GraphAttention, AdditiveGraphAttention>(
       layer, [&](const auto& own) { return gathered(own, graphs); });
   if (layer.own) y = y + forward(*layer.own, graphs.features);
   return activate(layer.activation, y + y.graph->parameter(layer.bias));
+}
+
+Value forward(const Gcnii& layer, const DenseGraphs& graphs, const Value& initial) {
+  const Value looped = with_loops(graphs.adjacency);
+  const Value root = 1.0 / sqrt(sum(looped, 2, Keep::yes));  // (B, N, 1)
+  const Value near = matmul(looped, graphs.features * root) * root;
+  const Value mixed = near * (1 - layer.alpha) + initial * layer.alpha;
+  const Value y = forward(layer.map, mixed) * layer.beta + mixed * (1 - layer.beta);
+  return activate(layer.activation, y);
+}
+
+Value forward(const GraphLayer& layer, const DenseGraphs& graphs, const Value& initial) {
+  const Within module(graphs.features, layer.path());
+  if (const auto* deep = dynamic_cast<const Gcnii*>(&layer)) return forward(*deep, graphs, initial);
+  return forward(dynamic_cast<const WeightedGraphLayer&>(layer), graphs);
 }
 
 // Returns the pooled nodes of each graph: x (B, N, C) -> (B, C).
@@ -310,9 +367,12 @@ Value pool(Pooling pooling, const Value& x, const Value& node_mask) {
 Value forward(const GraphNetwork& model, const DenseGraphs& graphs) {
   const Within module(graphs.features, model.path());
   Value y = graphs.features;
+  if (model.input) y = activate(model.input_activation, forward(*model.input, y));
+  const Value initial = y;
   for (const std::unique_ptr<GraphLayer>& layer : model.layers)
-    y = forward(*layer, {.features = y, .adjacency = graphs.adjacency});
-  return model.pooling ? forward(*model.head, pool(*model.pooling, y, *graphs.node_mask)) : y;
+    y = forward(*layer, {.features = y, .adjacency = graphs.adjacency}, initial);
+  if (model.pooling) y = pool(*model.pooling, y, *graphs.node_mask);
+  return model.head ? forward(*model.head, y) : y;
 }
 
 // --- memories ---

@@ -42,7 +42,8 @@ Value expected_image(const Vae& model, const Value& z);  // (B, Z) -> (B, F)
 Value forward(const VisionTransformer& model,
               const Value& images);  // (B, C · H · W) -> (B, classes)
 Value forward(const ConvolutionalClassifier& model, const Value& images);  // the same
-Value forward(const Forecaster& model, const Value& x);  // (B, T, M) -> (B, horizon, K or M)
+// (B, T, M) -> (B, horizon, K or M). `first_step` (B) int64 is only for models with a cycle.
+Value forward(const Forecaster& model, const Value& x, const std::optional<Value>& first_step = {});
 
 // Graphs with features (B, N, F) and adjacency matrices (B, N, N): 1 where an edge leads from the
 // column's node to the row's, else 0. `node_mask` (B, N) bool is true for the nodes of each graph.

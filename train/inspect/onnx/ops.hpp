@@ -159,6 +159,8 @@ inline Value to_float(const Value& x) {
 }
 
 inline Value equal(const Value& x, const Value& y) { return x.graph->node("Equal", {x, y}); }
+// Returns the remainder of integers, with the sign of y.
+inline Value remainder(const Value& x, const Value& y) { return x.graph->node("Mod", {x, y}); }
 inline Value below(const Value& x, const Value& y) { return x.graph->node("Less", {x, y}); }
 inline Value either(const Value& x, const Value& y) { return x.graph->node("Or", {x, y}); }
 inline Value where(const Value& condition, const Value& x, const Value& y) {

@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include "autograd/ops/arithmetic.hpp"
-#include "autograd/ops/losses.hpp"
-#include "autograd/ops/reduce.hpp"
 #include "data/input_file.hpp"
 #include "train/config/keys.hpp"
 #include "train/inspect/report_panels.hpp"
@@ -22,12 +19,20 @@ struct GraphModelSettings : GraphNetworkOptions {
   double l2 = 0;
 };
 
+const Condition is_gat = key_is("model.layer", "gat"), is_gcnii = key_is("model.layer", "gcnii"),
+                is_of_nodes = key_is("data.kind", "karate", "citations", "csv");
+
 const SettingsOf<GraphModelSettings> graph_model_settings = [] {
   using S = GraphModelSettings;
   using Row = Bound<S>;
   return std::vector<Row>{
-      Row("model.layer", &S::layer, "kind of graph layer",
-          {{"convolution", GraphLayerKind::convolution}, {"attention", GraphLayerKind::attention}}),
+      Row("model.layer", &S::layer,
+          "kind of graph layer: convolution (GCN), attention by scaled products, attention by "
+          "additive scores (GAT), or deep convolution with initial residual (GCNII)",
+          {{"convolution", GraphLayerKind::convolution},
+           {"attention", GraphLayerKind::attention},
+           {"gat", GraphLayerKind::additive_attention},
+           {"gcnii", GraphLayerKind::gcnii}}),
       Row("model.normalization", &S::normalization,
           "normalization of a convolution's sum over neighbors",
           {{"sum", Normalization::sum},
@@ -40,10 +45,21 @@ const SettingsOf<GraphModelSettings> graph_model_settings = [] {
       Row("model.layers", &S::layers, "graph layers", {.low = 1, .high = 1000}),
       Row("model.width", &S::width, "hidden features per node", {.low = 1, .high = 65536}),
       Row("model.heads", &S::heads, "number of attention heads; must divide model.width",
-          {.low = 1, .high = 1024, .used_if = {key_is("model.layer", "attention")}}),
+          {.low = 1, .high = 1024, .used_if = {key_is("model.layer", "attention", "gat")}}),
+      Row("model.output_heads", &S::output_heads,
+          "attention heads of the last layer, which are averaged",
+          {.low = 1, .high = 1024, .used_if = {is_gat, is_of_nodes}}),
+      Row("model.attention_dropout", &S::weight_dropout, "dropout of the weights of attention",
+          {.low = 0, .high = 0.99, .used_if = {is_gat}}),
+      Row("model.alpha", &S::alpha, "share of the initial features in each layer of a GCNII",
+          {.low = 0, .high = 1, .used_if = {is_gcnii}}),
+      Row("model.lambda", &S::lambda,
+          "λ of a GCNII: layer l has the share log(λ / l + 1) of its weights, not of the identity",
+          {.low = 0, .high = 1.7, .used_if = {is_gcnii}}),
       Row("model.dropout", &S::dropout, "dropout of each layer's input", {.low = 0, .high = 0.99}),
       Row("model.l2", &S::l2,
-          "λ of ½ λ ‖θ‖², added to the training loss for the first layer's weights",
+          "λ of ½ λ ‖θ‖², added to the training loss for the first layer's weights; short for "
+          "\"layers.0.*.weight l2=λ\" in optim.groups",
           {.low = 0, .high = 1e3})};
 }();
 
@@ -58,11 +74,13 @@ GraphNetwork network(const Config& config, const GraphData& data) {
 }
 
 std::string description(const Config& config, const std::map<std::string, std::string>&) {
-  return fmt::format("a graph {} network that classifies {}",
-                     graph_model_settings.of(config).layer == GraphLayerKind::attention
-                         ? "attention"
-                         : "convolutional",
-                     graph_settings.of(config).kind == GraphKind::drawn ? "whole graphs" : "nodes");
+  const GraphLayerKind layer = graph_model_settings.of(config).layer;
+  return fmt::format(
+      "a graph {} network that classifies {}",
+      layer == GraphLayerKind::attention || layer == GraphLayerKind::additive_attention
+          ? "attention"
+          : "convolutional",
+      graph_settings.of(config).kind == GraphKind::drawn ? "whole graphs" : "nodes");
 }
 
 TaskSpec spec() {
@@ -117,9 +135,6 @@ GraphTask::GraphTask(const TaskSetup& setup)
       data_(load_graphs(setup)),
       model_(network(setup.config, data_)),
       fits_baselines_(has_own_training_data(setup) && data_.whole) {
-  for (Parameter* parameter : model_.parameters())
-    if (is_weight(parameter->role) && parameter->name.starts_with("layers.0."))
-      first_weights_.push_back(parameter);
   if (const auto trained = setup.metadata.find("classes"); trained != setup.metadata.end())
     expect_classes(setup.config[key::data_path], metadata().at("classes"), trained->second);
 }
@@ -136,13 +151,16 @@ std::map<std::string, std::string> GraphTask::metadata() const {
   return metadata;
 }
 
+std::vector<std::string> GraphTask::groups() const {
+  if (l2_ == 0) return {};
+  return {fmt::format("layers.0.*.weight l2={}", l2_)};
+}
+
 Loss GraphTask::loss(const Batch& batch, const Pass& pass) {
   const auto& [graph, first_nodes, features] = batch.part<GraphPart>();
   const Tensor logits = model_.forward(graph, {batch.inputs, features}, first_nodes,
                                        pass.training ? pass.noise : nullptr);
-  Loss loss = classification_loss(logits, batch, {});
-  if (pass.training && l2_ > 0) loss.objective = loss.objective + batch.count * penalty();
-  return loss;
+  return classification_loss(logits, batch, {});
 }
 
 std::vector<Baselines> GraphTask::baselines(JudgedSplits judged) {
@@ -156,13 +174,6 @@ std::vector<Baselines> GraphTask::baselines(JudgedSplits judged) {
                     bool) { return data.batch(examples); },
        .measure = [](const Array& outputs,
                      const Batch& batch) { return classification_loss(outputs, batch, {}); }});
-}
-
-Tensor GraphTask::penalty() const {
-  Tensor total = Array::full({}, 0, first_weights_.front()->tensor.dtype());
-  for (const Parameter* parameter : first_weights_)
-    total = total + sum(parameter->tensor * parameter->tensor);
-  return total * (l2_ / 2);
 }
 
 }  // namespace tapestry

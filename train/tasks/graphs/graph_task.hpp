@@ -21,19 +21,16 @@ class GraphTask final : public Task {
   std::string remark() const override { return data_.remark; }
   double units(const Batch& batch) const override { return batch.count; }
   std::map<std::string, std::string> metadata() const override;
+  std::vector<std::string> groups() const override;
   Loss loss(const Batch& batch, const Pass& pass) override;
   std::vector<Baselines> baselines(JudgedSplits judged) override;
 
   const GraphData& data() const { return data_; }
 
  private:
-  // Returns ½ λ ‖θ‖² over the first layer's weights, the regularization of Kipf & Welling.
-  Tensor penalty() const;
-
-  double l2_;  // λ
+  double l2_;
   GraphData data_;
   GraphNetwork model_;
-  std::vector<const Parameter*> first_weights_;  // weights of the first layer
   bool fits_baselines_;  // it has training data, which are no synthetic ones
 };
 

@@ -47,7 +47,11 @@ const SettingsOf<ForecastSettings> forecast_settings = [] {
       Row("model.horizon", &S::horizon, "time steps to forecast", {.low = 1, .high = 100000}),
       Row("model.window_norm", &S::norm,
           "normalize a window by its mean and deviation, or subtract its last value",
-          {{"instance", WindowNorm::instance}, {"last", WindowNorm::last}})};
+          {{"instance", WindowNorm::instance}, {"last", WindowNorm::last}}),
+      Row("model.cycle", &S::cycle,
+          "time steps of a learned cycle of each series, which is subtracted from what the model "
+          "reads and added to the forecast; 0: none",
+          {.low = 0, .high = 100000})};
 }();
 
 Forecaster make_model(const Config& config, const Given<SeriesSettings>& series) {
@@ -65,7 +69,7 @@ Forecaster make_model(const Config& config, const Given<SeriesSettings>& series)
         blocks, given.kind == Kind::lstm ? RecurrentKind::lstm : RecurrentKind::gru, P);
   options.layers = given.kind == Kind::patches ? blocks.layers : 0;
   if (given.kind == Kind::patches) options.block = block_options(blocks);
-  options.series = std::ssize(series.columns);
+  options.series = given.cycle > 0 ? count_series(series) : std::ssize(series.columns);
   options.targets = target_indices(series);
   return initialized(config, [&](Random& init) { return Forecaster(options, init); });
 }
@@ -232,13 +236,19 @@ Forecast::Forecast(const TaskSetup& setup)
 SeriesData& Forecast::data() {
   const ForecasterOptions& options = model_.options;
   if (!data_)
-    data_.emplace(series_, SeriesDataset::Window{options.context, options.horizon, options.targets},
+    data_.emplace(series_,
+                  SeriesDataset::Window{.context = options.context,
+                                        .horizon = options.horizon,
+                                        .targets = options.targets,
+                                        .cycle = options.cycle},
                   trained_, whole_data_);
   return *data_;
 }
 
 Loss Forecast::loss(const Batch& batch, const Pass& pass) {
-  Tensor y = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr);
+  const auto* places = batch.find<CyclePlaces>();
+  Tensor y = model_.forward(batch.inputs, pass.training ? pass.noise : nullptr,
+                            places ? places->first : Array());
   Array targets = batch.targets.to(y.dtype());
   if (const std::optional<Array> mask = measured(targets)) {
     y = y * Tensor(*mask);

@@ -128,7 +128,7 @@ Array forecast_from(Forecast& task, std::int64_t first) {
   SeriesData& data = task.data();
   const std::int64_t T = task.model().options.context, M = data.values().dim(1);
   const Array seen = data.inputs_before(first).reshaped({1, T, M});
-  const Array y = task.model().forward(seen).value();
+  const Array y = task.model().forward(seen, nullptr, data.place_before(first)).value();
   Array forecast = data.target_scale().undo(y).reshaped({y.dim(1), y.dim(2)});
   for (std::int64_t k = 0; k < forecast.dim(1); ++k)
     if (!data.is_target_measured(k, first - T, first))
@@ -239,8 +239,10 @@ ReportPanels forecast_panels(Forecast& task) {
   for (std::int64_t first = 0; first < std::ssize(examples); first += windows_at_once) {
     const std::int64_t count = std::min(windows_at_once, std::ssize(examples) - first);
     const Batch batch = test.batch(std::span(examples).subspan(first, count));
-    const Array own_units =
-        data.target_scale().undo(task.model().forward(batch.inputs).value()).to(DType::float32);
+    const auto* places = batch.find<CyclePlaces>();
+    const Array y =
+        task.model().forward(batch.inputs, nullptr, places ? places->first : Array()).value();
+    const Array own_units = data.target_scale().undo(y).to(DType::float32);
     const Array said = slice(own_units, -1, 0, shown).value();
     forecasts.part(first * H * shown, (first + count) * H * shown)
         .copy_from(said.part(0, said.size()));
@@ -271,7 +273,15 @@ onnx::Models forecast_graphs(Forecast& task) {
       "past", options.context, scale, "the series as they were measured, the oldest step first"));
   const onnx::Value means = row(*graph, scale.means, "means"),
                     deviations = row(*graph, scale.deviations, "deviations");
-  const onnx::Value forecast = onnx::forward(task.model(), (past - means) / deviations);
+  std::optional<onnx::Value> first_step;
+  if (options.cycle > 0)
+    first_step =
+        graph->input({.name = "first_step",
+                      .type = onnx::Type::int64,
+                      .shape = {"batch"},
+                      .help = "number of the first step of the past: steps since "
+                              "1970-01-01 00:00 by its clock, or rows if there are no times"});
+  const onnx::Value forecast = onnx::forward(task.model(), (past - means) / deviations, first_step);
   graph->output(series("forecast", options.horizon, of_targets, "the steps that follow"),
                 forecast * row(*graph, of_targets.deviations, "target_deviations") +
                     row(*graph, of_targets.means, "target_means"));

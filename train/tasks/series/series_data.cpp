@@ -165,7 +165,9 @@ void detect_series(Config& config) {
   if (given.kind != SeriesKind::csv || given.path.empty() || !is_there(given.path) ||
       is_folder(given.path))
     return;
-  const bool needs_columns = !given.targets.empty() && given.columns.empty();
+  const bool needs_columns =
+      given.columns.empty() &&
+      (!given.targets.empty() || config.value("model.cycle") != Value(std::int64_t{0}));
   given.checked([&] {
     static_cast<SeriesOptions&>(given) = detect_format(given.path, given);
     return 0;
@@ -175,18 +177,32 @@ void detect_series(Config& config) {
   if (needs_columns) series_settings.detect(config, given, {"columns"});
 }
 
+namespace {
+
+// Throws InputError, of this option, if data.columns is empty.
+void expect_columns_for(const Given<SeriesSettings>& given, const std::string& option) {
+  if (!given.columns.empty()) return;
+  const std::string& path = required_csv(given);
+  given.fail(option,
+             !is_folder(path)
+                 ? "data.columns is empty; list the series in data.columns"
+                 : fmt::format("data.columns is empty, and {} is not a file whose columns can be "
+                               "read; give a CSV file, or list the series in data.columns",
+                               shown(path)));
+}
+
+}  // namespace
+
+std::int64_t count_series(const Given<SeriesSettings>& given) {
+  if (given.kind == SeriesKind::waves) return given.waves.series;
+  expect_columns_for(given, "columns");
+  return std::ssize(given.columns);
+}
+
 std::vector<std::int64_t> target_indices(const Given<SeriesSettings>& given) {
   const std::vector<std::string>&columns = given.columns, &targets = given.targets;
   if (targets.empty()) return {};
-  if (columns.empty()) {
-    const std::string& path = required_csv(given);
-    given.fail("targets",
-               !is_folder(path)
-                   ? "data.columns is empty; list the series in data.columns"
-                   : fmt::format("data.columns is empty, and {} is not a file whose columns can "
-                                 "be read; give a CSV file, or list the series in data.columns",
-                                 shown(path)));
-  }
+  expect_columns_for(given, "targets");
   std::vector<std::int64_t> indices;
   for (const std::string& name : targets) {
     const auto found = std::ranges::find(columns, name);
@@ -338,6 +354,12 @@ void SeriesData::expect_columns(const Metadata& trained) const {
 
 Array SeriesData::inputs_before(std::int64_t row) const {
   return SeriesDataset::inputs_before(values_, row, window_);
+}
+
+Array SeriesData::place_before(std::int64_t row) const {
+  if (window_.cycle == 0) return {};
+  const std::int64_t place = place_in_cycle(*table_, row - window_.context, window_.cycle);
+  return Array::of(std::vector{static_cast<std::int32_t>(place)}, {1});
 }
 
 bool SeriesData::is_target_measured(std::int64_t target, std::int64_t begin,

@@ -38,6 +38,9 @@ SeriesTable recognize_series(Recognized& found, const UserData& data);
 // among them, or is given twice.
 std::vector<std::int64_t> target_indices(const Given<SeriesSettings>& given);
 
+// Returns the number of series. Throws InputError if no file shows it and data.columns is empty.
+std::int64_t count_series(const Given<SeriesSettings>& given);
+
 // Return the scale and the names of the series that a model was trained on, from a checkpoint's
 // metadata: of the series with these indices, or of all if `series` is empty. Throw
 // std::invalid_argument if they are missing.
@@ -62,6 +65,9 @@ class SeriesData {
   const Array& values() const { return values_; }  // (rows, M) of all series, standardized
   // Returns the model's inputs (context, M) before a row.
   Array inputs_before(std::int64_t row) const;
+  // Returns the place (1) of the first of these inputs in the model's cycle; an empty array
+  // without.
+  Array place_before(std::int64_t row) const;
   // Returns whether a target was measured in a row of [begin, end).
   bool is_target_measured(std::int64_t target, std::int64_t begin, std::int64_t end) const;
   Metadata metadata() const;

@@ -148,9 +148,12 @@ PublishedConfig published_config(const TransformerGiven& model, const LanguageMo
 }
 
 Architecture architecture_of(const TransformerGiven& model) {
-  expect_published(model, {{model.block.norm == NormPlacement::pre, "norm", "\"pre\""},
-                           {model.attention == AttentionKind::softmax, "attention", "\"softmax\""},
-                           {model.block.attention.window == 0, "window", "0"}});
+  expect_published(
+      model, {{model.block.norm == NormPlacement::pre, "norm", "\"pre\""},
+              {model.attention == AttentionKind::softmax, "attention", "\"softmax\""},
+              {model.block.attention.window == 0, "window", "0"},
+              {model.block.feed_forward.hidden >= 0, "feed_forward", "0 or more"},
+              {model.block.norms.kind != NormKind::none, "norm_kind", "\"layer\" or \"rms\""}});
   if (model.block.norms.kind == NormKind::layer) {
     expect_gpt2(model);
     return Architecture::gpt2;

@@ -179,6 +179,7 @@ class TrialTask final : public Task {
     return numbers_.empty() ? task_.training_data() : chosen_;
   }
   const Dataset& validation_data() override { return task_.validation_data(); }
+  std::vector<std::string> groups() const override { return task_.groups(); }
   Order order() const override { return numbers_.empty() ? task_.order() : Order::sequential; }
   Loss loss(const Batch& batch, const Pass& pass) override {
     if (!numbers_.empty()) return quiet_loss(task_, config_, {numbers_, batch});
