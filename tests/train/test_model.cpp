@@ -323,7 +323,8 @@ TEST_CASE_FIXTURE(RunFixture, "model: wrong arguments are refused with their nam
   must_train("vae", "vae");
   must_train("toy", "toy");
   CHECK_ERROR(Model(path("nowhere")), "no such run");
-  CHECK_ERROR(Model(path("toy")), "its task is toy-sequence; expected one of forecast,", "vae");
+  CHECK_ERROR(Model(path("toy")), "its task is toy-sequence; expected one of captioning, forecast,",
+              "vae");
   const std::string cut = write("cut.safetensors", read_bytes(best("words")).substr(0, 20000));
   CHECK_ERROR(Model(cut), "the file is truncated");
   Safetensors file = read_safetensors(best("words"));

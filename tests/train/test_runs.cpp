@@ -37,9 +37,10 @@ TEST_CASE_FIXTURE(RunFixture, "training: --profile prints the time of each op, a
       CHECK(event["args"]["scope"] == "blocks.0.attention");
   }
   // One block of width 16 over 8 · 6 tokens, counted by hand: the products' three directions of
-  // 48 × (16 · (48 + 16 + 64 + 64) + 16 · 5) and attention's 2 + 5 products of 8 · 2 heads · 21
-  // visible pairs · 8 columns.
-  const double linear = 3 * 2.0 * 48 * (16 * 192 + 16 * 5), attention = 7 * 2.0 * 8 * 2 * 21 * 8;
+  // 48 × (16 · (48 + 16 + 64 + 64)), those of the head at the 8 · 3 tokens of answers, and
+  // attention's 2 + 5 products of 8 · 2 heads · 21 visible pairs · 8 columns.
+  const double linear = 3 * 2.0 * (48 * 16 * 192 + 24 * 16 * 5),
+               attention = 7 * 2.0 * 8 * 2 * 21 * 8;
   CHECK(flops / 20 == doctest::Approx(linear + attention).epsilon(1e-3));
 
   must_train("toy", "plain");

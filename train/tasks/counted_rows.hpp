@@ -11,9 +11,9 @@ struct CountedRows {
   Array targets;
 };
 
-// Returns them for hidden states (B, T, C) and the targets of the batch, (B, T) int32: the head of a
-// model is needed there only. If no target is ignored, or all are, returns both as they are. A dry
-// run, which reads no targets, takes batch.count of them.
+// Returns them for hidden states (B, T, C) and the targets of the batch, (B, T) int32: the head of
+// a model is needed there only. If no target is ignored, or all are, returns both as they are. A
+// dry run, which reads no targets, takes batch.count of them.
 CountedRows counted_rows(const Tensor& hidden, const Batch& batch);
 
 }  // namespace tapestry
