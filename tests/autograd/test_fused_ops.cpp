@@ -530,13 +530,13 @@ std::vector<Fused> fused_ops() {
        },
        {normal({5, 20, 37}), normal({37, 37}), normal({5, 37})}},
   };
-  for (const Fused& row : gated_recurrences()) rows.push_back(row);
   for (const Fused& row : fused_attention()) rows.push_back(row);
   for (const Fused& row : fused_linear_attention()) rows.push_back(row);
   for (const Fused& row : fused_norms_and_gates()) rows.push_back(row);
   for (const Fused& row : attention_by_shared_heads()) rows.push_back(row);
   for (const Fused& row : attention_of_few_queries_and_keys()) rows.push_back(row);
   for (const Fused& row : attention_of_one_query()) rows.push_back(row);
+  for (const Fused& row : gated_recurrences()) rows.push_back(row);
   return rows;
 }
 
