@@ -112,7 +112,7 @@ const CaptionData::Splits& CaptionData::splits() {
   if (splits_) return *splits_;
   const ImageTaskSplits& images = images_.splits();
   if (!tokenizer_) train_tokenizer();
-  splits_.emplace();
+  splits_ = Splits();
   if (!whole_data_) splits_->training = data_set(images.train, 0);
   splits_->validation = data_set(images.validation, 1);
   if (images.test) splits_->test = data_set(*images.test, 2);
