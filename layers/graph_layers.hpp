@@ -31,7 +31,7 @@ class NodeFeatures {
   std::optional<Adjacency> entries_{};
 };
 
-// What a graph layer reads besides its input.
+// What a graph layer reads in addition to its input.
 struct GraphPass {
   Random* noise = nullptr;  // of dropout; null: evaluation
   Tensor initial{};         // (N, C), the features that the first layer of a deep network reads

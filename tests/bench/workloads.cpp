@@ -19,7 +19,7 @@
 #include "optim/clip.hpp"
 #include "train/generate/generate.hpp"
 #include "train/measure/step_speed.hpp"
-#include "train/tasks/counted_rows.hpp"
+#include "train/tasks/token_loss.hpp"
 
 // Training steps (forward, backward, optimizer; transformers with clipping) on random batches of
 // the true shapes, attention layers of several lengths, and generation.

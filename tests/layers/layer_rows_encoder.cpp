@@ -98,34 +98,21 @@ std::vector<LayerRow> encoder_layers() {
        {std::pair{WindowNorm::instance, "instance"}, {WindowNorm::last, "last"}})
     for (const std::int64_t layers : {0, 1})
       for (const std::vector<std::int64_t>& targets : {std::vector<std::int64_t>(), {2, 0}}) {
-        rows.push_back(
-            make_row(fmt::format("Forecaster: {} layers, less its {}, {} targets, a cycle", layers,
-                                 name, targets.size()),
-                     Forecaster({.context = 6,
-                                 .horizon = 2,
-                                 .patch = 4,
-                                 .stride = 2,
-                                 .layers = layers,
-                                 .block = block,
-                                 .norm = norm,
-                                 .series = 3,
-                                 .targets = targets,
-                                 .cycle = 4},
-                                r),
-                     cyclic, {series}));
-        rows.push_back(make_row(fmt::format("Forecaster: {} layers, less its {}, {} targets",
-                                            layers, name, targets.size()),
-                                Forecaster({.context = 6,
-                                            .horizon = 2,
-                                            .patch = 4,
-                                            .stride = 2,
-                                            .layers = layers,
-                                            .block = block,
-                                            .norm = norm,
-                                            .series = 3,
-                                            .targets = targets},
-                                           r),
-                                noisy, {series}));
+        const ForecasterOptions options{.context = 6,
+                                        .horizon = 2,
+                                        .patch = 4,
+                                        .stride = 2,
+                                        .layers = layers,
+                                        .block = block,
+                                        .norm = norm,
+                                        .series = 3,
+                                        .targets = targets};
+        ForecasterOptions with_cycle = options;
+        with_cycle.cycle = 4;
+        const std::string row = fmt::format("Forecaster: {} layers, less its {}, {} targets",
+                                            layers, name, targets.size());
+        rows.push_back(make_row(row + ", a cycle", Forecaster(with_cycle, r), cyclic, {series}));
+        rows.push_back(make_row(row, Forecaster(options, r), noisy, {series}));
       }
   return rows;
 }

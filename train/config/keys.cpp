@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "optim/optimizer.hpp"
-#include "train/config/parameter_names.hpp"
 #include "train/config/search_settings.hpp"
 
 namespace tapestry::key {
@@ -129,19 +128,22 @@ std::unique_ptr<Optimizer> make_optimizer(const Config& config,
   return made;
 }
 
-std::vector<L2Term> l2_terms(const Config& config, std::vector<std::string> groups,
-                             std::vector<Parameter*> parameters) {
+std::vector<ParameterGroup> l2_groups(const Config& config, std::vector<std::string> groups) {
   std::ranges::copy(config[key::groups], std::back_inserter(groups));
   std::vector<ParameterGroup> with_l2;
   for (const std::string& text : groups)
     if (ParameterGroup group = parameter_group(config, key::groups, text); group.l2)
       with_l2.push_back(std::move(group));
-  if (with_l2.empty()) return {};
+  return with_l2;
+}
+
+std::vector<L2Term> l2_terms(const std::vector<ParameterGroup>& groups,
+                             std::vector<Parameter*> parameters) {
   std::vector<L2Term> terms;
   for (const Parameter* parameter : distinct_parameters(std::move(parameters))) {
     if (parameter->role == Role::fixed) continue;
     double factor = 0;
-    for (const ParameterGroup& group : with_l2)
+    for (const ParameterGroup& group : groups)
       if (matches(group.pattern, parameter->name)) factor = *group.l2;
     if (factor > 0) terms.push_back({parameter, factor});
   }

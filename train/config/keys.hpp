@@ -5,6 +5,7 @@
 #include "autograd/kernels/matmul.hpp"
 #include "optim/schedule.hpp"
 #include "train/config/config.hpp"
+#include "train/config/parameter_names.hpp"
 
 // The config keys that every task shares.
 namespace tapestry::key {
@@ -69,9 +70,12 @@ struct L2Term {
   const Parameter* parameter;  // θ
   double factor;               // λ
 };
-// Returns the terms of a task's groups and, after them, of optim.groups, without those of factor 0
-// and fixed parameters. Throws InputError as make_optimizer() does.
-std::vector<L2Term> l2_terms(const Config& config, std::vector<std::string> groups,
+// Returns those of a task's groups and, after them, of optim.groups that have an L2 term. Throws
+// InputError as make_optimizer() does.
+std::vector<ParameterGroup> l2_groups(const Config& config, std::vector<std::string> groups);
+// Returns the terms of such groups, of which the last that matches counts, without those of factor
+// 0 and fixed parameters.
+std::vector<L2Term> l2_terms(const std::vector<ParameterGroup>& groups,
                              std::vector<Parameter*> parameters);
 
 }  // namespace tapestry

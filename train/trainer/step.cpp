@@ -39,7 +39,9 @@ Loss StepInputs::loss(std::size_t i) const {
   Random noise(seed_of(config), Stream::dropout,
                static_cast<std::uint64_t>(step * config[key::micro_batches] + micro_batch));
   Loss loss = loss_of(task, batches[i], {.training = true, .step = step, .noise = &noise});
-  const std::vector<L2Term> terms = l2_terms(config, task.groups(), task.model().parameters());
+  const std::vector<ParameterGroup> groups = l2_groups(config, task.groups());
+  if (groups.empty()) return loss;
+  const std::vector<L2Term> terms = l2_terms(groups, task.model().parameters());
   if (!terms.empty()) loss.objective = loss.objective + batches[i].count * penalty_of(terms);
   return loss;
 }

@@ -13,6 +13,7 @@
 #include "train/run/version.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/inspectors.hpp"
+#include "train/tasks/token_loss.hpp"
 #include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
@@ -46,18 +47,9 @@ const SettingsOf<CaptioningSettings> captioning_settings = [] {
 namespace {
 
 VisionTransformerOptions picture_options(const Config& config, const ImageSize& size) {
-  const Given<CaptioningSettings> given = captioning_settings.of(config);
-  const Given<TransformerSettings> blocks = transformer_settings.of(config);
-  const auto [C, H, W] = size;
-  given.expect(H % given.patch == 0 && W % given.patch == 0, "patch",
-               "does not divide images of {} × {} pixels; give a divisor of both", H, W);
-  return {.channels_in = C,
-          .height = H,
-          .width = W,
-          .patch = given.patch,
-          .layers = blocks.layers,
-          .block = block_options(blocks),
-          .readout = Readout::mean};
+  VisionTransformerOptions options = patches_of(config, captioning_settings.of(config), size);
+  options.readout = Readout::mean;
+  return options;
 }
 
 EncoderDecoder make_captioner(const Config& config, const VisionTransformerOptions& picture,
@@ -77,43 +69,33 @@ EncoderDecoder make_captioner(const Config& config, const VisionTransformerOptio
 
 TaskSpec captioning_spec() {
   using enum MetricInfo::Better;
-  return {
-      .name = "captioning",
-      .help = "an encoder-decoder transformer that describes images",
-      .keys = joined({block_keys(), captioned_image_keys(), captioning_settings.keys()}),
-      .make = make_task_of<Captioning>,
-      .detect = detect_captioned_images,
-      .recognize = recognize_captions,
-      .metrics = {{.name = "loss",
-                   .unit = "nats per token",
-                   .better = lower,
-                   .meaning = "the negative log likelihood of the caption's tokens",
-                   .is_per_token = true},
-                  {.name = "perplexity",
-                   .unit = "tokens",
-                   .better = lower,
-                   .meaning = "the exponential of the loss: the effective number of tokens between "
-                              "which the model chooses",
-                   .is_per_token = true},
-                  {"exact_match", "", higher, "the share of captions that are entirely correct"},
-                  {"bleu", "from 0 to 100", higher,
-                   "the BLEU score: the agreement of n-grams with the captions, from 0 to 100"},
-                  {"exact_match_new", "", higher,
-                   "the same share of the images with a garment in a color that no training image "
-                   "has"},
-                  {"exact_match_shuffled", "", neither,
-                   "the share of captions that are those of the next image: chance"},
-                  {"color_attention", "", higher,
-                   "the attention of the words of colors to their own garment, divided by that to "
-                   "the other garment"},
-                  {"color_attention_uniform", "", neither,
-                   "the same quotient if attention is uniform over the image"}},
-      .samples = captioning_samples(),
-      .predictor = captioning_predictor,
-      .attention = captioning_attention(),
-      .panels = captioning_panels,
-      .onnx = captioning_graphs,
-      .reads_whole_data = true};
+  return {.name = "captioning",
+          .help = "an encoder-decoder transformer that describes images",
+          .keys = joined({block_keys(), captioned_image_keys(), captioning_settings.keys()}),
+          .make = make_task_of<Captioning>,
+          .detect = detect_captioned_images,
+          .recognize = recognize_captions,
+          .metrics = token_metrics(
+              "the caption's",
+              {{"exact_match", "", higher, "the share of captions that are entirely correct"},
+               {"bleu", "from 0 to 100", higher,
+                "the BLEU score: the agreement of n-grams with the captions, from 0 to 100"},
+               {"exact_match_new", "", higher,
+                "the same share of the images with a garment in a color that no training image "
+                "has"},
+               {"exact_match_shuffled", "", neither,
+                "the share of captions that are those of the next image: chance"},
+               {"color_attention", "", higher,
+                "the attention of the words of colors to their own garment, divided by that to "
+                "the other garment"},
+               {"color_attention_uniform", "", neither,
+                "the same quotient if attention is uniform over the image"}}),
+          .samples = captioning_samples(),
+          .predictor = captioning_predictor,
+          .attention = captioning_attention(),
+          .panels = captioning_panels,
+          .onnx = captioning_graphs,
+          .reads_whole_data = true};
 }
 
 const RegisterTask registered_captioning(captioning_spec);
@@ -160,12 +142,8 @@ Loss Captioning::loss(const Batch& batch, const Pass& pass) {
   const bool looks = !pass.training && !masks.empty();
   std::optional<AttentionRecorder> recorder;
   if (looks) recorder.emplace();
-  const Tensor logits = model_.decode(tokens, encoded, noise);
-  const double smoothing = pass.training ? settings_.label_smoothing : 0;
-  const Tensor total =
-      cross_entropy(logits, batch.targets,
-                    {.ignore_index = ignored_target, .label_smoothing = smoothing, .mean = false});
-  Loss loss{total, {{"loss", {total.item(), batch.count}}}};
+  Loss loss = token_loss(model_, model_.hidden(tokens, encoded, noise), batch,
+                         pass.training ? settings_.label_smoothing : 0);
   if (looks) add_attention_to_colors(*recorder, batch, loss.averages);
   recorder.reset();
   if (pass.training) return loss;
@@ -208,9 +186,7 @@ void Captioning::add_attention_to_colors(const AttentionRecorder& recorder, cons
   }
 }
 
-void Captioning::add_derived_metrics(Metrics& metrics) const {
-  metrics["perplexity"] = std::exp(metrics.at("loss"));
-}
+void Captioning::add_derived_metrics(Metrics& metrics) const { add_perplexity(metrics); }
 
 void Captioning::add_corpus_metrics(const GeneratedTexts& generated, Metrics& metrics) const {
   const bool lower = settings_.lower_case;

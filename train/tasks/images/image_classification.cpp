@@ -73,18 +73,10 @@ const SettingsOf<ClassifierSettings> classifier_settings = [] {
 
 VisionTransformerOptions transformer_options_of(const Config& config, const ImageData& images) {
   const Given<ClassifierSettings> given = classifier_settings.of(config);
-  const Given<TransformerSettings> blocks = transformer_settings.of(config);
-  const auto [C, H, W] = images.size();
-  given.expect(H % given.patch == 0 && W % given.patch == 0, "patch",
-               "does not divide images of {} × {} pixels; give a divisor of both", H, W);
-  return {.channels_in = C,
-          .height = H,
-          .width = W,
-          .patch = given.patch,
-          .classes = std::ssize(images.class_names()),
-          .layers = blocks.layers,
-          .block = block_options(blocks),
-          .readout = given.pooling};
+  VisionTransformerOptions options = patches_of(config, given, images.size());
+  options.classes = std::ssize(images.class_names());
+  options.readout = given.pooling;
+  return options;
 }
 
 ConvolutionalClassifierOptions convolutional_options(const Config& config,

@@ -5,12 +5,14 @@
 #include "data/images/augmentation.hpp"
 #include "data/images/images.hpp"
 #include "data/images/picture_folder.hpp"
+#include "layers/models/vision_transformer.hpp"
 #include "train/config/settings.hpp"
 #include "train/inspect/onnx/onnx_graph.hpp"
 #include "train/inspect/predictor.hpp"
 #include "train/inspect/recognized.hpp"
 #include "train/task.hpp"
 #include "train/tasks/classification.hpp"
+#include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
 
@@ -123,5 +125,22 @@ class ImageData {
   ImageSize size_{};  // height 0: not known yet
   std::optional<ImageTaskSplits> splits_;
 };
+
+// Returns the options of an encoder of images of this size, which are cut into patches of
+// given.patch pixels. Throws InputError if these do not divide the images.
+template <class Settings>
+VisionTransformerOptions patches_of(const Config& config, const Given<Settings>& given,
+                                    const ImageSize& size) {
+  const Given<TransformerSettings> blocks = transformer_settings.of(config);
+  const auto [C, H, W] = size;
+  given.expect(H % given.patch == 0 && W % given.patch == 0, "patch",
+               "does not divide images of {} × {} pixels; give a divisor of both", H, W);
+  return {.channels_in = C,
+          .height = H,
+          .width = W,
+          .patch = given.patch,
+          .layers = blocks.layers,
+          .block = block_options(blocks)};
+}
 
 }  // namespace tapestry

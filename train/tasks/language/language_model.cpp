@@ -10,10 +10,10 @@
 #include "train/config/keys.hpp"
 #include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
-#include "train/tasks/counted_rows.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/language/token_baselines.hpp"
 #include "train/tasks/linear_baseline.hpp"
+#include "train/tasks/token_loss.hpp"
 #include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {

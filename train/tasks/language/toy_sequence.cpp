@@ -11,10 +11,10 @@
 #include "train/inspect/values.hpp"
 #include "train/task_spec.hpp"
 #include "train/tasks/classification.hpp"
-#include "train/tasks/counted_rows.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/inspectors.hpp"
 #include "train/tasks/language/decoder_inspectors.hpp"
+#include "train/tasks/token_loss.hpp"
 #include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {

@@ -15,10 +15,10 @@
 #include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/run/version.hpp"
-#include "train/tasks/counted_rows.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/language/token_baselines.hpp"
 #include "train/tasks/linear_baseline.hpp"
+#include "train/tasks/token_loss.hpp"
 #include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
@@ -214,35 +214,24 @@ TokenDecoder translation_decoder(Translation& task) {
 
 TaskSpec translation_spec() {
   using enum MetricInfo::Better;
-  return {
-      .name = "translation",
-      .help = "an encoder-decoder transformer",
-      .keys = joined({transformer_keys(), translation_settings.keys()}),
-      .make = make_task_of<Translation>,
-      .metrics = {{.name = "loss",
-                   .unit = "nats per token",
-                   .better = lower,
-                   .meaning = "the negative log likelihood of the target's tokens",
-                   .is_per_token = true},
-                  {.name = "perplexity",
-                   .unit = "tokens",
-                   .better = lower,
-                   .meaning = "the exponential of the loss: the effective number of tokens between "
-                              "which the model chooses",
-                   .is_per_token = true},
-                  {"exact_match", "", higher, "the share of answers that are entirely correct"},
-                  {"bleu", "from 0 to 100", higher,
-                   "the BLEU score: the agreement of n-grams with the reference translations, from "
-                   "0 to 100"},
-                  {"cut_sources", "sentences", neither,
-                   "the number of sources that were truncated"}},
-      .samples = translation_samples(),
-      .predictor = translation_predictor,
-      .token_decoder = translation_decoder,
-      .attention = translation_attention(),
-      .panels = translation_panels,
-      .onnx = translation_graphs,
-      .reads_whole_data = true};
+  return {.name = "translation",
+          .help = "an encoder-decoder transformer",
+          .keys = joined({transformer_keys(), translation_settings.keys()}),
+          .make = make_task_of<Translation>,
+          .metrics = token_metrics(
+              "the target's",
+              {{"exact_match", "", higher, "the share of answers that are entirely correct"},
+               {"bleu", "from 0 to 100", higher,
+                "the BLEU score: the agreement of n-grams with the reference translations, from "
+                "0 to 100"},
+               {"cut_sources", "sentences", neither, "the number of sources that were truncated"}}),
+          .samples = translation_samples(),
+          .predictor = translation_predictor,
+          .token_decoder = translation_decoder,
+          .attention = translation_attention(),
+          .panels = translation_panels,
+          .onnx = translation_graphs,
+          .reads_whole_data = true};
 }
 
 const RegisterTask registered_translation(translation_spec);
@@ -269,12 +258,8 @@ Loss Translation::loss(const Batch& batch, const Pass& pass) {
   Random* noise = pass.training ? pass.noise : nullptr;
   const auto& [source, padding, references] = batch.part<SourceTokens>();
   const EncoderDecoder::EncodedSource encoded = model_.encode(source, padding, noise);
-  const auto [hidden, targets] = counted_rows(model_.hidden(batch.inputs, encoded, noise), batch);
-  const double smoothing = pass.training ? settings_.label_smoothing : 0;
-  const Tensor total =
-      cross_entropy(model_.logits(hidden), targets,
-                    {.ignore_index = ignored_target, .label_smoothing = smoothing, .mean = false});
-  Loss loss{total, {{"loss", {total.item(), batch.count}}}};
+  Loss loss = token_loss(model_, model_.hidden(batch.inputs, encoded, noise), batch,
+                         pass.training ? settings_.label_smoothing : 0);
   if (!pass.training) loss.generated = generated(batch);
   return loss;
 }
@@ -289,9 +274,7 @@ std::vector<Baselines> Translation::baselines(JudgedSplits judged) {
        }});
 }
 
-void Translation::add_derived_metrics(Metrics& metrics) const {
-  metrics["perplexity"] = std::exp(metrics.at("loss"));
-}
+void Translation::add_derived_metrics(Metrics& metrics) const { add_perplexity(metrics); }
 
 void Translation::add_corpus_metrics(const GeneratedTexts& generated, Metrics& metrics) const {
   double equal = 0;

@@ -6,7 +6,7 @@
 #include "autograd/ops/losses.hpp"
 #include "layers/models/transformer.hpp"
 #include "tests/support/arrays.hpp"
-#include "train/tasks/counted_rows.hpp"
+#include "train/tasks/token_loss.hpp"
 
 // Tests that the head of a language model is computed where there is a target, and only there.
 namespace tapestry {

@@ -1,4 +1,6 @@
-#include "train/tasks/counted_rows.hpp"
+#include "train/tasks/token_loss.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -35,5 +37,24 @@ CountedRows counted_rows(const Tensor& hidden, const Batch& batch) {
   }
   return {gather(reshape(hidden, {rows, hidden.dim(-1)}), 0, index), targets};
 }
+
+std::vector<MetricInfo> token_metrics(const std::string& whose, std::vector<MetricInfo> others) {
+  const MetricInfo loss{.name = "loss",
+                        .unit = "nats per token",
+                        .better = MetricInfo::Better::lower,
+                        .meaning = fmt::format("the negative log likelihood of {} tokens", whose),
+                        .is_per_token = true};
+  const MetricInfo perplexity{.name = "perplexity",
+                              .unit = "tokens",
+                              .better = MetricInfo::Better::lower,
+                              .meaning =
+                                  "the exponential of the loss: the effective number of "
+                                  "tokens between which the model chooses",
+                              .is_per_token = true};
+  others.insert(others.begin(), {loss, perplexity});
+  return others;
+}
+
+void add_perplexity(Metrics& metrics) { metrics["perplexity"] = std::exp(metrics.at("loss")); }
 
 }  // namespace tapestry
