@@ -13,6 +13,7 @@
 #include "autograd/counted.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/parallel.hpp"
+#include "data/images/captions.hpp"
 #include "data/images/images.hpp"
 #include "data/images/picture_file.hpp"
 #include "data/input_file.hpp"
@@ -342,7 +343,8 @@ bool has_idx_name(const std::string& path) {
 void recognize_images(Recognized& found, const UserData& data, bool has_classes) {
   const std::string& path = data.path;
   const bool has_pictures = is_picture_folder(path);
-  if (has_pictures || has_idx_name(path)) found.fit = Recognized::Fit::similar;
+  if ((has_pictures && !has_captions(path)) || has_idx_name(path))
+    found.fit = Recognized::Fit::similar;
   if (has_pictures) {
     const std::string config =
         fmt::format("task = \"{}\"\n[data]\npath = {}\n", found.name, to_toml(Value(path)));
