@@ -7,6 +7,7 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
+#include "data/images/captions.hpp"
 #include "train/config/keys.hpp"
 #include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
@@ -75,7 +76,8 @@ std::string description(const Config& config, const std::map<std::string, std::s
 std::vector<Recognized> recognize_for_vae(const UserData& data) {
   return {recognized_as("vae", "a folder of images", [&](Recognized& found) {
     recognize_images(found, data, false);
-    found.fit = Recognized::Fit::possible;  // images with classes are meant to be classified
+    // Images with classes are meant to be classified, those with captions to be described.
+    found.fit = has_captions(data.path) ? Recognized::Fit::on_request : Recognized::Fit::possible;
     found.base = "clothes-vae";
   })};
 }
