@@ -36,8 +36,8 @@ struct SourceTokens {
 struct CaptionTokens {
   Array tokens{};                         // (B, T) int32: those that the decoder reads
   std::vector<std::string> references{};  // one per row
-  // (B, R, height · width) float32: the share of each pixel that R things cover, of which the
-  // captions name the first first; or empty.
+  // (B, R, height · width) float32: the share of each pixel that each of R garments covers, in the
+  // order in which the caption names them; or empty.
   Array masks{};
 };
 
