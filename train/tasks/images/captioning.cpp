@@ -81,8 +81,8 @@ TaskSpec captioning_spec() {
                {"bleu", "from 0 to 100", higher,
                 "the BLEU score: the agreement of n-grams with the captions, from 0 to 100"},
                {"exact_match_new", "", higher,
-                "the same share of the images with a garment in a color that no training image "
-                "has"},
+                "the same share of the images with a garment in a color that it has in no training "
+                "image"},
                {"exact_match_shuffled", "", neither,
                 "the share of captions that are those of the next image: chance"},
                {"color_attention", "", higher,
