@@ -76,7 +76,7 @@ struct Cut {
   const char* name;
   bool is_plural;
   Outlines (*cut)(Random&);
-  std::size_t new_dye;  // that no training image has
+  std::size_t new_dye;  // in which no training image has this kind
 };
 constexpr std::array<Cut, 3> uppers{
     {{"shirt", false, &shirt, 3}, {"t-shirt", false, &t_shirt, 1}, {"vest", false, &vest, 4}}};
