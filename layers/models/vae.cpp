@@ -1,6 +1,7 @@
 #include "layers/models/vae.hpp"
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "autograd/check.hpp"
@@ -55,6 +56,29 @@ Array standard_normal(const Shape& shape, DType dtype, std::span<Random> noise) 
   }
   return concat(drawn, 0).value();
 }
+
+// Returns the sums of the rows of x (B, n).
+std::vector<double> row_sums(const Tensor& x) {
+  const Array sums = sum(x, {1}).value().to(DType::float64);
+  return {sums.values<double>().begin(), sums.values<double>().end()};
+}
+
+// log Σ exp(x) of numbers that are added one by one.
+class RunningLogSum {
+ public:
+  void add(double x) {
+    if (x > largest_) {
+      sum_ = sum_ * std::exp(largest_ - x) + 1;
+      largest_ = x;
+    } else {
+      sum_ += std::exp(x - largest_);
+    }
+  }
+  double value() const { return largest_ + std::log(sum_); }
+
+ private:
+  double largest_ = -std::numeric_limits<double>::infinity(), sum_ = 0;
+};
 
 }  // namespace
 
@@ -124,13 +148,46 @@ Tensor Vae::expected_image(const Tensor& z) const { return mean_of(decode(z)); }
 
 Vae::Elbo Vae::elbo(const Tensor& x, Random& noise) const { return elbo(x, std::span(&noise, 1)); }
 
-Vae::Elbo Vae::elbo(const Tensor& x, std::span<Random> noise) const {
-  const Posterior posterior = encode(x);
+Vae::Elbo Vae::elbo(const Tensor& x, std::span<Random> noise) const { return elbo(x, x, noise); }
+
+Vae::Elbo Vae::elbo(const Tensor& input, const Tensor& image, std::span<Random> noise) const {
+  const Posterior posterior = encode(input);
   const Tensor decoded = decode(sample(posterior, noise));  // (B, F)
   const Tensor kl = options.sigma == Sigma::none
-                        ? Tensor(Array::zeros({}, x.dtype()))
+                        ? Tensor(Array::zeros({}, input.dtype()))
                         : sum(gaussian_kl(posterior.mean, posterior.log_sigma));
-  return {.recon = reconstruction_error(decoded, x), .kl = kl, .decoded = decoded};
+  return {.recon = reconstruction_error(decoded, image), .kl = kl, .decoded = decoded};
+}
+
+std::vector<double> Vae::importance_bounds(const Tensor& input, const Tensor& image,
+                                           std::int64_t samples, std::span<Random> noise) const {
+  require(options.sigma != Sigma::none && samples >= 1,
+          "importance_bounds: {} samples; expected at least 1, and a variational autoencoder",
+          samples);
+  const Posterior posterior = encode(input);
+  const std::vector<double> kl = row_sums(gaussian_kl(posterior.mean, posterior.log_sigma));
+  std::vector<RunningLogSum> weights(kl.size());   // of p(x, z) / q(z | x)
+  std::vector<double> log_ratios(kl.size(), 0.0);  // sums of log p(z)/q(z | x)
+  for (std::int64_t k = 0; k < samples; ++k) {
+    const Tensor z = sample(posterior, noise);
+    const Tensor deviation = (z - posterior.mean) * exp(-posterior.log_sigma);
+    const std::vector<double> log_ratio =
+        row_sums(0.5 * (deviation * deviation - z * z) + posterior.log_sigma);
+    const Tensor decoded = decode(z);
+    const std::vector<double> errors =
+        row_sums(options.likelihood == Likelihood::bernoulli ? binary_cross_entropy(decoded, image)
+                                                             : 0.5 * squared_error(decoded, image));
+    for (std::size_t i = 0; i < kl.size(); ++i) {
+      weights[i].add(log_ratio[i] - errors[i]);
+      log_ratios[i] += log_ratio[i];
+    }
+  }
+  const double K = static_cast<double>(samples);
+  const double constant = nats_of_pixel() * static_cast<double>(options.values());
+  std::vector<double> bounds;
+  for (std::size_t i = 0; i < kl.size(); ++i)
+    bounds.push_back(weights[i].value() - std::log(K) - log_ratios[i] / K - kl[i] - constant);
+  return bounds;
 }
 
 Tensor Vae::reconstruction_error(const Tensor& decoded, const Tensor& x) const {
@@ -138,12 +195,17 @@ Tensor Vae::reconstruction_error(const Tensor& decoded, const Tensor& x) const {
     case Likelihood::bernoulli:
       return sum(binary_cross_entropy(decoded, x));
     case Likelihood::gaussian: {
-      const double nats = options.sigma == Sigma::none ? 0 : 0.5 * std::log(2 * std::numbers::pi);
-      const double constant = nats * static_cast<double>(x.size());
+      const double constant = nats_of_pixel() * static_cast<double>(x.size());
       return 0.5 * sum(squared_error(decoded, x)) + Array::full({}, constant, x.dtype());
     }
   }
   throw_unhandled("VAE's likelihood");
+}
+
+double Vae::nats_of_pixel() const {
+  const bool has_constant =
+      options.likelihood == Likelihood::gaussian && options.sigma != Sigma::none;
+  return has_constant ? 0.5 * std::log(2 * std::numbers::pi) : 0;
 }
 
 void Vae::fields(FieldVisitor& visit) {

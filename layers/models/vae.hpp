@@ -68,11 +68,24 @@ class Vae final : public Module {
   };
   Elbo elbo(const Tensor& x, Random& noise) const;
   Elbo elbo(const Tensor& x, std::span<Random> noise) const;  // noise as in sample()
+  // Returns the terms for an input that differs from the image that is reconstructed, such as a
+  // noisy one: `input`, `image` (B, F).
+  Elbo elbo(const Tensor& input, const Tensor& image, std::span<Random> noise) const;
+
+  // Returns for each image a lower bound of log p(x) in nats, (B): the importance-weighted one
+  // (Burda et al. 2016, arXiv 1509.00519, eq. 8) of this number of samples of z, of which the first
+  // are those of elbo(). Their mean of log p(z)/q(z | x) is replaced by its expectation, -kl, so
+  // that the bound of one sample is the ELBO. Throws std::invalid_argument for a plain autoencoder.
+  std::vector<double> importance_bounds(const Tensor& input, const Tensor& image,
+                                        std::int64_t samples, std::span<Random> noise) const;
 
   // Returns recon of Elbo, for any `decoded` (B, F) as decode() returns it.
   Tensor reconstruction_error(const Tensor& decoded, const Tensor& x) const;
 
   void fields(FieldVisitor& visit) override;
+
+ private:
+  double nats_of_pixel() const;  // returns the constant of a pixel in recon of Elbo
 };
 
 }  // namespace tapestry

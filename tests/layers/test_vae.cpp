@@ -124,6 +124,76 @@ TEST_CASE("layers: a plain autoencoder has no noise, no KL and no log σ") {
                  model.expected_image(posterior.mean).value()) == 0);
 }
 
+// With a linear decoder and a Gaussian likelihood of variance 1, p(x) = N(b, W Wᵀ + I).
+TEST_CASE("layers: importance-weighted bounds rise from the ELBO to log p(x), which is known") {
+  Random r = init();
+  VaeOptions options{.height = 1,
+                     .width = 2,
+                     .hidden = {1},
+                     .latent = 1,
+                     .likelihood = Likelihood::gaussian,
+                     .activation = Activation::none};
+  Vae vae(options, r);
+  for (Parameter* parameter : vae.parameters())
+    parameter->value().copy_from(Array::zeros(parameter->tensor.shape()));
+  set(vae.decoder.layers[0].weight, {1});
+  set(vae.decoder.layers[1].weight, {1, 2});  // W
+  vae.convert(f64);
+  const Tensor x = Array::of<double>({1, 1}, {1, 2});
+  // W Wᵀ + I = (2 2; 2 5): its determinant is 6, and xᵀ (5 -2; -2 2) x / 6 = 3/6.
+  const double exact = -std::log(2 * std::numbers::pi) - 0.5 * std::log(6) - 0.25;
+  const auto mean_bound = [&](std::int64_t samples) {
+    double total = 0;
+    constexpr int repeated = 400;
+    for (int seed = 0; seed < repeated; ++seed) {
+      Random noise(seed, Stream::sample), again(seed, Stream::sample);
+      const double bound = vae.importance_bounds(x, x, samples, std::span(&noise, 1)).at(0);
+      if (samples == 1) {
+        const Vae::Elbo elbo = vae.elbo(x, again);
+        CHECK(bound == doctest::Approx(-elbo.recon.item() - elbo.kl.item()).epsilon(1e-12));
+      }
+      total += bound;
+    }
+    return total / repeated;
+  };
+  // E[recon] = ln 2π + ½ E[(1 - z)² + (1 - 2z)²] = ln 2π + 3.5, and q is the prior: kl = 0.
+  const double one = mean_bound(1), five = mean_bound(5), many = mean_bound(500);
+  CHECK(one == doctest::Approx(-std::log(2 * std::numbers::pi) - 3.5).epsilon(0.15));
+  CHECK(one < five - 0.5);
+  CHECK(five < many - 0.1);
+  CHECK(many == doctest::Approx(exact).epsilon(0.02));
+  CHECK_THROWS_AS(vae.importance_bounds(x, x, 0, {}), std::invalid_argument);
+}
+
+TEST_CASE("layers: importance-weighted bounds of a batch are those of its images alone") {
+  for (const Likelihood likelihood : {Likelihood::bernoulli, Likelihood::gaussian}) {
+    Random r = init();
+    Vae vae({.height = 1, .width = 5, .hidden = {4}, .latent = 2, .likelihood = likelihood}, r);
+    randomised(vae, f64);
+    const Tensor image = pixels({3, 5}), input = 0.5 * image;
+    const auto sources = [](std::uint64_t first, std::uint64_t last) {
+      std::vector<Random> noise;
+      for (std::uint64_t i = first; i < last; ++i) noise.emplace_back(3, Stream::eval, i);
+      return noise;
+    };
+    std::vector<Random> all = sources(0, 3);
+    const std::vector<double> together = vae.importance_bounds(input, image, 4, all);
+    REQUIRE(together.size() == 3);
+    double elbo = 0;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      std::vector<Random> own = sources(i, i + 1), once_more = sources(i, i + 1);
+      const auto row = [&](const Tensor& x) { return slice(x, 0, i, i + 1); };
+      CHECK(vae.importance_bounds(row(input), row(image), 4, own).at(0) ==
+            doctest::Approx(together[i]).epsilon(1e-12));
+      const Vae::Elbo terms = vae.elbo(row(input), row(image), once_more);
+      elbo -= terms.recon.item() + terms.kl.item();
+    }
+    std::vector<Random> first = sources(0, 3);
+    const std::vector<double> one = vae.importance_bounds(input, image, 1, first);
+    CHECK(one[0] + one[1] + one[2] == doctest::Approx(elbo).epsilon(1e-12));
+  }
+}
+
 TEST_SUITE_END();
 
 }  // namespace

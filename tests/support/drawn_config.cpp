@@ -296,6 +296,7 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
        {{"model.patch", {8, 16}}}},
       {"clothes-vae", {}, {}, {}, {1e-4, 5e-4}},  // whose loss is a sum over pixels
       {"clothes-autoencoder", {}, {}, {}, {1e-4, 5e-4}},
+      {"clothes-denoise", {}, {}, {}, {1e-4, 5e-4}},
       {"clothes-vit", {}, {{"model.patch", {7, 14}}}},
       {"clothes-captions", {}, {{"model.patch", {8, 16}}}},
       {"lenet",

@@ -104,6 +104,38 @@ TEST_CASE_FIXTURE(Wardrobe, "bug: an autoencoder's figures depended on train.eva
     }
 }
 
+TEST_CASE_FIXTURE(Wardrobe, "eval: --importance adds a bound, of one sample the elbo") {
+  const auto eval = [&](const std::string& samples) {
+    return Json::parse(must(run("eval clothes-vae --json --importance {}", samples)).out);
+  };
+  const auto one = eval("1"), many = eval("20");
+  CHECK(one["importance_bound"].get<double>() ==
+        doctest::Approx(one["elbo"].get<double>()).epsilon(1e-6));
+  CHECK(many["elbo"] == one["elbo"]);
+  CHECK(many["importance_bound"] > one["importance_bound"]);
+  CHECK(!Json::parse(run("eval clothes-vae --json").out).contains("importance_bound"));
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "denoising: noise is on the input alone, in training and shown") {
+  const Words small =
+      "model.hidden=[32] data.training_images=200 data.test_images=20 train.steps=200 "
+      "train.batch_size=20";
+  for (const std::string noise : {"gaussian", "masked"}) {
+    must(run(Words("train clothes-denoise --out {} data.noise={}", noise, noise) + small));
+    must(run("sample {} --kind denoised --count 4 --out pictures.png", noise));
+    CHECK(has("pictures.png"));
+    must(run("report {} --out page.html", noise));
+    check_says(read("page.html"), {"Error by noise", "20 images of the test split"});
+  }
+  // The error is that to the image without noise: half of what is left of masked images is wrong.
+  must(run(Words("train clothes-denoise --out plain data.noise=none") + small));
+  const auto error = [&](const std::string& name, const Words& more) {
+    return Json::parse(must(run(Words("eval {} --json", name) + more)).out)["mse"].get<double>();
+  };
+  const Words masked = "data.noise=masked data.noise_level=0.5";
+  CHECK(error("masked", masked) < 0.8 * error("plain", masked));
+}
+
 TEST_CASE_FIXTURE(Wardrobe, "clothes: errors are one line, and the run keeps its files") {
   const auto big_endian = [](int value) {
     return std::string{'\0', '\0', static_cast<char>(value >> 8), static_cast<char>(value)};
@@ -126,7 +158,7 @@ TEST_CASE_FIXTURE(Wardrobe, "clothes: errors are one line, and the run keeps its
        "train.steps=9 data.path=.",
        {"cannot resume with other data", "data.path"}},
       {"sample clothes-vae --kind arround",
-       {"--kind arround: expected one of prior, reconstructions, around, interpolation",
+       {"--kind arround: expected one of prior, reconstructions, denoised, around, interpolation",
         "did you mean \"around\"?"}},
       {"sample clothes-vae --kind around --index 10",
        {"--index 10: the validation images are 0 to 9"}},
@@ -137,7 +169,15 @@ TEST_CASE_FIXTURE(Wardrobe, "clothes: errors are one line, and the run keeps its
       {"train clothes-vae data.class_names=a,b", {"data.class_names", "10 names, found 2"}},
       {"train clothes-vae data.path=. data.class_names=a,b",
        {"train-labels-idx1-ubyte", "byte 8", "from 0 to 1, found 3"}},
-      {"train clothes-autoencoder model.beta=2", {"model.beta", "not used with model.sigma"}}};
+      {"train clothes-autoencoder model.beta=2", {"model.beta", "not used with model.sigma"}},
+      {"eval clothes-autoencoder --importance 5", {"train.importance_samples", "model.sigma"}},
+      {"eval clothes-vae --importance many", {"train.importance_samples", "expected an integer"}},
+      {"eval clothes-vae --importance 0", {"--importance 0", "expected at least 1"}},
+      {"sample clothes-vae --kind denoised", {"--kind denoised", "trained without noise"}},
+      {"sample clothes-vae --noise 0.5", {"--noise", "--kind"}},
+      {"train clothes-vae data.noise_level=0.7", {"data.noise_level", "data.noise"}},
+      {"train clothes-denoise data.noise=masked data.noise_level=1",
+       {"data.noise_level", "below 1"}}};
   const std::string before = read("clothes-vae/checkpoint.safetensors");
   for (const Refusal& row : rows) check_refused(here(row.words), row.parts);
   CHECK(read("clothes-vae/checkpoint.safetensors") == before);
@@ -147,6 +187,7 @@ TEST_CASE_FIXTURE(Wardrobe, "clothes: errors are one line, and the run keeps its
       must(run("train sort --out toy model.layers=1 model.heads=1 model.width=4 "
                "data.held_back=8 train.steps=1"));
   check_says(run("latent toy").err, {"no latent space"});
+  check_says(run("eval toy --importance 5").err, {"--importance", "no variational autoencoder"});
   check_says(run("sample toy --kind prior").err, {"--kind", "expected one of --count, --prompt"});
 }
 

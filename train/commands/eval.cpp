@@ -28,6 +28,10 @@ class Eval final : public Command {
         "evaluate on all examples of this file or folder, with the tokenizer, classes and scales "
         "of "
         "the run (default: a split of the run's data)");
+    arguments.option(
+        "--importance", "K", [this](const std::string& samples) { importance_ = samples; },
+        "also estimate the importance-weighted bound of a variational autoencoder, with K samples "
+        "of each image");
     arguments.flag("--json", json_, "print one JSON object");
   }
 
@@ -38,6 +42,7 @@ class Eval final : public Command {
     expect_input(!path_ || !path_->empty(), "--data: is empty; give a file or folder");
     if (path_)
       overrides_.push_back(fmt::format("{}={}", key::data_path.name, to_toml(Value(*path_))));
+    if (importance_) add_importance();
     const TrainedModel trained =
         load_trained_with(adapter_, run_, overrides_, true, path_.has_value());
     use_machine_as(trained.config);
@@ -88,6 +93,16 @@ class Eval final : public Command {
   }
 
  private:
+  void add_importance() {
+    constexpr const char* name = "train.importance_samples";
+    expect_input(config_of(load_trained_metadata(run_), {}).declares(name),
+                 "--importance: {} has no variational autoencoder, but only that has this bound; "
+                 "leave out --importance",
+                 printable(run_));
+    expect_input(*importance_ != "0", "--importance 0: expected at least 1 sample");
+    overrides_.push_back(fmt::format("{}={}", name, *importance_));
+  }
+
   // Returns the baselines that the run recorded for these data, or else fits them again.
   std::vector<Baseline> baselines_of(Task& task, const Dataset& data, const ComparedData& compared,
                                      const std::string& split) const {
@@ -104,7 +119,7 @@ class Eval final : public Command {
   }
 
   std::string run_, adapter_;
-  std::optional<std::string> path_;
+  std::optional<std::string> path_, importance_;
   std::vector<std::string> overrides_;
   std::int64_t threads_ = 0;
   bool test_ = false, json_ = false;

@@ -21,6 +21,8 @@ namespace {
 
 const Condition is_variational = key_is("model.sigma", "per-dimension", "shared");
 
+const Condition is_denoising = key_is("data.noise", "gaussian", "masked");
+
 const SettingsOf<VaeSettings> vae_settings = [] {
   using S = VaeSettings;
   using Row = Bound<S>;
@@ -51,12 +53,24 @@ const SettingsOf<VaeSettings> vae_settings = [] {
       Row("model.kl_warmup_steps", &S::kl_warmup_steps,
           "steps in which the weight of the KL term rises from 0",
           {.low = 0, .used_if = {is_variational}}),
-      activation_setting<VaeSettings>(&S::activation)};
+      activation_setting<VaeSettings>(&S::activation),
+      Row("data.noise", within(&S::noise, &ImageNoise::kind),
+          "noise of the input images, which the autoencoder removes: none, gaussian, or masked "
+          "(values that are set to 0)",
+          {{"none", Noise::none}, {"gaussian", Noise::gaussian}, {"masked", Noise::masked}}),
+      Row("data.noise_level", within(&S::noise, &ImageNoise::level),
+          "standard deviation of gaussian noise, where 1 is white; or fraction of masked values",
+          {.low = 0, .high = 10, .used_if = {is_denoising}}),
+      Row("train.importance_samples", &S::importance_samples,
+          "samples of each image in evaluations, for the importance-weighted bound; 0: none",
+          {.low = 0, .high = 1e6, .does_not_affect_result = true, .used_if = {is_variational}})};
 }();
 
 Vae make_vae(const Config& config, const ImageData& images) {
   const Given<VaeSettings> given = vae_settings.of(config);
   given.expect(!given.hidden.empty(), "hidden", "expected at least one layer");
+  given.expect(given.noise.kind != Noise::masked || given.noise.level < 1, "noise_level",
+               "expected a fraction of the values, below 1");
   VaeOptions options = given;
   const auto [C, H, W] = images.size();
   options.channels_in = C;
@@ -67,7 +81,8 @@ Vae make_vae(const Config& config, const ImageData& images) {
 
 std::string description(const Config& config, const std::map<std::string, std::string>&) {
   const VaeSettings model = vae_settings.of(config);
-  return fmt::format("a {}{} autoencoder of images with {}",
+  return fmt::format("a {}{}{} autoencoder of images with {}",
+                     model.noise.is_any() ? "denoising " : "",
                      model.channels.empty() ? "" : "convolutional ",
                      model.sigma == Sigma::none ? "plain" : "variational",
                      counted(model.latent, "latent dimension"));
@@ -111,6 +126,12 @@ TaskSpec vae_spec() {
                    .better = higher,
                    .meaning = "a lower bound of the log likelihood of an image",
                    .settings = {"model.likelihood"}},
+                  {.name = "importance_bound",
+                   .unit = "nats",
+                   .better = higher,
+                   .meaning = "the importance-weighted lower bound of the log likelihood of an "
+                              "image, which is at least the elbo in the mean",
+                   .settings = {"model.likelihood", "train.importance_samples"}},
                   {.name = "mse", .better = lower, .meaning = "the mean squared error of a pixel"}},
       .samples = vae_samples(),
       .predictor = vae_predictor,
@@ -132,11 +153,17 @@ VaeTask::VaeTask(const TaskSetup& setup)
 
 Loss VaeTask::loss(const Batch& batch, const Pass& pass) {
   const Array images = data_.inputs(batch, pass);
-  const Vae::Elbo elbo = pass.noise != nullptr ? model_.elbo(images, *pass.noise)
-                                               : model_.elbo(images, pass.noise_of_examples);
+  const std::span<Random> noise =
+      pass.noise != nullptr ? std::span(pass.noise, 1) : pass.noise_of_examples;
+  const Array input = noisy(images, settings_.noise, noise);
+  const std::vector<Random> unused_noise(noise.begin(), noise.end());
+  const Vae::Elbo elbo = model_.elbo(input, images, noise);
   Loss loss{weight_of_reconstruction() * elbo.recon + weight_of_kl(pass) * elbo.kl,
             averages(elbo, batch)};
-  if (!pass.training) add_squared_error(loss.averages, elbo.decoded, batch);
+  if (pass.training) return loss;
+  add_squared_error(loss.averages, elbo.decoded, batch);
+  if (settings_.importance_samples > 0)
+    add_importance_bound(loss.averages, input, batch, unused_noise);
   return loss;
 }
 
@@ -152,6 +179,14 @@ MetricSums VaeTask::averages(const Vae::Elbo& elbo, const Batch& batch) const {
 void VaeTask::add_squared_error(MetricSums& sums, const Tensor& decoded, const Batch& batch) const {
   const Tensor error = squared_error(model_.mean_of(decoded), batch.inputs);
   sums["mse"] = {sum(error).item(), static_cast<double>(error.size())};
+}
+
+void VaeTask::add_importance_bound(MetricSums& sums, const Array& input, const Batch& batch,
+                                   std::vector<Random> noise) const {
+  MetricSum& bound = sums["importance_bound"];
+  for (const double of_image :
+       model_.importance_bounds(input, batch.inputs, settings_.importance_samples, noise))
+    bound += {of_image, 1};
 }
 
 // The mean of the training's images, for every code: its KL term is 0. The constant of a Gaussian

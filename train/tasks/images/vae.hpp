@@ -1,12 +1,13 @@
 #pragma once
 
+#include "data/images/noise.hpp"
 #include "layers/models/vae.hpp"
 #include "train/task_spec.hpp"
 #include "train/tasks/images/image_data.hpp"
 
 namespace tapestry {
 
-// An autoencoder as a config describes it, and the weights of its loss.
+// An autoencoder as a config describes it, the weights of its loss, and the noise of its inputs.
 struct VaeSettings : VaeOptions {
   VaeSettings() {
     latent = 3;
@@ -15,6 +16,8 @@ struct VaeSettings : VaeOptions {
   double reconstruction_weight = 0;  // 0: the ELBO
   double beta = 1;                   // weight of the KL term
   std::int64_t kl_warmup_steps = 0;
+  std::int64_t importance_samples = 0;  // of the importance-weighted bound; 0: none
+  ImageNoise noise{};
 };
 
 // The task `vae`: an autoencoder of images, variational or plain.
@@ -35,6 +38,7 @@ class VaeTask final : public Task {
 
   ImageData& data() { return data_; }
   bool variational() const { return model_.options.sigma != Sigma::none; }
+  const ImageNoise& noise() const { return settings_.noise; }
 
  private:
   // Returns the weight of the reconstruction error: 1 if the config's weight w is 0, else w n/m for
@@ -47,6 +51,8 @@ class VaeTask final : public Task {
   // Return the metrics of a batch, and add that of its decoded images.
   MetricSums averages(const Vae::Elbo& elbo, const Batch& batch) const;
   void add_squared_error(MetricSums& sums, const Tensor& decoded, const Batch& batch) const;
+  void add_importance_bound(MetricSums& sums, const Array& input, const Batch& batch,
+                            std::vector<Random> noise) const;
 
   VaeSettings settings_;
   ImageData data_;

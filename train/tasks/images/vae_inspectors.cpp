@@ -18,22 +18,23 @@
 namespace tapestry {
 namespace {
 
-enum class Kind { prior, reconstructions, around, interpolation };
+enum class Kind { prior, reconstructions, denoised, around, interpolation };
 const Choice<Kind> kind{"kind",
                         Kind::prior,
                         "images to show",
                         {{"prior", Kind::prior},
                          {"reconstructions", Kind::reconstructions},
+                         {"denoised", Kind::denoised},
                          {"around", Kind::around},
                          {"interpolation", Kind::interpolation}}};
-const Key<std::int64_t> image_count =
-    count_option("64 images, 32 reconstructions, 62 around an image, or 8 interpolations");
+const Key<std::int64_t> image_count = count_option(
+    "64 images, 32 reconstructions, 16 denoised images, 62 around an image, or 8 interpolations");
 const Key<double> temperature =
     temperature_option("standard deviation of the code; 0: the mean", {kind.is(Kind::prior)});
-const Key<std::int64_t> seed = seed_option({kind.is(Kind::prior, Kind::around)});
-const Key<std::int64_t> first_image =
-    index_option("index of the validation image to start from",
-                 {kind.is(Kind::reconstructions, Kind::around, Kind::interpolation)});
+const Key<std::int64_t> seed = seed_option({kind.is(Kind::prior, Kind::denoised, Kind::around)});
+const Key<std::int64_t> first_image = index_option(
+    "index of the validation image to start from",
+    {kind.is(Kind::reconstructions, Kind::denoised, Kind::around, Kind::interpolation)});
 const Key<std::string> decoded_image = image_option(
     "PNG or JPEG file that replaces the validation images, shown as a reconstruction "
     "unless --kind is given");
@@ -41,6 +42,11 @@ const Key<double> spread{"spread",
                          0.5,
                          "standard deviation of the noise that is added to a code (default: 0.5)",
                          {.low = 0, .high = 100, .used_if = {kind.is(Kind::around)}}};
+
+const Key<double> noise_level{"noise",
+                              -1,
+                              "level of the noise (default: data.noise_level of the run)",
+                              {.low = 0, .high = 10, .used_if = {kind.is(Kind::denoised)}}};
 
 // Returns images (…, F) as a grid of pictures with `columns` per row.
 PictureGrid grid(const Tensor& images, const VaeOptions& size, std::int64_t columns) {
@@ -83,7 +89,8 @@ Array latent_codes_of(const Vae& model, const ImageDataset& images) {
 class Pictures {
  public:
   Pictures(VaeTask& task, const Options& options)
-      : model_(task.model()),
+      : task_(task),
+        model_(task.model()),
         data_(task.data()),
         variational_(task.variational()),
         options_(options) {}
@@ -103,6 +110,24 @@ class Pictures {
     const std::int64_t N = x.dim(0), F = x.dim(1);
     const Tensor again = decoded(model_.encode(x).mean);
     return grid(concat({reshape(x, {N, 1, F}), reshape(again, {N, 1, F})}, 1), model_.options, 8);
+  }
+
+  // Returns images, each beside the same image with noise and what the model makes of that.
+  PictureGrid denoised() {
+    expect_input(task_.noise().is_any(),
+                 "--kind denoised: the model was trained without noise; train one with --set "
+                 "data.noise=gaussian");
+    ImageNoise noise = task_.noise();
+    if (options_.is_set(noise_level)) noise.level = options_[noise_level];
+    expect_input(noise.kind != Noise::masked || noise.level < 1,
+                 "--noise {}: expected a fraction of the values, below 1", noise.level);
+    const Array x = images_from_index(count_or(16)).value();
+    const std::int64_t N = x.dim(0), F = x.dim(1);
+    Random random(options_[seed], Stream::sample);
+    const Tensor input = noisy(x, noise, std::span(&random, 1));
+    const Tensor again = decoded(model_.encode(input).mean);
+    const auto column = [&](const Tensor& images) { return reshape(images, {N, 1, F}); };
+    return grid(concat({column(x), column(input), column(again)}, 1), model_.options, 6);
   }
 
   // Returns the first image, its reconstruction, and the images of z + ε.
@@ -173,6 +198,7 @@ class Pictures {
     return *training_codes_;
   }
 
+  const VaeTask& task_;
   const Vae& model_;
   ImageData& data_;
   bool variational_;
@@ -193,6 +219,8 @@ PictureGrid pictures_of(VaeTask& task, const Options& options) {
       return pictures.prior();
     case Kind::reconstructions:
       return pictures.reconstructions();
+    case Kind::denoised:
+      return pictures.denoised();
     case Kind::around:
       return pictures.around();
     case Kind::interpolation:
@@ -345,7 +373,7 @@ Predictor vae_predictor(VaeTask& task) {
 }
 
 Inspector<Sample> vae_samples() {
-  return {{kind, image_count, temperature, seed, first_image, decoded_image, spread},
+  return {{kind, image_count, temperature, seed, first_image, decoded_image, spread, noise_level},
           &sample_images};
 }
 
@@ -359,6 +387,40 @@ LatentCodes vae_latent_codes(VaeTask& task) {
       codes.splits.push_back({name, latent_codes_of(task.model(), *images), images->labels()});
   return codes;
 }
+
+namespace {
+
+// Returns the mean squared error of noisy images (N, F) and of what the model makes of them, for
+// levels of noise from 0 to twice the trained one.
+TablePanel error_by_noise(const VaeTask& task, const Vae& model, const Array& images,
+                          const std::string& split) {
+  TablePanel table{
+      .title = "Error by noise",
+      .caption = fmt::format("Mean squared error of a pixel, {} of the {} split. The "
+                             "model was trained with {} noise of level {}.",
+                             counted(images.dim(0), "image"), split,
+                             task.noise().kind == Noise::gaussian ? "gaussian" : "masking",
+                             task.noise().level),
+      .rows = {{"level", "noisy image", "restored image"}}};
+  constexpr int steps = 8;
+  for (int i = 0; i <= steps; ++i) {
+    ImageNoise noise = task.noise();
+    noise.level *= 2.0 * i / steps;
+    if (noise.kind == Noise::masked && noise.level >= 1) break;
+    Random random(0, Stream::sample);
+    const Array input = noisy(images, noise, std::span(&random, 1));
+    const Array restored = in_parts(input, at_once(model), [&](const Tensor& some) {
+      return model.expected_image(model.encode(some).mean);
+    });
+    const auto error = [&](const Array& shown) {
+      return fmt::format("{:.4f}", mean(squared_error(shown, images)).item());
+    };
+    table.rows.push_back({fmt::format("{:.3g}", noise.level), error(input), error(restored)});
+  }
+  return table;
+}
+
+}  // namespace
 
 // Returns a panel of the images of the test split, or of the validation split if there is none.
 // Throws InputError if a code is not finite.
@@ -375,13 +437,17 @@ ReportPanels vae_panels(VaeTask& task) {
   const std::int64_t shown = std::min({N, most_pictures, fitting(most_shown_pixels, pixels)});
   const Array again = model.expected_image(slice(codes, 0, 0, shown)).value();
   const Shape pictures{shown, model.options.channels_in, model.options.height, model.options.width};
-  return {LatentSpace{.split = test ? "test" : "validation",
-                      .class_names = task.data().class_names(),
-                      .classes = {images.labels().begin(), images.labels().begin() + N},
-                      .codes = codes,
-                      .images = slice(batch.inputs, 0, 0, shown).value().reshaped(pictures),
-                      .reconstructions = again.reshaped(pictures),
-                      .decoder = described(model)}};
+  const std::string split = test ? "test" : "validation";
+  ReportPanels panels{
+      LatentSpace{.split = split,
+                  .class_names = task.data().class_names(),
+                  .classes = {images.labels().begin(), images.labels().begin() + N},
+                  .codes = codes,
+                  .images = slice(batch.inputs, 0, 0, shown).value().reshaped(pictures),
+                  .reconstructions = again.reshaped(pictures),
+                  .decoder = described(model)}};
+  if (task.noise().is_any()) panels.push_back(error_by_noise(task, model, batch.inputs, split));
+  return panels;
 }
 
 onnx::Models vae_graphs(VaeTask& task) {
