@@ -70,7 +70,7 @@ struct LatentSpace {
 };
 
 struct TranslatedPair {
-  // Tokens; the last token of the prediction is "end"
+  // Tokens; the last token of the prediction is "end", unless it fills the context.
   std::vector<std::string> source{}, prediction{};
   std::string source_text{}, prediction_text{}, reference{};
   double score = 0;    // in [0, 1]

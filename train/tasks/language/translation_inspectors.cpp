@@ -47,6 +47,15 @@ Tokens translated(Translation& task, const Tokens& source) {
   return translate(task.model(), one_row(source), {}, task.decoding()).front();
 }
 
+// Returns the tokens that the decoder reads while it writes a translation: all of it behind the
+// beginning, but for the last token if it fills the context, because nothing is predicted after it.
+Tokens tokens_read(const EncoderDecoder& model, Tokens written) {
+  written.insert(written.begin(), bos_token);
+  const auto most = static_cast<std::size_t>(model.options.target_context);
+  if (written.size() > most) written.resize(most);
+  return written;
+}
+
 Sample sample_translations(Translation& task, const Options& options) {
   const ParallelCorpus& corpus = task.corpus();
   if (!options[translation_prompt].empty())
@@ -72,9 +81,8 @@ Sample sample_translations(Translation& task, const Options& options) {
 AttentionMaps attention_of_translation(Translation& task, const Options& options) {
   const ParallelCorpus& corpus = task.corpus();
   const Tokens source = source_tokens(corpus, options);
-  Tokens target = translated(task, source);
+  const Tokens target = tokens_read(task.model(), translated(task, source));
   const std::vector<std::string> columns = corpus.decode_each(source);
-  target.insert(target.begin(), bos_token);
   std::vector<std::string> seen = corpus.decode_each(target);
   seen.front() = "begin";
   AttentionRecorder recorder;
@@ -119,10 +127,9 @@ double similarity(const std::u32string& one, const std::u32string& other) {
 
 // Returns the attention of each layer of the decoder to the source when each token is predicted,
 // (L, T, S).
-Array alignments_of(const EncoderDecoder& model, const Array& source, Tokens predictions) {
-  predictions.insert(predictions.begin(), bos_token);
+Array alignments_of(const EncoderDecoder& model, const Array& source, const Tokens& predictions) {
   AttentionRecorder recorder;
-  model.decode(one_row(predictions), model.encode(source, {}));
+  model.decode(one_row(tokens_read(model, predictions)), model.encode(source, {}));
   return cross_attention(recorder).value();
 }
 
@@ -137,7 +144,8 @@ TranslatedPair translated_pair(Translation& task, const Dataset& pairs, std::int
                       .prediction_text = corpus.decode(predictions),
                       .reference = batch.part<SourceTokens>().references.front().line,
                       .alignments = alignments_of(task.model(), source, predictions)};
-  pair.prediction.emplace_back("end");
+  if (std::ssize(predictions) < task.model().options.target_context)
+    pair.prediction.emplace_back("end");
   pair.score = similarity(characters(pair.prediction_text), characters(pair.reference));
   return pair;
 }
