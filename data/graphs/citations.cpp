@@ -90,26 +90,50 @@ void add_paper(Papers& papers, const FileLine& line) {
   papers.lines.push_back(line.number);
 }
 
-std::vector<Edge> read_citations(const std::string& path, const Papers& papers) {
-  std::vector<Edge> edges;
-  for_each_line(path, [&](const FileLine& line) {
-    const std::vector<std::string_view> words = words_of(line.text);
-    if (words.empty()) return;
-    line.expect(words.size() == 2, "expected the names of two nodes, found {}; correct the line",
-                counted(std::ssize(words), "word"));
-    std::int32_t ends[2];
-    for (std::size_t i = 0; i < 2; ++i) {
-      const auto found = papers.numbers.find(std::string(words[i]));
-      line.expect(found != papers.numbers.end(),
-                  "node {} is not among the {} nodes of {}; remove the edge, or add the node",
-                  printable(words[i]), papers.names.size(), papers.path);
-      ends[i] = found->second;
+struct Citations {
+  std::vector<Edge> edges{};
+  std::int64_t unknown = 0;  // number of citations left out, because a paper is unknown
+  std::string first_unknown{};
+};
+
+void add_citation(Citations& citations, const Papers& papers, const FileLine& line) {
+  const std::vector<std::string_view> words = words_of(line.text);
+  if (words.empty()) return;
+  line.expect(words.size() == 2, "expected the names of two nodes, found {}; correct the line",
+              counted(std::ssize(words), "word"));
+  std::int32_t ends[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto found = papers.numbers.find(std::string(words[i]));
+    if (found == papers.numbers.end()) {
+      if (citations.unknown++ == 0)
+        citations.first_unknown = fmt::format("line {}: node {}", line.number, printable(words[i]));
+      return;
     }
-    edges.push_back({ends[0], ends[1]});
-  });
+    ends[i] = found->second;
+  }
+  citations.edges.push_back({ends[0], ends[1]});
+}
+
+Citations read_citations(const std::string& path, const Papers& papers) {
+  Citations citations;
+  for_each_line(path, [&](const FileLine& line) { add_citation(citations, papers, line); });
+  const auto& [edges, unknown, first_unknown] = citations;
+  expect_input(unknown == 0 || unknown < std::ssize(edges),
+               "{}: {} is not among the {} nodes of {}, as in {} of {} edges; remove these edges, "
+               "or add the nodes",
+               path, first_unknown, papers.names.size(), papers.path, unknown,
+               unknown + std::ssize(edges));
   expect_input(!edges.empty(),
                "{}: the file has no edges; expected the names of two nodes per line", path);
-  return edges;
+  return citations;
+}
+
+// Returns "" if all citations are used.
+std::string remark_of(const Citations& citations, const std::string& path) {
+  if (citations.unknown == 0) return "";
+  return fmt::format(
+      "{}: {} of {} left out, because a node is unknown ({})", path, citations.unknown,
+      counted(citations.unknown + std::ssize(citations.edges), "edge"), citations.first_unknown);
 }
 
 // Returns the features (N, F), each row divided by the sum of its magnitudes unless that is 0.
@@ -133,13 +157,16 @@ NodeGraph load_node_graph(const std::string& folder, const NodeSplit& split) {
       whole || split.training + split.validation + split.test <= N, "training_nodes",
       "{}: {} nodes; expected at least the sum of {} training, {} validation and {} test nodes",
       papers.path, N, split.training, split.validation, split.test);
+  Citations citations = read_citations(cites, papers);
+  std::string remark = remark_of(citations, cites);
   const std::set<std::string> known =
       whole ? std::set(split.whole_of.begin(), split.whole_of.end())
             : std::set(papers.classes.begin(), papers.classes.begin() + split.training);
-  NodeGraph graph{.graph = Adjacency::undirected(N, read_citations(cites, papers)),
+  NodeGraph graph{.graph = Adjacency::undirected(N, std::move(citations.edges)),
                   .features = normalized_features(papers),
                   .names = papers.names,
-                  .classes = {known.begin(), known.end()}};
+                  .classes = {known.begin(), known.end()},
+                  .remark = std::move(remark)};
   if (whole) {
     graph.validation = indices(0, N);
   } else {

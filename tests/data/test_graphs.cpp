@@ -193,6 +193,15 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: negative features were refused") {
       Array::of(std::vector<double>{.5, -.5, 0, -.75, 0, -.25, 0, 0, 0, .25, .25, .5}, {4, 3}));
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: the citations of Citeseer that name no paper were refused") {
+  write("small.content", content);
+  write("small.cites", std::string(cites) + "p1 p9\nx p2\n");
+  const NodeGraph whole = load_node_graph(path(), few);
+  CHECK(whole.graph.edges() == 2 * 6);
+  check_says(whole.remark, {"small.cites: 2 of 9 edges left out", "line 8: node p9"});
+}
+
 TEST_CASE("citations: errors name file, line and cause") {
   const auto load = [](const std::string& papers, const std::string& links,
                        const NodeSplit& split = few) {
@@ -204,7 +213,8 @@ TEST_CASE("citations: errors name file, line and cause") {
   const std::string good = content;
   CHECK(load(good, cites).empty());
   check_says(load(good, "p1 p3\np9 p1\n"),
-             {"small.cites: line 2", "node p9 is not among the 8 nodes of", "small.content"});
+             {"small.cites: line 2", "node p9 is not among the 8 nodes of", "small.content",
+              "1 of 2 edges"});
   check_says(load(good, "p1 p3 p4\n"), {"small.cites: line 1: ", "two nodes, found 3 words"});
   check_says(load(good, "p1\n"), {"line 1: ", "found 1 word"});
   check_says(

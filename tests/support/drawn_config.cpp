@@ -276,6 +276,7 @@ std::vector<SoundConfig> sound_configs(const TemporaryFolder& folder) {
        {},
        {"model.kind"}},  // a recurrent network has no such layer
       {"shakespeare-rnn", {text, "model.width=32"}},
+      {"shakespeare-lstm", {text, "model.width=32"}},
       {"shakespeare-bpe",
        {path("talks.jsonl", some_conversations(600)), "data.kind=conversations",
         "data.template=chatml", "data.vocabulary=330", "model.width=32", "model.feed_forward=64"},

@@ -27,7 +27,8 @@ GraphData of_nodes(NodeGraph graph) {
           .training = part(whole->training),
           .validation = part(whole->validation),
           .test = part(whole->test),
-          .whole = whole};
+          .whole = whole,
+          .remark = whole->remark};
 }
 
 // Returns the classes that a model was trained on, from a checkpoint's metadata. Throws InputError
