@@ -29,7 +29,8 @@ std::string picture_of(const std::string& folder, const std::string& name, const
   line.expect(has_picture_ending(name), "{} is no picture; expected a PNG or JPEG file",
               shown(name));
   const std::string path = (fs::path(folder) / below).string();
-  line.expect(fs::is_regular_file(path), "the picture {} does not exist; add it, or remove the row",
+  std::error_code unseen;  // such as of a name that is too long
+  line.expect(fs::is_regular_file(path, unseen), "the picture {} does not exist; add it, or remove the row",
               shown(name));
   return path;
 }

@@ -2,6 +2,7 @@
 
 #include "data/graphs/node_graph.hpp"
 #include "data/graphs/node_tables.hpp"
+#include "data/images/captions.hpp"
 #include "data/images/images.hpp"
 #include "data/images/orientation.hpp"
 #include "data/images/picture_file.hpp"
@@ -58,6 +59,14 @@ const RegisterFuzzTarget stream("stream", [](std::string_view bytes) {
   RecordStream records(written_file("stream", bytes), delimiter);
   for (StreamedRecord record; records.next(record);)
     if (record.cells.empty()) throw std::logic_error("stream: a record without cells");
+});
+
+const RegisterFuzzTarget captions("captions", [](std::string_view bytes) {
+  written_file(captions_file, bytes);
+  for (const char* picture : {"a.png", "b.jpg", "c.png"}) written_file(picture, "");
+  const CaptionedFolder found =
+      list_captions(scratch_folder(), {.validation = 0.3}, bytes.size() % 2 == 0);
+  if (found.captions.empty()) throw std::logic_error("captions: no picture");
 });
 
 const RegisterFuzzTarget citations("citations", [](std::string_view bytes) {

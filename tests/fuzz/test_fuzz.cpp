@@ -46,8 +46,8 @@ TEST_CASE("fuzz: crashes and undocumented exceptions are findings") {
 }
 
 TEST_CASE("fuzz: every file format of data/ is a target") {
-  for (const char* format : {"idx", "picture", "exif", "plain", "lines", "csv", "citations",
-                             "node-tables", "labeled", "rows", "stream"})
+  for (const char* format : {"idx", "picture", "exif", "plain", "lines", "csv", "captions",
+                             "citations", "node-tables", "labeled", "rows", "stream"})
     CHECK_MESSAGE(fuzz_targets().contains(format), "the format ", format, " has no fuzz target");
 }
 
