@@ -12,22 +12,28 @@ namespace tapestry {
 
 // A kind of synthetic task. For `addition`, the answer has its least significant digit first, so
 // that each digit depends only on what precedes it and one carry (Lee et al. 2023, "Teaching
-// Arithmetic to Small Transformers").
-enum class ToyTask { sort, reverse, copy, addition };
+// Arithmetic to Small Transformers"). For `modular_addition`, the symbols are the numbers below
+// their count p, and the answer is the sum modulo p (Power et al. 2022, "Grokking").
+enum class ToyTask { sort, reverse, copy, addition, modular_addition };
+
+inline constexpr std::int64_t most_symbols = 256;
 
 struct ToyOptions {
   ToyTask task = ToyTask::sort;
-  std::int64_t length = 8;     // input symbols; for addition, digits of each number; 1 to 512
-  std::int64_t alphabet = 10;  // 2 to 36 of the symbols 0-9a-z; addition always uses the 10 digits
+  std::int64_t length = 8;  // input symbols; for addition, digits of each number; 1 to 512
+  // 2 to 256 of the symbols 0-9, a-z, A-Z, Ā, ā, …; addition always uses the 10 digits.
+  std::int64_t alphabet = 10;
   std::int64_t examples = 100'000;
   std::uint64_t seed = 0;
   Split split = Split::train;
 };
 
 // Synthetic tasks for a decoder-only language model, such as "31415926>11234569" (sort) or
-// "0123+0456>97500" (addition: 579 from the right, with one digit more than its numbers).
-// A batch: inputs (B, T) and targets (B, T), int32, T = context(). Only answers are counted.
-// Example i depends only on the seed and i; the two splits share no input, whatever their seeds.
+// "0123+0456>97500" (addition: 579 from the right, with one digit more than its numbers), or
+// "7+8>5" (modular addition of 10 symbols). A batch: inputs (B, T) and targets (B, T), int32, T =
+// context(). Only answers are counted. Example i depends only on the seed and i; the two splits
+// share no input, whatever their seeds. For modular addition each example is another one of the p²
+// inputs, the same for every seed.
 class ToySequences final : public Dataset {
  public:
   explicit ToySequences(const ToyOptions& options);  // throws OptionError of an option out of range
@@ -55,6 +61,7 @@ class ToySequences final : public Dataset {
 
   ToyOptions options_;
   CharVocabulary vocabulary_;
+  std::vector<std::int64_t> pairs_;  // of modular addition, a · p + b, in a random order
 };
 
 }  // namespace tapestry

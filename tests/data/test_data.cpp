@@ -224,6 +224,27 @@ TEST_CASE("ToySequences: the answers are correct") {
   CHECK(addition.answer("9999+0001>") == "00001");
   CHECK(addition.answer("9999+9999>") == "89991");
   CHECK(addition.vocabulary().size() == 12);
+  const ToySequences modular(
+      {.task = ToyTask::modular_addition, .alphabet = 113, .examples = 3830});
+  CHECK(modular.answer("3+4>") == "7");
+  CHECK(modular.answer("Z+1>") == "Ā");                     // 61 + 1 = 62, the first symbol after Z
+  CHECK(modular.answer("Z+Z>") == modular.answer("ā+X>"));  // 122 - 113 = 63 + 59 - 113 = 9
+  CHECK(modular.answer("Z+Z>") == "9");
+  CHECK(modular.vocabulary().size() == 115);
+}
+
+TEST_CASE("ToySequences: modular addition has each input once, in one of the splits") {
+  ToyOptions options{.task = ToyTask::modular_addition, .alphabet = 13, .examples = 60};
+  const ToySequences train(options);
+  options.split = Split::validation;
+  options.examples = 109;
+  options.seed = 7;
+  const ToySequences held(options);
+  std::set<std::string> all;
+  for (std::int64_t i = 0; i < 60; ++i) all.insert(train.prompt(i));
+  CHECK(all.size() == 60);
+  for (std::int64_t i = 0; i < 109; ++i) all.insert(held.prompt(i));
+  CHECK(all.size() == 169);
 }
 
 TEST_CASE("ToySequences: the error for a malformed prompt says what is expected") {
@@ -242,7 +263,8 @@ TEST_CASE("ToySequences: the error for a malformed prompt says what is expected"
 }
 
 TEST_CASE("ToySequences: batches have prompt and answer, and count the answer alone") {
-  for (const ToyTask task : {ToyTask::sort, ToyTask::reverse, ToyTask::copy, ToyTask::addition}) {
+  for (const ToyTask task : {ToyTask::sort, ToyTask::reverse, ToyTask::copy, ToyTask::addition,
+                             ToyTask::modular_addition}) {
     const ToySequences dataset({.task = task, .length = 5, .examples = 40, .seed = 7});
     const std::int64_t T = dataset.context();
     const auto first_answer = dataset.prompt_length() - 1;
@@ -302,10 +324,12 @@ TEST_CASE("ToySequences: options out of range name their key") {
   const auto make = [](ToyOptions options) { return message_of([&] { ToySequences{options}; }); };
   check_says(make({.length = 0}), {"length 0", "1 to 512"});
   check_says(make({.length = 513}), {"length 513"});
-  check_says(make({.alphabet = 1}), {"alphabet 1", "2 to 36"});
-  check_says(make({.alphabet = 37}), {"alphabet 37"});
+  check_says(make({.alphabet = 1}), {"alphabet 1", "2 to 256"});
+  check_says(make({.alphabet = 257}), {"alphabet 257"});
   check_says(make({.examples = 0}), {"0 examples; expected at least 1"});
   CHECK(make({.task = ToyTask::addition, .length = 1}).empty());
+  check_says(make({.task = ToyTask::modular_addition, .examples = 100}),
+             {"100 examples", "only 100 different ones"});
 }
 
 // --- IDX and images ---

@@ -35,11 +35,18 @@ const SettingsOf<ToySettings> toy_settings = [] {
           {{"sort", ToyTask::sort},
            {"reverse", ToyTask::reverse},
            {"copy", ToyTask::copy},
-           {"addition", ToyTask::addition}}),
+           {"addition", ToyTask::addition},
+           {"modular-addition", ToyTask::modular_addition}}),
       Row("data.length", &S::length, "number of symbols per sequence, or of digits per number",
-          {.low = 1, .high = 512, .advice = "raise this value"}),
-      Row("data.alphabet", &S::alphabet, "number of different symbols: 0-9, then a-z",
-          {.low = 2, .high = 36, .used_if = {key_is("data.kind", "sort", "reverse", "copy")}}),
+          {.low = 1,
+           .high = 512,
+           .used_if = {key_is("data.kind", "sort", "reverse", "copy", "addition")},
+           .advice = "raise this value"}),
+      Row("data.alphabet", &S::alphabet,
+          "number of different symbols, 0-9, a-z, A-Z and others; the modulus of modular-addition",
+          {.low = 2,
+           .high = most_symbols,
+           .used_if = {key_is("data.kind", "sort", "reverse", "copy", "modular-addition")}}),
       Row("data.examples", &S::examples, "training sequences", {.low = 1, .high = 1e9}),
       Row("data.held_back", &S::held_back,
           "number of validation sequences, none of which is a training sequence",
@@ -49,6 +56,11 @@ const SettingsOf<ToySettings> toy_settings = [] {
 ToySequences sequences(const Config& config, Split split) {
   const Given<ToySettings> given = toy_settings.of(config);
   given.expect_no_path();
+  given.expect(given.task != ToyTask::modular_addition ||
+                   given.examples + given.held_back <= given.alphabet * given.alphabet,
+               "examples",
+               "and data.held_back = {} are more than the {}² different ones; lower one",
+               given.held_back, given.alphabet);
   ToyOptions options = given;
   options.split = split;
   if (split != Split::train) options.examples = given.held_back;
@@ -119,10 +131,11 @@ AttentionMaps answer_attention(ToySequence& task, const Options& options) {
   const ToySequences& data = task.validation_data();
   std::string text = question(options[toy_prompt].empty() ? data.prompt(0) : options[toy_prompt]);
   text += data.answer(text);
-  text.pop_back();  // nothing is predicted after the last token
+  std::vector<std::int32_t> tokens = data.vocabulary().encode(text);
+  tokens.pop_back();  // nothing is predicted after the last token
   std::vector<std::string> labels;
-  for (const char c : text) labels.emplace_back(1, c);
-  return attention_of(task.model(), data.vocabulary().encode(text), labels);
+  for (const std::int32_t token : tokens) labels.push_back(data.vocabulary().symbols()[token]);
+  return attention_of(task.model(), tokens, labels);
 }
 
 TokenDecoder toy_sequence_decoder(ToySequence& task) {

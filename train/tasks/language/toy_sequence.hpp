@@ -6,7 +6,7 @@
 
 namespace tapestry {
 
-// The task `toy-sequence`, in which a decoder-only transformer sorts, reverses, copies or adds.
+// The task `toy-sequence`, in which a decoder-only transformer sorts, reverses, copies or adds numbers.
 class ToySequence final : public Task {
  public:
   explicit ToySequence(const TaskSetup& setup);
