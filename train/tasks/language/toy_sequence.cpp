@@ -56,11 +56,12 @@ const SettingsOf<ToySettings> toy_settings = [] {
 ToySequences sequences(const Config& config, Split split) {
   const Given<ToySettings> given = toy_settings.of(config);
   given.expect_no_path();
-  given.expect(given.task != ToyTask::modular_addition ||
-                   given.examples + given.held_back <= given.alphabet * given.alphabet,
-               "examples",
-               "and data.held_back = {} are more than the {}² different ones; lower one",
-               given.held_back, given.alphabet);
+  given.expect(
+      given.task != ToyTask::modular_addition ||
+          given.examples + given.held_back <= given.alphabet * given.alphabet,
+      "examples",
+      "with data.held_back = {} there are more than the {}² different sums; lower one of both",
+      given.held_back, given.alphabet);
   ToyOptions options = given;
   options.split = split;
   if (split != Split::train) options.examples = given.held_back;
