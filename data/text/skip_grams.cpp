@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <unordered_map>
+#include <utility>
 
 #include "autograd/parallel.hpp"
 #include "data/option_error.hpp"
@@ -30,17 +32,12 @@ WordVocabulary WordVocabulary::of(std::span<const std::string> lines,
   return vocabulary;
 }
 
-std::unordered_map<std::string_view, std::int32_t> WordVocabulary::numbers() const {
-  std::unordered_map<std::string_view, std::int32_t> numbers;
-  for (const std::string& word : words)
-    numbers.emplace(word, static_cast<std::int32_t>(numbers.size()));
-  return numbers;
-}
-
 WordWindows::WordWindows(std::span<const std::string> lines, const WordVocabulary& vocabulary,
                          std::int64_t reach, std::int64_t parts)
     : starts_{0}, reach_(reach), parts_(parts) {
-  const auto numbers = vocabulary.numbers();
+  std::unordered_map<std::string_view, std::int32_t> numbers;
+  for (const std::string& word : vocabulary.words)
+    numbers.emplace(word, static_cast<std::int32_t>(numbers.size()));
   for (const std::string& line : lines) {
     for (const std::string& word : words_of(line))
       if (const auto found = numbers.find(word); found != numbers.end())

@@ -4,8 +4,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "autograd/random.hpp"
@@ -28,7 +26,6 @@ struct WordVocabulary {
   // Counts the words of lines. Throws OptionError of "minimum_count" if fewer than two are left.
   static WordVocabulary of(std::span<const std::string> lines,
                            const WordVocabularyOptions& options);
-  std::unordered_map<std::string_view, std::int32_t> numbers() const;
 };
 
 // The known words of lines, each an example: inputs (B, 2 R) int32, the R known words before it,

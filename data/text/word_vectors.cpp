@@ -16,32 +16,16 @@ namespace {
 // Returns (V, C) of the first line. A number takes at least two of the bytes that follow.
 Shape sizes_of(const FileLine& line, std::size_t bytes) {
   const std::vector<std::string_view> parts = split(trimmed(line.text), ' ');
-  std::vector<std::int64_t> sizes;
-  for (const std::string_view part : parts)
-    sizes.push_back(parse_number<std::int64_t>(part).value_or(0));
-  line.expect(sizes.size() == 2 && sizes[0] > 0 && sizes[1] > 0,
+  const auto V = parse_number<std::int64_t>(parts.front()).value_or(0),
+             C = parse_number<std::int64_t>(parts.back()).value_or(0),
+             most = static_cast<std::int64_t>(bytes) / 2;
+  line.expect(parts.size() == 2 && V > 0 && C > 0,
               "expected the number of words and that of the numbers of each, as in \"3000 100\", "
               "found \"{}\"",
               printable_beginning(line.text));
-  const auto most = static_cast<std::int64_t>(bytes) / 2;
-  line.expect(sizes[1] <= most && sizes[0] <= most / sizes[1],
-              "announces {} words of {} numbers, for which the file is too short", sizes[0],
-              sizes[1]);
-  return {sizes[0], sizes[1]};
-}
-
-void read_numbers(const FileLine& line, std::string_view text, std::span<float> to) {
-  std::size_t found = 0;
-  while (!(text = trimmed(text)).empty()) {
-    const std::string_view number = text.substr(0, text.find(' '));
-    const std::optional<float> value = parse_float(number);
-    line.expect(value.has_value(), "expected a number, found \"{}\"", printable_beginning(number));
-    if (found < to.size()) to[found] = *value;
-    ++found;
-    text.remove_prefix(number.size());
-  }
-  line.expect(found == to.size(), "expected a word and {}, found {}",
-              counted(std::ssize(to), "number"), found);
+  line.expect(C <= most && V <= most / C,
+              "announces {} words of {} numbers, for which the file is too short", V, C);
+  return {V, C};
 }
 
 }  // namespace
@@ -51,22 +35,29 @@ WordVectors read_word_vectors(const std::string& path) {
   std::string_view rest = content;
   FileLine line{.path = path, .text = next_line(rest).value_or("")};
   const Shape shape = sizes_of(line, rest.size());
+  const std::int64_t V = shape[0], C = shape[1];
   WordVectors read{.vectors = Array(shape)};
   std::unordered_set<std::string_view> seen;
   const auto values = read.vectors.mutable_values<float>();
-  for (std::int64_t i = 0; i < shape[0]; ++i) {
+  for (std::int64_t i = 0; i < V; ++i) {
     const auto text = next_line(rest);
     line.number = i + 2;
     line.text = text.value_or("");
-    line.expect(text.has_value(), "the file ends; expected {}", counted(shape[0], "word"));
-    const std::string_view word = line.text.substr(0, line.text.find(' '));
-    line.expect(!word.empty() && seen.insert(word).second, "expected a new word, found \"{}\"",
-                printable_beginning(word));
-    read.words.emplace_back(word);
-    read_numbers(line, line.text.substr(word.size()), values.subspan(i * shape[1], shape[1]));
+    line.expect(text.has_value(), "the file ends; expected {}", counted(V, "word"));
+    const std::vector<std::string_view> parts = split(trimmed(line.text), ' ');
+    line.expect(std::ssize(parts) == 1 + C, "expected a word and {}, found {}",
+                counted(C, "number"), parts.size() - 1);
+    line.expect(seen.insert(parts.front()).second, "expected a new word, found \"{}\"",
+                printable_beginning(parts.front()));
+    read.words.emplace_back(parts.front());
+    for (std::int64_t c = 0; c < C; ++c) {
+      const std::optional<float> value = parse_float(parts[c + 1]);
+      line.expect(value.has_value(), "expected a number, found \"{}\"",
+                  printable_beginning(parts[c + 1]));
+      values[i * C + c] = *value;
+    }
   }
-  line.expect(trimmed(rest).empty(), "is followed by more lines; expected {}",
-              counted(shape[0], "word"));
+  line.expect(trimmed(rest).empty(), "is followed by more lines; expected {}", counted(V, "word"));
   return read;
 }
 

@@ -57,7 +57,7 @@ TEST_CASE("negative_sampling: the composition, also of words that occur more tha
     const Array one = Array::full({}, 0.5, f64);
     const Outcome found = run(fused, inputs, dtype, one),
                   wanted = run(composed, inputs, dtype, one);
-    const double tolerance = dtype == f32 ? 1e-5 : 1e-10;
+    const double tolerance = dtype == f32 ? 1e-4 : 1e-10;
     CHECK(distance(found.y, wanted.y) <= tolerance);
     for (const std::size_t table : {0, 1})
       CHECK(distance(found.gradients[table], wanted.gradients[table]) <= tolerance);
@@ -67,12 +67,29 @@ TEST_CASE("negative_sampling: the composition, also of words that occur more tha
 TEST_CASE("negative_sampling: refuses other shapes and words") {
   const Tensor table = normal({4, 3});
   const Array words = ints({0, 1}, {1, 2});
-  CHECK_ERROR(negative_sampling(table, normal({5, 3}), words, words), "shapes");
-  CHECK_ERROR(negative_sampling(table, table, words, ints({0, 1}, {2, 1})),
-              "expected (V, C) with int32 (N, W) and (N, 1 + K)");
-  CHECK_ERROR(negative_sampling(table, table, ints({0, 4}, {1, 2}), words),
-              "contexts with word 4; expected -1 to 3");
-  CHECK_ERROR(negative_sampling(table, table, words, ints({-2}, {1, 1})), "targets with word -2");
+  const auto refused = [](const auto& call, const std::string& part) {
+    CHECK_THROWS_WITH_AS(call(), doctest::Contains(part.c_str()), std::invalid_argument);
+  };
+  refused(
+      [&] {
+        negative_sampling(table, normal({5, 3}), words, words);
+      },
+      "shapes (4, 3) and (5, 3)");
+  refused(
+      [&] {
+        negative_sampling(table, table, words, ints({0, 1}, {2, 1}));
+      },
+      "expected (V, C) with int32 (N, W) and (N, 1 + K)");
+  refused(
+      [&] {
+        negative_sampling(table, table, ints({0, 4}, {1, 2}), words);
+      },
+      "contexts with word 4; expected -1 to 3");
+  refused(
+      [&] {
+        negative_sampling(table, table, words, ints({-2}, {1, 1}));
+      },
+      "targets with word -2");
 }
 
 TEST_SUITE_END();

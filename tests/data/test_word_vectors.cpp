@@ -35,7 +35,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "read_word_vectors: refuses damaged files wit
   check_says(message("the 0.1 0.2\n"), {"line 1: expected the number of words"});
   check_says(message("0 2\n"), {"line 1"});
   check_says(message("9000000000000 9000000000000\na 1\n"), {"for which the file is too short"});
-  check_says(message("3 1\na 1\nb 1\n"), {"for which the file is too short"});
+  check_says(message("3 1\na 1\n"), {"3 words of 1 numbers, for which the file is too short"});
   check_says(message("3 1\na 1.000\nb 1.000\n"), {"line 4: the file ends; expected 3 words"});
   check_says(message("1 2\na 1\n\n\n"), {"line 2: expected a word and 2 numbers, found 1"});
   check_says(message("1 2\na 1 2 3\n"), {"line 2: expected a word and 2 numbers, found 3"});

@@ -5,11 +5,10 @@
 #include "autograd/dry_run.hpp"
 #include "data/input_file.hpp"
 #include "data/json.hpp"
-#include "data/text/text.hpp"
 #include "train/config/keys.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/initialized.hpp"
-#include "train/tasks/inspectors.hpp"
+#include "train/tasks/language/corpus.hpp"
 
 namespace tapestry {
 namespace {
@@ -30,7 +29,7 @@ const SettingsOf<WordVectorSettings> word_vector_settings = [] {
       Row("data.across_lines", &S::across_lines,
           "windows extend across line ends, as in books whose lines are wrapped; else a line is a "
           "sentence or a text of its own"),
-      Row("model.width", &S::width, "numbers of a vector", {.low = 1, .high = 65536}),
+      Row("model.width", &S::width, "numbers of a vector", {.low = 2, .high = 65536}),
       Row("model.window", &S::window,
           "most words on each side of a word that are its context; each time from 1 to this number",
           {.low = 1, .high = 1000}),
@@ -61,13 +60,9 @@ const RegisterTask registered_word_vectors(word_vector_spec);
 
 // Returns the texts of data.path before and after the cut between the splits.
 CutTexts cut_texts_of(const Given<WordVectorSettings>& given) {
-  const std::string& path = is_pattern(given.path)
-                                ? given.path
-                                : given.required_path("no text", std::string(plain_text_files) +
-                                                                     ", with --set data.path=FILE");
   std::vector<Text> texts;
   double bytes = 0;
-  for (const std::string& file : text_files(path)) {
+  for (const std::string& file : text_files(text_path(given))) {
     texts.push_back(load_text(file));
     bytes += static_cast<double>(texts.back().content.size());
   }
@@ -85,21 +80,16 @@ std::vector<std::string> lines_of(const std::vector<std::string>& texts,
   return lines;
 }
 
-// Returns a generator for each example: for an example that has none, one of its words.
-std::vector<Random> generators(const Batch& batch, const Pass& pass) {
+// Returns a generator for each example, by its words, so that draws do not depend on its batch, and
+// by the noise of a step.
+std::vector<Random> generators(const Batch& batch, Random* noise) {
   std::vector<Random> all;
-  const std::int64_t B = batch.targets.dim(0), R = batch.inputs.dim(1);
-  const std::uint64_t high = pass.noise ? pass.noise->bits() : 0,
-                      seed = high << 32 | (pass.noise ? pass.noise->bits() : 0);
-  for (std::int64_t b = 0; b < B; ++b) {
-    if (pass.noise) {
-      all.emplace_back(seed, Stream::dropout, static_cast<std::uint64_t>(b));
-      continue;
-    }
+  const std::uint64_t step = noise ? noise->bits() : 0;
+  const std::int64_t R = batch.inputs.dim(1);
+  for (std::int64_t b = 0; b < batch.targets.dim(0); ++b) {
     Checksum words;
     if (!is_dry_run()) words.add(batch.inputs.part(b * R, (b + 1) * R));
-    if (!is_dry_run()) words.add(batch.targets.part(b, b + 1));
-    all.emplace_back(words.value(), Stream::eval);
+    all.emplace_back(words.value(), Stream::dropout, step);
   }
   return all;
 }
@@ -141,7 +131,7 @@ void WordVectorTask::read_text(const Given<WordVectorSettings>& given, std::int6
 Loss WordVectorTask::loss(const Batch& batch, const Pass& pass) {
   std::vector<Random> own;
   std::span<Random> random = pass.noise_of_examples;
-  if (random.empty()) random = own = generators(batch, pass);
+  if (random.empty()) random = own = generators(batch, pass.noise);
   const auto drawn = sampler_->draw(batch, random);
   const Tensor total = model_->forward(drawn.contexts, drawn.targets);
   return {total, {{"loss", {total.item(), static_cast<double>(drawn.pairs)}}}};

@@ -63,12 +63,11 @@ std::vector<std::vector<NearWord>> nearest(const Array& directions,
   return all;
 }
 
-// Returns the numbers of ten words, evenly spaced among the 1,000 most frequent ones.
+// Returns the numbers of about ten words, evenly spaced among the 1,000 most frequent ones.
 std::vector<std::int64_t> frequent_words(const WordVectorTask& task) {
   const std::int64_t N = std::min<std::int64_t>(1000, std::ssize(task.words()));
   std::vector<std::int64_t> words;
-  for (std::int64_t i = std::min<std::int64_t>(10, N); i > 0; --i)
-    words.push_back(N - 1 - (i - 1) * N / 10);
+  for (std::int64_t i = 0; i < N; i += std::max<std::int64_t>(1, N / 10)) words.push_back(i);
   return words;
 }
 
@@ -86,20 +85,24 @@ std::vector<std::int64_t> chosen_words(const WordVectorTask& task, const Options
   return words;
 }
 
+// Returns "puppy 0.71, dogs 0.66".
+std::string text_of(const WordVectorTask& task, const std::vector<NearWord>& near) {
+  std::string text;
+  for (const auto& [word, similarity] : near)
+    text += fmt::format("{}{} {:.2f}", text.empty() ? "" : ", ", task.words()[word], similarity);
+  return text;
+}
+
 Sample nearest_words(WordVectorTask& task, const Options& options) {
   const std::vector<std::int64_t> words = chosen_words(task, options);
   const auto near =
       nearest(directions(task.vectors()), words, std::ssize(task.words()), options[nearest_count]);
   Sample sample{.json = JsonValue::object()};
   for (std::size_t i = 0; i < words.size(); ++i) {
-    JsonValue list = JsonValue::array();
-    sample.text += task.words()[words[i]] + ":";
-    for (const auto& [word, similarity] : near[i]) {
-      sample.text += fmt::format(" {} {:.2f}", task.words()[word], similarity);
-      list.push_back({{"word", task.words()[word]}, {"similarity", similarity}});
-    }
-    sample.text += '\n';
-    sample.json[task.words()[words[i]]] = std::move(list);
+    const std::string& name = task.words()[words[i]];
+    sample.text += fmt::format("{}: {}\n", name, text_of(task, near[i]));
+    for (const auto& [word, similarity] : near[i])
+      sample.json[name].push_back({{"word", task.words()[word]}, {"similarity", similarity}});
   }
   return sample;
 }
@@ -133,29 +136,22 @@ ReportPanels word_vector_panels(WordVectorTask& task) {
       map.edges.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(other)});
       map.weights.push_back(std::clamp(similarity, 0.0F, 1.0F));
     }
-  if (C > 1) map.places = places_of(all.part(0, N * C).reshaped({N, C}));
+  map.places = places_of(all.part(0, N * C).reshaped({N, C}));
   TablePanel table{.title = "Nearest words",
                    .caption = "Words by the cosine similarity of their vectors.",
                    .rows = {{"word", "nearest words"}}};
   const std::vector<std::int64_t> some = frequent_words(task);
   const auto lists = nearest(all, some, V, 10);
-  for (std::size_t i = 0; i < some.size(); ++i) {
-    std::string text;
-    for (const NearWord& one : lists[i])
-      text += fmt::format("{}{} {:.2f}", text.empty() ? "" : ", ", task.words()[one.word],
-                          one.similarity);
-    table.rows.push_back({task.words()[some[i]], text});
-  }
-  ReportPanels panels;
-  if (C > 1)
-    panels.push_back(PlacedGraphs{
-        .graphs = {map},
-        .title = "Word vectors",
-        .caption = "The most frequent words, by the first two principal components of their "
-                   "directions. Edges join each word to the three nearest in all dimensions, and "
-                   "are the stronger the larger their cosine similarity."});
-  panels.push_back(table);
-  return panels;
+  for (std::size_t i = 0; i < some.size(); ++i)
+    table.rows.push_back({task.words()[some[i]], text_of(task, lists[i])});
+  const PlacedGraphs map_of_words{
+      .graphs = {map},
+      .title = "Word vectors",
+      .caption =
+          "The most frequent words, by the first two principal components of their "
+          "directions. Edges join each word to the three nearest in all dimensions, and are "
+          "the stronger the larger their cosine similarity."};
+  return {map_of_words, table};
 }
 
 }  // namespace tapestry
