@@ -104,8 +104,6 @@ std::int64_t SkipGramSampler::draw_window(std::span<const std::int32_t> near, Ra
 SkipGramSampler::Drawn SkipGramSampler::draw(const Batch& batch, std::span<Random> random) const {
   const std::int64_t B = batch.targets.dim(0), R = batch.inputs.dim(1) / 2, W = options_.window,
                      K = options_.negatives;
-  require(std::ssize(random) == B,
-          "SkipGramSampler: {} generators for {} examples; expected one each", random.size(), B);
   Drawn drawn{Array::full({B, 2 * W}, ignored_target, DType::int32),
               Array::full({B, 1 + K}, ignored_target, DType::int32)};
   std::vector<std::int64_t> pairs(B);

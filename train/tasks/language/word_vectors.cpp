@@ -27,17 +27,15 @@ const SettingsOf<WordVectorSettings> word_vector_settings = [] {
       Row("data.vocabulary", &S::vocabulary, "most words of the vocabulary, the most frequent ones",
           {.low = 2, .high = 1e7}),
       Row("data.across_lines", &S::across_lines,
-          "windows extend across line ends, as in books whose lines are wrapped; else a line is a "
-          "sentence or a text of its own"),
+          "windows extend across line ends, as in books whose lines are wrapped"),
       Row("model.width", &S::width, "numbers of a vector", {.low = 2, .high = 65536}),
       Row("model.window", &S::window,
-          "most words on each side of a word that are its context; each time from 1 to this number",
+          "most words on each side that are a word's context; each time from 1 to this number",
           {.low = 1, .high = 1000}),
       Row("model.negatives", &S::negatives, "negative words per word, drawn by frequency^0.75",
           {.low = 1, .high = 1000}),
       Row("model.subsample", &S::subsample,
-          "share of the text above which occurrences of a word are left out at random, as in "
-          "word2vec; 0: never",
+          "share of the text above which occurrences of a word are left out at random; 0: never",
           {.low = 0, .high = 1})};
 }();
 

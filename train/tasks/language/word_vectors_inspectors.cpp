@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "autograd/counted.hpp"
 #include "autograd/ops/activations.hpp"
@@ -126,13 +125,13 @@ ReportPanels word_vector_panels(WordVectorTask& task) {
   constexpr std::int64_t most = 500;
   const Array all = directions(task.vectors());
   const std::int64_t V = all.dim(0), C = all.dim(1), N = std::min(V, most);
-  std::vector<std::int64_t> shown(N);
-  std::iota(shown.begin(), shown.end(), 0);
   PlacedGraph map{.title = fmt::format("{} of {} words", N, V),
                   .names = {task.words().begin(), task.words().begin() + N}};
-  const auto near = nearest(all, shown, N, 3);
+  const auto near = nearest(all, indices(0, N), N, 3);
   for (std::int64_t i = 0; i < N; ++i)
     for (const auto& [other, similarity] : near[i]) {
+      const bool is_mutual = std::ranges::count(near[other], i, &NearWord::word) > 0;
+      if (is_mutual && other < i) continue;
       map.edges.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(other)});
       map.weights.push_back(std::clamp(similarity, 0.0F, 1.0F));
     }
