@@ -12,6 +12,7 @@
 #include "autograd/ops/linear_attention.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/matmul.hpp"
+#include "autograd/ops/negative_sampling.hpp"
 #include "autograd/ops/norms.hpp"
 #include "autograd/ops/pooling.hpp"
 #include "autograd/ops/recompute.hpp"

@@ -22,6 +22,11 @@ void Sgd::update(const Update& update) const {
     T *thetas = update.of<T>(update.parameter).data(), *vs = update.of_slot<T>(0).data();
     const T* gs = update.of<T>(update.gradient).data();
     const std::int64_t n = update.end - update.begin;
+    if (momentum == 0) {  // one pass over memory, and v stays 0
+      map_span(n, {thetas, gs}, thetas,
+               [=](auto theta, auto g) { return theta * keep - rate * (g * clip); });
+      return;
+    }
     map_span(n, {vs, gs}, vs, [=](auto v, auto g) { return v * momentum + g * clip; });
     map_span(n, {thetas, vs}, thetas, [=](auto theta, auto v) { return theta * keep - rate * v; });
   });

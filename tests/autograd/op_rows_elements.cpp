@@ -297,6 +297,9 @@ std::vector<OpRow> loss_ops() {
   const Function binary = [](In x) { return binary_cross_entropy(x[0], x[1]); };
   const Function squared = [](In x) { return squared_error(x[0], x[1]); };
   const Function kl = [](In x) { return gaussian_kl(x[0], x[1]); };
+  const auto words = [](const Array& contexts, const Array& predicted) {
+    return [=](In x) { return negative_sampling(x[0], x[1], contexts, predicted); };
+  };
   const Array logits = normal({4, 5}), targets = ints({3, 0, 4, 3}, {4});
   const Array some = ints({3, -1, 4, -1}, {4}), none = ints({-1, -1, -1, -1}, {4});
   const Array far = Array::of(std::vector{1e4, -1e4, 0., 1e4, -1e4, 0.}, {2, 3});
@@ -323,6 +326,20 @@ std::vector<OpRow> loss_ops() {
       {"binary_cross_entropy", binary, {normal({3, 5}), positive({3, 5})}},
       {"binary_cross_entropy: extremes", binary, {extremes, half}},
       {"binary_cross_entropy: empty", binary, {normal({0}), normal({0})}},
+      {"negative_sampling",
+       words(ints({1, 4, 1, 0, 2, -1}, {3, 2}), ints({0, 3, 3, 1, -1, 0, -1, 1, 2}, {3, 3})),
+       {normal({5, 6}), normal({5, 6})}},
+      {"negative_sampling: wide, one negative word",
+       words(ints({1, 2}, {2, 1}), ints({0, 1, 2, 1}, {2, 2})),
+       {normal({3, 37}), normal({3, 37})}},
+      {"negative_sampling: one table",
+       [=](In x) {
+         return negative_sampling(x[0], x[0], ints({1, 2}, {1, 2}), ints({0, 1}, {1, 2}));
+       },
+       {normal({3, 5})}},
+      {"negative_sampling: no rows",
+       words(ints({}, {0, 2}), ints({}, {0, 2})),
+       {normal({3, 2}), normal({3, 2})}},
       {"squared_error", squared, {normal({3, 5}), normal({3, 5})}},
       {"squared_error: scalar", squared, {normal({}), normal({})}},
       {"squared_error: x with itself",

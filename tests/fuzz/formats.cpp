@@ -14,6 +14,7 @@
 #include "data/text/names.hpp"
 #include "data/text/pairs.hpp"
 #include "data/text/text.hpp"
+#include "data/text/word_vectors.hpp"
 #include "tests/fuzz/target.hpp"
 
 // Fuzzes the file formats of data/. The first zero byte separates two files.
@@ -99,6 +100,14 @@ const RegisterFuzzTarget plain("plain", [](std::string_view bytes) {
 const RegisterFuzzTarget names("names", [](std::string_view bytes) {
   const NameList list = load_names(written_file("names.txt", bytes), bytes.size() % 2 == 0);
   split_names(list, name_vocabulary(list));
+});
+
+const RegisterFuzzTarget word_vectors("word-vectors", [](std::string_view bytes) {
+  const WordVectors read = read_word_vectors(written_file("words.txt", bytes));
+  const WordVectors again = read_word_vectors(written_file("again.txt", word_vectors_text(read)));
+  if (read.words != again.words ||
+      !std::ranges::equal(read.vectors.values<float>(), again.vectors.values<float>()))
+    throw std::logic_error("word-vectors: others came back");
 });
 
 const RegisterFuzzTarget labeled("labeled", [](std::string_view bytes) {

@@ -19,7 +19,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-MODULES = ["tokens", "models", "adapters", "llamacpp", "onnx_models", "chat", "events"]
+MODULES = ["tokens", "models", "adapters", "llamacpp", "onnx_models", "chat", "events",
+           "word_vectors"]
 
 
 @dataclasses.dataclass

@@ -6,6 +6,7 @@
 
 #include "autograd/ops.hpp"
 #include "layers/mlp.hpp"
+#include "layers/models/skip_gram.hpp"
 #include "layers/norm.hpp"
 #include "tests/support/layer_table.hpp"
 
@@ -22,6 +23,11 @@ std::vector<LayerRow> simple_layers() {
       make_row("Linear", Linear(6, 4, r), forward, {x}),
       make_row("Linear: no bias", Linear(6, 4, r, {.bias = false}), forward, {x}),
       make_row("Linear: a vector", Linear(6, 4, r), forward, {normal({6})}),
+      make_row("SkipGram", SkipGram(5, 6, r),
+               [](const SkipGram& model, In) {
+                 return model.forward(ints({1, 2, -1, 3}, {2, 2}), ints({4, 0, 2, 2}, {2, 2}));
+               },
+               {}),
       make_row("Embedding", Embedding(5, 6, r),
                [tokens](const Embedding& layer, In) { return layer.forward(tokens); }, {}),
       make_row("Norm: layer", Norm(6), forward, {x}),

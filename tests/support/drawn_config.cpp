@@ -105,6 +105,7 @@ const std::map<std::string, std::string> not_drawn = {
     {"plugin", "names a plug-in"},
     {"name", "names a folder"},
     {"data.path", "names a file"},
+    {"model.embeddings", "names a file"},
     {"data.text_field", "is of files of labeled texts"},
     {"data.label_field", "is of files of labeled texts"},
     {"data.image_size", "is of folders of pictures"},

@@ -32,6 +32,7 @@ inline Words small(const std::string& task, const std::string& kind = "") {
     if (kind == "convolutional") return images + "train.batch_size=4";
     return keys + (images + "model.patch=14");
   }
+  if (task == "word-vectors") return "model.width=8 train.batch_size=4";
   if (task == "captioning")
     return keys + "data.training_images=20 data.test_images=10 data.vocabulary=300 model.patch=16";
   if (task == "text-classification") return keys + "data.vocabulary=270 model.context=12";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "autograd/counted.hpp"
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "layers/adapters.hpp"
@@ -47,6 +48,11 @@ void write_onnx(const TrainedModel& trained, const std::string& out, const std::
     say("{}: a model, in ONNX of opset 17\n", printable(file));
 }
 
+void write_word2vec(const TrainedModel& trained, const std::string& out, const std::string&) {
+  say("{}: {}, in the text format of word2vec\n", printable(out),
+      counted(export_word_vectors(trained, out), "word"));
+}
+
 void write_weights(const TrainedModel& trained, const std::string& out, const std::string& dtype) {
   export_weights(trained, out, stored_as(dtype));
   say("{}: the weights, in {}\n", printable(out), dtype);
@@ -55,18 +61,24 @@ void write_weights(const TrainedModel& trained, const std::string& out, const st
 struct ExportFormat {
   std::string name, place;          // name of the format, and what --out is: a file or a folder
   std::vector<std::string> dtypes;  // number formats of the weights
-  bool is_of_language;              // exists only for language models
+  std::string task;                 // exists only for this task; empty: for all
   bool keeps_adapters;              // writes adapters separately from the weights
   void (*write)(const TrainedModel& trained, const std::string& out, const std::string& dtype);
 };
 
 const std::vector<ExportFormat>& formats() {
   static const std::vector<ExportFormat> all = {
-      {"huggingface", "folder", {"float32", "bfloat16"}, true, false, write_huggingface},
-      {"peft", "folder", {"float32", "bfloat16"}, true, true, write_peft},
-      {"gguf", "file", {"float32", "float16", "q8_0"}, true, false, write_gguf},
-      {"onnx", "file or folder", {"float32"}, false, false, write_onnx},
-      {"safetensors", "file", {"float32", "bfloat16"}, false, false, write_weights}};
+      {"huggingface",
+       "folder",
+       {"float32", "bfloat16"},
+       "language-model",
+       false,
+       write_huggingface},
+      {"peft", "folder", {"float32", "bfloat16"}, "language-model", true, write_peft},
+      {"gguf", "file", {"float32", "float16", "q8_0"}, "language-model", false, write_gguf},
+      {"onnx", "file or folder", {"float32"}, "", false, write_onnx},
+      {"word2vec", "file", {"float32"}, "word-vectors", false, write_word2vec},
+      {"safetensors", "file", {"float32", "bfloat16"}, "", false, write_weights}};
   return all;
 }
 
@@ -74,10 +86,12 @@ class Export final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.run(run_);
-    arguments.option("--format", format_,
-                     "format: huggingface (default; a folder), gguf (a file for llama.cpp), onnx "
-                     "(a file, or a folder for an encoder-decoder), peft (a folder with only the "
-                     "adapters) or safetensors (a file with only the weights)");
+    arguments.option(
+        "--format", format_,
+        "format: huggingface (default; a folder), gguf (a file for llama.cpp), onnx "
+        "(a file, or a folder for an encoder-decoder), peft (a folder with only the "
+        "adapters), word2vec (a text file of word vectors) or safetensors (a file with only "
+        "the weights)");
     arguments.option("--dtype", dtype_,
                      "data type of the weights: float32 (default) or bfloat16; with gguf float32, "
                      "float16 or q8_0; with onnx float32");
@@ -134,7 +148,7 @@ class Export final : public Command {
     const std::string task = config_of(load_trained_metadata(run_))[key::task];
     std::vector<std::string> names;
     for (const ExportFormat& each : formats())
-      if (!each.is_of_language || task == "language-model") names.push_back(each.name);
+      if (each.task.empty() || each.task == task) names.push_back(each.name);
     throw InputError(
         fmt::format("--format {}: expected one of {}", printable(format_), fmt::join(names, ", ")));
   }

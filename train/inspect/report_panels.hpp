@@ -108,6 +108,7 @@ struct PlacedGraph {
 struct PlacedGraphs {
   std::vector<std::string> class_names{};
   std::vector<PlacedGraph> graphs{};
+  std::string title{}, caption{};  // if the nodes have no classes
 };
 
 // The fraction of right answers by the number of items since the answer: 0, 1, …

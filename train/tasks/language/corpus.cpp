@@ -28,7 +28,7 @@ Corpus remembered(const TaskSetup& setup, const Given<CorpusSettings>& given) {
 }
 
 Corpus read_names(const TaskSetup& setup, const Given<CorpusSettings>& given, Corpus corpus) {
-  const std::string& path = text_path(given);
+  const std::string& path = text_path(given, or_shards);
   const NameList list = setup.whole_data ? load_names(path, false, 1) : load_names(path);
   given.expect(list.longest < given.context, "context",
                "{} has a name of {} characters; expected a context of at least {}", list.path,
@@ -154,12 +154,6 @@ BytePairTokenizer chosen_tokenizer(const TokenizerSettings& settings,
 
 std::string moved_to_empty_split(std::int64_t moved, const char* noun) {
   return counted(moved, noun) + " moved to a split that was empty";
-}
-
-const std::string& text_path(const Given<CorpusSettings>& given) {
-  if (is_pattern(given.path)) return given.path;
-  return given.required_path(
-      "no text", std::string(plain_text_files) + ", or shards, with --set data.path=FILE");
 }
 
 std::int64_t training_share(const CorpusSettings& settings, std::int64_t n) {

@@ -20,6 +20,7 @@ namespace tapestry {
 
 enum class CorpusKind { text, names, conversations };
 
+inline constexpr const char* or_shards = ", or shards";
 inline constexpr const char* train_tokenizer =
     "train";  // the value of data.tokenizer that trains one
 
@@ -111,8 +112,12 @@ BytePairTokenizer chosen_tokenizer(const TokenizerSettings& settings,
                                    const std::vector<std::string>& special = {"<|endoftext|>"});
 
 // Returns data.path. Throws InputError if it is empty, or if it does not exist and is not a
-// pattern.
-const std::string& text_path(const Given<CorpusSettings>& given);
+// pattern; the message ends with what may be given, plain texts and `more`.
+template <class Settings>
+const std::string& text_path(const Given<Settings>& given, const std::string& more = "") {
+  const std::string wanted = plain_text_files + more + ", with --set data.path=FILE";
+  return is_pattern(given.path) ? given.path : given.required_path("no text", wanted);
+}
 
 // Returns how many of n are used for training: all but the fraction data.validation_fraction.
 std::int64_t training_share(const CorpusSettings& settings, std::int64_t n);

@@ -11,6 +11,7 @@
 #include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/initialized.hpp"
+#include "train/tasks/language/initial_embeddings.hpp"
 #include "train/tasks/language/token_baselines.hpp"
 #include "train/tasks/linear_baseline.hpp"
 #include "train/tasks/token_loss.hpp"
@@ -24,6 +25,7 @@ enum class Network { transformer, elman, lstm, gru };
 struct LanguageModelSettings {
   Network kind = Network::transformer;
   std::int64_t vocabulary = 0;
+  std::string embeddings{};
 };
 
 const SettingsOf<LanguageModelSettings> language_model_settings = [] {
@@ -34,7 +36,8 @@ const SettingsOf<LanguageModelSettings> language_model_settings = [] {
                                {"recurrent", Network::elman},
                                {"lstm", Network::lstm},
                                {"gru", Network::gru}}),
-                          Row(key::vocabulary, &S::vocabulary)};
+                          Row(key::vocabulary, &S::vocabulary),
+                          Row(key::initial_embeddings, &S::embeddings)};
 }();
 
 // Returns the layers of a recurrent network.
@@ -188,7 +191,11 @@ LanguageModel::LanguageModel(const TaskSetup& setup)
       bytes_(bytes_of_tokens(*corpus_.tokenizer)),
       fits_baselines_(has_own_training_data(setup)),
       network_kind_(language_model_settings.text("kind", language_model_settings.of(setup.config))),
-      network_(make_network(setup.config, vocabulary_)) {}
+      network_(make_network(setup.config, vocabulary_)) {
+  if (setup.metadata.empty())
+    corpus_.remark = joined_remarks(
+        corpus_.remark, set_initial_embeddings(setup.config, *corpus_.tokenizer, model()));
+}
 
 // Returns the order of the examples. The windows of a text overlap, and a training reads only a few
 // of them.

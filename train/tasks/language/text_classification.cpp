@@ -23,6 +23,7 @@ struct TextClassifierSettings {
   TextNetwork kind = TextNetwork::transformer;
   Readout pooling = Readout::mean;
   std::int64_t vocabulary = 0;
+  std::string embeddings{};
 };
 
 const Condition is_decoder = key_is("model.kind", "decoder"),
@@ -47,7 +48,7 @@ const SettingsOf<TextClassifierSettings> text_classifier_settings = [] {
           "them",
           {{"mean", Readout::mean}, {"class", Readout::class_token}},
           {.used_if = {key_is("model.kind", "transformer")}}),
-      Row(key::vocabulary, &S::vocabulary)};
+      Row(key::initial_embeddings, &S::embeddings), Row(key::vocabulary, &S::vocabulary)};
 }();
 
 std::vector<KeyInfo> text_classification_keys() {
@@ -183,6 +184,8 @@ TextClassification::TextClassification(const TaskSetup& setup)
       network_(make_text_classifier(setup.config, data_)),
       fits_baselines_(has_own_training_data(setup)) {
   data_.set_rows(rows_of(network_, data_.tokenizer()));
+  if (setup.metadata.empty())
+    initial_ = set_initial_embeddings(setup.config, data_.tokenizer(), model());
   if (!setup.needs_data) return;
   const std::vector<std::int32_t>& labels = data_.splits().train.labels();
   if (!setup.whole_data && data_.class_weights() == ClassWeights::balanced)

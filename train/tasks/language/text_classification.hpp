@@ -5,6 +5,7 @@
 #include "layers/models/decoder_classifier.hpp"
 #include "layers/models/text_classifier.hpp"
 #include "train/task_spec.hpp"
+#include "train/tasks/language/initial_embeddings.hpp"
 #include "train/tasks/language/text_classification_data.hpp"
 
 namespace tapestry {
@@ -27,7 +28,7 @@ class TextClassification final : public Task {
   Loss loss(const Batch& batch, const Pass& pass) override;
   std::vector<Baselines> baselines(JudgedSplits judged) override;
   void add_derived_metrics(Metrics& metrics) const override;
-  std::string remark() const override { return data_.remark(); }
+  std::string remark() const override { return joined_remarks(data_.remark(), initial_); }
   std::map<std::string, std::string> metadata() const override { return data_.metadata(); }
 
   TextClassificationData& data() { return data_; }
@@ -42,6 +43,7 @@ class TextClassification final : public Task {
 
   TextClassificationData data_;
   Network network_;
+  std::string initial_;                // says which embeddings are from model.embeddings
   std::vector<double> class_weights_;  // empty: all are 1
   bool fits_baselines_;                // it has training data, which are no synthetic ones
 };

@@ -35,7 +35,7 @@ std::vector<Text> load_texts(const Given<CorpusSettings>& given) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
   std::vector<Text> texts;
   std::int64_t bytes = 0;
-  for (const std::string& file : text_files(text_path(given))) {
+  for (const std::string& file : text_files(text_path(given, or_shards))) {
     texts.push_back(load_text(file));
     bytes += std::ssize(texts.back().content);
     given.expect(bytes <= most_bytes, "path",
@@ -104,7 +104,7 @@ Corpus read_byte_pairs(const Given<CorpusSettings>& given, Corpus corpus) {
 }
 
 Corpus read_shards(const Given<CorpusSettings>& given, const Corpus& known) {
-  const auto shards = std::make_shared<const TokenShards>(text_path(given));
+  const auto shards = std::make_shared<const TokenShards>(text_path(given, or_shards));
   const std::string path = shards->folder() + "/" + TokenShards::tokenizer_name;
   auto tokenizer = BytePairTokenizer::from_json(shards->tokenizer_json(), path);
   const std::string written = tokenizer.to_json();

@@ -46,6 +46,10 @@ ModelExport export_gguf(const TrainedModel& trained, const std::string& path, Gg
 // form, if `out` exists already, or if it ends in .onnx and several graphs are written.
 std::vector<std::string> export_onnx(const TrainedModel& trained, const std::string& out);
 
+// Writes word vectors into a new file, in the text format of word2vec, and returns the number of
+// words. Throws InputError if the run is of another task, and if `out` exists already.
+std::int64_t export_word_vectors(const TrainedModel& trained, const std::string& out);
+
 // Returns the tokens that end a text. The first is the most important one: after a training on
 // conversations, the token that ends an answer. Returns an empty list if there are none.
 std::vector<std::int32_t> end_tokens(const LanguageModel& task);

@@ -4,9 +4,12 @@
 #include "data/json.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/text.hpp"
+#include "data/text/word_vectors.hpp"
 #include "train/config/keys.hpp"
+#include "train/run/atomic_file.hpp"
 #include "train/run/new_folder.hpp"
 #include "train/tasks/language/kept_chat_template.hpp"
+#include "train/tasks/language/word_vectors.hpp"
 #include "train/tasks/transformer_settings.hpp"
 #include "train/tools/convert/architectures.hpp"
 #include "train/tools/convert/export.hpp"
@@ -162,6 +165,17 @@ void export_weights(const TrainedModel& trained, const std::string& path, Stored
   for (const Parameter* parameter : trained.task->model().parameters())
     file.tensors.emplace_back(parameter->name, parameter->value());
   write_safetensors(path, file, stored);
+}
+
+std::int64_t export_word_vectors(const TrainedModel& trained, const std::string& out) {
+  auto* task = task_as<WordVectorTask>(*trained.task);
+  expect_input(task != nullptr,
+               "--format word2vec: expected a run of word-vectors, found one of {}; --format "
+               "safetensors writes the weights of any model",
+               trained.config[key::task]);
+  expect_new_file(out);
+  write_file_atomically(out, {word_vectors_text({task->words(), task->vectors()})});
+  return std::ssize(task->words());
 }
 
 }  // namespace tapestry

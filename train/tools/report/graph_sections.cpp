@@ -62,8 +62,12 @@ ReportSection section_of(const PlacedGraphs& graphs) {
       .caption = graphs.graphs.front().predicted.empty()
                      ? "Graphs that the model was not trained on, with their predicted classes."
                      : "Nodes by their predicted class; a ring marks a wrong prediction."};
-  if (!graphs.graphs.front().weights.empty())
+  if (!graphs.title.empty()) {
+    section.title = graphs.title;
+    section.caption = graphs.caption;
+  } else if (!graphs.graphs.front().weights.empty()) {
     section.caption += " Strong edges are those with much attention.";
+  }
   section.data["graphs"] = Json::array();
   for (const PlacedGraph& graph : graphs.graphs) {
     section.data["graphs"].push_back(data_of(graph, graphs.class_names));
