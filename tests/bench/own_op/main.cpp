@@ -9,7 +9,12 @@
 using namespace tapestry;
 
 // Built-in ops beside the same ones from lambdas of this program: the median time of forward and
-// backward pass, interleaved. README.md has the results.
+// backward pass, interleaved. train/guide/own-ops.md has the results. To build and run it:
+//
+//   cmake --install build/release --prefix /tmp/prefix
+//   export PKG_CONFIG_PATH=/tmp/prefix/lib/pkgconfig
+//   c++ -std=c++20 -O3 $(pkg-config --variable=march_v3 tapestry) -o own_op
+//     tests/bench/own_op/main.cpp $(pkg-config --cflags --libs tapestry) -Wl,-rpath,/tmp/prefix/lib
 
 Tensor own_leaky_relu(const Tensor& x) {
   const auto bent = [](auto v, auto where_positive) {

@@ -1,5 +1,16 @@
 """start.py TIMES COMMAND...: runs the commands (one word each, in quotes) in turn; medians of wall time, processor time and
-peak of resident memory (not below this script's own), from the start of each process to its end."""
+peak of resident memory (not below this script's own), from the start of each process to its end.
+
+    cd tests/bench/start && cmake --install ../../../build/release --prefix /tmp/prefix
+    c++ -std=c++20 -O2 -I/tmp/prefix/include ours.cpp -o ours -L/tmp/prefix/lib -ltapestry -ltapestry-engine \\
+        -Wl,-rpath,/tmp/prefix/lib
+    c++ -std=c++20 -O2 -I/usr/include/onnxruntime onnx.cpp -o onnx -lonnxruntime
+    python3 models.py RUN_OF_SHAKESPEARE_CHAR RUN_OF_CLOTHES_VAE
+    export PYTHONPATH=/tmp/prefix/lib/python3/dist-packages  # for "python3 ours_python.py RUN_OF_SHAKESPEARE_CHAR"
+    python3 start.py 31 "./ours RUN_OF_SHAKESPEARE_CHAR" "./onnx gpt.onnx" "python3 onnx_python.py gpt.onnx"
+
+The C++ library of onnxruntime is in its wheel (onnxruntime/capi/libonnxruntime.so.*), its headers in Debian 13's
+libonnxruntime-dev."""
 import os
 import shlex
 import statistics
