@@ -133,11 +133,18 @@ struct Output {
   Strings lines{};  // without empty lines and those that a slow machine adds
 };
 
+// How the steps of a file are compared and run.
+struct Mode {
+  bool loosely = false;   // any number matches any other
+  std::string prelude{};  // of the shell, before each command
+};
+
 // Runs a command as a shell in `folder`, where `tapestry` is the program under test.
-Output output_of(const std::string& command, const std::string& folder) {
+Output output_of(const std::string& command, const std::string& folder, const Mode& mode) {
   const std::string path = fs::path(paths::program).parent_path().string();
   const Finished finished = run_program(
-      {"/bin/sh", "-c", fmt::format("exec 2>&1; PATH='{}':\"$PATH\"; {}", path, command)},
+      {"/bin/sh", "-c",
+       fmt::format("exec 2>&1; PATH='{}':\"$PATH\"; {}{}", path, mode.prelude, command)},
       {.folder = folder});
   Output output{.status = finished.status};
   for (std::string& line : lines_of(finished.out))
@@ -145,18 +152,17 @@ Output output_of(const std::string& command, const std::string& folder) {
   return output;
 }
 
-// Runs the steps one after the other in an empty folder. Returns the lines of the file with the
-// expected output replaced by the output of each step that differs.
+// Runs the steps one after the other in a folder. Returns the lines of the file with the expected
+// output replaced by the output of each step that differs.
 Strings run_steps(const std::string& file, Strings lines, const std::vector<Step>& steps,
-                  bool loosely) {
-  const TemporaryFolder folder;
+                  const TemporaryFolder& folder, const Mode& mode = {}) {
   Strings updated;
   std::size_t copied = 0;
   for (const Step& step : steps) {
-    const Output output = output_of(step.command, folder.path());
+    const Output output = output_of(step.command, folder.path(), mode);
     const bool as_expected =
         output.status == step.status &&
-        matches(std::span<const std::string>(step.expected), output.lines, loosely);
+        matches(std::span<const std::string>(step.expected), output.lines, mode.loosely);
     CHECK_MESSAGE(as_expected, fmt::format("{}:{}: $ {}\n{}\n[{}]", file, step.first, step.command,
                                            fmt::join(output.lines, "\n"), output.status));
     updated.insert(updated.end(), lines.begin() + copied, lines.begin() + step.first);
@@ -185,7 +191,7 @@ TEST_CASE("transcripts: commands print what tests/cli/*.txt says" *
     const Strings lines = lines_of(read_bytes(entry.path().string()));
     const std::vector<Step> steps = steps_of(lines, 0, lines.size());
     CHECK_MESSAGE(!steps.empty(), name);
-    const Strings updated = run_steps(name, lines, steps, false);
+    const Strings updated = run_steps(name, lines, steps, TemporaryFolder());
     if (std::getenv("TAPESTRY_UPDATE_TRANSCRIPTS") != nullptr && updated != lines)
       std::ofstream(entry.path()) << fmt::format("{}\n", fmt::join(updated, "\n"));
   }
@@ -221,19 +227,53 @@ std::vector<fs::path> pages() {
   return pages;
 }
 
+bool is_of_course(const fs::path& page) { return page.parent_path().filename() == "learn"; }
+
 TEST_CASE("transcripts: the user guide's examples print what they show" *
           doctest::skip(*paths::emulator != '\0' || TAPESTRY_ADDRESS_SANITIZER)) {
   std::size_t examples = 0;
   for (const fs::path& page : pages()) {
+    if (is_of_course(page)) continue;
     const Strings lines = lines_of(read_bytes(page.string()));
     for (const Block& block : blocks_of(lines)) {
       if (block.language != "console") continue;
       ++examples;
       run_steps(fs::relative(page, source_folder).string(), lines,
-                steps_of(lines, block.begin, block.end), true);
+                steps_of(lines, block.begin, block.end), TemporaryFolder(), {.loosely = true});
     }
   }
   CHECK(examples >= 4);
+}
+
+// The commands of a page of the course run in one folder. Trainings end after 20 steps, and what
+// depends on their length stands in blocks of the language `text`; with TAPESTRY_COURSE=whole they
+// have all steps, and these blocks run as well, where names.txt and tinyshakespeare.txt are those
+// of TAPESTRY_DATA.
+TEST_CASE("transcripts: the pages of the course print what they show" *
+          doctest::skip(*paths::emulator != '\0' || TAPESTRY_ADDRESS_SANITIZER)) {
+  const char* const course = std::getenv("TAPESTRY_COURSE");
+  const bool is_whole = course != nullptr && std::string_view(course) == "whole";
+  const char* const data = std::getenv("TAPESTRY_DATA");
+  const std::string cut =
+      "tapestry() { if [ \"$1\" = train ]; then command tapestry \"$@\" --set train.steps=20; "
+      "else command tapestry \"$@\"; fi; }; ";
+  const Mode mode{.loosely = true, .prelude = is_whole ? "" : cut};
+  std::size_t commands = 0;
+  for (const fs::path& page : pages()) {
+    if (!is_of_course(page)) continue;
+    const Strings lines = lines_of(read_bytes(page.string()));
+    const TemporaryFolder folder;
+    if (data != nullptr)
+      for (const fs::directory_entry& file : fs::directory_iterator(data))
+        fs::create_symlink(file.path(), folder.path(file.path().filename().string()));
+    for (const Block& block : blocks_of(lines)) {
+      if (block.language != "console" && !(is_whole && block.language == "text")) continue;
+      const std::vector<Step> steps = steps_of(lines, block.begin, block.end);
+      run_steps(fs::relative(page, source_folder).string(), lines, steps, folder, mode);
+      commands += steps.size();
+    }
+  }
+  CHECK(commands > 10);
 }
 
 // Splits a line at spaces as a shell does, up to a comment, a pipe or the next command.

@@ -51,7 +51,8 @@ TEST_CASE_FIXTURE(SmallFixture, "command line: errors are one line on stderr, wi
   const std::string good = read("run/checkpoint.safetensors");
   write("damaged/checkpoint.safetensors", good.substr(0, good.size() / 2));
   const Refusal rows[] = {
-      {{""}, {"COMMAND is required", "attention, bench, chat, compare, config, doctor, eval"}},
+      {{""},
+       {"COMMAND is required", "attention, bench, chat, compare, config, doctor, draw, eval"}},
       {"smaple run", {"did you mean sample?"}},
       {"--versoin", {"--versoin", "did you mean --version?"}},
       {"eval", {"RUN is required"}},
@@ -272,6 +273,29 @@ TEST_CASE_FIXTURE(SmallFixture, "attention: draws all or chosen maps of a run as
   check_says(one, {"blocks.1.attention, head 0"});
   CHECK(!contains(one, "blocks.0.attention"));
   CHECK(!contains(one, "head 1"));
+}
+
+TEST_CASE_FIXTURE(SmallFixture,
+                  "attention: titles tell nearly uniform maps, and one scale is absolute") {
+  run("train sort --out toy model.layers=1 model.heads=2 model.width=8 data.held_back=8 "
+      "train.steps=1 optim.learning_rate=1e-9");
+  must(run("attention toy --prompt 31415926 --absolute --out map.svg"));
+  check_says(read("map.svg"), {"nearly uniform", "¼", ">1<"});  // initial weights are small
+  CHECK(!contains(read("map.svg"), "each map"));
+}
+
+TEST_CASE_FIXTURE(SmallFixture,
+                  "draw: writes positions, masks and features, and prints their errors") {
+  must(run("draw positions --tokens 9 --width 6 --out p.svg"));
+  check_says(read("p.svg"), {"sinusoidal encodings", "rotary", "Position"});
+  must(run("draw masks --tokens 5 --window 2 --padding 1 --out m.svg"));
+  check_says(read("m.svg"), {"no mask", "causal, window 2", "padding: last 1"});
+  const Finished drawn = must(run("draw features --seeds 2 --out f.svg"));
+  check_says(drawn.out, {"2 seeds", "positive", "1024 features", "trigonometric"});
+  check_says(read("f.svg"), {"positive: exact", "256 features"});
+  check_fails(run("draw nothing"),
+              {"nothing: unknown figure; expected positions, masks or features"});
+  check_fails(run("draw positions --width 3"), {"--width 3: expected an even number"});
 }
 
 TEST_CASE_FIXTURE(SmallFixture, "tokenizer: is trained on files and used for translation") {

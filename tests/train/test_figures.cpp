@@ -36,6 +36,18 @@ TEST_CASE("figures: line charts as SVG and PNG, with their names") {
   CHECK(render(figure, Format::png).starts_with(png_begin));
 }
 
+TEST_CASE(
+    "figures: a table with arcs is SVG and PNG, and its arcs reach to the left of its cells") {
+  const ArcTable table{.title = "tape",
+                       .columns = {"op", "norm"},
+                       .rows = {{"a: add", "1"}, {"b: <exp>", "2"}, {"loss: sum", "3"}},
+                       .arcs = {{.from = 0, .to = 1}, {.from = 0, .to = 2}}};
+  check_says(render(table, Format::svg),
+             {"<svg", "</svg>", "tape", "norm", "a: add", "b: &lt;exp&gt;", "loss: sum"});
+  CHECK(render(table, Format::png).starts_with(png_begin));
+  CHECK(render(ArcTable{}, Format::svg).ends_with("</svg>\n"));
+}
+
 std::size_t times(const std::string& text, const std::string& part) {
   std::size_t found = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))

@@ -221,6 +221,20 @@ TEST_CASE_FIXTURE(RunFixture, "replay: prints every op, and the recorded loss an
     squares += parameter["gradients"]["mean_magnitude"].get<double>();
   }
   CHECK(squares > 0);
+  const Json& tape = replay["tape"];  // of the first micro-batch
+  CHECK(tape.size() > 10);
+  for (std::size_t i = 0; i < tape.size(); ++i) {
+    CHECK(tape[i]["norm"].get<double>() >= 0);
+    for (const Json& input : tape[i]["inputs"]) CHECK(input.get<std::size_t>() < i);
+  }
+  CHECK(tape.back()["shape"].empty());  // the loss
+  CHECK(tape.back()["gradient_norm"].get<double>() > 0);
+  CHECK(tape[0]["forward_s"].is_null());
+  CHECK(tape[1]["forward_s"].get<double>() > 0);
+  must_run("replay {} --step 2 --graph {}", path("run"), path("tape.svg"));
+  check_says(read("tape.svg"), {"The tape of step 2", "blocks.0.attention: ", "gradient norm"});
+  check_fails(tapestry_run("replay {} --step 2 --json --graph x.svg", path("run")),
+              {"--graph: is not used with --json"});
   check_prints(
       tapestry_run("replay {} --step 9", path("run")),
       {"run: step 9, trained again from step 0 (the start)", "grad_norm ", "training examples",

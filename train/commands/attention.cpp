@@ -25,13 +25,31 @@ std::string number_of(const std::string& path) {
   return path.substr(begin, path.find_first_not_of("0123456789", begin) - begin);
 }
 
+// Returns whether no query with several visible keys gives one of them more than 1.5 times the
+// weight that all have in a uniform distribution: weights (1, queries, keys).
+bool is_nearly_uniform(const Array& weights) {
+  const auto all = weights.values<float>();
+  bool has_choice = false;
+  for (std::size_t first = 0, keys = weights.dim(2); first < all.size(); first += keys) {
+    const auto row = all.subspan(first, keys);
+    const auto visible = std::ranges::count_if(row, [](float weight) { return weight > 0; });
+    has_choice |= visible > 1;
+    if (visible > 1 && std::ranges::max(row) * static_cast<float>(visible) > 1.5f) return false;
+  }
+  return has_choice;
+}
+
 // Returns the map of a head: a row for each query, a column for each key, or the patches of an
-// image.
-HeatMap map_of(const AttentionMap& attention, std::int64_t head) {
+// image. Colors are √w with `is_absolute`, else √(w / max).
+HeatMap map_of(const AttentionMap& attention, std::int64_t head, bool is_absolute) {
   const Array weights = attention.weights.select({head});
   const float most = std::ranges::max(weights.values<float>());
-  HeatMap map{.title = fmt::format("{}, head {}, max {:.2g}", attention.path, head, most),
-              .values = attention_colors(weights).reshaped({weights.dim(1), weights.dim(2)}),
+  Array colors = attention_colors(weights).reshaped({weights.dim(1), weights.dim(2)});
+  if (is_absolute)
+    for (float& color : colors.mutable_values<float>()) color *= std::sqrt(std::max(0.0f, most));
+  HeatMap map{.title = fmt::format("{}, head {}, max {:.2g}{}", attention.path, head, most,
+                                   is_nearly_uniform(weights) ? ", nearly uniform" : ""),
+              .values = colors,
               .row_labels = attention.queries,
               .column_labels = attention.keys};
   if (attention.image.empty()) map.row_axis = "Query", map.column_axis = "Key";
@@ -64,6 +82,9 @@ class ShowAttention final : public Command {
     arguments.option("--layer", layer_,
                      "layer to draw, such as 1 or decoder.1.cross_attention (default: all)");
     arguments.option("--head", head_, "head to draw (default: all)", {.low = 0, .high = 1024});
+    arguments.flag("--absolute", is_absolute_,
+                   "one scale for all maps, from 0 to a weight of 1 (default: each map's own, up "
+                   "to its largest weight)");
     arguments.overrides(overrides_);
     arguments.option(
         "--out", out_,
@@ -76,7 +97,7 @@ class ShowAttention final : public Command {
     const TrainedModel trained = load_trained(run_, overrides_, false);
     use_machine_as(trained.config);
     const AttentionMaps all = spec_of(trained.config).attention.show(*trained.task, typed_);
-    HeatMaps figure{.scale = {"0", "¼", "each map's max"}};
+    HeatMaps figure{.scale = {"0", "¼", is_absolute_ ? "1" : "each map's max"}};
     if (std::ranges::any_of(all, &AttentionMap::describes_image)) figure.scale.clear();
     JsonValue maps = JsonValue::array();
     for (const AttentionMap& attention : all)
@@ -117,12 +138,12 @@ class ShowAttention final : public Command {
     std::vector<HeatMap> row;
     if (!attention.image.empty()) row.push_back({.title = "the image", .values = attention.image});
     for (std::int64_t head = 0; head < H; ++head)
-      if (head_ < 0 || head == head_) row.push_back(map_of(attention, head));
+      if (head_ < 0 || head == head_) row.push_back(map_of(attention, head, is_absolute_));
     return row;
   }
 
   std::string run_, layer_, out_;
-  bool json_ = false;
+  bool json_ = false, is_absolute_ = false;
   std::int64_t head_ = -1;  // -1: all heads
   TypedOptions typed_;
   std::vector<std::string> overrides_;

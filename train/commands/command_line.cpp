@@ -14,6 +14,7 @@
 #include "autograd/buffer_pool.hpp"
 #include "autograd/check.hpp"
 #include "data/text/printable.hpp"
+#include "train/commands/guide_pages.hpp"
 #include "train/distributed/ranks.hpp"
 #include "train/plugin.hpp"
 #include "train/run/terminal.hpp"
@@ -30,6 +31,16 @@ int failed(std::string_view message, int status) {
   else
     std::this_thread::sleep_for(std::chrono::seconds(1));
   return status;
+}
+
+// Returns " (tapestry guide PAGE)" for a message on the value of a key that a page explains:
+// "--set: model.norm = …"; else "".
+std::string page_for(std::string_view message) {
+  const std::size_t end = message.find(" = ");
+  if (end == message.npos) return "";
+  const std::size_t begin = message.substr(0, end).rfind(' ') + 1;
+  const std::string page = page_explaining(std::string(message.substr(begin, end - begin)));
+  return page.empty() ? "" : fmt::format(" (tapestry guide {})", page);
 }
 
 }  // namespace
@@ -55,7 +66,7 @@ int run_command_line(int argc, char** argv) {
           "cannot write to the standard output; check the disk, or the program that reads it");
     return status;
   } catch (const InputError& error) {
-    return failed(error.what(), wrong_input_status);
+    return failed(error.what() + page_for(error.what()), wrong_input_status);
   } catch (const OutOfMemory& error) {
     return failed(error.what(), failed_status);
   } catch (const std::bad_alloc&) {

@@ -2,26 +2,25 @@
 
 #include <algorithm>
 #include <cctype>
-#include <map>
+#include <filesystem>
 #include <sstream>
 
 #include "autograd/check.hpp"
 #include "train/commands/command.hpp"
+#include "train/commands/guide_pages.hpp"
 #include "train/config/config.hpp"
 #include "train/run/terminal.hpp"
 
 namespace tapestry {
-
-// Returns the pages of train/guide/, which are built into the library: "own-data.md" and its text.
-const std::map<std::string, std::string>& guide_pages();
-
 namespace {
 
-constexpr const char* page_end = ".md";
+constexpr const char *page_end = ".md", *course = "learn/";
+
+std::string name_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
 
 std::vector<std::string> page_names() {
   std::vector<std::string> names;
-  for (const auto& [path, text] : guide_pages()) names.push_back(path.substr(0, path.rfind('.')));
+  for (const auto& [path, text] : guide_pages()) names.push_back(name_of(path));
   return names;
 }
 
@@ -39,18 +38,20 @@ std::size_t level_of(const std::string& line) {  // of a heading; 0 of another l
   return level != line.npos && level > 0 && line[level] == ' ' ? level : 0;
 }
 
-// Returns what a terminal shows of a link: of one to a page its command's words, of others in the
-// repository the text alone.
-std::string shown_link(const std::string& text, const std::string& target) {
+// Returns what a terminal shows of a link in the page `from`: of one to a page its command's words,
+// of others in the repository the text alone.
+std::string shown_link(const std::string& text, const std::string& target,
+                       const std::string& from) {
   const std::size_t hash = std::min(target.find('#'), target.size());
-  const std::string path = target.substr(0, hash);
   if (target.starts_with("http")) return fmt::format("{} <{}>", text, target);
+  const std::filesystem::path folder = std::filesystem::path(from).parent_path();
+  const std::string path = (folder / target.substr(0, hash)).lexically_normal().string();
   if (!guide_pages().contains(path)) return text;
-  return fmt::format("{} [{}{}]", text, path.substr(0, path.rfind('.')), target.substr(hash));
+  return fmt::format("{} [{}{}]", text, name_of(path), target.substr(hash));
 }
 
-// Returns a line of a page as text for a terminal.
-std::string readable(std::string line) {
+// Returns a line of the page `from` as text for a terminal.
+std::string readable(std::string line, const std::string& from) {
   for (std::size_t middle; (middle = line.find("](")) != line.npos;) {
     std::size_t begin = line.rfind('[', middle);
     const std::size_t end = line.find(')', middle);
@@ -60,7 +61,7 @@ std::string readable(std::string line) {
     const bool is_picture = begin > 0 && line[begin - 1] == '!';
     if (is_picture) --begin;
     line.replace(begin, end + 1 - begin,
-                 is_picture ? fmt::format("(picture: {})", text) : shown_link(text, target));
+                 is_picture ? fmt::format("(picture: {})", text) : shown_link(text, target, from));
   }
   return line;
 }
@@ -87,18 +88,18 @@ std::vector<std::string> sections_of(const std::string& page) {
   return anchors;
 }
 
-// Returns a page, or its section with what is below it, as text for a terminal.
-std::string text_of(const std::string& page, const std::string& section) {
+// Returns the page at `path`, or its section with what is below it, as text for a terminal.
+std::string text_of(const std::string& path, const std::string& section) {
   std::size_t within = section.empty() ? 1 : 0;  // the level of the section that is printed
   std::string text;
-  for_lines(page, [&](const std::string& line, bool is_code) {
+  for_lines(guide_pages().at(path), [&](const std::string& line, bool is_code) {
     const std::size_t level = is_code ? 0 : level_of(line);
     if (level > 0 && !section.empty()) {
       const bool is_wanted = anchor_of(line.substr(level + 1)) == section;
       if (is_wanted || level <= within) within = is_wanted ? level : 0;
     }
     if (within == 0) return;
-    text += (is_code ? "    " + line : readable(line)) + "\n";
+    text += (is_code ? "    " + line : readable(line, path)) + "\n";
   });
   return text;
 }
@@ -107,8 +108,8 @@ class Guide final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.places("PAGE", words_,
-                     "a page of the guide, or a section as in results#report (default: the list of "
-                     "pages)",
+                     "a page of the guide, such as learn/attention, or a section as in "
+                     "results#report (default: the list of pages)",
                      false);
   }
 
@@ -118,6 +119,7 @@ class Guide final : public Command {
     const std::size_t hash = std::min(name.find('#'), name.size());
     std::string page = name.substr(0, hash);
     if (page.ends_with(page_end)) page.resize(page.size() - std::string(page_end).size());
+    if (guide_pages().contains(course + page + page_end)) page = course + page;
     const auto found = guide_pages().find(page + page_end);
     expect_input(found != guide_pages().end(),
                  "{}: no page of the guide{} (tapestry guide lists the pages)", page,
@@ -127,7 +129,7 @@ class Guide final : public Command {
     expect_input(section.empty() || std::ranges::count(sections, section) > 0,
                  "{}: the page {} has no section {}{}", name, page, section,
                  did_you_mean(section, sections));
-    print_lines(text_of(found->second, section));
+    print_lines(text_of(found->first, section));
     return 0;
   }
 
@@ -138,4 +140,13 @@ class Guide final : public Command {
 const RegisterCommand<Guide> guide_command("guide", "print a page of the user guide");
 
 }  // namespace
+
+std::string page_explaining(const std::string& key) {
+  for (const auto& [path, text] : guide_pages())
+    for (std::size_t at = 0; (at = text.find("\nKeys: ", at)) != text.npos; ++at)
+      if (text.substr(at, text.find("\n\n", at) - at).find("`" + key + "`") != text.npos)
+        return name_of(path);
+  return "";
+}
+
 }  // namespace tapestry

@@ -2,9 +2,12 @@
 
 #include <fmt/ranges.h>
 
+#include <cmath>
+
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
+#include "train/commands/output.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/terminal.hpp"
 #include "train/trainer/evaluation.hpp"
@@ -24,8 +27,20 @@ Json to_json(const ValueRange& range) {
           {"infinite", range.infinities}};
 }
 
+Json to_json(const ReplayedEntry& entry) {
+  return {{"module", entry.module},
+          {"op", entry.op},
+          {"shape", std::vector<std::int64_t>(entry.shape.begin(), entry.shape.end())},
+          {"inputs", entry.inputs},
+          {"norm", entry.norm},
+          {"gradient_norm", entry.gradient_norm},
+          {"forward_s", entry.forward_s},  // null if it was not measured
+          {"backward_s", entry.backward_s}};
+}
+
 Json json_of(const std::string& run, const Replay& replay) {
   Json examples = Json::array(), ops = Json::array(), parameters = Json::array();
+  Json tape = Json::array();
   for (const ReplayedExample& example : replay.examples) {
     examples.push_back({{"index", example.index}});
     if (!example.shown.empty()) examples.back()["inputs"] = example.shown;
@@ -37,6 +52,7 @@ Json json_of(const std::string& run, const Replay& replay) {
                    {"calls", op.calls},
                    {"outputs", to_json(op.outputs)},
                    {"gradients", to_json(op.gradients)}});
+  for (const ReplayedEntry& entry : replay.tape) tape.push_back(to_json(entry));
   for (const ReplayedParameter& parameter : replay.parameters)
     parameters.push_back({{"parameter", parameter.name},
                           {"values", to_json(parameter.values)},
@@ -49,6 +65,7 @@ Json json_of(const std::string& run, const Replay& replay) {
   object["fault"] = replay.fault.empty() ? Json() : Json(replay.fault);
   object["examples"] = examples;
   object["ops"] = ops;
+  object["tape"] = tape;
   object["parameters"] = parameters;
   return object;
 }
@@ -119,6 +136,30 @@ void print(const std::string& run, const Replay& replay) {
   print_parameters(replay.parameters);
 }
 
+std::string milliseconds(double seconds) {
+  return std::isnan(seconds) ? "-" : fmt::format("{:.3f}", 1e3 * seconds);
+}
+
+// Returns the tape as a figure: a row for each op, in the order in which it was recorded, and an
+// arc for each output that a later op reads.
+ArcTable figure_of(const std::string& run, const Replay& replay) {
+  ArcTable table{
+      .title = fmt::format("The tape of step {} of {}, first micro-batch: forward from top to "
+                           "bottom, gradients from bottom to top",
+                           replay.step, run),
+      .columns = {"op", "output", "norm", "gradient norm", "ms", "pullback ms"}};
+  for (const ReplayedEntry& entry : replay.tape) {
+    for (const std::size_t input : entry.inputs)
+      table.arcs.push_back({.from = input, .to = table.rows.size()});
+    table.rows.push_back(
+        {fmt::format("{}: {}", entry.module.empty() ? "loss" : entry.module, entry.op),
+         to_string(entry.shape), fmt::format("{:.4g}", entry.norm),
+         fmt::format("{:.4g}", entry.gradient_norm), milliseconds(entry.forward_s),
+         milliseconds(entry.backward_s)});
+  }
+  return table;
+}
+
 class ReplayStep final : public Command {
  public:
   void declare(Arguments& arguments) override {
@@ -127,21 +168,27 @@ class ReplayStep final : public Command {
     arguments.overrides(overrides_);
     arguments.threads(threads_);
     arguments.flag("--json", json_, "print one JSON object");
+    arguments.option("--graph", graph_,
+                     "draw the ops of the step, with shapes, norms and times, and what each reads: "
+                     "NAME.svg, NAME.png, or NAME for both");
   }
 
   int run() override {
     expect_input(step_ > 0, "--step is required; expected the number of a step, from 1");
+    expect_input(!json_ || graph_.empty(),
+                 "--graph: is not used with --json; leave out one of them");
     if (threads_ > 0) overrides_.push_back(fmt::format("{}={}", key::threads.name, threads_));
     const Replay replayed = replay(Run(run_), step_, overrides_);
     if (json_)
       print_json(json_of(run_, replayed));
     else
       print(printable(run_), replayed);
+    if (!graph_.empty()) write_figure(graph_, figure_of(printable(run_), replayed));
     return 0;
   }
 
  private:
-  std::string run_;
+  std::string run_, graph_;
   std::vector<std::string> overrides_;
   std::int64_t step_ = 0, threads_ = 0;
   bool json_ = false;

@@ -73,10 +73,12 @@ std::string markup_escaped(std::string_view text);
 Extent extent_of(const HeatMaps& maps);
 Extent extent_of(const LineCharts& figure);
 Extent extent_of(const Scatter& scatter);
+Extent extent_of(const ArcTable& table);
 // Throw std::invalid_argument for a figure that cannot be drawn.
 void draw(const HeatMaps& maps, Canvas& canvas);
 void draw(const LineCharts& figure, Canvas& canvas);
 void draw(const Scatter& scatter, Canvas& canvas);
+void draw(const ArcTable& table, Canvas& canvas);
 
 // Returns a label on one line, in which line ends, tabs and a lone space are symbols; of a text
 // with more than `most` characters the beginning and "…".

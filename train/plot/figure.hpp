@@ -61,7 +61,18 @@ struct PictureGrid {
   std::int64_t columns = 1;
 };
 
-using Figure = std::variant<HeatMaps, LineCharts, Scatter, PictureGrid>;
+// A table whose rows are joined by arcs, which are drawn to the left of it.
+struct ArcTable {
+  struct Arc {
+    std::size_t from = 0, to = 0;  // rows, from < to
+  };
+  std::string title{};
+  std::vector<std::string> columns{};            // heads
+  std::vector<std::vector<std::string>> rows{};  // a cell for each column
+  std::vector<Arc> arcs{};
+};
+
+using Figure = std::variant<HeatMaps, LineCharts, Scatter, PictureGrid, ArcTable>;
 
 // Returns an image (C, height, width) in light gray, on which patches are red by their weights,
 // (rows, columns), divided by the largest: (3, height, width).

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/clock.hpp"
 #include "autograd/counted.hpp"
 #include "autograd/tape.hpp"
 #include "train/config/keys.hpp"
@@ -20,15 +21,68 @@ namespace {
 
 constexpr std::int64_t most_shown_examples = 16, most_shown_numbers = 24;
 
+double norm_of(const Array& array) {
+  double squares = 0;
+  if (array.dtype() != DType::int32)
+    dispatch(array.dtype(), [&]<class T>() {
+      for (const T value : array.values<T>()) squares += static_cast<double>(value) * value;
+    });
+  return std::sqrt(squares);
+}
+
+// Collects the entries of a thread's first tape. The time of a forward op ends, and that of a
+// pullback begins, when the observer is called.
+class TapeEntries {
+ public:
+  void forward(const ObservedOp& op, const std::vector<Tensor>& inputs, double now) {
+    if (op.output == 0 || is_backward_) return;
+    ReplayedEntry& entry = entries_.emplace_back(ReplayedEntry{.module = op.scope,
+                                                               .op = op.op,
+                                                               .shape = op.array.shape(),
+                                                               .norm = norm_of(op.array),
+                                                               .forward_s = now - last_});
+    for (const Tensor& input : inputs)
+      if (const auto found = places_.find(input.id()); found != places_.end())
+        entry.inputs.push_back(found->second);
+    places_.emplace(op.output, entries_.size() - 1);
+  }
+
+  void backward(const ObservedOp& op, double now) {
+    is_backward_ = true;
+    if (open_) open_->backward_s = now - last_;
+    const auto found = places_.find(op.output);
+    open_ = found == places_.end() ? nullptr : &entries_[found->second];
+    if (open_) open_->gradient_norm = norm_of(op.array);
+  }
+
+  void restart_clock() { last_ = now_s(); }
+  std::vector<ReplayedEntry> take() { return std::move(entries_); }
+
+ private:
+  std::vector<ReplayedEntry> entries_;
+  std::map<std::uint64_t, std::size_t> places_;  // of outputs
+  ReplayedEntry* open_ = nullptr;
+  bool is_backward_ = false;
+  double last_ = std::numeric_limits<double>::quiet_NaN();  // when an observed call ended
+};
+
 class OpTable final : public Observer {
  public:
-  void forward(const ObservedOp& op, const std::vector<Tensor>&) override {
+  void forward(const ObservedOp& op, const std::vector<Tensor>& inputs) override {
+    const double now = now_s();
+    tape.forward(op, inputs, now);
     ReplayedOp& row = row_of(op);
     ++row.calls;
     row.outputs.add(op.array);
+    tape.restart_clock();
   }
-  void backward(const ObservedOp& op) override { row_of(op).gradients.add(op.array); }
+  void backward(const ObservedOp& op) override {
+    tape.backward(op, now_s());
+    row_of(op).gradients.add(op.array);
+    tape.restart_clock();
+  }
 
+  TapeEntries tape;
   std::vector<ReplayedOp> take() { return std::move(rows_); }
 
  private:
@@ -147,6 +201,7 @@ Replay replay(const Run& run, std::int64_t step, const std::vector<std::string>&
     OpTable table;
     computed.emplace(again.compute());
     replay.ops = table.take();
+    replay.tape = table.tape.take();
   }
   replay.learning_rate = trainer.learning_rate();
   replay.values = values_of(computed->averages);

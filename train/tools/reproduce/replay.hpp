@@ -31,6 +31,18 @@ struct ReplayedOp {
   ValueRange outputs{}, gradients{};
 };
 
+// An entry of the tape of a step's first micro-batch: one call of an op.
+struct ReplayedEntry {
+  std::string module{}, op{};
+  Shape shape{};                      // of the output
+  std::vector<std::size_t> inputs{};  // earlier entries whose outputs it reads
+  double norm = 0, gradient_norm = 0;  // √Σx² of the output, and of its gradient as in ReplayedOp
+  // Seconds of the op and of its pullback; NaN for the first op and the last pullback of a step,
+  // whose beginning or end is not observed.
+  double forward_s = std::numeric_limits<double>::quiet_NaN();
+  double backward_s = std::numeric_limits<double>::quiet_NaN();
+};
+
 struct ReplayedParameter {
   std::string name{};
   ValueRange values{}, gradients{};
@@ -53,6 +65,7 @@ struct Replay {
   std::string fault{};  // why the step is skipped, and the cause; empty if the step is not skipped
   std::vector<ReplayedExample> examples{};
   std::vector<ReplayedOp> ops{};  // in the order of their first calls
+  std::vector<ReplayedEntry> tape{};
   std::vector<ReplayedParameter> parameters{};
 };
 
