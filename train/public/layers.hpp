@@ -19,6 +19,7 @@
 #include "layers/models/graph_network.hpp"
 #include "layers/models/memory_network.hpp"
 #include "layers/models/recurrent_network.hpp"
+#include "layers/models/skip_gram.hpp"
 #include "layers/models/tabular_network.hpp"
 #include "layers/models/text_classifier.hpp"
 #include "layers/models/transformer.hpp"
