@@ -30,8 +30,8 @@ std::string picture_of(const std::string& folder, const std::string& name, const
               shown(name));
   const std::string path = (fs::path(folder) / below).string();
   std::error_code unseen;  // such as of a name that is too long
-  line.expect(fs::is_regular_file(path, unseen), "the picture {} does not exist; add it, or remove the row",
-              shown(name));
+  line.expect(fs::is_regular_file(path, unseen),
+              "the picture {} does not exist; add it, or remove the row", shown(name));
   return path;
 }
 

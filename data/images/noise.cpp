@@ -1,23 +1,28 @@
 #include "data/images/noise.hpp"
 
+#include <algorithm>
+#include <functional>
+
 #include "autograd/check.hpp"
-#include "autograd/ops/arithmetic.hpp"
-#include "autograd/ops/shaping.hpp"
 
 namespace tapestry {
 namespace {
 
-Tensor with_noise(const Array& images, const ImageNoise& noise, Random& source) {
-  Array drawn(images.shape(), images.dtype());
+// Adds noise to images.
+void add_noise(Array& images, const ImageNoise& noise, Random& source) {
   switch (noise.kind) {
     case Noise::none:
-      return images;
-    case Noise::gaussian:
+      return;
+    case Noise::gaussian: {
+      Array drawn(images.shape());
       source.fill_normal(drawn, 0, noise.level);
-      return Tensor(images) + Tensor(drawn);
+      const auto values = images.mutable_values<float>();
+      std::ranges::transform(values, drawn.values<float>(), values.begin(), std::plus<>());
+      return;
+    }
     case Noise::masked:
-      source.mask(images, drawn, noise.level, 1);
-      return drawn;
+      source.mask(images, images, noise.level, 1);
+      return;
   }
   throw_unhandled("noise of images");
 }
@@ -25,17 +30,17 @@ Tensor with_noise(const Array& images, const ImageNoise& noise, Random& source) 
 }  // namespace
 
 Array noisy(const Array& images, const ImageNoise& noise, std::span<Random> sources) {
-  if (!noise.is_any()) return images;
+  if (!noise.is_any() || is_dry_run()) return images;
   require(sources.size() == 1 || std::ssize(sources) == images.dim(0),
           "noisy: {} sources of noise for {} images; expected 1, or one for each", sources.size(),
           images.dim(0));
   const std::int64_t rows = images.dim(0) / std::ssize(sources);
-  std::vector<Tensor> parts;
-  for (Random& source : sources) {
-    const std::int64_t first = std::ssize(parts) * rows;
-    parts.push_back(with_noise(slice(images, 0, first, first + rows).value(), noise, source));
+  Array all = images.to(DType::float32).clone();
+  for (std::int64_t i = 0; i < std::ssize(sources); ++i) {
+    Array some = all.part(i * rows, (i + 1) * rows);
+    add_noise(some, noise, sources[i]);
   }
-  return concat(parts, 0).value();
+  return all.to(images.dtype());
 }
 
 }  // namespace tapestry

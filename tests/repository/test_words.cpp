@@ -10,8 +10,6 @@
 namespace tapestry {
 namespace {
 
-const fs::path root = paths::source;
-
 TEST_SUITE_BEGIN("repository" * not_sanitized("it reads the sources"));
 
 // Returns the number of words of a page outside of blocks of code: what has a letter or a digit.
@@ -39,10 +37,11 @@ TEST_CASE("repository: a README has at most 900 words") {
                                                           {"tests/interop/README.md", 1600},
                                                           {"train/configs/README.md", 2500},
                                                           {"train/guide/README.md", 1250}};
+  const fs::path source = paths::source;
   for (const char* folder : {"autograd", "layers", "optim", "data", "train", "tests"})
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder)) {
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(source / folder)) {
       if (entry.path().filename() != "README.md") continue;
-      const std::string name = fs::relative(entry.path(), root).string();
+      const std::string name = fs::relative(entry.path(), source).string();
       const auto found = exceptions.find(name);
       const std::int64_t words = words_in(entry.path());
       CHECK_MESSAGE(words <= (found == exceptions.end() ? 900 : found->second), name, " has ",
@@ -51,7 +50,7 @@ TEST_CASE("repository: a README has at most 900 words") {
 }
 
 TEST_CASE("repository: the pages on your own data have at most 700 words each, 5000 together") {
-  const fs::path guide = root / "train/guide";
+  const fs::path guide = fs::path(paths::source) / "train/guide";
   const std::string first = read_bytes((guide / "own-data.md").string());
   std::int64_t total = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(guide)) {

@@ -67,8 +67,9 @@ TEST_CASE("attention: a recorder sees the layers of its scope, with their paths"
 TEST_CASE_FIXTURE(CommandFolder,
                   "bug: attention to a translation that fills a context of learned positions") {
   // One step trains no translation to end.
-  must(run("train dates --out full model.positions=learned data.examples=100 data.held_back=4 "
-           "train.steps=1 train.batch_size=4"));
+  must(
+      run("train dates --out full model.positions=learned data.examples=100 data.held_back=4 "
+          "train.steps=1 train.batch_size=4"));
   CHECK(must(run("attention full --prompt 1.2.1979 --out map.svg")).out.starts_with("map.svg"));
   must(run("report full --out page.html"));
   check_says(read("page.html"), {"alignments"});

@@ -6,7 +6,8 @@
 
 namespace tapestry {
 
-// The task `toy-sequence`, in which a decoder-only transformer sorts, reverses, copies or adds numbers.
+// The task `toy-sequence`, in which a decoder-only transformer sorts, reverses, copies or adds
+// numbers.
 class ToySequence final : public Task {
  public:
   explicit ToySequence(const TaskSetup& setup);
