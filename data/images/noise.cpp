@@ -34,10 +34,10 @@ Array noisy(const Array& images, const ImageNoise& noise, std::span<Random> sour
   require(sources.size() == 1 || std::ssize(sources) == images.dim(0),
           "noisy: {} sources of noise for {} images; expected 1, or one for each", sources.size(),
           images.dim(0));
-  const std::int64_t rows = images.dim(0) / std::ssize(sources);
+  const std::int64_t values = images.size() / std::ssize(sources);  // of a generator
   Array all = images.to(DType::float32).clone();
   for (std::int64_t i = 0; i < std::ssize(sources); ++i) {
-    Array some = all.part(i * rows, (i + 1) * rows);
+    Array some = all.part(i * values, (i + 1) * values);
     add_noise(some, noise, sources[i]);
   }
   return all.to(images.dtype());
