@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "autograd/check.hpp"
+#include "autograd/dry_run.hpp"
 
 namespace tapestry {
 namespace {

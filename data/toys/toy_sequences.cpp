@@ -7,6 +7,7 @@
 
 #include "autograd/check.hpp"
 #include "autograd/random.hpp"
+#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/text/printable.hpp"
 #include "data/text/unicode.hpp"

@@ -41,7 +41,7 @@ inline Words small(const std::string& task, const std::string& kind = "") {
   if (task == "forecast") return keys + "model.context=12 model.horizon=3 model.patch=4";
   if (task == "language-model") return keys + "model.context=6";
   if (task == "translation") return keys + "model.dropout=0.1";
-  return keys + "data.length=4 data.held_back=20";
+  return keys + "data.held_back=20";
 }
 
 inline std::string story(int lines = 12) {

@@ -170,6 +170,7 @@ TEST_CASE("onnx: the model of every shipped config is exported with the same out
     CAPTURE(name);
     const Config config = parse_config(text, name, {});
     const auto value = [&](const std::string& key) { return text_setting(config, key); };
+    if (value("task") == "word-vectors") continue;  // exported in word2vec's format
     const TemporaryFolder folder;
     const SmallData fixture = small_data_of(value("task"), value("data.kind"));
     for (const auto& [file, content] : fixture.files) folder.write(file, content);
@@ -180,7 +181,8 @@ TEST_CASE("onnx: the model of every shipped config is exported with the same out
     for (std::string& setting : settings)
       if (setting.starts_with("data.path="))
         setting = "data.path=" + folder.path(setting.substr(std::string("data.path=").size()));
-    check_export(untrained(text, settings), value("task") == "language-model" ? 6 : 7);
+    const bool is_sum = value("task") == "toy-sequence" && value("data.kind") == "modular-addition";
+    check_export(untrained(text, settings), is_sum ? 4 : value("task") == "language-model" ? 6 : 7);
   }
 }
 

@@ -208,7 +208,9 @@ TEST_CASE_FIXTURE(OutputDesk, "json: every --json and every JSONL file has the l
            session_at("recorded_by[].") + session_at("computed_by.")},
       {{"replay", "run", "--step", "2", "--json"},
        "run step from from_step loss grad_norm lr fault examples[].index examples[].inputs "
-       "examples[].text ops[].module ops[].op ops[].calls parameters[].parameter " +
+       "examples[].text ops[].module ops[].op ops[].calls tape[].module tape[].op tape[].shape[] "
+       "tape[].inputs[] tape[].norm tape[].gradient_norm tape[].forward_s tape[].backward_s "
+       "parameters[].parameter " +
            range_at("ops[].outputs.") + range_at("ops[].gradients.") +
            range_at("parameters[].values.") + range_at("parameters[].gradients.")},
       {{"doctor", "karate", "--json", "--skip", "learning rate"},

@@ -18,13 +18,16 @@ class Draw final : public Command {
                     "features: random features beside exact softmax");
     arguments.option("--tokens", tokens_, "positions, masks: number of tokens (default: 32, 8)",
                      {.low = 2, .high = 512});
-    arguments.option("--width", width_, "positions: features of an encoding, an even number",
+    arguments.option("--width", width_,
+                     "positions: features of an encoding, an even number (default: 32)",
                      {.low = 2, .high = 512});
-    arguments.option("--window", masks_.window, "masks: keys that a query sees, with its own",
+    arguments.option("--window", masks_.window,
+                     "masks: keys that a query sees, with its own (default: 3)",
                      {.low = 1, .high = 512});
-    arguments.option("--padding", masks_.padding, "masks: last keys that are padding",
+    arguments.option("--padding", masks_.padding, "masks: last keys that are padding (default: 2)",
                      {.low = 0, .high = 512});
-    arguments.option("--seeds", seeds_, "features: seeds of the errors", {.low = 2, .high = 1000});
+    arguments.option("--seeds", seeds_, "features: seeds of the errors (default: 8)",
+                     {.low = 2, .high = 1000});
     arguments.option("--out", out_,
                      "file to write: NAME.png, NAME.svg, or NAME for both (default: WHAT)");
   }

@@ -2,6 +2,7 @@
 
 #include "autograd/clock.hpp"
 #include "autograd/counted.hpp"
+#include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
@@ -31,7 +32,7 @@ class Eval final : public Command {
     arguments.option(
         "--importance", "K", [this](const std::string& samples) { importance_ = samples; },
         "also estimate the importance-weighted bound of a variational autoencoder, with K samples "
-        "of each image");
+        "of each image (default: none)");
     arguments.flag("--json", json_, "print one JSON object");
   }
 

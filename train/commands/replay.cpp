@@ -170,7 +170,7 @@ class ReplayStep final : public Command {
     arguments.flag("--json", json_, "print one JSON object");
     arguments.option("--graph", graph_,
                      "draw the ops of the step, with shapes, norms and times, and what each reads: "
-                     "NAME.svg, NAME.png, or NAME for both");
+                     "NAME.svg, NAME.png, or NAME for both (default: none)");
   }
 
   int run() override {
