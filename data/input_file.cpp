@@ -221,6 +221,22 @@ std::string read_file(const std::string& path, std::int64_t max_bytes) {
   return content;
 }
 
+std::string inflated(std::string_view gzip, std::size_t bytes) {
+  constexpr int with_header = 16 + MAX_WBITS;
+  std::string content(bytes, '\0');
+  z_stream stream{};
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(gzip.data()));
+  stream.avail_in = static_cast<uInt>(gzip.size());
+  stream.next_out = reinterpret_cast<Bytef*>(content.data());
+  stream.avail_out = static_cast<uInt>(bytes);
+  const bool begun = inflateInit2(&stream, with_header) == Z_OK;
+  const bool ended = begun && inflate(&stream, Z_FINISH) == Z_STREAM_END;
+  if (begun) inflateEnd(&stream);
+  require(ended && stream.avail_out == 0,
+          "inflated: {} bytes are damaged, or not {} bytes inflated", gzip.size(), bytes);
+  return content;
+}
+
 std::string read_standard_input(std::int64_t max_bytes) {
   std::string content;
   for (ssize_t got = 1; got > 0;) {

@@ -66,6 +66,10 @@ class InputFile final {
 // that.
 std::string read_file(const std::string& path, std::int64_t max_bytes);
 
+// Returns the content, of this many bytes, of a gzip file in memory. Throws std::invalid_argument
+// if it is damaged, or of another size.
+std::string inflated(std::string_view gzip, std::size_t bytes);
+
 // Returns the standard input up to its end. Throws InputError if reading fails, and for more than
 // max_bytes.
 std::string read_standard_input(std::int64_t max_bytes);

@@ -568,8 +568,7 @@ const std::map<std::string, std::string> held_elsewhere = {
     {"chunk", "as split"},
     {"gru", "as lstm"},
     {"packed_self_attention", "test_fused_ops.cpp compares with scaled_dot_product_attention"},
-    {"packed_cross_attention", "test_fused_ops.cpp compares with scaled_dot_product_attention"},
-};
+    {"packed_cross_attention", "test_fused_ops.cpp compares with scaled_dot_product_attention"}};
 
 TEST_SUITE_BEGIN("reference");
 TEST_CASE("reference: ops have the values of xtensor expressions" *
