@@ -17,6 +17,7 @@ struct ImageNoise {
   double level = 0.5;
 
   bool is_any() const { return kind != Noise::none; }
+  bool is_possible() const { return kind != Noise::masked || level < 1; }  // some values are left
 };
 
 // Returns images (B, F) with noise: all from one generator, or each row from its own. Throws

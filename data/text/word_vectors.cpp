@@ -21,7 +21,7 @@ Shape sizes_of(const FileLine& line, std::size_t bytes) {
              most = static_cast<std::int64_t>(bytes) / 2;
   line.expect(parts.size() == 2 && V > 0 && C > 0,
               "expected the number of words and that of the numbers of each, as in \"3000 100\", "
-              "found \"{}\"",
+              "found \"{}\"; add this line, which GloVe's files lack",
               printable_beginning(line.text));
   line.expect(C <= most && V <= most / C,
               "announces {} words of {} numbers, for which the file is too short", V, C);

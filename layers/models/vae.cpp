@@ -146,9 +146,9 @@ Tensor Vae::mean_of(const Tensor& decoded) const {
 
 Tensor Vae::expected_image(const Tensor& z) const { return mean_of(decode(z)); }
 
-Vae::Elbo Vae::elbo(const Tensor& x, Random& noise) const { return elbo(x, std::span(&noise, 1)); }
-
-Vae::Elbo Vae::elbo(const Tensor& x, std::span<Random> noise) const { return elbo(x, x, noise); }
+Vae::Elbo Vae::elbo(const Tensor& x, Random& noise) const {
+  return elbo(x, x, std::span(&noise, 1));
+}
 
 Vae::Elbo Vae::elbo(const Tensor& input, const Tensor& image, std::span<Random> noise) const {
   const Posterior posterior = encode(input);

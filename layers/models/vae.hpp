@@ -67,9 +67,8 @@ class Vae final : public Module {
     Tensor decoded;  // (B, F)
   };
   Elbo elbo(const Tensor& x, Random& noise) const;
-  Elbo elbo(const Tensor& x, std::span<Random> noise) const;  // noise as in sample()
   // Returns the terms for an input that differs from the image that is reconstructed, such as a
-  // noisy one: `input`, `image` (B, F).
+  // noisy one: `input`, `image` (B, F); noise as in sample().
   Elbo elbo(const Tensor& input, const Tensor& image, std::span<Random> noise) const;
 
   // Returns for each image a lower bound of log p(x) in nats, (B): the importance-weighted one

@@ -49,6 +49,22 @@ TEST_CASE("repository: a README has at most 900 words") {
     }
 }
 
+TEST_CASE("repository: a line of a page has at most 120 characters, but in tables and code") {
+  for (const char* folder : {"autograd", "layers", "optim", "data", "train", "tests"})
+    for (const fs::directory_entry& entry :
+         fs::recursive_directory_iterator(fs::path(paths::source) / folder)) {
+      if (entry.path().extension() != ".md") continue;
+      bool is_code = false;
+      for (const std::string& line : lines_of(read_bytes(entry.path().string()))) {
+        if (line.starts_with("```")) is_code = !is_code;
+        const auto characters =
+            std::ranges::count_if(line, [](char byte) { return (byte & 0xC0) != 0x80; });
+        CHECK_MESSAGE((is_code || line.starts_with('|') || characters <= 120), entry.path(), ": ",
+                      line);
+      }
+    }
+}
+
 TEST_CASE("repository: the pages on your own data have at most 700 words each, 5000 together") {
   const fs::path guide = fs::path(paths::source) / "train/guide";
   const std::string first = read_bytes((guide / "own-data.md").string());

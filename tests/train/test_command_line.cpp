@@ -296,6 +296,8 @@ TEST_CASE_FIXTURE(SmallFixture,
   check_fails(run("draw nothing"),
               {"nothing: unknown figure; expected positions, masks or features"});
   check_fails(run("draw positions --width 3"), {"--width 3: expected an even number"});
+  check_fails(run("draw masks --width 4"), {"--width: is not used by draw masks"});
+  check_fails(run("draw positions --seeds 2"), {"--seeds: is not used by draw positions"});
 }
 
 TEST_CASE_FIXTURE(SmallFixture, "tokenizer: is trained on files and used for translation") {

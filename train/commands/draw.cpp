@@ -34,6 +34,16 @@ class Draw final : public Command {
 
   int run() override {
     const std::string out = out_.empty() ? what_ : out_;
+    expect_input(what_ == "positions" || what_ == "masks" || what_ == "features",
+                 "{}: unknown figure; expected positions, masks or features", what_);
+    const MaskOptions usual;
+    expect_used("--tokens", tokens_ > 0, what_ != "features");
+    expect_used("--width", width_ > 0, what_ == "positions");
+    expect_used("--window", masks_.window != usual.window, what_ == "masks");
+    expect_used("--padding", masks_.padding != usual.padding, what_ == "masks");
+    expect_used("--seeds", seeds_ > 0, what_ == "features");
+    if (width_ == 0) width_ = 32;
+    if (seeds_ == 0) seeds_ = 8;
     if (what_ == "positions") {
       expect_input(width_ % 2 == 0, "--width {}: expected an even number", width_);
       write_figure(out, figure_of_positions(tokens_ == 0 ? 32 : tokens_, width_));
@@ -41,8 +51,6 @@ class Draw final : public Command {
       if (tokens_ > 0) masks_.tokens = tokens_;
       write_figure(out, figure_of_masks(masks_));
     } else {
-      expect_input(what_ == "features", "{}: unknown figure; expected positions, masks or features",
-                   what_);
       const FeatureEstimates estimates = estimate_by_features(seeds_);
       say("mean |estimated - exact weight| of 16 keys, {} seeds\n", seeds_);
       for (const auto& [map, features, values] : estimates.errors) {
@@ -56,8 +64,13 @@ class Draw final : public Command {
   }
 
  private:
+  void expect_used(const char* option, bool is_given, bool is_used) const {
+    expect_input(!is_given || is_used, "{}: is not used by draw {}; leave out {}", option, what_,
+                 option);
+  }
+
   std::string what_, out_;
-  std::int64_t tokens_ = 0, width_ = 32, seeds_ = 8;
+  std::int64_t tokens_ = 0, width_ = 0, seeds_ = 0;  // 0: the default
   MaskOptions masks_;
 };
 

@@ -69,7 +69,7 @@ const SettingsOf<VaeSettings> vae_settings = [] {
 Vae make_vae(const Config& config, const ImageData& images) {
   const Given<VaeSettings> given = vae_settings.of(config);
   given.expect(!given.hidden.empty(), "hidden", "expected at least one layer");
-  given.expect(given.noise.kind != Noise::masked || given.noise.level < 1, "noise_level",
+  given.expect(given.noise.is_possible(), "noise_level",
                "expected a fraction of the values, below 1");
   VaeOptions options = given;
   const auto [C, H, W] = images.size();
@@ -156,14 +156,13 @@ Loss VaeTask::loss(const Batch& batch, const Pass& pass) {
   const std::span<Random> noise =
       pass.noise != nullptr ? std::span(pass.noise, 1) : pass.noise_of_examples;
   const Array input = noisy(images, settings_.noise, noise);
-  const std::vector<Random> unused_noise(noise.begin(), noise.end());
+  const MetricSums bound = pass.training ? MetricSums() : importance_bound(input, batch, noise);
   const Vae::Elbo elbo = model_.elbo(input, images, noise);
   Loss loss{weight_of_reconstruction() * elbo.recon + weight_of_kl(pass) * elbo.kl,
             averages(elbo, batch)};
   if (pass.training) return loss;
   add_squared_error(loss.averages, elbo.decoded, batch);
-  if (settings_.importance_samples > 0)
-    add_importance_bound(loss.averages, input, batch, unused_noise);
+  loss.averages.insert(bound.begin(), bound.end());
   return loss;
 }
 
@@ -181,12 +180,16 @@ void VaeTask::add_squared_error(MetricSums& sums, const Tensor& decoded, const B
   sums["mse"] = {sum(error).item(), static_cast<double>(error.size())};
 }
 
-void VaeTask::add_importance_bound(MetricSums& sums, const Array& input, const Batch& batch,
-                                   std::vector<Random> noise) const {
-  MetricSum& bound = sums["importance_bound"];
-  for (const double of_image :
-       model_.importance_bounds(input, batch.inputs, settings_.importance_samples, noise))
-    bound += {of_image, 1};
+// Draws from copies of the generators, so that the other metrics do not depend on this one.
+MetricSums VaeTask::importance_bound(const Array& input, const Batch& batch,
+                                     std::span<Random> noise) const {
+  if (settings_.importance_samples == 0) return {};
+  std::vector<Random> copies(noise.begin(), noise.end());
+  MetricSum sum;
+  for (const double bound :
+       model_.importance_bounds(input, batch.inputs, settings_.importance_samples, copies))
+    sum += {bound, 1};
+  return {{"importance_bound", sum}};
 }
 
 // The mean of the training's images, for every code: its KL term is 0. The constant of a Gaussian

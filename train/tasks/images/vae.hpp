@@ -51,8 +51,9 @@ class VaeTask final : public Task {
   // Return the metrics of a batch, and add that of its decoded images.
   MetricSums averages(const Vae::Elbo& elbo, const Batch& batch) const;
   void add_squared_error(MetricSums& sums, const Tensor& decoded, const Batch& batch) const;
-  void add_importance_bound(MetricSums& sums, const Array& input, const Batch& batch,
-                            std::vector<Random> noise) const;
+  // Returns the importance-weighted bound of a batch, if the config wants it.
+  MetricSums importance_bound(const Array& input, const Batch& batch,
+                              std::span<Random> noise) const;
 
   VaeSettings settings_;
   ImageData data_;

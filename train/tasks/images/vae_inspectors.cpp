@@ -90,10 +90,10 @@ Array latent_codes_of(const Vae& model, const ImageDataset& images) {
 class Pictures {
  public:
   Pictures(VaeTask& task, const Options& options)
-      : task_(task),
-        model_(task.model()),
+      : model_(task.model()),
         data_(task.data()),
         variational_(task.variational()),
+        noise_(task.noise()),
         options_(options) {}
 
   // Returns images decoded from samples of the prior.
@@ -115,13 +115,13 @@ class Pictures {
 
   // Returns images, each beside the same image with noise and what the model makes of that.
   PictureGrid denoised() {
-    expect_input(task_.noise().is_any(),
+    expect_input(noise_.is_any(),
                  "--kind denoised: the model was trained without noise; train one with --set "
                  "data.noise=gaussian");
-    ImageNoise noise = task_.noise();
+    ImageNoise noise = noise_;
     if (options_.is_set(noise_level)) noise.level = options_[noise_level];
-    expect_input(noise.kind != Noise::masked || noise.level < 1,
-                 "--noise {}: expected a fraction of the values, below 1", noise.level);
+    expect_input(noise.is_possible(), "--noise {}: expected a fraction of the values, below 1",
+                 noise.level);
     const Array x = images_from_index(count_or(16)).value();
     const std::int64_t N = x.dim(0), F = x.dim(1);
     Random random(options_[seed], Stream::sample);
@@ -199,10 +199,10 @@ class Pictures {
     return *training_codes_;
   }
 
-  const VaeTask& task_;
   const Vae& model_;
   ImageData& data_;
   bool variational_;
+  ImageNoise noise_;
   const Options& options_;
   std::optional<PrincipalComponents> training_codes_;
 };
@@ -393,8 +393,8 @@ namespace {
 
 // Returns the mean squared error of noisy images (N, F) and of what the model makes of them, for
 // levels of noise from 0 to twice the trained one.
-TablePanel error_by_noise(const VaeTask& task, const Vae& model, const Array& images,
-                          const std::string& split) {
+TablePanel error_by_noise(VaeTask& task, const Array& images, const std::string& split) {
+  const Vae& model = task.model();
   TablePanel table{
       .title = "Error by noise",
       .caption = fmt::format("Mean squared error of a pixel, {} of the {} split. The "
@@ -407,7 +407,7 @@ TablePanel error_by_noise(const VaeTask& task, const Vae& model, const Array& im
   for (int i = 0; i <= steps; ++i) {
     ImageNoise noise = task.noise();
     noise.level *= 2.0 * i / steps;
-    if (noise.kind == Noise::masked && noise.level >= 1) break;
+    if (!noise.is_possible()) break;
     Random random(0, Stream::sample);
     const Array input = noisy(images, noise, std::span(&random, 1));
     const Array restored = in_parts(input, at_once(model), [&](const Tensor& some) {
@@ -447,7 +447,7 @@ ReportPanels vae_panels(VaeTask& task) {
                   .images = slice(batch.inputs, 0, 0, shown).value().reshaped(pictures),
                   .reconstructions = again.reshaped(pictures),
                   .decoder = described(model)}};
-  if (task.noise().is_any()) panels.push_back(error_by_noise(task, model, batch.inputs, split));
+  if (task.noise().is_any()) panels.push_back(error_by_noise(task, batch.inputs, split));
   return panels;
 }
 
