@@ -29,15 +29,44 @@ T reduce_row(const T* row, std::int64_t n) {
     return max_span(n, row);
 }
 
+// Folds `rows` rows of n elements, `stride` elements apart, into `to`, row after row: for some
+// columns at a time, whose sums stay in registers.
 template <class T, Reduction reduction>
-void fold_row(T* into, const T* row, std::int64_t n) {
-  const auto fold = [](auto x, auto y) {
+void fold_rows(std::int64_t rows, std::int64_t n, std::int64_t stride, const T* from, T* to) {
+  constexpr std::int64_t width = simd_width<T>;
+  const auto folded = [](auto x, auto y) {
     if constexpr (reduction == Reduction::sum)
       return x + y;
     else
       return xsimd::max(x, y);
   };
-  map_span(n, {into, row}, into, fold);
+  std::int64_t column = 0;
+  const auto fold_registers = [&]<int count>(std::integral_constant<int, count>) {
+    for (; column + count * width <= n; column += count * width) {
+      Simd<T> sums[count];
+      for (int v = 0; v < count; ++v) sums[v] = Simd<T>::load_unaligned(from + column + v * width);
+      for (std::int64_t row = 1; row < rows; ++row)
+        for (int v = 0; v < count; ++v)
+          sums[v] =
+              folded(sums[v], Simd<T>::load_unaligned(from + row * stride + column + v * width));
+      for (int v = 0; v < count; ++v) sums[v].store_unaligned(to + column + v * width);
+    }
+  };
+  fold_registers(std::integral_constant<int, 4>());
+  fold_registers(std::integral_constant<int, 1>());
+  const auto fold_few = [&]<int count>(std::integral_constant<int, count>) {
+    if (!((n - column) & count)) return;
+    T sums[count];
+    std::copy_n(from + column, count, sums);
+    for (std::int64_t row = 1; row < rows; ++row)
+      for (int i = 0; i < count; ++i) sums[i] = folded(sums[i], from[row * stride + column + i]);
+    std::copy_n(sums, count, to + column);
+    column += count;
+  };
+  fold_few(std::integral_constant<int, 8>());
+  fold_few(std::integral_constant<int, 4>());
+  fold_few(std::integral_constant<int, 2>());
+  fold_few(std::integral_constant<int, 1>());
 }
 
 // The number of elements of a piece.
@@ -81,9 +110,7 @@ void reduce_columns(std::int64_t outer, std::int64_t along, std::int64_t inner, 
     const std::int64_t n = std::min(columns, inner - column);
     const T* from = in + (strip / down * along + first) * inner + column;
     T* to = results + strip * inner + column;
-    std::copy_n(from, n, to);
-    for (std::int64_t row = first + 1; row < last; ++row)
-      fold_row<T, reduction>(to, from += inner, n);
+    fold_rows<T, reduction>(last - first, n, inner, from, to);
   });
   if (down > 1) reduce_columns<T, reduction>(outer, down, inner, out, results);
 }

@@ -1,8 +1,11 @@
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/kernels/packed_product.hpp"
 #include "autograd/kernels/panels.hpp"
+#include "autograd/kernels/rows.hpp"
 #include "autograd/profile.hpp"
 
 namespace tapestry {
@@ -92,20 +95,23 @@ struct RegisterTiles {
   }
 };
 
+// Returns whether the operands of a product Aᵀ B, with a small result and a great depth, are stored
+// almost as panels are, as for the gradient of a narrow layer's weight.
+template <class T>
+bool is_narrow(const Matmul& matmul) {
+  return matmul.transpose_a && !matmul.transpose_b &&
+         std::max(matmul.m, matmul.n) <= tile_columns<T>;
+}
+
 // Returns what tiles read. Rows of A must not be all in the same cache lines, and packing them
-// pays if many columns use a tile of 14 rows (AVX-512). If a product is as narrow as a panel, its
-// operands are stored almost as panels are; so packing does not pay for the gradient of a narrow
-// layer's weight, Aᵀ B with a great depth.
+// pays if many columns use a tile of 14 rows (AVX-512). It does not pay for a narrow product.
 template <class T>
 Reads what_is_read(const Matmul& matmul) {
   constexpr std::int64_t page = 4096;
-  if (!matmul.transpose_a) {
-    const bool packing_pays = vector_registers == 32 && matmul.n > 2 * tile_columns<T>;
-    return packing_pays || matmul.k * sizeof(T) % page == 0 ? Reads::panels : Reads::rows_of_a;
-  }
-  const bool is_narrow = std::max(matmul.m, matmul.n) <= tile_columns<T>;
-  return is_narrow && !matmul.transpose_b && matmul.n % simd_width<T> == 0 ? Reads::operands
-                                                                           : Reads::panels;
+  if (matmul.transpose_a)
+    return is_narrow<T>(matmul) && matmul.n % simd_width<T> == 0 ? Reads::operands : Reads::panels;
+  const bool packing_pays = vector_registers == 32 && matmul.n > 2 * tile_columns<T>;
+  return packing_pays || matmul.k * sizeof(T) % page == 0 ? Reads::panels : Reads::rows_of_a;
 }
 
 template <class T>
@@ -118,6 +124,58 @@ void multiply_in_registers(const Matmul& matmul, const MatmulOperands& operands)
     case Reads::operands:
       return PackedProduct<RegisterTiles<T, Reads::operands>>(matmul, operands).run();
   }
+}
+
+// Computes a narrow product C = Aᵀ B as the transposed Bᵀ A, which has the same bits.
+template <class T>
+void multiply_transposed(Matmul matmul, MatmulOperands operands) {
+  alignas(64) T transposed[tile_columns<T> * tile_columns<T>];
+  T* c = reinterpret_cast<T*>(operands.c);
+  const std::int64_t rows = matmul.m, columns = matmul.n;
+  for (std::int64_t i = 0; i < rows && matmul.accumulate; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) transposed[j * rows + i] = c[i * columns + j];
+  std::swap(matmul.m, matmul.n);
+  std::swap(operands.a, operands.b);
+  operands.c = reinterpret_cast<std::byte*>(transposed);
+  multiply_in_registers<T>(matmul, operands);
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) c[i * columns + j] = transposed[j * rows + i];
+}
+
+template <class T>
+void multiply_narrow(const Matmul& matmul, const MatmulOperands& operands) {
+  const bool fills_rows = matmul.n % simd_width<T> == 0;
+  const bool fills_columns = matmul.m % simd_width<T> == 0;
+  if (!fills_rows && fills_columns)
+    multiply_transposed<T>(matmul, operands);
+  else
+    multiply_in_registers<T>(matmul, operands);
+}
+
+// Computes a narrow product by blocks of terms, which threads divide, and adds the products of the
+// blocks in their order, as multiply_narrow() does.
+template <class T>
+void multiply_deep(const Matmul& matmul, const MatmulOperands& operands) {
+  constexpr double worth_a_thread = 1e6;
+  constexpr std::int64_t terms = RegisterTiles<T, Reads::operands>::depth_block;
+  const std::int64_t blocks = pieces_of(matmul.k, terms), size = matmul.m * matmul.n;
+  const auto memory = allocate_workspace(blocks * size * sizeof(T));
+  T* products = reinterpret_cast<T*>(memory.get());
+  const std::int64_t grain = std::max(1.0, worth_a_thread / (2.0 * double(size) * terms));
+  parallel_for(blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = begin; p < end; ++p) {
+      Matmul block = matmul;
+      block.k = std::min(terms, matmul.k - p * terms);
+      block.accumulate = false;
+      multiply_narrow<T>(block, {operands.a + p * terms * matmul.m * sizeof(T),
+                                 operands.b + p * terms * matmul.n * sizeof(T),
+                                 reinterpret_cast<std::byte*>(products + p * size)});
+    }
+  });
+  T* c = reinterpret_cast<T*>(operands.c);
+  if (!matmul.accumulate) std::copy_n(products, size, c);
+  for (std::int64_t p = matmul.accumulate ? 0 : 1; p < blocks; ++p)
+    map_span(size, {c, products + p * size}, c, [](auto x, auto y) { return x + y; });
 }
 
 // Panels of a whole B: `columns` columns of all terms, which tiles read in blocks of terms.
@@ -189,7 +247,14 @@ void PackedMatrix::multiply(const std::byte* a, std::byte* c) const {
 }
 
 void multiply_packed(const Matmul& matmul, const MatmulOperands& operands) {
-  dispatch(matmul.dtype, [&]<class T>() { multiply_in_registers<T>(matmul, operands); });
+  dispatch(matmul.dtype, [&]<class T>() {
+    if (!is_narrow<T>(matmul) || operands.bias)
+      multiply_in_registers<T>(matmul, operands);
+    else if (num_threads() > 1 && matmul.k > RegisterTiles<T, Reads::operands>::depth_block)
+      multiply_deep<T>(matmul, operands);
+    else
+      multiply_narrow<T>(matmul, operands);
+  });
 }
 
 std::string tile_name() { return fmt::format("{}x{} tiles", tile_rows, tile_columns<float>); }

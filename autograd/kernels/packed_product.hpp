@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "autograd/buffer_pool.hpp"
@@ -36,6 +37,22 @@ inline std::byte* memory_for_panels(std::int64_t bytes) {
     room = bytes;
   }
   return memory.get();
+}
+
+// Copies n < 64 elements in pieces of constant sizes, which take less than a call of memcpy().
+template <class T>
+void copy_few(std::int64_t n, const T* from, T* to) {
+  const auto copy = [&]<int count>(std::integral_constant<int, count>) {
+    if (!(n & count)) return;
+    std::memcpy(to, from, count * sizeof(T));
+    from += count, to += count;
+  };
+  copy(std::integral_constant<int, 32>());
+  copy(std::integral_constant<int, 16>());
+  copy(std::integral_constant<int, 8>());
+  copy(std::integral_constant<int, 4>());
+  copy(std::integral_constant<int, 2>());
+  copy(std::integral_constant<int, 1>());
 }
 
 // One product of A (m, k) and B (k, n), whatever their storage. Tiles says what its tiles are:
@@ -90,9 +107,12 @@ class PackedProduct {
   // such that the last thread ends first. Each rectangle packs its own rows of A and columns of B.
   struct Cut {
     std::int64_t rows, columns, down, across;
+    // The time to begin and end a tile, in terms of it.
+    static constexpr std::int64_t terms_of_start = 8;
 
     explicit Cut(const Matmul& matmul) : rows(matmul.m), columns(matmul.n) {
-      const double flops = 2.0 * matmul.m * matmul.n * matmul.k;
+      const double filled = round_up(matmul.n, Tiles::column_step);
+      const double flops = 2.0 * matmul.m * filled * (matmul.k + terms_of_start);
       const std::int64_t threads = num_threads();
       const std::int64_t most =
           threads == 1 ? 1 : std::clamp(flops / Tiles::worth_a_thread, 1.0, 2.0 * threads);
@@ -215,13 +235,14 @@ class PackedProduct {
     T* c = c_ + rows.begin * matmul_.n + columns.begin;
     if (Tiles::fits(height, width))
       return Tiles::multiply(height, width, depth, a, b, start, c, matmul_.n);
-    alignas(64) T tile[Tiles::rows * Tiles::columns] = {};
+    alignas(64) T tile[Tiles::rows * Tiles::columns];
     if (start.data)
       for (std::int64_t i = 0; i < height; ++i)
-        std::copy_n(start.data + i * start.row, width, tile + i * Tiles::columns);
-    Tiles::multiply(height, width, depth, a, b, {tile, Tiles::columns}, tile, Tiles::columns);
+        copy_few(width, start.data + i * start.row, tile + i * Tiles::columns);
+    Tiles::multiply(height, width, depth, a, b,
+                    start.data ? Start<T>{tile, Tiles::columns} : Start<T>{}, tile, Tiles::columns);
     for (std::int64_t i = 0; i < height; ++i)
-      std::copy_n(tile + i * Tiles::columns, width, c + i * matmul_.n);
+      copy_few(width, tile + i * Tiles::columns, c + i * matmul_.n);
   }
 
   const Matmul& matmul_;

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "autograd/kernels/bfloat16_tiles.hpp"
@@ -34,7 +35,7 @@ struct Product {
     matmul.dtype = dtype;
   }
 
-  Array multiply(bool with_bias) {
+  Array multiply(bool with_bias) const {
     Array into = c.clone();
     multiply_matrices(matmul,
                       {{a.raw(), b.raw(), into.mutable_raw(), with_bias ? bias.raw() : nullptr}});
@@ -278,6 +279,42 @@ TEST_CASE("matmul: values and gradients are correct for any number of rows") {
       CHECK(distance(found.y, wanted.y) < 1e-5);
       for (int i = 0; i < 2; ++i) CHECK(distance(found.gradients[i], wanted.gradients[i]) < 1e-4);
     }
+}
+
+// Returns C of Aᵀ B by the definition: sums of blocks of 384 terms, each added to the one before.
+template <class T>
+Array sums_of_blocks(const Product& product) {
+  const Matmul& matmul = product.matmul;
+  Array c = product.c.clone();
+  const T* a = product.a.values<T>().data();
+  const T* b = product.b.values<T>().data();
+  for (std::int64_t i = 0; i < matmul.m; ++i)
+    for (std::int64_t j = 0; j < matmul.n; ++j) {
+      T& element = c.mutable_values<T>()[i * matmul.n + j];
+      if (!matmul.accumulate) element = 0;
+      for (std::int64_t first = 0; first < matmul.k; first += 384) {
+        T sum = 0;
+        for (std::int64_t p = first; p < std::min(matmul.k, first + 384); ++p)
+          sum = std::fma(a[p * matmul.m + i], b[p * matmul.n + j], sum);
+        element += sum;
+      }
+    }
+  return c;
+}
+
+// Threads divide the terms of such products, and some are computed as Bᵀ A.
+TEST_CASE("matmul: small results of many terms are the sums of their blocks on any threads") {
+  for (const auto& [m, n] : {std::pair{32, 4}, {4, 32}, {16, 16}, {7, 5}, {8, 3}, {64, 11}})
+    for (const std::int64_t k : {383, 385, 3000})
+      for (const bool accumulate : {false, true})
+        with_threads({1, 2, 5}, [&](int) {
+          CAPTURE(m);
+          CAPTURE(k);
+          const Matmul shape{.m = m, .n = n, .k = k, .transpose_a = true, .accumulate = accumulate};
+          const Product single(shape, f32), twice(shape, f64);
+          CHECK(same_bits(single.multiply(false), sums_of_blocks<float>(single)));
+          CHECK(same_bits(twice.multiply(false), sums_of_blocks<double>(twice)));
+        });
 }
 
 TEST_SUITE_END();
