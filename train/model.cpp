@@ -422,11 +422,9 @@ Matrix Model::classify(std::span<const float> images) const {
 // --- forecast ---
 
 Matrix Model::forecast(std::span<const float> window) const {
-  const std::int64_t cycle = loaded().forecast("forecast").task.model().options.cycle;
-  require(cycle == 0,
-          "forecast: the model has model.cycle = {} and needs the time of the first row; give "
-          "first_step (C++), or use predict",
-          cycle);
+  require(loaded().forecast("forecast").task.model().options.cycle == 0,
+          "forecast: a model with model.cycle needs the time of the first row; give first_step "
+          "(C++), or use predict");
   return forecast(window, 0);
 }
 

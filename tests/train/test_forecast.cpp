@@ -192,7 +192,7 @@ TEST_CASE_FIXTURE(CommandFolder, "forecast: a program gives the time of a window
     for (const std::int64_t turns : {1, -1'000'000})
       CHECK(model.forecast(window, first_step + turns * cycle).values == forecast.values);
     check_says(misuse_of([&] { model.forecast(window); }),
-               {"forecast: the model has model.cycle = 6", "give first_step"});
+               {"forecast: a model with model.cycle", "give first_step"});
   }
 }
 
