@@ -109,6 +109,12 @@ bool is_measured(std::span<const float> window, std::int64_t m, std::int64_t M) 
   return false;
 }
 
+// Returns the place (1) of a step in a cycle; an empty array for 0, no cycle.
+Array place_of(std::int64_t step, std::int64_t cycle) {
+  if (cycle == 0) return {};
+  return Array::of(std::vector{static_cast<std::int32_t>((step % cycle + cycle) % cycle)}, {1});
+}
+
 // Throws InputError if Model has no methods for the task of a config.
 void expect_usable(const Config& config, const std::string& where) {
   std::vector<std::string> usable;
@@ -416,18 +422,24 @@ Matrix Model::classify(std::span<const float> images) const {
 // --- forecast ---
 
 Matrix Model::forecast(std::span<const float> window) const {
+  require(loaded().forecast("forecast").task.model().options.cycle == 0,
+          "forecast: a model with model.cycle needs the time of the first row; give first_step "
+          "(C++), or use predict");
+  return forecast(window, 0);
+}
+
+Matrix Model::forecast(std::span<const float> window, std::int64_t first_step) const {
   const auto [task, weights] = loaded().forecast("forecast");
   const SeriesScale scale = kept_scale(task.metadata());
   const std::int64_t T = task.model().options.context, M = std::ssize(scale.means);
-  require(task.model().options.cycle == 0,
-          "forecast: the model has a cycle, and a window alone has no time; use tapestry predict");
   require(std::ssize(window) == T * M, "forecast: {} numbers; expected {} steps of {} series",
           window.size(), T, M);
   require_finite(window, kept_names(task.metadata()));
   const Array seen = SeriesDataset::inputs_before(
       scale.apply(Array::of(std::vector<double>(window.begin(), window.end()), {T, M})), T,
       {.context = T});
-  const Array y = task.model().forward(seen.reshaped({1, T, M})).value();
+  const Array place = place_of(first_step, task.model().options.cycle);
+  const Array y = task.model().forward(seen.reshaped({1, T, M}), nullptr, place).value();
   const std::vector<std::int64_t>& targets = task.model().options.targets;
   Matrix forecast = matrix_of(kept_scale(task.metadata(), targets).undo(y));
   for (std::int64_t k = 0; k < forecast.columns; ++k)

@@ -161,10 +161,13 @@ class Model final {
   // --- forecast: M series in their own units, one row for each step ---
 
   // Maps context() · M numbers to (horizon, K), of the K targets. NaN is what was not measured: it
-  // is filled as in training, and a target without a measured value has the forecast NaN. Throws
-  // std::invalid_argument for another number of values, for infinite ones, and for a model with
-  // model.cycle, which needs times.
+  // is filled as in training, and a target without a measured value has the forecast NaN.
+  // `first_step` is for models with model.cycle: the steps of the series from 1970-01-01 00:00 to
+  // the window's first row, or the number of this row, from 0, if the data have no times. Others
+  // ignore it. Throws std::invalid_argument for another number of values, for infinite ones, and
+  // for a model with model.cycle without `first_step`.
   Matrix forecast(std::span<const float> window) const;
+  Matrix forecast(std::span<const float> window, std::int64_t first_step) const;
   std::int64_t horizon() const;              // returns the number of steps of a forecast
   std::vector<std::string> series() const;   // returns the names of the M series
   std::vector<std::string> targets() const;  // returns the names of the K series that are forecast

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 #include "autograd/random.hpp"
+#include "tests/support/arrays.hpp"
 #include "tests/support/hours.hpp"
 #include "tests/support/process.hpp"
 #include "train/model.hpp"
@@ -157,6 +159,41 @@ TEST_CASE_FIXTURE(Station, "forecast: a model with a cycle is trained, resumed, 
   CHECK(!predicted.empty());
   check_fails(here(words + Words("--out new optim.final_learning_rate=0")),
               {"optim.final_learning_rate = 0", "an exponential schedule ends above 0"});
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "forecast: a program gives the time of a window to a cycle") {
+  constexpr std::int64_t rows = 200, context = 16, cycle = 6, first_row = rows - context;
+  constexpr std::int64_t first_hour = 1582927200 / 3600 + first_row;
+  write("station.csv", csv(rows));
+  std::vector<float> window;
+  for (std::int64_t row = first_row; row < rows; ++row) {
+    window.push_back(static_cast<float>(std::sin(0.3 * static_cast<double>(row))));
+    window.push_back(static_cast<float>(20 - row % 5));
+  }
+  for (const auto& [column, first_step] : {std::pair{"date", first_hour}, {"none", first_row}}) {
+    CAPTURE(column);
+    must(run(Words("train etth1 data.path=station.csv data.split=fractions model.kind=linear "
+                   "model.context=16 model.horizon=8 model.cycle=6 train.steps=6 "
+                   "train.batch_size=8 optim.learning_rate=0.1") +
+             Words(fmt::format("--out {0} data.time_column={0}", column))));
+    const Strings lines = lines_of(must(run(fmt::format("predict {} station.csv", column))).out);
+    REQUIRE(lines.size() == 1 + 8);
+    const Model model(path(column));
+    const Matrix forecast = model.forecast(window, first_step);
+    const Matrix shifted = model.forecast(window, first_step + 1);
+    for (std::int64_t h = 0; h < 8; ++h) {
+      double load = 0, oil = 0;
+      REQUIRE(std::sscanf(lines[1 + h].c_str(), "%*[^,],%lf,%lf", &load, &oil) == 2);
+      CHECK(forecast.row(h)[0] == doctest::Approx(load).epsilon(1e-5));
+      CHECK(forecast.row(h)[1] == doctest::Approx(oil).epsilon(1e-5));
+      CHECK(shifted.row(h)[0] != doctest::Approx(load).epsilon(1e-5));
+      CHECK(shifted.row(h)[1] != doctest::Approx(oil).epsilon(1e-5));
+    }
+    for (const std::int64_t turns : {1, -1'000'000})
+      CHECK(model.forecast(window, first_step + turns * cycle).values == forecast.values);
+    check_says(misuse_of([&] { model.forecast(window); }),
+               {"forecast: a model with model.cycle", "give first_step"});
+  }
 }
 
 TEST_CASE_FIXTURE(Station, "bug: permuted columns were scaled by each other's values") {
