@@ -40,6 +40,7 @@ std::map<std::string, SmallData> small_data() {
         .few = {"data.vocabulary=270", "train.batch_size=4"}}},
       {"toy-sequence", sequences},
       {"recall", sequences},
+      {"in-context-regression", sequences},
       {"graph/drawn", drawn},
       {"translation/dates", drawn},
       {"language-model/text",
