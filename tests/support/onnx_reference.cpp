@@ -234,7 +234,10 @@ NamedArrays reference_outputs(Task& task, NamedArrays inputs) {
          std::visit([&](const auto& model) { return model.forward(inputs.at("tokens")).value(); },
                     language->network())}};
   if (auto* toy = dynamic_cast<ToySequence*>(&task))
-    return {{"logits", toy->model().forward(inputs.at("tokens")).value()}};
+    return {
+        {"logits",
+         std::visit([&](const auto& model) { return model.forward(inputs.at("tokens")).value(); },
+                    toy->network())}};
   if (auto* translation = dynamic_cast<Translation*>(&task))
     return {{"logits", translated(translation->model(), inputs)}};
   if (auto* captions = dynamic_cast<Captioning*>(&task))
