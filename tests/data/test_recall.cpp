@@ -225,6 +225,27 @@ TEST_CASE("recall: options and prompts of several questions that cannot be are r
                 "up to 4 symbols");
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "recall: attention and a recurrent network answer several questions") {
+  for (const std::string kind : {"transformer", "lstm"}) {
+    const std::string run = path(kind);
+    must_run({"train", "recall-many", "--quiet", "--out", run, "model.kind=" + kind,
+              "model.width=16", "data.length=16", "data.pairs=2", "data.alphabet=16",
+              "data.held_back=100", "train.steps=4", "train.eval_every=2", "train.samples=true"});
+    const Json last = Json::parse(lines_of(read(kind + "/metrics.jsonl")).back());
+    CHECK(last["exact_match"].get<double>() <= last["accuracy"].get<double>());
+    CHECK(last["accuracy"].get<double>() < 1);
+    CHECK(lines_of(must_run({"sample", run, "--count", "3"})).size() == 3);
+    must_run({"report", run});
+    check_fails(tapestry_run({"sample", run, "--prompt", "0819>"}), {"expected 2 pairs"});
+    const Finished drawn = tapestry_run({"attention", run, "--out", path("map.svg")});
+    if (kind == "transformer")
+      CHECK(drawn.status == 0);
+    else
+      check_fails(drawn, {"a recurrent network has no attention to draw"});
+  }
+}
+
 // --- the series of memory models ---
 
 // Trains a shipped config, small and short, and returns its last evaluation.
