@@ -99,6 +99,18 @@ Tensor WeightedSum::recall(const Tensor& x) const {
 
 TAPESTRY_FIELDS(WeightedSum, score, value)
 
+// Returns the weights of the elements: x (B, T, C) -> (B, 1, T).
+Tensor LinearAttention::weigh(const Tensor& x) const {
+  return matmul(attention.query.forward(last(x)), attention.key.forward(x), {.transpose_b = true}) *
+         (1 / static_cast<double>(x.dim(1)));
+}
+
+Tensor LinearAttention::recall(const Tensor& x) const {
+  return alone(matmul(weigh(x), attention.value.forward(x)));
+}
+
+TAPESTRY_FIELDS(LinearAttention, attention)
+
 Array QueryKeyMemory::weights(const Tensor& x) const {
   return weights_of(attention.query.forward(last(x)), attention.key.forward(x), 1);
 }
@@ -137,6 +149,8 @@ std::unique_ptr<Memory> make_memory(const MemoryOptions& options, Random& init) 
       return std::make_unique<SigmoidAttention>(C, init);
     case MemoryKind::softmax_attention:
       return std::make_unique<SoftmaxAttention>(C, init);
+    case MemoryKind::linear_attention:
+      return std::make_unique<LinearAttention>(C, init);
     case MemoryKind::query_key:
       return std::make_unique<QueryKeyMemory>(C, init);
     case MemoryKind::multi_head:
@@ -145,7 +159,7 @@ std::unique_ptr<Memory> make_memory(const MemoryOptions& options, Random& init) 
   throw_unhandled("memory");
 }
 
-// --- the network ---
+// --- the networks ---
 
 MemoryNetwork::MemoryNetwork(const MemoryNetworkOptions& options, Random& init)
     : embedding(options.vocabulary, options.memory.width, init, 1),
@@ -169,5 +183,20 @@ Tensor MemoryNetwork::forward(const Array& symbols) const {
 Array MemoryNetwork::weights(const Array& symbols) const { return memory->weights(embed(symbols)); }
 
 TAPESTRY_FIELDS(MemoryNetwork, embedding, memory, readout)
+
+MemoryRegressor::MemoryRegressor(const MemoryRegressorOptions& options, Random& init)
+    : embedding(options.inputs, options.memory.width, init, {.bias = false}),
+      memory(make_memory(options.memory, init)),
+      readout(options.memory.width, 1, init) {
+  readout.weight.role = Role::head;
+}
+
+Tensor MemoryRegressor::forward(const Tensor& x) const {
+  const Scope scope(path());
+  const Tensor recalled = memory->forward(embedding.forward(x));
+  return reshape(readout.forward(recalled), {x.dim(0)});
+}
+
+TAPESTRY_FIELDS(MemoryRegressor, embedding, memory, readout)
 
 }  // namespace tapestry

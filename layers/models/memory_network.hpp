@@ -10,7 +10,7 @@
 #include "layers/models/recurrent_network.hpp"
 #include "layers/multi_head_attention.hpp"
 
-// A summary of a sequence x_1 … x_n at its last element. The eight subclasses lead from a sum to
+// A summary of a sequence x_1 … x_n at its last element. The nine subclasses lead from a sum to
 // multi-head attention, each with one idea more, and have equal output widths for comparison. W are
 // weight matrices and b biases.
 namespace tapestry {
@@ -124,6 +124,23 @@ class SoftmaxAttention final : public WeightedSum {
   Tensor normalize(const Tensor& scores) const override { return softmax(scores); }
 };
 
+// (1/n) Σ (q_n·k_i) v_i: attention with the last element as query, without softmax (a fast weight
+// memory; Schmidhuber 1992). With suitable weights it is a step of gradient descent on the pairs of
+// a sequence (von Oswald et al. 2023, arXiv 2212.07677, proposition 1).
+class LinearAttention final : public Memory {
+ public:
+  Attention attention;  // its maps, without biases; its softmax is not used
+
+  LinearAttention(std::int64_t width, Random& init)
+      : attention(width, width, width, init, {.bias = false}) {}
+  Array weights(const Tensor& x) const override { return weigh(x).value(); }
+  void fields(FieldVisitor& visit) override;
+
+ private:
+  Tensor weigh(const Tensor& x) const;
+  Tensor recall(const Tensor& x) const override;
+};
+
 // softmax(q_n Kᵀ / √C) V: attention with the last element as query (Vaswani et al. 2017, eq. 1).
 class QueryKeyMemory final : public Memory {
  public:
@@ -159,6 +176,7 @@ enum class MemoryKind {
   gated,
   sigmoid_attention,
   softmax_attention,
+  linear_attention,
   query_key,
   multi_head,
 };
@@ -194,6 +212,24 @@ class MemoryNetwork final : public Module {
 
  private:
   Tensor embed(const Array& symbols) const;
+};
+
+struct MemoryRegressorOptions {
+  std::int64_t inputs = 0;  // F, numbers of an item
+  MemoryOptions memory{};
+};
+
+// A network that answers a question with a number, from the summary of T items of F numbers each,
+// of which the last is the question: x (B, T, F) -> (B).
+class MemoryRegressor final : public Module {
+ public:
+  Linear embedding;  // (C, F), without bias
+  std::unique_ptr<Memory> memory;
+  Linear readout;  // (1, C)
+
+  MemoryRegressor(const MemoryRegressorOptions& options, Random& init);
+  Tensor forward(const Tensor& x) const;
+  void fields(FieldVisitor& visit) override;
 };
 
 }  // namespace tapestry

@@ -231,6 +231,8 @@ TEST_CASE("layers: parameter names are the keys of checkpoints") {
   CHECK(memory(MemoryKind::gated) == weights_and_biases("gate value"));
   CHECK(memory(MemoryKind::sigmoid_attention) == Words("score.weight score.bias value.weight"));
   CHECK(memory(MemoryKind::softmax_attention) == Words("score.weight value.weight"));
+  CHECK(memory(MemoryKind::linear_attention) ==
+        Words("attention.query.weight attention.key.weight attention.value.weight"));
   CHECK(memory(MemoryKind::query_key).size() == 6);
   CHECK(memory(MemoryKind::multi_head).front() == "attention.query.weight");
   SelfAttention features(4, r,

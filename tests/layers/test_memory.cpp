@@ -52,6 +52,7 @@ std::vector<LayerRow> memory_layers() {
       make_row("ForgettingGate", ForgettingGate(6, r), forward, {x}),
       make_row("SigmoidAttention", SigmoidAttention(6, r), forward, {x}),
       make_row("SoftmaxAttention", SoftmaxAttention(6, r), forward, {x}),
+      make_row("LinearAttention", LinearAttention(6, r), forward, {x}),
       make_row("QueryKeyMemory", QueryKeyMemory(6, r), forward, {x}),
       make_row("QueryKeyMemory: one element", QueryKeyMemory(6, r), forward, {one}),
       make_row("MultiHeadMemory", MultiHeadMemory(6, 2, r), forward, {x}),
@@ -67,6 +68,11 @@ std::vector<LayerRow> memory_layers() {
                               return cross_entropy(model.forward(symbols), ints({2, 0}, {2}));
                             },
                             {}));
+  rows.push_back(
+      make_row("MemoryRegressor",
+               MemoryRegressor(
+                   {.inputs = 6, .memory = {.kind = MemoryKind::linear_attention, .width = 4}}, r),
+               forward, {x}));
   for (const bool tied : {false, true})
     for (const double rate : {0.0, 0.2})
       rows.push_back(make_row(
@@ -157,6 +163,12 @@ TEST_CASE("layers: every memory computes its equation") {
   check(query_key,
         weighted(agreement / sum(agreement, {1}, Keep::yes), query_key.attention.value.forward(x)));
 
+  LinearAttention linear(C, r);
+  randomised(linear, f64);
+  const Tensor question = reshape(linear.attention.query.forward(at(x, T - 1)), {B, 1, C});
+  const Tensor products = sum(question * linear.attention.key.forward(x), {2}, Keep::yes);
+  check(linear, weighted(products * (1.0 / T), linear.attention.value.forward(x)));
+
   MultiHeadMemory heads(C, 2, r);
   randomised(heads, f64);
   check(heads, at(heads.attention.forward(x, x), T - 1));
@@ -177,7 +189,7 @@ TEST_CASE("layers: a memory reports the weights that it used") {
     if (!attends) continue;
     const std::int64_t H = kind == MemoryKind::multi_head ? 3 : 1;
     REQUIRE(weights.shape() == Shape{B, H, T});
-    if (kind != MemoryKind::sigmoid_attention)
+    if (kind != MemoryKind::sigmoid_attention && kind != MemoryKind::linear_attention)
       for (const double total : doubles(sum(weights, {2}).value()))
         CHECK(total == doctest::Approx(1));
   }
@@ -194,6 +206,47 @@ TEST_CASE("layers: a memory reports the weights that it used") {
   const Tensor mixed = matmul(reshape(three.weights(x), {B, 3, 1, T}), split);    // (B, H, 1, D)
   CHECK(distance(three.attention.output.forward(reshape(mixed, {B, C})).value(),
                  three.forward(x).value()) <= 1e-12);
+}
+
+// The construction of von Oswald et al. 2023 (arXiv 2212.07677, proposition 1), from any w: keys
+// and queries are the inputs x, the value of an item is its residual y - w·x, and the item of the
+// question has the residual 0.
+TEST_CASE("layers: a layer of linear attention is a step of gradient descent") {
+  constexpr std::int64_t B = 3, N = 7, D = 4;
+  constexpr double rate = 0.7;
+  Random r = init();
+  for (const DType dtype : {f32, f64}) {
+    const Tensor x = normal({B, N, D}, dtype), y = normal({B, N, 1}, dtype),
+                 question = normal({B, 1, D}, dtype), w = normal({D, 1}, dtype);
+    LinearAttention layer(D + 1, r);
+    layer.convert(dtype);
+    std::vector<double> inputs((D + 1) * (D + 1)), residual = inputs;
+    for (std::int64_t d = 0; d < D; ++d) {
+      inputs[d * (D + 2)] = 1;
+      residual[D * (D + 1) + d] = -doubles(w.value())[d];
+    }
+    residual.back() = 1;
+    set(layer.attention.query.weight, inputs);
+    set(layer.attention.key.weight, inputs);
+    set(layer.attention.value.weight, residual);
+    const Tensor items = concat({concat({x, y}, 2), concat({question, matmul(question, w)}, 2)}, 1);
+    const double scale = rate * (N + 1) / N;
+    const Tensor update = slice(layer.forward(items), 1, D, D + 1) * scale;
+
+    for (std::int64_t b = 0; b < B; ++b) {
+      const auto of = [&](const Tensor& each) {
+        return reshape(slice(each, 0, b, b + 1), {each.dim(1), each.dim(2)});
+      };
+      Parameter weight(w.value(), Role::weight);
+      Tape tape;
+      const Tensor error = matmul(of(x), weight.tensor) - of(y);
+      const Gradients gradients = tape.backward(sum(error * error) * (0.5 / N));
+      const Tensor stepped = w - Tensor(gradients[weight]) * rate;
+      const Tensor found = matmul(of(question), w) + slice(update, 0, b, b + 1);
+      CHECK(distance(found.value(), matmul(of(question), stepped).value()) <=
+            (dtype == f32 ? 1e-5 : 1e-12));
+    }
+  }
 }
 
 TEST_CASE("layers: memories forget as their equations say") {

@@ -14,6 +14,7 @@ inline constexpr std::pair<MemoryKind, const char*> memory_kinds[] = {
     {MemoryKind::gated, "gated"},
     {MemoryKind::sigmoid_attention, "sigmoid-attention"},
     {MemoryKind::softmax_attention, "softmax-attention"},
+    {MemoryKind::linear_attention, "linear-attention"},
     {MemoryKind::query_key, "query-key"},
     {MemoryKind::multi_head, "multi-head"}};
 

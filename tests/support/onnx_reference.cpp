@@ -19,6 +19,7 @@
 #include "train/tasks/language/text_classification.hpp"
 #include "train/tasks/language/toy_sequence.hpp"
 #include "train/tasks/language/translation.hpp"
+#include "train/tasks/memory/in_context.hpp"
 #include "train/tasks/memory/recall.hpp"
 #include "train/tasks/series/forecast.hpp"
 #include "train/tasks/tables/table_task.hpp"
@@ -233,7 +234,10 @@ NamedArrays reference_outputs(Task& task, NamedArrays inputs) {
          std::visit([&](const auto& model) { return model.forward(inputs.at("tokens")).value(); },
                     language->network())}};
   if (auto* toy = dynamic_cast<ToySequence*>(&task))
-    return {{"logits", toy->model().forward(inputs.at("tokens")).value()}};
+    return {
+        {"logits",
+         std::visit([&](const auto& model) { return model.forward(inputs.at("tokens")).value(); },
+                    toy->network())}};
   if (auto* translation = dynamic_cast<Translation*>(&task))
     return {{"logits", translated(translation->model(), inputs)}};
   if (auto* captions = dynamic_cast<Captioning*>(&task))
@@ -250,6 +254,8 @@ NamedArrays reference_outputs(Task& task, NamedArrays inputs) {
   if (auto* graphs = dynamic_cast<GraphTask*>(&task))
     return {{"logits", classified(graphs->model(), inputs)}};
   if (auto* table = dynamic_cast<TableTask*>(&task)) return predicted(*table, inputs);
+  if (auto* regression = dynamic_cast<InContextTask*>(&task))
+    return {{"answer", regression->model().forward(inputs.at("items")).value()}};
   auto& recall = dynamic_cast<RecallTask&>(task);
   return {{"logits", recall.model().forward(inputs.at("symbols")).value()}};
 }

@@ -22,6 +22,8 @@ inline Words small(const std::string& task, const std::string& kind = "") {
            "train.batch_size=5";
   if (task == "recall")
     return "data.length=8 data.pairs=3 data.keys=4 data.values=3 model.width=8 train.batch_size=4";
+  if (task == "in-context-regression")
+    return "data.pairs=3 data.dimensions=2 model.width=8 train.batch_size=4";
   if (task == "graph") return "model.width=8 model.dropout=0 train.batch_size=2";
   if (task == "table")
     return "data.examples=20 data.held_back=10 model.layers=1 model.width=4 model.members=2 "

@@ -40,6 +40,7 @@ std::map<std::string, SmallData> small_data() {
         .few = {"data.vocabulary=270", "train.batch_size=4"}}},
       {"toy-sequence", sequences},
       {"recall", sequences},
+      {"in-context-regression", sequences},
       {"graph/drawn", drawn},
       {"translation/dates", drawn},
       {"language-model/text",
@@ -89,7 +90,11 @@ SmallData small_data_of(const std::string& task, const std::string& kind) {
 bool is_preset(const Config& config) { return config[key::expected_metric].empty(); }
 
 Strings small_preset(const Config& config) {
-  if (!is_preset(config)) return {};
+  constexpr std::int64_t wide = 384;
+  const bool is_wide = config.has("model.kind") &&
+                       config.value("model.kind") == Value(std::string("transformer")) &&
+                       std::get<std::int64_t>(config.value("model.width")) >= wide;
+  if (!is_preset(config) && !is_wide) return {};
   const std::int64_t heads = std::get<std::int64_t>(config.value("model.heads"));
   return {"model.layers=2",        fmt::format("model.width={}", 4 * heads),
           "model.feed_forward=16", "model.context=32",

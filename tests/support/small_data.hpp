@@ -28,7 +28,8 @@ inline std::string text_setting(const Config& config, const std::string& key) {
 
 // Returns whether the shipped config is a preset: it has no expected result.
 bool is_preset(const Config& config);
-// Returns keys that make a preset's model small with the same heads; none for other configs.
+// Returns keys that make the model of a preset, or one as wide, small with the same heads; none for
+// other configs.
 Strings small_preset(const Config& config);
 
 // Trains every shipped config of the given tasks, and uses the runs. Several test cases share the

@@ -192,6 +192,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: every kind of layer is exported with t
                                "\"\n[model]\nlayers = 2\nwidth = 16\ncontext = 9\n";
   const std::string dates = "task = \"translation\"\n[model]\nlayers = 2\nwidth = 16\n";
   const std::string images = "[data]\ntraining_images = 12\ntest_images = 4\n[model]\n";
+  const std::string toys = "task = \"toy-sequence\"\n[model]\nlayers = 2\nwidth = 16\n";
   const std::string vae = "task = \"vae\"\n" + images + "hidden = [7, 5]\nlatent = 3\n";
   const std::string vit =
       "task = \"image-classification\"\n" + images + "layers = 1\nwidth = 16\npatch = 14\n";
@@ -242,6 +243,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: every kind of layer is exported with t
       {dates, {"model.attention=random-features", "model.feature_map=positive"}},
       {dates, {"model.attention=random-features", "model.positions=rotary"}},
       {dates, {"model.tied_embeddings=false", "model.positions=rotary", "model.window=3"}},
+      {toys, {"data.length=4", "model.kind=gru"}},
+      {toys, {"data.kind=recall", "data.length=10", "model.positions=rotary"}},
       {vae, {"model.channels=[2, 3]", "model.likelihood=gaussian", "model.activation=gelu"}},
       {vae, {"model.sigma=shared", "model.activation=silu"}},
       {vae, {"model.sigma=none"}},

@@ -76,10 +76,11 @@ class SmokeRun {
     CHECK_MESSAGE(page.size() < 5'000'000, page.size());
     CHECK(contains(page, "data-show=\"curves\""));
     // A figure of the model; a convolutional network has no attention, a table's has tables.
-    CHECK(contains(page, setting("task") == "table"                 ? "Permutation importance"
-                         : setting("task") == "captioning"          ? "<figcaption>image "
-                         : setting("model.kind") == "convolutional" ? "Confusion matrix"
-                                                                    : "data-of=\"data-2\""));
+    CHECK(contains(page, setting("task") == "table"                   ? "Permutation importance"
+                         : setting("task") == "captioning"            ? "<figcaption>image "
+                         : setting("task") == "in-context-regression" ? "a step of gradient descent"
+                         : setting("model.kind") == "convolutional"   ? "Confusion matrix"
+                                                                      : "data-of=\"data-2\""));
     sample();
     check_says(run(Words("gradcheck " + name_),
                    small(setting("task"), setting("model.kind")) + small_preset(config_)),

@@ -418,9 +418,24 @@ Value recall(const SoftmaxAttention& memory, const Value& x) {
   return weighted_sum(memory, x, softmax);
 }
 
+Value recall(const LinearAttention& memory, const Value& x) {
+  const Attention& own = memory.attention;
+  const Value query = forward(own.query, unsqueeze(last(x, 1), {1}));  // (B, 1, C)
+  const Value total =
+      matmul(matmul(query, transpose(forward(own.key, x), {0, 2, 1})), forward(own.value, x));
+  return squeeze(total, 1) / to_float(lengths(x, 1, 2));
+}
+
 // Returns the output of QueryKeyMemory and MultiHeadMemory, whose query is the last element.
 Value recall(const auto& memory, const Value& x) {
   return squeeze(forward(memory.attention, unsqueeze(last(x, 1), {1}), x), 1);
+}
+
+Value recall_by_kind(const Memory& memory, const Value& x) {  // (B, T, C) -> (B, C)
+  const Within module(x, memory.path());
+  return by_kind<CompositeSum, ExponentialForgetting, RecurrentMemory, ForgettingGate,
+                 SigmoidAttention, SoftmaxAttention, LinearAttention, QueryKeyMemory,
+                 MultiHeadMemory>(memory, [&](const auto& own) { return recall(own, x); });
 }
 
 }  // namespace
@@ -428,14 +443,14 @@ Value recall(const auto& memory, const Value& x) {
 Value forward(const MemoryNetwork& model, const Value& symbols) {
   const Within module(symbols, model.path());
   const Value x = sum(forward(model.embedding, symbols), 2);  // (B, T, C)
-  const Value question = last(x, 1);
-  const Value recalled = [&] {
-    const Within memory(x, model.memory->path());
-    return by_kind<CompositeSum, ExponentialForgetting, RecurrentMemory, ForgettingGate,
-                   SigmoidAttention, SoftmaxAttention, QueryKeyMemory, MultiHeadMemory>(
-        *model.memory, [&](const auto& own) { return recall(own, x); });
-  }();
+  const Value question = last(x, 1), recalled = recall_by_kind(*model.memory, x);
   return forward(model.readout, concat({recalled, question, recalled * question}, -1));
+}
+
+Value forward(const MemoryRegressor& model, const Value& x) {
+  const Within module(x, model.path());
+  return squeeze(forward(model.readout, recall_by_kind(*model.memory, forward(model.embedding, x))),
+                 1);
 }
 
 }  // namespace tapestry::onnx

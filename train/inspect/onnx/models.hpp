@@ -56,6 +56,7 @@ struct DenseGraphs {
 Value forward(const GraphNetwork& model, const DenseGraphs& graphs);
 
 Value forward(const MemoryNetwork& model, const Value& symbols);  // (B, T, S) -> (B, classes)
+Value forward(const MemoryRegressor& model, const Value& x);      // (B, T, F) -> (B)
 
 // Rows of a table: scaled numbers (B, N), and indices of categories (B, K) int64; nothing for no
 // columns. forward returns (B, members, outputs).

@@ -10,7 +10,6 @@
 #include "train/config/keys.hpp"
 #include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
-#include "train/tasks/initialized.hpp"
 #include "train/tasks/language/initial_embeddings.hpp"
 #include "train/tasks/language/token_baselines.hpp"
 #include "train/tasks/linear_baseline.hpp"
@@ -20,10 +19,7 @@
 namespace tapestry {
 namespace {
 
-enum class Network { transformer, elman, lstm, gru };
-
 struct LanguageModelSettings {
-  Network kind = Network::transformer;
   std::int64_t vocabulary = 0;
   std::string embeddings{};
 };
@@ -31,45 +27,13 @@ struct LanguageModelSettings {
 const SettingsOf<LanguageModelSettings> language_model_settings = [] {
   using S = LanguageModelSettings;
   using Row = Bound<S>;
-  return std::vector<Row>{Row("model.kind", &S::kind, "kind of network",
-                              {{"transformer", Network::transformer},
-                               {"recurrent", Network::elman},
-                               {"lstm", Network::lstm},
-                               {"gru", Network::gru}}),
-                          Row(key::vocabulary, &S::vocabulary),
+  return std::vector<Row>{Row(key::vocabulary, &S::vocabulary),
                           Row(key::initial_embeddings, &S::embeddings)};
 }();
 
-// Returns the layers of a recurrent network.
-RecurrentKind recurrent_kind(Network kind) {
-  if (kind == Network::elman) return RecurrentKind::elman;
-  return kind == Network::lstm ? RecurrentKind::lstm : RecurrentKind::gru;
-}
-
-// Returns the keys. A recurrent network has some of those of a transformer.
-std::vector<KeyInfo> language_model_keys() {
-  return joined({used_with(key_is("model.kind", "transformer"), decoder_only_keys(),
-                           {"model.layers", "model.width", "model.dropout", "model.bias",
-                            "model.tied_embeddings"}),
-                 corpus_settings.keys(), language_model_settings.keys()});
-}
-
-LanguageModel::Network make_network(const Config& config, std::int64_t vocabulary) {
-  const Given<TransformerSettings> given = transformer_settings.of(config);
-  const Network kind = language_model_settings.of(config).kind;
-  const std::int64_t context = corpus_settings.of(config).context;
-  return initialized(config, [&](Random& init) -> LanguageModel::Network {
-    if (kind == Network::transformer)
-      return Transformer(transformer_options(given, vocabulary, context), init);
-    return RecurrentNetwork({.vocabulary = vocabulary,
-                             .layers = given.layers,
-                             .width = given.block.width,
-                             .kind = recurrent_kind(kind),
-                             .dropout = given.block.dropout,
-                             .bias = given.bias,
-                             .tied_embeddings = given.tied_embeddings},
-                            init);
-  });
+// Returns the name of model.kind.
+std::string network_kind_of(const Config& config) {
+  return decoder_settings.text("kind", decoder_settings.of(config));
 }
 
 std::vector<double> bytes_of_tokens(const Tokenizer& tokenizer) {
@@ -110,7 +74,7 @@ std::set<std::int32_t> ends_of_text(const Corpus& corpus,
 CorpusKind checked_kind(const Config& config) {
   const Given<CorpusSettings> given = corpus_settings.of(config);
   const bool packs = given.kind == CorpusKind::conversations && given.packing;
-  const bool is_transformer = language_model_settings.of(config).kind == Network::transformer;
+  const bool is_transformer = decoder_settings.of(config).kind == DecoderKind::transformer;
   given.expect(
       !packs || is_transformer, "packing",
       "a recurrent network cannot separate the conversations of a row; set this key to false");
@@ -122,7 +86,7 @@ CorpusKind checked_kind(const Config& config) {
 
 // Returns the hidden states (B, T, C) that the head reads. If rows have several documents, each is
 // read separately. Throws std::invalid_argument for such rows and a recurrent network.
-Tensor hidden_of(const LanguageModel::Network& network, const Batch& batch, Random* noise) {
+Tensor hidden_of(const DecoderNetwork& network, const Batch& batch, Random* noise) {
   const auto* documents = batch.find<DocumentStarts>();
   if (const auto* recurrent = std::get_if<RecurrentNetwork>(&network)) {
     require(!documents,
@@ -138,7 +102,7 @@ TokenDecoder language_model_decoder(LanguageModel& task) {
 }
 
 std::string description(const Config& config, const std::map<std::string, std::string>& metadata) {
-  const std::string kind = language_model_settings.text("kind", language_model_settings.of(config));
+  const std::string kind = network_kind_of(config);
   return fmt::format("a {}{} language model",
                      metadata.contains("vocabulary")  ? "character-level "
                      : metadata.contains("tokenizer") ? "byte-pair "
@@ -153,7 +117,7 @@ TaskSpec language_model_spec() {
   return {.name = "language-model",
           .help = "a transformer or recurrent network that predicts the next token",
           .describe = description,
-          .keys = language_model_keys(),
+          .keys = joined({decoder_keys(), corpus_settings.keys(), language_model_settings.keys()}),
           .make = make_task_of<LanguageModel>,
           .detect = detect_begin_of_text,
           .recognize = recognize_corpora,
@@ -190,8 +154,8 @@ LanguageModel::LanguageModel(const TaskSetup& setup)
       vocabulary_(vocabulary_of(setup.config, *corpus_.tokenizer)),
       bytes_(bytes_of_tokens(*corpus_.tokenizer)),
       fits_baselines_(has_own_training_data(setup)),
-      network_kind_(language_model_settings.text("kind", language_model_settings.of(setup.config))),
-      network_(make_network(setup.config, vocabulary_)) {
+      network_kind_(network_kind_of(setup.config)),
+      network_(make_decoder(setup.config, vocabulary_, context_)) {
   if (setup.metadata.empty())
     corpus_.remark = joined_remarks(
         corpus_.remark, set_initial_embeddings(setup.config, *corpus_.tokenizer, model()));
@@ -203,16 +167,10 @@ Order LanguageModel::order() const {
   return kind_ == CorpusKind::text ? Order::with_replacement : Order::shuffled;
 }
 
-Module& LanguageModel::model() {
-  return std::visit([](Module& model) -> Module& { return model; }, network_);
-}
-
 Loss LanguageModel::loss(const Batch& batch, const Pass& pass) {
   Random* noise = pass.training ? pass.noise : nullptr;
   const auto [hidden, targets] = counted_rows(hidden_of(network_, batch, noise), batch);
-  const Tensor logits =
-      std::visit([&x = hidden](const auto& network) { return network.logits(x); }, network_);
-  const Tensor total = cross_entropy(logits, targets, {.mean = false});
+  const Tensor total = cross_entropy(logits_of(network_, hidden), targets, {.mean = false});
   return {total, averages(total.item(), batch)};
 }
 

@@ -3,12 +3,10 @@
 #include <map>
 #include <set>
 #include <string>
-#include <variant>
 
-#include "layers/models/recurrent_network.hpp"
-#include "layers/models/transformer.hpp"
 #include "train/task_spec.hpp"
 #include "train/tasks/language/corpus.hpp"
+#include "train/tasks/language/decoder_network.hpp"
 
 namespace tapestry {
 
@@ -24,11 +22,9 @@ std::string source_context_name();
 // name.
 class LanguageModel final : public Task {
  public:
-  using Network = std::variant<Transformer, RecurrentNetwork>;
-
   explicit LanguageModel(const TaskSetup& setup);
 
-  Module& model() override;
+  Module& model() override { return module_of(network_); }
   const Dataset& training_data() override { return *corpus_.training; }
   const Dataset& validation_data() override { return *corpus_.validation; }
   Order order() const override;
@@ -40,7 +36,7 @@ class LanguageModel final : public Task {
   void add_derived_metrics(Metrics& metrics) const override;
   std::map<std::string, std::string> metadata() const override;
 
-  const Network& network() const { return network_; }
+  const DecoderNetwork& network() const { return network_; }
   const std::string& network_kind() const { return network_kind_; }  // model.kind: "lstm"
   const Tokenizer& tokenizer() const { return *corpus_.tokenizer; }
   // Returns the tokens that begin each text that the model was trained on.
@@ -71,7 +67,7 @@ class LanguageModel final : public Task {
   std::vector<double> bytes_;  // number of bytes of each token
   bool fits_baselines_;        // it has training data, which are no synthetic ones
   std::string network_kind_;
-  Network network_;
+  DecoderNetwork network_;
 };
 
 Inspector<Sample> language_model_samples();

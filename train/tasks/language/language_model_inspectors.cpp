@@ -140,13 +140,10 @@ std::vector<std::int32_t> own_text(const LanguageModel& task, const Transformer&
 }
 
 AttentionMaps attention(LanguageModel& task, const Options& options) {
-  const auto* transformer = std::get_if<Transformer>(&task.network());
-  expect_input(
-      transformer,
-      "a recurrent network has no attention to draw; give a run with model.kind = \"transformer\"");
+  const Transformer& transformer = with_attention(task.network());
   const bool names = task.writes_names();
   const std::vector<std::int32_t> read =
-      options[prompt].empty() && !names ? own_text(task, *transformer)
+      options[prompt].empty() && !names ? own_text(task, transformer)
                                         : task.tokens_of((names ? "\n" : "") + options[prompt]);
   const std::int64_t length = std::ssize(read);
   expect_input(length >= 1 && length <= task.context(), "--prompt: has {}; expected {} to {}",
@@ -154,7 +151,7 @@ AttentionMaps attention(LanguageModel& task, const Options& options) {
   std::vector<std::string> labels;
   for (const std::int32_t token : read)
     labels.push_back(printable(task.tokenizer().decode(std::array{token})));
-  return attention_of(*transformer, read, labels);
+  return attention_of(transformer, read, labels);
 }
 
 // Returns the text with symbols for spaces and line ends: "·the", "↵".

@@ -11,11 +11,9 @@
 #include "train/inspect/values.hpp"
 #include "train/task_spec.hpp"
 #include "train/tasks/classification.hpp"
-#include "train/tasks/initialized.hpp"
 #include "train/tasks/inspectors.hpp"
 #include "train/tasks/language/decoder_inspectors.hpp"
 #include "train/tasks/token_loss.hpp"
-#include "train/tasks/transformer_settings.hpp"
 
 namespace tapestry {
 namespace {
@@ -36,17 +34,21 @@ const SettingsOf<ToySettings> toy_settings = [] {
            {"reverse", ToyTask::reverse},
            {"copy", ToyTask::copy},
            {"addition", ToyTask::addition},
-           {"modular-addition", ToyTask::modular_addition}}),
+           {"modular-addition", ToyTask::modular_addition},
+           {"recall", ToyTask::recall}}),
       Row("data.length", &S::length, "number of symbols per sequence, or of digits per number",
           {.low = 1,
            .high = 512,
-           .used_if = {key_is("data.kind", "sort", "reverse", "copy", "addition")},
+           .used_if = {key_is("data.kind", "sort", "reverse", "copy", "addition", "recall")},
            .advice = "raise this value"}),
       Row("data.alphabet", &S::alphabet,
           "number of different symbols, 0-9, a-z, A-Z and others; the modulus of modular-addition",
           {.low = 2,
-           .high = most_symbols,
-           .used_if = {key_is("data.kind", "sort", "reverse", "copy", "modular-addition")}}),
+           .high = most_symbols_to_recall,
+           .used_if = {key_is("data.kind", "sort", "reverse", "copy", "modular-addition",
+                              "recall")}}),
+      Row("data.pairs", &S::pairs, "pairs of a key and a value, each of which is asked once",
+          {.low = 1, .high = 128, .used_if = {key_is("data.kind", "recall")}}),
       Row("data.examples", &S::examples, "training sequences", {.low = 1, .high = 1e9}),
       Row("data.held_back", &S::held_back,
           "number of validation sequences, none of which is a training sequence",
@@ -68,29 +70,22 @@ ToySequences sequences(const Config& config, Split split) {
   return given.checked([&] { return ToySequences(options); });
 }
 
-// Returns the number of rows in which every target has the largest of the logits of its position,
-// (…, V) of those that are not ignored; greedy decoding from the prompt gives the right answer
-// exactly for these.
-double exact_matches(const Array& logits, const Array& targets) {
-  if (is_dry_run()) return 0;
+// Adds the number of targets that have the largest of the logits of their position, (…, V) of those
+// that are not ignored, and the number of rows in which all have; greedy decoding from the prompt
+// gives the right answer exactly for these.
+void count_right(const Array& logits, const Array& targets, MetricSums& averages) {
+  if (is_dry_run()) return;
   const std::int64_t B = targets.dim(0), T = targets.dim(1), V = logits.dim(-1);
   const std::vector<std::int32_t> predicted = likeliest(logits.reshaped({logits.size() / V, V}));
   const auto target = targets.values<std::int32_t>();
-  double matches = 0;
+  MetricSum &tokens = averages["accuracy"], &rows = averages["exact_match"];
   auto next = predicted.begin();
   for (std::int64_t b = 0; b < B; ++b) {
-    bool right = true;
+    const double before = tokens.count - tokens.sum;
     for (std::int64_t i = b * T; i < (b + 1) * T; ++i)
-      if (target[i] != ignored_target) right &= *next++ == target[i];
-    matches += right;
+      if (target[i] != ignored_target) tokens += {*next++ == target[i] ? 1.0 : 0.0, 1};
+    rows += {tokens.count - tokens.sum == before ? 1.0 : 0.0, 1};
   }
-  return matches;
-}
-
-Transformer make_model(const Config& config, const ToySequences& data) {
-  const TransformerOptions options = transformer_options(transformer_settings.of(config),
-                                                         data.vocabulary().size(), data.context());
-  return initialized(config, [&](Random& init) { return Transformer(options, init); });
 }
 
 // --- inspectors ---
@@ -98,8 +93,6 @@ Transformer make_model(const Config& config, const ToySequences& data) {
 const Key<std::string> toy_prompt =
     prompt_option("a sequence to answer (default: validation examples)");
 const Key<std::int64_t> answer_count = count_option(8, {toy_prompt.is("")});
-
-std::string question(const std::string& text) { return text.ends_with('>') ? text : text + '>'; }
 
 // A prompt with the model's answer.
 struct Answered {
@@ -112,31 +105,38 @@ struct Answered {
 Answered answered(ToySequence& task, const std::string& asked) {
   const ToySequences& data = task.validation_data();
   const std::string right = data.answer(asked);
-  const std::string given = data.vocabulary().decode(
-      generate(task.model(), data.vocabulary().encode(asked), data.answer_length(),
-               {.temperature = 0}, Random(0, Stream::sample)));
+  const std::vector<std::int32_t> prompt = data.vocabulary().encode(asked);
+  const std::string given = data.vocabulary().decode(std::visit(
+      [&](const auto& network) {
+        return generate(network, prompt, data.answer_length(), {.temperature = 0},
+                        Random(0, Stream::sample));
+      },
+      task.network()));
   return {asked + given, outcome(given, right)};
 }
 
 Sample sample_answers(ToySequence& task, const Options& options) {
+  const ToySequences& data = task.validation_data();
   if (!options[toy_prompt].empty())
-    return {.text = answered(task, question(options[toy_prompt])).line() + "\n"};
+    return {.text = answered(task, data.completed(options[toy_prompt])).line() + "\n"};
   std::string text;
-  for (std::int64_t i = 0; i < std::min(options[answer_count], task.validation_data().size()); ++i)
-    text += answered(task, task.validation_data().prompt(i)).line() + "\n";
+  for (std::int64_t i = 0; i < std::min(options[answer_count], data.size()); ++i)
+    text += answered(task, data.prompt(i)).line() + "\n";
   return {.text = text};
 }
 
 // Returns the attention to the prompt, or to the first validation sequence, and its right answer.
 AttentionMaps answer_attention(ToySequence& task, const Options& options) {
   const ToySequences& data = task.validation_data();
-  std::string text = question(options[toy_prompt].empty() ? data.prompt(0) : options[toy_prompt]);
+  const Transformer& model = with_attention(task.network());
+  std::string text =
+      data.completed(options[toy_prompt].empty() ? data.prompt(0) : options[toy_prompt]);
   text += data.answer(text);
   std::vector<std::int32_t> tokens = data.vocabulary().encode(text);
   tokens.pop_back();  // nothing is predicted after the last token
   std::vector<std::string> labels;
   for (const std::int32_t token : tokens) labels.push_back(data.vocabulary().symbols()[token]);
-  return attention_of(task.model(), tokens, labels);
+  return attention_of(model, tokens, labels);
 }
 
 TokenDecoder toy_sequence_decoder(ToySequence& task) {
@@ -145,8 +145,11 @@ TokenDecoder toy_sequence_decoder(ToySequence& task) {
   };
 }
 
-// Returns panels of validation sequences with the model's own answers.
+// Returns panels of validation sequences with the model's own answers; nothing for a recurrent
+// network.
 ReportPanels toy_sequence_panels(ToySequence& task) {
+  const auto* network = std::get_if<Transformer>(&task.network());
+  if (!network) return {};
   const ToySequences& data = task.validation_data();
   const std::int64_t count = std::min<std::int64_t>(6, data.size());
   const auto label = [&](std::int32_t token) { return data.vocabulary().symbols()[token]; };
@@ -156,7 +159,7 @@ ReportPanels toy_sequence_panels(ToySequence& task) {
     std::vector<std::int32_t> tokens = data.vocabulary().encode(answer.text);
     const std::int32_t last = tokens.back();  // nothing is predicted after the last token
     tokens.pop_back();
-    read.examples.push_back(read_by(task.model(), tokens, label));
+    read.examples.push_back(read_by(*network, tokens, label));
     read.examples.back().expectations.back().actual = label(last);
     read.examples.back().title = answer.line();
   }
@@ -164,35 +167,41 @@ ReportPanels toy_sequence_panels(ToySequence& task) {
 }
 
 onnx::Models toy_sequence_graphs(ToySequence& task) {
-  onnx::Models models = next_token_models(task.model(), task.model().options.context);
+  onnx::Models models = std::visit(
+      [&](const auto& network) {
+        return next_token_models(network, task.training_data().context());
+      },
+      task.network());
   models.front()->note("vocabulary", JsonValue(task.training_data().vocabulary().symbols()).dump());
   return models;
 }
 
 std::string toy_description(const Config& config, const std::map<std::string, std::string>&) {
-  return "a character-level transformer trained on the toy task " +
-         toy_settings.text("kind", toy_settings.of(config));
+  return fmt::format("a character-level {} trained on the toy task {}",
+                     decoder_settings.text("kind", decoder_settings.of(config)),
+                     toy_settings.text("kind", toy_settings.of(config)));
 }
 
 TaskSpec toy_sequence_spec() {
   using enum MetricInfo::Better;
-  return {
-      .name = "toy-sequence",
-      .help = "a decoder-only transformer on synthetic sequences",
-      .describe = toy_description,
-      .keys = joined({decoder_only_keys(), toy_settings.keys()}),
-      .make = make_task_of<ToySequence>,
-      .metrics = {{.name = "loss",
-                   .unit = "nats per token",
-                   .better = lower,
-                   .meaning = "the negative log likelihood of the answer's tokens",
-                   .is_per_token = true},
-                  {"exact_match", "", higher, "the share of answers that are entirely correct"}},
-      .samples = {{toy_prompt, answer_count}, &sample_answers},
-      .token_decoder = toy_sequence_decoder,
-      .attention = {{toy_prompt}, &answer_attention},
-      .panels = toy_sequence_panels,
-      .onnx = toy_sequence_graphs};
+  return {.name = "toy-sequence",
+          .help = "a decoder-only transformer or a recurrent network on synthetic sequences",
+          .describe = toy_description,
+          .keys = joined({decoder_keys(), toy_settings.keys()}),
+          .make = make_task_of<ToySequence>,
+          .metrics = {{.name = "loss",
+                       .unit = "nats per token",
+                       .better = lower,
+                       .meaning = "the negative log likelihood of the answer's tokens",
+                       .is_per_token = true},
+                      {"exact_match", "", higher, "the share of answers that are entirely correct"},
+                      {"accuracy", "", higher,
+                       "the share of correct answers, if a sequence has several"}},
+          .samples = {{toy_prompt, answer_count}, &sample_answers},
+          .token_decoder = toy_sequence_decoder,
+          .attention = {{toy_prompt}, &answer_attention},
+          .panels = toy_sequence_panels,
+          .onnx = toy_sequence_graphs};
 }
 
 const RegisterTask registered_toy_sequence(toy_sequence_spec);
@@ -202,17 +211,20 @@ const RegisterTask registered_toy_sequence(toy_sequence_spec);
 ToySequence::ToySequence(const TaskSetup& setup)
     : training_(sequences(setup.config, Split::train)),
       validation_(sequences(setup.config, Split::validation)),
-      model_(make_model(setup.config, training_)) {}
+      network_(make_decoder(setup.config, training_.vocabulary().size(), training_.context())) {}
 
 Loss ToySequence::loss(const Batch& batch, const Pass& pass) {
-  const auto [hidden, targets] =
-      counted_rows(model_.hidden(batch.inputs, pass.training ? pass.noise : nullptr), batch);
-  const Tensor logits = model_.logits(hidden);
+  Random* noise = pass.training ? pass.noise : nullptr;
+  const auto [hidden, targets] = counted_rows(
+      std::visit([&](const auto& network) { return network.hidden(batch.inputs, noise); },
+                 network_),
+      batch);
+  const Tensor logits = logits_of(network_, hidden);
   const Tensor total = cross_entropy(logits, targets, {.mean = false});
   MetricSums averages{{"loss", {total.item(), batch.count}}};
-  if (!pass.training)
-    averages["exact_match"] = {exact_matches(logits.value(), batch.targets),
-                               static_cast<double>(batch.targets.dim(0))};
+  if (pass.training) return {total, averages};
+  count_right(logits.value(), batch.targets, averages);
+  if (!training_.asks_several()) averages.erase("accuracy");
   return {total, averages};
 }
 

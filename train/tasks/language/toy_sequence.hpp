@@ -1,25 +1,26 @@
 #pragma once
 
 #include "data/toys/toy_sequences.hpp"
-#include "layers/models/transformer.hpp"
 #include "train/task.hpp"
+#include "train/tasks/language/decoder_network.hpp"
 
 namespace tapestry {
 
-// The task `toy-sequence`, in which a decoder-only transformer sorts, reverses, copies or adds
-// numbers.
+// The task `toy-sequence`, in which a decoder-only transformer or a recurrent network sorts,
+// reverses, copies, adds or recalls.
 class ToySequence final : public Task {
  public:
   explicit ToySequence(const TaskSetup& setup);
 
-  Transformer& model() override { return model_; }
+  Module& model() override { return module_of(network_); }
+  const DecoderNetwork& network() const { return network_; }
   const ToySequences& training_data() override { return training_; }
   const ToySequences& validation_data() override { return validation_; }
   Loss loss(const Batch& batch, const Pass& pass) override;
 
  private:
   ToySequences training_, validation_;
-  Transformer model_;
+  DecoderNetwork network_;
 };
 
 }  // namespace tapestry

@@ -14,6 +14,7 @@
 #include "train/tasks/classification.hpp"
 #include "train/tasks/initialized.hpp"
 #include "train/tasks/inspectors.hpp"
+#include "train/tasks/memory/memory_settings.hpp"
 
 namespace tapestry {
 namespace {
@@ -25,13 +26,10 @@ struct RecallSettings : RecallOptions {
   MemoryOptions memory{};
 };
 
-const Condition is_forgetting = key_is("model.memory", "forgetting");
-const auto decay = within(&RecallSettings::memory, &MemoryOptions::decay);
-
 const SettingsOf<RecallSettings> settings = [] {
   using S = RecallSettings;
   using Row = Bound<S>;
-  return std::vector<Row>{
+  std::vector<Row> all = {
       Row(key::data_path, &S::path),
       Row(key::seed, &S::seed),
       Row("data.length", &S::length, "items before the question", {.low = 8, .high = 512}),
@@ -43,26 +41,9 @@ const SettingsOf<RecallSettings> settings = [] {
       Row("data.examples", &S::examples, "training sequences", {.low = 1, .high = 1e9}),
       Row("data.held_back", &S::held_back,
           "number of validation sequences, none of which is a training sequence",
-          {.low = 1, .high = 1e6}),
-      Row("model.memory", within(&S::memory, &MemoryOptions::kind), "kind of memory",
-          {{"sum", MemoryKind::sum},
-           {"forgetting", MemoryKind::forgetting},
-           {"recurrent", MemoryKind::recurrent},
-           {"gated", MemoryKind::gated},
-           {"sigmoid-attention", MemoryKind::sigmoid_attention},
-           {"softmax-attention", MemoryKind::softmax_attention},
-           {"query-key", MemoryKind::query_key},
-           {"multi-head", MemoryKind::multi_head}}),
-      Row("model.width", within(&S::memory, &MemoryOptions::width),
-          "width of an item and of the memory", {.low = 1, .high = 65536}),
-      Row("model.heads", within(&S::memory, &MemoryOptions::heads),
-          "heads of multi-head; must divide model.width",
-          {.low = 1, .high = 1024, .used_if = {key_is("model.memory", "multi-head")}}),
-      Row("model.gamma", within(decay, &ExponentialForgetting::Options::gamma),
-          "γ of forgetting: the share of the memory that remains after a step",
-          {.low = 1e-3, .high = 0.999, .used_if = {is_forgetting}}),
-      Row("model.learn_gamma", within(decay, &ExponentialForgetting::Options::learn),
-          "learn one γ per column", {.used_if = {is_forgetting}})};
+          {.low = 1, .high = 1e6})};
+  for (Row& row : memory_settings(&S::memory)) all.push_back(std::move(row));
+  return all;
 }();
 
 Recall sequences(const Config& config, bool is_validation) {
