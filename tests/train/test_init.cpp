@@ -188,6 +188,26 @@ TEST_CASE_FIXTURE(CommandFolder,
   CHECK(made.toml.find("image_size = 64") == std::string::npos);
 }
 
+TEST_CASE_FIXTURE(CommandFolder,
+                  "bug: init refused a cycle, and columns and targets of time series") {
+  std::string rows = "time,load,price\n";
+  for (int hour = 0; hour < 1000; ++hour)
+    rows += fmt::format("2024-01-{:02}T{:02}:00,{},{}\n", hour / 24 % 31 + 1, hour % 24, hour % 24,
+                        hour % 7);
+  rows.resize(rows.find("2024-01-31T23"));
+  write("h.csv", rows);
+  for (const auto& [setting, lines] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"model.cycle=24", {"cycle = 24", "columns = [\"load\", \"price\"]"}},
+           {"data.targets=[\"price\"]", {"targets = [\"price\"]"}},
+           {"data.columns=[\"load\"]", {"columns = [\"load\"]"}}}) {
+    must(run("init h.csv --out h.toml --set " + setting));
+    check_says(read("h.toml"), lines);
+    must(run("train h.toml --quiet --set train.steps=1"));
+    fs::remove(path("h.toml"));
+    fs::remove_all(path("runs"));
+  }
+}
+
 TEST_CASE_FIXTURE(CommandFolder, "bug: init refused the context that it chose for short series") {
   for (const int rows : {30, 45, 100, 150, 239}) {
     std::string text = "date,x\n";

@@ -268,8 +268,8 @@ void add_rows(Recognized& found, const SeriesTable& table) {
 }  // namespace
 
 SeriesTable recognize_series(Recognized& found, const UserData& data) {
-  const Given<SeriesSettings> given =
-      series_settings.of(parse_config("task = \"forecast\"", "init", data.overrides));
+  const Given<SeriesSettings> given = series_settings.of(
+      parse_config("task = \"forecast\"\n[data]\nkind = \"csv\"\n", "init", data.overrides));
   SeriesSettings format = given;
   const SeriesTable table = given.checked([&] {
     static_cast<SeriesOptions&>(format) = detect_format(data.path, given);

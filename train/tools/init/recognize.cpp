@@ -131,7 +131,8 @@ void expect_label(Recognized& data, const std::string& label) {
   data.refusal = "has no labels to choose with --label; leave it out";
 }
 
-// Adds the settings that the user gave to those that were found.
+// Adds the settings that the user gave to those that were found, and what they make the task read
+// from the data.
 void add_overrides(FoundData& found, const std::vector<std::string>& overrides) {
   std::vector<ChosenSetting>& settings = found.data.settings;
   std::vector<ChosenSetting> all = settings;
@@ -144,6 +145,11 @@ void add_overrides(FoundData& found, const std::vector<std::string>& overrides) 
     for (std::vector<ChosenSetting>& smaller : found.data.smaller)
       std::erase_if(smaller, [&](const ChosenSetting& other) { return other.key == key; });
   }
+  Config detected = config;
+  if (const auto detect = spec_of(config).detect; detect && !overrides.empty()) detect(detected);
+  for (const KeyInfo& key : spec_of(config).keys)
+    if (detected.value(key.name) != config.value(key.name))
+      settings.push_back({key.name, detected.value(key.name), "found in the data"});
   std::erase_if(found.data.smaller, [](const auto& smaller) { return smaller.empty(); });
 }
 
