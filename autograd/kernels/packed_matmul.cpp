@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "autograd/dry_run.hpp"
 #include "autograd/kernels/matmul.hpp"
 #include "autograd/kernels/packed_product.hpp"
 #include "autograd/kernels/panels.hpp"
@@ -247,6 +248,7 @@ void PackedMatrix::multiply(const std::byte* a, std::byte* c) const {
 }
 
 void multiply_packed(const Matmul& matmul, const MatmulOperands& operands) {
+  if (is_dry_run()) return;
   dispatch(matmul.dtype, [&]<class T>() {
     if (!is_narrow<T>(matmul) || operands.bias)
       multiply_in_registers<T>(matmul, operands);
