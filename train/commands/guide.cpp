@@ -66,7 +66,16 @@ std::string readable(std::string line, const std::string& from) {
   return line;
 }
 
-// Calls `use` with each line of a page, and with whether it stands in a block of code.
+// Returns what a terminal shows of a line that is an element of HTML with a picture: its text.
+std::string without_html(const std::string& line) {
+  const std::string key = "alt=\"";
+  const std::size_t alt = line.starts_with("<img ") ? line.find(key) : line.npos;
+  if (alt == line.npos) return line;
+  const std::size_t begin = alt + key.size();
+  return fmt::format("(picture: {})", line.substr(begin, line.find('"', begin) - begin));
+}
+
+// Calls `use` with each line of a page but comments, and with whether it stands in a block of code.
 template <class Use>
 void for_lines(const std::string& page, const Use& use) {
   std::istringstream lines(page);
@@ -74,7 +83,8 @@ void for_lines(const std::string& page, const Use& use) {
   for (std::string line; std::getline(lines, line);) {
     const bool is_fence = line.starts_with("```");
     if (is_fence) is_code = !is_code;
-    if (!is_fence) use(line, is_code);
+    if (is_fence || (!is_code && line.starts_with("<!--"))) continue;
+    use(is_code ? line : without_html(line), is_code);
   }
 }
 
