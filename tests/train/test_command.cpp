@@ -5,6 +5,7 @@
 #include "data/text/printable.hpp"
 #include "tests/support/process.hpp"
 #include "train/commands/command_line.hpp"
+#include "train/commands/guide_pages.hpp"
 
 // A command is added by this class and the line that registers it.
 namespace tapestry {
@@ -70,6 +71,25 @@ TEST_CASE("command: the help of every option with a value has its default") {
       CHECK((contains(option.help, "default") || contains(option.help, "required")));
     }
   }
+}
+
+TEST_CASE("bug: the guide printed links as Markdown if they wrap over two lines") {
+  check_says(must(run_here("guide install")).out,
+             {"instruction\nlevel [builds-and-packages#instruction-levels]"});
+  for (const auto& [path, text] : guide_pages())
+    for (const std::string& line : lines_of(must(run_here("guide {}", path)).out))
+      if (!line.starts_with("    ")) CHECK_MESSAGE(line.find("](") == line.npos, path, ": ", line);
+}
+
+TEST_CASE("command: the guide finds a section by its name alone") {
+  const std::string section = must(run_here("guide models-in-and-out#onnx")).out;
+  CHECK(must(run_here("guide onnx")).out == section);
+  CHECK(must(run_here("guide ONNX")).out == section);
+  CHECK(must(run_here("guide attention")).out == must(run_here("guide learn/attention")).out);
+  check_refused(run_here("guide conversations"), {"own-data-names#conversations"});
+  check_refused(run_here("guide memory"), {"cpp-programs#size-start-and-memory"});
+  check_refused(run_here("guide own"), {"own-data-tables", "own-models"});
+  check_refused(run_here("guide reslts"), {"did you mean results?"});
 }
 
 TEST_CASE("bug: advised commands had paths that a shell splits") {

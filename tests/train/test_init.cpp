@@ -136,6 +136,18 @@ TEST_CASE_FIXTURE(CommandFolder, "bug: init did not print the columns of tables 
   check_says(found["problems"].dump(), {"the classes X and x differ only in case"});
 }
 
+TEST_CASE_FIXTURE(CommandFolder, "bug: init: --help did not list tables as a kind of data") {
+  write("notes.txt", "some notes\n");
+  const std::string help = must(run("init --help")).out;
+  std::string list = help.substr(help.find("kind of data: ") + 14);
+  list.resize(list.find(" ("));
+  check_says(help, {"labeled texts, a table, time series"});
+  for (const auto& [task, spec] : task_registry())
+    for (const Recognized& found :
+         spec.recognize ? spec.recognize({path("notes.txt")}) : std::vector<Recognized>())
+      CHECK_MESSAGE((", " + list + ",").find(", " + found.name + ",") != help.npos, found.name);
+}
+
 TEST_CASE_FIXTURE(CommandFolder,
                   "bug: init counted bytes of earlier files in the place of an error") {
   write("texts/a.txt", "abcdef\n");

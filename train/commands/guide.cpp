@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <sstream>
+#include <utility>
 
 #include "autograd/check.hpp"
 #include "train/commands/command.hpp"
@@ -50,20 +52,21 @@ std::string shown_link(const std::string& text, const std::string& target,
   return fmt::format("{} [{}{}]", text, name_of(path), target.substr(hash));
 }
 
-// Returns a line of the page `from` as text for a terminal.
-std::string readable(std::string line, const std::string& from) {
-  for (std::size_t middle; (middle = line.find("](")) != line.npos;) {
-    std::size_t begin = line.rfind('[', middle);
-    const std::size_t end = line.find(')', middle);
-    if (begin == line.npos || end == line.npos) break;
-    const std::string text = line.substr(begin + 1, middle - begin - 1),
-                      target = line.substr(middle + 2, end - middle - 2);
-    const bool is_picture = begin > 0 && line[begin - 1] == '!';
+// Returns lines of the page `from` as text for a terminal.
+std::string readable(std::string lines, const std::string& from) {
+  for (std::size_t middle; (middle = lines.find("](")) != lines.npos;) {
+    std::size_t begin = lines.rfind('[', middle);
+    const std::size_t end = lines.find(')', middle);
+    if (begin == lines.npos || end == lines.npos) break;
+    const std::string text = lines.substr(begin + 1, middle - begin - 1);
+    std::string target = lines.substr(middle + 2, end - middle - 2);
+    std::erase_if(target, [](unsigned char c) { return std::isspace(c) != 0; });  // wrapped
+    const bool is_picture = begin > 0 && lines[begin - 1] == '!';
     if (is_picture) --begin;
-    line.replace(begin, end + 1 - begin,
-                 is_picture ? fmt::format("(picture: {})", text) : shown_link(text, target, from));
+    lines.replace(begin, end + 1 - begin,
+                  is_picture ? fmt::format("(picture: {})", text) : shown_link(text, target, from));
   }
-  return line;
+  return lines;
 }
 
 // Returns what a terminal shows of a line that is an element of HTML with a picture: its text.
@@ -101,7 +104,8 @@ std::vector<std::string> sections_of(const std::string& page) {
 // Returns the page at `path`, or its section with what is below it, as text for a terminal.
 std::string text_of(const std::string& path, const std::string& section) {
   std::size_t within = section.empty() ? 1 : 0;  // the level of the section that is printed
-  std::string text;
+  std::string text, prose;
+  const auto add_prose = [&] { text += readable(std::exchange(prose, ""), path); };
   for_lines(guide_pages().at(path), [&](const std::string& line, bool is_code) {
     const std::size_t level = is_code ? 0 : level_of(line);
     if (level > 0 && !section.empty()) {
@@ -109,37 +113,66 @@ std::string text_of(const std::string& path, const std::string& section) {
       if (is_wanted || level <= within) within = is_wanted ? level : 0;
     }
     if (within == 0) return;
-    text += (is_code ? "    " + line : readable(line, path)) + "\n";
+    if (is_code) add_prose();
+    (is_code ? text : prose) += (is_code ? "    " : "") + line + "\n";
   });
+  add_prose();
   return text;
+}
+
+// Returns "PAGE#SECTION" of the only section of the guide that is called `name`, and `name` if no
+// page or section has a similar name. Throws InputError that lists these or the several sections.
+std::string only_section(const std::string& name) {
+  const std::string anchor = anchor_of(name);
+  if (anchor.empty()) return name;
+  std::vector<std::string> equal, similar;
+  for (const auto& [path, text] : guide_pages()) {
+    const std::string page = name_of(path);
+    if (page.find(anchor) != page.npos) similar.push_back(page);
+    for (const std::string& section : sections_of(text))
+      if (section.find(anchor) != section.npos)
+        (section == anchor ? equal : similar).push_back(page + "#" + section);
+  }
+  if (equal.size() == 1) return equal.front();
+  expect_input(equal.empty(), "{}: a section of several pages; expected one of {}", name,
+               fmt::join(equal, ", "));
+  expect_input(similar.empty(), "{}: no page or section of the guide; expected one of {}", name,
+               fmt::join(similar, ", "));
+  return name;
+}
+
+// Returns the path of the page that a user calls `page`: "learn/attention.md" for "attention"; ""
+// if there is none.
+std::string path_of(std::string page) {
+  if (page.ends_with(page_end)) page.resize(page.size() - std::string(page_end).size());
+  for (const std::string& path : {course + page + page_end, page + page_end})
+    if (guide_pages().contains(path)) return path;
+  return "";
 }
 
 class Guide final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.places("PAGE", words_,
-                     "a page of the guide, such as learn/attention, or a section as in "
-                     "results#report (default: the list of pages)",
+                     "a page of the guide, such as learn/attention, or a section, such as onnx "
+                     "or results#report (default: the list of pages)",
                      false);
   }
 
   int run() override {
     expect_input(words_.size() <= 1, "unexpected {}; expected one page", words_.back());
-    const std::string name = words_.empty() ? "README" : words_.front();
+    std::string name = words_.empty() ? "README" : words_.front();
+    if (name.find('#') == name.npos && path_of(name).empty()) name = only_section(name);
     const std::size_t hash = std::min(name.find('#'), name.size());
-    std::string page = name.substr(0, hash);
-    if (page.ends_with(page_end)) page.resize(page.size() - std::string(page_end).size());
-    if (guide_pages().contains(course + page + page_end)) page = course + page;
-    const auto found = guide_pages().find(page + page_end);
-    expect_input(found != guide_pages().end(),
-                 "{}: no page of the guide{} (tapestry guide lists the pages)", page,
+    const std::string page = name.substr(0, hash), path = path_of(page);
+    expect_input(!path.empty(), "{}: no page of the guide{} (tapestry guide lists the pages)", page,
                  did_you_mean(page, page_names()));
     const std::string section = name.substr(std::min(hash + 1, name.size()));
-    const std::vector<std::string> sections = sections_of(found->second);
+    const std::vector<std::string> sections = sections_of(guide_pages().at(path));
     expect_input(section.empty() || std::ranges::count(sections, section) > 0,
-                 "{}: the page {} has no section {}{}", name, page, section,
+                 "{}: the page {} has no section {}{}", name, name_of(path), section,
                  did_you_mean(section, sections));
-    print_lines(text_of(found->first, section));
+    print_lines(text_of(path, section));
     return 0;
   }
 

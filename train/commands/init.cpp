@@ -13,15 +13,15 @@ class Init final : public Command {
  public:
   void declare(Arguments& arguments) override {
     arguments.place("DATA", data_,
-                    "file or folder with text, names, conversations, labeled texts, time series, "
-                    "images, images with captions or a graph");
+                    "file or folder with text, names, conversations, labeled texts, a table, "
+                    "time series, images, images with captions or a graph");
     arguments.option("--out", out_, "config to write (default: mine.toml)");
     arguments.option("--minutes", minutes_, "time of the training in minutes (default: 10)",
                      {.low = 1, .high = 100000});
-    arguments.option(
-        "--task", task_,
-        "kind of data: text, names, conversations, text-classification, forecast, graph, "
-        "image-classification, captioning or vae (default: found from the data)");
+    std::string kinds = "text, names, conversations";  // of the task language-model
+    for (const auto& [task, spec] : task_registry())
+      if (spec.recognize) kinds += ", " + task;
+    arguments.option("--task", task_, "kind of data: " + kinds + " (default: found from the data)");
     arguments.option("--label", label_, "column of the labels (default: found from the data)");
     arguments.overrides(overrides_);
     arguments.option("--memory", megabytes_,
