@@ -109,12 +109,6 @@ bool is_measured(std::span<const float> window, std::int64_t m, std::int64_t M) 
   return false;
 }
 
-// Returns the place (1) of a step in a cycle; an empty array for 0, no cycle.
-Array place_of(std::int64_t step, std::int64_t cycle) {
-  if (cycle == 0) return {};
-  return Array::of(std::vector{static_cast<std::int32_t>((step % cycle + cycle) % cycle)}, {1});
-}
-
 // Throws InputError if Model has no methods for the task of a config.
 void expect_usable(const Config& config, const std::string& where) {
   std::vector<std::string> usable;
@@ -438,7 +432,11 @@ Matrix Model::forecast(std::span<const float> window, std::int64_t first_step) c
   const Array seen = SeriesDataset::inputs_before(
       scale.apply(Array::of(std::vector<double>(window.begin(), window.end()), {T, M})), T,
       {.context = T});
-  const Array place = place_of(first_step, task.model().options.cycle);
+  const std::int64_t cycle = task.model().options.cycle;
+  Array place;
+  if (cycle > 0)
+    place =
+        Array::of(std::vector{static_cast<std::int32_t>(place_in_cycle(first_step, cycle))}, {1});
   const Array y = task.model().forward(seen.reshaped({1, T, M}), nullptr, place).value();
   const std::vector<std::int64_t>& targets = task.model().options.targets;
   Matrix forecast = matrix_of(kept_scale(task.metadata(), targets).undo(y));

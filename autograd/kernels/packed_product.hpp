@@ -107,7 +107,7 @@ class PackedProduct {
   // such that the last thread ends first. Each rectangle packs its own rows of A and columns of B.
   struct Cut {
     std::int64_t rows, columns, down, across;
-    // The time to begin and end a tile, in terms of it.
+    // What it takes to begin and end a tile, as a number of terms of its sums.
     static constexpr std::int64_t terms_of_start = 8;
 
     explicit Cut(const Matmul& matmul) : rows(matmul.m), columns(matmul.n) {

@@ -200,9 +200,12 @@ Array SeriesScale::undo(const Array& values) const {
                   xt::adapt(means));
 }
 
+std::int64_t place_in_cycle(std::int64_t step, std::int64_t cycle) {
+  return (step % cycle + cycle) % cycle;
+}
+
 std::int64_t place_in_cycle(const SeriesTable& table, std::int64_t row, std::int64_t cycle) {
-  const std::int64_t steps = table.has_step() ? table.step.between(0, table.times[row].us) : row;
-  return (steps % cycle + cycle) % cycle;
+  return place_in_cycle(table.has_step() ? table.step.between(0, table.times[row].us) : row, cycle);
 }
 
 SeriesDataset::SeriesDataset(Array values, const RowRange& rows, const Window& window,
@@ -280,7 +283,7 @@ bool SeriesDataset::add_examples_to(Checksum& sum) const {
 // Returns the place in the cycle of a row.
 std::int32_t SeriesDataset::first_place(std::int64_t row) const {
   return static_cast<std::int32_t>(table_ ? place_in_cycle(*table_, row, window_.cycle)
-                                          : row % window_.cycle);
+                                          : place_in_cycle(row, window_.cycle));
 }
 
 Batch SeriesDataset::batch(std::span<const std::int64_t> examples) const {

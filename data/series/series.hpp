@@ -78,6 +78,8 @@ void fill_missing(SeriesTable& table, MissingValues missing);
 // without a step, "row 12", counted from 1.
 std::string row_text(const SeriesTable& table, std::int64_t row);
 
+// Returns the place of a step in a cycle of that many steps, from 0.
+std::int64_t place_in_cycle(std::int64_t step, std::int64_t cycle);
 // Returns the place of a row in a cycle of that many rows, from 0: by the steps from 1970-01-01
 // 00:00 on the wall to its time, whatever the table begins with; without a step, by its number.
 std::int64_t place_in_cycle(const SeriesTable& table, std::int64_t row, std::int64_t cycle);

@@ -170,9 +170,8 @@ ToySequences::Tokens ToySequences::draw_pairs_and_keys(Random& random) const {
 
 std::int32_t ToySequences::recalled(std::span<const std::int32_t> sequence,
                                     std::int64_t place) const {
-  const std::int64_t end = std::min(place, 2 * options_.pairs);
-  if (place < 2 * options_.pairs) return -1;
-  for (std::int64_t i = 0; i < end; i += 2)
+  const std::int64_t end = 2 * options_.pairs;
+  for (std::int64_t i = 0; i < end && place >= end; i += 2)
     if (sequence[i] == sequence[place]) return sequence[i + 1];
   return -1;
 }

@@ -165,7 +165,7 @@ class Guide final : public Command {
     if (name.find('#') == name.npos && path_of(name).empty()) name = only_section(name);
     const std::size_t hash = std::min(name.find('#'), name.size());
     const std::string page = name.substr(0, hash), path = path_of(page);
-    expect_input(!path.empty(), "{}: no page of the guide{} (tapestry guide lists the pages)", page,
+    expect_input(!path.empty(), "{}: no page of the guide{} (tapestry guide lists the pages)", name,
                  did_you_mean(page, page_names()));
     const std::string section = name.substr(std::min(hash + 1, name.size()));
     const std::vector<std::string> sections = sections_of(guide_pages().at(path));

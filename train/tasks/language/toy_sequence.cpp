@@ -70,15 +70,20 @@ ToySequences sequences(const Config& config, Split split) {
   return given.checked([&] { return ToySequences(options); });
 }
 
-// Adds the number of targets that have the largest of the logits of their position, (…, V) of those
-// that are not ignored, and the number of rows in which all have; greedy decoding from the prompt
-// gives the right answer exactly for these.
-void count_right(const Array& logits, const Array& targets, MetricSums& averages) {
-  if (is_dry_run()) return;
+struct Right {
+  MetricSum tokens{}, rows{};
+};
+
+// Counts the targets that have the largest of the logits of their position, (…, V) of those that
+// are not ignored, and the rows in which all have; greedy decoding from the prompt gives the right
+// answer exactly for these.
+Right count_right(const Array& logits, const Array& targets) {
+  if (is_dry_run()) return {};
   const std::int64_t B = targets.dim(0), T = targets.dim(1), V = logits.dim(-1);
   const std::vector<std::int32_t> predicted = likeliest(logits.reshaped({logits.size() / V, V}));
   const auto target = targets.values<std::int32_t>();
-  MetricSum &tokens = averages["accuracy"], &rows = averages["exact_match"];
+  Right right;
+  auto& [tokens, rows] = right;
   auto next = predicted.begin();
   for (std::int64_t b = 0; b < B; ++b) {
     const double before = tokens.count - tokens.sum;
@@ -86,6 +91,7 @@ void count_right(const Array& logits, const Array& targets, MetricSums& averages
       if (target[i] != ignored_target) tokens += {*next++ == target[i] ? 1.0 : 0.0, 1};
     rows += {tokens.count - tokens.sum == before ? 1.0 : 0.0, 1};
   }
+  return right;
 }
 
 // --- inspectors ---
@@ -223,8 +229,9 @@ Loss ToySequence::loss(const Batch& batch, const Pass& pass) {
   const Tensor total = cross_entropy(logits, targets, {.mean = false});
   MetricSums averages{{"loss", {total.item(), batch.count}}};
   if (pass.training) return {total, averages};
-  count_right(logits.value(), batch.targets, averages);
-  if (!training_.asks_several()) averages.erase("accuracy");
+  const Right right = count_right(logits.value(), batch.targets);
+  averages["exact_match"] = right.rows;
+  if (training_.asks_several()) averages["accuracy"] = right.tokens;
   return {total, averages};
 }
 
