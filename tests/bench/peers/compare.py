@@ -325,9 +325,11 @@ def footer(results):
         for contestant, rounds in runs.items()
         for numbers in rounds
     ]
-    if "eager" in results.get("gpt-nano", []):
-        print("\nFirst step of `gpt-nano`, s from the start of the process, by round; from the")
-        print(f"second on, compile finds its cache: {first_steps(results['gpt-nano'])}.")
+    if any("eager" in runs for runs in results.values()):
+        print("\nFirst step, s from the start of the process, by round; from the second on, compile")
+        print("finds its cache:\n")
+        for name, runs in results.items():
+            print(f"- `{name}`: {first_steps(runs)}")
     libraries = {
         contestant: f"{numbers['library_bytes'] / 1e6:,.0f} MB"
         for contestant, numbers in every_run

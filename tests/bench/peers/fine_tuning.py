@@ -1,12 +1,12 @@
-"""Tapestry's fine-tuning by adapters (LoRA) against that of Hugging Face's peft, in turn on one
-machine: a Markdown table.
+"""Tapestry's fine-tuning, by adapters (LoRA) and of all weights, against that of Hugging Face's
+libraries, in turn on one machine: a Markdown table.
 
     python3 -m venv ~/peers && ~/peers/bin/pip install torch transformers peft
     ~/peers/bin/python tests/bench/peers/fine_tuning.py
 
 A model of random weights in the shape of SmolLM2-135M is saved by transformers and imported by
-`tapestry import`. Both train adapters of rank 8 of it on random tokens, in float32: AdamW, the
-gradient clipped to 1, a batch of 4 rows of 512 tokens. Each is a process of its own, which loads
+`tapestry import`. Both train adapters of rank 8 of it, and all weights of it, on random tokens, in
+float32: AdamW, the gradient clipped to 1, a batch of 4 rows of 512 tokens. Each is a process of its own, which loads
 the model, and whose peak of resident memory is what the kernel counted; the time of a step is the
 median after the first two. A ratio is the median over the rounds of the ratio within a round: of
 speed above 1, of memory below 1, Tapestry takes less.
@@ -32,18 +32,22 @@ TARGETS = {
     "query, value": (["q_proj", "v_proj"], ["query", "value"]),
     "all seven": (["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
                   ["query", "key", "value", "output", "gate", "up", "contract"]),
+    "none: all weights": ([], []),
 }
 
 
 def peer(folder, targets):
-    """Trains with peft, and prints the seconds of each step."""
-    import peft
+    """Trains the adapters of `targets`, or without any all weights, and prints the seconds of each
+    step."""
     import torch
 
     model = hf.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    settings = peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=targets,
-                               task_type="CAUSAL_LM")
-    model = peft.get_peft_model(model, settings)
+    if targets:
+        import peft
+
+        settings = peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=targets,
+                                   task_type="CAUSAL_LM")
+        model = peft.get_peft_model(model, settings)
     trained = [each for each in model.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-3)
     torch.manual_seed(0)
@@ -73,9 +77,11 @@ def measured(words, **options):
 def tapestry_step(tapestry, targets, number):
     run = tapestry.work / f"tuned-{number}"
     listed = ",".join(f'"{target}"' for target in targets)
+    adapters = {"model.lora.rank": RANK, "model.lora.alpha": ALPHA,
+                "model.lora.targets": f"[{listed}]"}
     settings = {
-        "data.path": tapestry.work / "text.txt", "model.lora.rank": RANK,
-        "model.lora.alpha": ALPHA, "model.lora.targets": f"[{listed}]", "model.context": CONTEXT,
+        **(adapters if targets else {}), "data.path": tapestry.work / "text.txt",
+        "model.context": CONTEXT,
         "train.batch_size": BATCH, "train.micro_batches": 1, "train.steps": STEPS,
         "train.log_every": 1, "train.eval_every": 0, "train.checkpoint_every": 0,
         "train.eval_batch_size": 1, "optim.learning_rate": 1e-3, "optim.clip_norm": 1.0,
