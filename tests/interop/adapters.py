@@ -14,6 +14,7 @@ from run import Row
 
 REQUIREMENTS = ["torch==2.15.0", "transformers==5.23.0", "tokenizers==0.23.3", "numpy",
                 "peft==0.21.2"]
+FILES = ["tinyshakespeare.txt"]
 
 # What Tapestry trains, by the architecture: its names of the maps.
 TRAINED = {

@@ -18,6 +18,7 @@ from published import make_models, make_tokenizer, randomise, save
 from run import Row
 
 REQUIREMENTS = ["torch==2.15.0", "transformers==5.23.0", "tokenizers==0.23.3", "numpy"]
+FILES = ["tinyshakespeare.txt"]
 
 hf.utils.logging.set_verbosity_error()
 hf.utils.logging.disable_progress_bar()

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 from run import Row
 
 REQUIREMENTS = ["onnx==1.23.2", "onnxruntime==1.32.0", "safetensors", "numpy"]
+FILES = ["tinyshakespeare.txt", "ETTh1.csv"]
 
 DIFFERENCE = 1e-4  # the largest allowed, of numbers up to 1, and else of their size
 

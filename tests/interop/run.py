@@ -63,16 +63,16 @@ def enter_venv(work, modules):
     python = work / "venv" / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", work / "venv"], check=True)
-    needed = sorted({each for module in modules for each in requirements(module)})
+    needed = sorted({each for module in modules for each in listed(module, "REQUIREMENTS")})
     subprocess.run([python, "-m", "pip", "install", "--quiet", *needed], check=True)
     if pathlib.Path(sys.prefix) != work / "venv":
         os.execv(python, [str(python), *sys.argv])
 
 
-def requirements(module):
-    """Read from the text, for the module imports what is not installed yet."""
+def listed(module, name):
+    """A module's list, read from its text, for the module imports what is not installed yet."""
     for statement in ast.parse((HERE / f"{module}.py").read_text()).body:
-        if isinstance(statement, ast.Assign) and statement.targets[0].id == "REQUIREMENTS":
+        if isinstance(statement, ast.Assign) and statement.targets[0].id == name:
             return ast.literal_eval(statement.value)
     return []
 
@@ -81,12 +81,17 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("modules", nargs="*", default=MODULES)
     options.add_argument("--data", type=pathlib.Path,
-                         help="a folder of texts of your own: every file that is UTF-8")
+                         help="a folder with tinyshakespeare.txt, ETTh1.csv and multi30k/train.en, "
+                              "and with other texts for tokens: every file that is UTF-8")
     options.add_argument("--binary", type=pathlib.Path,
                          default=ROOT / "build/release/bin/tapestry")
     options.add_argument("--work", type=pathlib.Path, default=ROOT / "build/interop")
     options.add_argument("--quick", action="store_true", help="a hundredth of it")
     given = options.parse_args()
+    for module in given.modules:
+        for name in listed(module, "FILES"):
+            if not given.data or not (given.data / name).exists():
+                options.error(f"{module}: needs {name} in the folder --data")
     work = given.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     enter_venv(work, given.modules)

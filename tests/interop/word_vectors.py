@@ -13,12 +13,13 @@ from gensim.models import KeyedVectors, Word2Vec
 from run import Row
 
 REQUIREMENTS = ["gensim==4.4.0"]
+FILES = ["multi30k/train.en"]
 
 VALIDATION, EPOCHS, BATCH, NEAREST, FREQUENT = 0.02, 20, 1024, 10, 1000
 
 
 def run(place):
-    text = (place.data / "train.en").read_bytes()
+    text = (place.data / "multi30k/train.en").read_bytes()
     text = text[:int(len(text) * (1 - VALIDATION))].decode()
     lines = [re.findall(r"[^\W_]+", line.lower()) for line in text.splitlines()]
     theirs, their_speed = zip(*(trained_by_gensim(lines, seed) for seed in (1, 2)))
@@ -53,7 +54,7 @@ def trained(place, seed, total):
     steps = EPOCHS * total // BATCH
     start = time.time()
     place.tapestry("train", "word-vectors", "--quiet", "--out", folder,
-                   "--set", f"data.path={place.data / 'train.en'}", "--set", f"seed={seed}",
+                   "--set", f"data.path={place.data / 'multi30k/train.en'}", "--set", f"seed={seed}",
                    "--set", f"train.steps={steps}", "--set", f"train.batch_size={BATCH}",
                    "--set", f"train.eval_every={steps}", "--threads", "2")
     speed = 1 / (time.time() - start)
