@@ -66,8 +66,6 @@ const std::vector<Exception> exceptions = {
     {"train/guide/training-and-configs.md", "ms/step ("},
     {"train/guide/training-and-configs.md", "memory  first step after"},
     {"train/guide/resuming-and-checking.md", "ok    "},
-    // seconds that a checkpoint takes
-    {"train/guide/resuming-and-checking.md", " steps |"},
     // commands, calls and tests
     {"train/guide/python-and-c.md", ""},
     {"train/guide/cpp-programs.md", ""},
