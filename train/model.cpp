@@ -418,7 +418,7 @@ Matrix Model::classify(std::span<const float> images) const {
 Matrix Model::forecast(std::span<const float> window) const {
   require(loaded().forecast("forecast").task.model().options.cycle == 0,
           "forecast: a model with model.cycle needs the time of the first row; give first_step "
-          "(C++), or use predict");
+          "(in C by tapestry_forecast_at), or use predict");
   return forecast(window, 0);
 }
 

@@ -7,8 +7,7 @@
 #include <cctype>
 
 #include "autograd/random.hpp"
-#include "data/option_error.hpp"
-#include "data/validation_split.hpp"
+#include "data/toys/synthetic.hpp"
 
 namespace tapestry {
 namespace {
@@ -112,8 +111,7 @@ DateDataset::DateDataset(const DateOptions& options)
     : options_(options),
       characters_(CharVocabulary::of_text(
           " ',-./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")) {
-  expect_option(options_.examples >= 1, "examples", "DateDataset: {} examples; expected at least 1",
-                options_.examples);
+  expect_examples(options_.examples);
 }
 
 DateDataset::Example DateDataset::draw(std::int64_t example) const {

@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include "autograd/random.hpp"
-#include "data/option_error.hpp"
+#include "data/toys/synthetic.hpp"
 
 namespace tapestry {
 namespace {
@@ -24,10 +24,8 @@ std::vector<double> row_of(std::uint64_t seed, std::uint64_t number) {
 }  // namespace
 
 NumberRows make_friedman(const FriedmanOptions& options) {
-  expect_option(options.examples >= 1, "examples", "{} rows; expected at least 1",
-                options.examples);
-  expect_option(options.held_back >= 1, "held_back", "{} rows; expected at least 1",
-                options.held_back);
+  expect_examples(options.examples);
+  expect_examples(options.held_back, "held_back");
   constexpr std::uint64_t of_validation = std::uint64_t{1} << 32;
   NumberRows rows;
   for (std::int64_t i = 1; i <= columns; ++i) rows.names.push_back(fmt::format("x{}", i));

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "autograd/random.hpp"
-#include "data/option_error.hpp"
+#include "data/toys/synthetic.hpp"
 
 namespace tapestry {
 namespace {
@@ -11,12 +11,9 @@ namespace {
 constexpr std::int64_t most = 512;  // of pairs and of dimensions
 
 InContextOptions checked(const InContextOptions& options) {
-  expect_option(options.pairs >= 1 && options.pairs <= most, "pairs", "{} pairs; expected 1 to {}",
-                options.pairs, most);
-  expect_option(options.dimensions >= 1 && options.dimensions <= most, "dimensions",
-                "{} dimensions; expected 1 to {}", options.dimensions, most);
-  expect_option(options.examples >= 1, "examples", "{} examples; expected at least 1",
-                options.examples);
+  expect_range("pairs", options.pairs, 1, most);
+  expect_range("dimensions", options.dimensions, 1, most);
+  expect_examples(options.examples);
   return options;
 }
 
@@ -36,9 +33,8 @@ Batch InContextRegression::batch(std::span<const std::int64_t> examples) const {
   std::vector<double> w(D);
   for (const std::int64_t example : examples) {
     require_example("InContextRegression", example);
-    constexpr std::uint64_t of_validation = std::uint64_t{1} << 32;
-    Random random(options_.seed, Stream::data,
-                  static_cast<std::uint64_t>(example) + options_.is_validation * of_validation);
+    const std::uint64_t first = options_.split == Split::train ? 0 : std::uint64_t{1} << 32;
+    Random random(options_.seed, Stream::data, first + static_cast<std::uint64_t>(example));
     for (double& weight : w) weight = random.normal();
     for (std::int64_t n = 0; n <= N; ++n) {
       double y = 0;

@@ -12,7 +12,7 @@ struct InContextOptions {
   std::int64_t dimensions = 10;  // D: numbers of an input, 1 to 512
   std::int64_t examples = 1'000'000;
   std::uint64_t seed = 0;
-  bool is_validation = false;
+  Split split = Split::train;
 };
 
 // In-context linear regression: a sequence shows N pairs of an input x, uniform in [-1, 1)^D, and

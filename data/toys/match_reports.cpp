@@ -5,8 +5,7 @@
 #include <array>
 
 #include "autograd/random.hpp"
-#include "data/option_error.hpp"
-#include "data/validation_split.hpp"
+#include "data/toys/synthetic.hpp"
 
 namespace tapestry {
 namespace {
@@ -54,15 +53,12 @@ Report report(std::size_t number) {
 }  // namespace
 
 LabeledTexts make_match_reports(const MatchReportOptions& options) {
-  expect_option(options.examples >= 1, "examples", "{} examples; expected at least 1",
-                options.examples);
+  expect_examples(options.examples);
   LabeledTexts reports;
   for (std::int64_t i = 0; i < options.examples; ++i) {
-    Random random(options.seed, Stream::data, static_cast<std::uint64_t>(i));
-    std::uint64_t number = 0;
-    do number = static_cast<std::uint64_t>(random.below(sentences));
-    while (split_of(number) != options.split);
-    Report drawn = report(number);
+    Report drawn = report(draw_of(options, i, [](Random& random) {
+      return static_cast<std::uint64_t>(random.below(sentences));
+    }));
     reports.texts.push_back(std::move(drawn.text));
     reports.labels.push_back(drawn.winner);
   }

@@ -7,36 +7,20 @@
 
 #include "autograd/check.hpp"
 #include "autograd/dry_run.hpp"
-#include "data/option_error.hpp"
 #include "data/text/printable.hpp"
-#include "data/text/text.hpp"
-#include "data/validation_split.hpp"
+#include "data/toys/synthetic.hpp"
 
 namespace tapestry {
 namespace {
 
 RecallOptions checked(const RecallOptions& options) {
-  const auto expect_range = [](const char* option, std::int64_t value, std::int64_t low,
-                               std::int64_t high) {
-    expect_option(value >= low && value <= high, option, "{} = {}: expected {} to {}", option,
-                  value, low, high);
-  };
   expect_range("length", options.length, 8, 512);
   expect_range("keys", options.keys, 2, 26);
   expect_range("values", options.values, 2, 100);
   expect_range("distractors", options.distractors, 2, 1000);
   expect_range("pairs", options.pairs, 1, std::min({options.length, options.keys, options.values}));
-  expect_option(options.examples >= 1, "examples",
-                "RecallDataset: {} examples; expected at least 1", options.examples);
+  expect_examples(options.examples);
   return options;
-}
-
-// Returns `count` different numbers in [0, n) in random order.
-std::vector<std::int64_t> choose(std::int64_t count, std::int64_t n, Random& random) {
-  std::vector<std::int64_t> numbers = indices(0, n);
-  random.shuffle_start(numbers, count);
-  numbers.resize(count);
-  return numbers;
 }
 
 }  // namespace
@@ -72,13 +56,9 @@ Recall::Symbols Recall::draw(Random& random) const {
   return symbols;
 }
 
-// Returns the first sequence drawn that belongs to this split.
 Recall::Symbols Recall::symbols(std::int64_t example) const {
   require_example("Recall", example);
-  Random random(options_.seed, Stream::data, static_cast<std::uint64_t>(example));
-  Symbols symbols = draw(random);
-  while ((split_of(symbols) == Split::validation) != options_.is_validation) symbols = draw(random);
-  return symbols;
+  return draw_of(options_, example, [&](Random& random) { return draw(random); });
 }
 
 Batch Recall::batch(std::span<const std::int64_t> examples) const {

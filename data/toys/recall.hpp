@@ -17,10 +17,10 @@ struct RecallOptions {
   std::int64_t distractors = 16;        // different items without a key, 2 to 1000
   std::int64_t examples = 1'000'000;
   std::uint64_t seed = 0;
-  bool is_validation = false;
+  Split split = Split::train;
 };
 
-// Associative recall: some items of a sequence have a key and a value, and a question asks for the
+// Recall of one value: some items of a sequence have a key and a value, and a question asks for the
 // value of one key: the answer to ". c7 . . a12 . f3 a?" is 12. Keys and values do not repeat, and
 // the position of the answer is uniform, so that only the key determines it. An item is two
 // symbols: a key and a value, a key and "?", or a distractor and a blank. A batch: inputs (B, T +

@@ -215,17 +215,15 @@ TEST_CASE("TextDataset: the error for a short split names its length and the nee
 // --- toy sequences ---
 
 TEST_CASE("ToySequences: the answers are correct") {
-  CHECK(ToySequences({.task = ToyTask::sort}).answer("31415926>") == "11234569");
-  CHECK(ToySequences({.task = ToyTask::reverse}).answer("31415926>") == "62951413");
-  CHECK(ToySequences({.task = ToyTask::copy, .length = 4, .alphabet = 36}).answer("z0ab>") ==
-        "z0ab");
-  const ToySequences addition({.task = ToyTask::addition, .length = 4, .alphabet = 3});
+  CHECK(ToySequences(ToyTask::sort).answer("31415926>") == "11234569");
+  CHECK(ToySequences(ToyTask::reverse).answer("31415926>") == "62951413");
+  CHECK(ToySequences(ToyTask::copy, {.length = 4, .alphabet = 36}).answer("z0ab>") == "z0ab");
+  const ToySequences addition(ToyTask::addition, {.length = 4, .alphabet = 3});
   CHECK(addition.answer("0123+0456>") == "97500");
   CHECK(addition.answer("9999+0001>") == "00001");
   CHECK(addition.answer("9999+9999>") == "89991");
   CHECK(addition.vocabulary().size() == 12);
-  const ToySequences modular(
-      {.task = ToyTask::modular_addition, .alphabet = 113, .examples = 3830});
+  const ToySequences modular(ToyTask::modular_addition, {.alphabet = 113, .examples = 3830});
   CHECK(modular.answer("3+4>") == "7");
   CHECK(modular.answer("Z+1>") == "Ā");                     // 61 + 1 = 62, the first symbol after Z
   CHECK(modular.answer("Z+Z>") == modular.answer("ā+X>"));  // 122 - 113 = 63 + 59 - 113 = 9
@@ -234,12 +232,12 @@ TEST_CASE("ToySequences: the answers are correct") {
 }
 
 TEST_CASE("ToySequences: modular addition has each input once, in one of the splits") {
-  ToyOptions options{.task = ToyTask::modular_addition, .alphabet = 13, .examples = 60};
-  const ToySequences train(options);
+  ToyOptions options{.alphabet = 13, .examples = 60};
+  const ToySequences train(ToyTask::modular_addition, options);
   options.split = Split::validation;
   options.examples = 109;
   options.seed = 7;
-  const ToySequences held(options);
+  const ToySequences held(ToyTask::modular_addition, options);
   std::set<std::string> all;
   for (std::int64_t i = 0; i < 60; ++i) all.insert(train.prompt(i));
   CHECK(all.size() == 60);
@@ -252,12 +250,12 @@ TEST_CASE("ToySequences: the error for a malformed prompt says what is expected"
   const auto typed = [](const std::string& prompt) {
     return prompt.ends_with('>') ? prompt.substr(0, prompt.size() - 1) : prompt;
   };
-  const ToySequences sort({.task = ToyTask::sort, .length = 4, .alphabet = 5});
+  const ToySequences sort(ToyTask::sort, {.length = 4, .alphabet = 5});
   for (const char* prompt : {"", "0123", "012>", "01234>", "0129>", "012 >", "0123>0", ">0123"})
     CHECK_ERROR(sort.answer(prompt), "'" + typed(prompt) + "'", "expected 4",
                 typed(sort.prompt(0)));
   CHECK_ERROR(sort.answer("01\n3>"), "'01\\x0a3'");
-  const ToySequences addition({.task = ToyTask::addition, .length = 2});
+  const ToySequences addition(ToyTask::addition, {.length = 2});
   for (const char* prompt : {"1234>", "1+234>", "12+34", "12-34>"})
     CHECK_ERROR(addition.answer(prompt), "'" + typed(prompt) + "'", typed(addition.prompt(0)));
 }
@@ -265,7 +263,7 @@ TEST_CASE("ToySequences: the error for a malformed prompt says what is expected"
 TEST_CASE("ToySequences: batches have prompt and answer, and count the answer alone") {
   for (const ToyTask task : {ToyTask::sort, ToyTask::reverse, ToyTask::copy, ToyTask::addition,
                              ToyTask::modular_addition}) {
-    const ToySequences dataset({.task = task, .length = 5, .examples = 40, .seed = 7});
+    const ToySequences dataset(task, {.length = 5, .examples = 40, .seed = 7});
     const std::int64_t T = dataset.context();
     const auto first_answer = dataset.prompt_length() - 1;
     const Batch batch = dataset.batch(all_examples(dataset));
@@ -287,8 +285,9 @@ TEST_CASE("ToySequences: batches have prompt and answer, and count the answer al
 }
 
 TEST_CASE("ToySequences: an example depends on the seed and its index alone") {
-  const ToySequences few({.examples = 10, .seed = 3}), many({.examples = 1000, .seed = 3});
-  const ToySequences other({.examples = 10, .seed = 4});
+  const ToySequences few(ToyTask::sort, {.examples = 10, .seed = 3}),
+      many(ToyTask::sort, {.examples = 1000, .seed = 3}),
+      other(ToyTask::sort, {.examples = 10, .seed = 4});
   CHECK(few.prompt(9) == many.prompt(9));
   CHECK(few.prompt(9) != many.prompt(8));
   CHECK(few.prompt(9) != other.prompt(9));
@@ -301,14 +300,14 @@ TEST_CASE("ToySequences: training and validation inputs are disjoint, in every s
       double inputs = 1;
       for (std::int64_t i = 0; i < length; ++i) inputs *= static_cast<double>(alphabet);
       if (inputs < 64) {
-        CHECK_ERROR(ToySequences{options}, "of length", "64");
+        CHECK_ERROR(ToySequences(ToyTask::sort, options), "of length", "64");
         continue;
       }
       if (inputs > 2000) break;
       ToyOptions held_back = options;
       held_back.split = Split::validation;
       held_back.seed = 99;
-      const ToySequences train(options), held(held_back);
+      const ToySequences train(ToyTask::sort, options), held(ToyTask::sort, held_back);
       std::set<std::string> seen, kept;
       for (std::int64_t i = 0; i < 2000; ++i) {
         seen.insert(train.prompt(i));
@@ -321,14 +320,16 @@ TEST_CASE("ToySequences: training and validation inputs are disjoint, in every s
 }
 
 TEST_CASE("ToySequences: options out of range name their key") {
-  const auto make = [](ToyOptions options) { return message_of([&] { ToySequences{options}; }); };
-  check_says(make({.length = 0}), {"length 0", "1 to 512"});
-  check_says(make({.length = 513}), {"length 513"});
-  check_says(make({.alphabet = 1}), {"alphabet 1", "2 to 256"});
-  check_says(make({.alphabet = 257}), {"alphabet 257"});
+  const auto make = [](ToyOptions options, ToyTask task = ToyTask::sort) {
+    return message_of([&] { ToySequences(task, options); });
+  };
+  check_says(make({.length = 0}), {"length = 0: expected 1 to 512"});
+  check_says(make({.length = 513}), {"length = 513"});
+  check_says(make({.alphabet = 1}), {"alphabet = 1: expected 2 to 256"});
+  check_says(make({.alphabet = 257}), {"alphabet = 257"});
   check_says(make({.examples = 0}), {"0 examples; expected at least 1"});
-  CHECK(make({.task = ToyTask::addition, .length = 1}).empty());
-  check_says(make({.task = ToyTask::modular_addition, .examples = 100}),
+  CHECK(make({.length = 1}, ToyTask::addition).empty());
+  check_says(make({.examples = 100}, ToyTask::modular_addition),
              {"100 examples", "only 100 different ones"});
 }
 

@@ -39,7 +39,8 @@ TEST_CASE("in context: the pairs of a sequence are of one linear function, which
 
 TEST_CASE("in context: an example depends on the seed, the split and its index alone") {
   const InContextRegression few({.examples = 10, .seed = 3}), many({.examples = 99, .seed = 3}),
-      other({.examples = 10, .seed = 4}), held({.examples = 10, .seed = 3, .is_validation = true});
+      other({.examples = 10, .seed = 4}),
+      held({.examples = 10, .seed = 3, .split = Split::validation});
   const auto example = [](const InContextRegression& data, std::int64_t i) {
     return doubles(data.batch(std::vector{i}).inputs);
   };
@@ -72,8 +73,8 @@ TEST_CASE("in context: options out of range name their key") {
   const auto says = [](const InContextOptions& options) {
     return message_of([&] { InContextRegression{options}; });
   };
-  check_says(says({.pairs = 0}), {"0 pairs; expected 1 to 512"});
-  check_says(says({.dimensions = 513}), {"513 dimensions; expected 1 to 512"});
+  check_says(says({.pairs = 0}), {"pairs = 0: expected 1 to 512"});
+  check_says(says({.dimensions = 513}), {"dimensions = 513: expected 1 to 512"});
   check_says(says({.examples = 0}), {"0 examples; expected at least 1"});
   CHECK(says({}).empty());
 }

@@ -5,12 +5,11 @@
 #include <set>
 
 #include "data/toys/recall.hpp"
-#include "data/toys/toy_sequences.hpp"
 #include "tests/support/labels.hpp"
 #include "tests/support/process.hpp"
 #include "train/task.hpp"
 
-// Tests associative recall: the sequences, the task, and the series of memory models.
+// Tests the task recall: the sequences, the task, and the series of memory models.
 namespace tapestry {
 namespace {
 
@@ -98,7 +97,7 @@ TEST_CASE("recall: training and validation sequences are disjoint, in a small sp
   RecallOptions options{
       .length = 8, .pairs = 1, .keys = 2, .values = 2, .distractors = 2, .examples = 6000};
   const Recall train(options);
-  options.is_validation = true;
+  options.split = Split::validation;
   options.seed = 99;
   const Recall held(options);
   std::set<Symbols> seen, kept;
@@ -145,105 +144,6 @@ TEST_CASE("recall: options out of range name their key") {
   check_says(says({.distractors = 1}), {"distractors = 1"});
   check_says(says({.examples = 0}), {"0 examples; expected at least 1"});
   CHECK(says({}).empty());
-}
-
-// --- several questions in a sequence of tokens ---
-
-ToySequences many_questions(std::int64_t length, std::int64_t pairs, std::int64_t alphabet,
-                            Split split = Split::train) {
-  return ToySequences({.task = ToyTask::recall,
-                       .length = length,
-                       .alphabet = alphabet,
-                       .pairs = pairs,
-                       .examples = 400,
-                       .seed = 3,
-                       .split = split});
-}
-
-TEST_CASE("recall: each of several pairs is asked once, and its value is the target there") {
-  for (const auto& [length, pairs, alphabet] :
-       {std::tuple{64, 4, 8192}, {128, 8, 8192}, {8, 2, 10}, {32, 8, 40}}) {
-    const ToySequences data = many_questions(length, pairs, alphabet);
-    CHECK(data.context() == length);
-    CHECK(data.vocabulary().size() == alphabet);
-    const Batch batch = data.batch(indices(0, 400));
-    CHECK(batch.inputs.shape() == Shape{400, length});
-    CHECK(batch.count == 400.0 * pairs);
-    std::vector<double> places(length / 2 - pairs);
-    for (std::int64_t b = 0; b < 400; ++b) {
-      const auto inputs = batch.inputs.values<std::int32_t>().subspan(b * length, length),
-                 targets = batch.targets.values<std::int32_t>().subspan(b * length, length);
-      std::map<std::int32_t, std::int32_t> values, asked;
-      for (std::int64_t i = 0; i < 2 * pairs; i += 2) values[inputs[i]] = inputs[i + 1];
-      REQUIRE(std::ssize(values) == pairs);
-      for (const auto& [key, value] : values) CHECK((key < alphabet / 2 && value >= alphabet / 2));
-      for (std::int64_t t = 0; t < length; ++t) {
-        CHECK((targets[t] != ignored_target) == (t >= 2 * pairs && values.contains(inputs[t])));
-        if (targets[t] == ignored_target) continue;
-        CHECK(t % 2 == 0);
-        asked[inputs[t]] = targets[t];
-        ++places[t / 2 - pairs];
-      }
-      CHECK(asked == values);
-      const std::string prompt = data.prompt(b);
-      CHECK(data.completed(prompt) == prompt);
-      std::int32_t last = 0;
-      for (const std::int32_t target : targets)
-        if (target != ignored_target) last = target;
-      CHECK(data.answer(prompt) == data.vocabulary().decode(std::vector{last}));
-    }
-    CHECK(places.front() >= places.back());  // early places are asked more often
-  }
-}
-
-TEST_CASE("recall: sequences of several questions are divided into splits without common ones") {
-  const ToySequences train = many_questions(8, 1, 6),
-                     held = many_questions(8, 1, 6, Split::validation);
-  std::set<std::string> seen;
-  const auto sequence = [](const ToySequences& data, std::int64_t i) {
-    return data.vocabulary().decode(data.batch(std::vector{i}).inputs.values<std::int32_t>());
-  };
-  for (std::int64_t i = 0; i < 400; ++i) seen.insert(sequence(train, i));
-  for (std::int64_t i = 0; i < 400; ++i) CHECK(!seen.contains(sequence(held, i)));
-  CHECK(sequence(many_questions(8, 1, 6), 9) == sequence(train, 9));
-}
-
-TEST_CASE("recall: options and prompts of several questions that cannot be are refused") {
-  const auto says = [](std::int64_t length, std::int64_t pairs, std::int64_t alphabet) {
-    return message_of([&] { many_questions(length, pairs, alphabet); });
-  };
-  check_says(says(9, 1, 10), {"length 9; expected an even one"});
-  check_says(says(2, 1, 10), {"length 2; expected an even one, of at least 4"});
-  check_says(says(16, 5, 100), {"5 pairs in 16 of 100 symbols; expected 1 to 4"});
-  check_says(says(64, 3, 4), {"3 pairs", "expected 1 to 2"});
-  check_says(says(64, 4, 16385), {"alphabet 16385; expected 2 to 16384"});
-  const ToySequences data = many_questions(8, 2, 10);
-  CHECK(data.answer("05161") == "6");
-  CHECK(data.answer("05169990") == "5");
-  for (const std::string prompt : {"", "0516", "05162", "0516999900", "051a1", "05160>"})
-    CHECK_ERROR(data.answer(prompt), "prompt '" + prompt + "': expected 2 pairs",
-                "up to 4 symbols");
-}
-
-TEST_CASE_FIXTURE(TemporaryFolder,
-                  "recall: attention and a recurrent network answer several questions") {
-  for (const std::string kind : {"transformer", "lstm"}) {
-    const std::string run = path(kind);
-    must_run({"train", "recall-many", "--quiet", "--out", run, "model.kind=" + kind,
-              "model.width=16", "data.length=16", "data.pairs=2", "data.alphabet=16",
-              "data.held_back=100", "train.steps=4", "train.eval_every=2", "train.samples=true"});
-    const Json last = Json::parse(lines_of(read(kind + "/metrics.jsonl")).back());
-    CHECK(last["exact_match"].get<double>() <= last["accuracy"].get<double>());
-    CHECK(last["accuracy"].get<double>() < 1);
-    CHECK(lines_of(must_run({"sample", run, "--count", "3"})).size() == 3);
-    must_run({"report", run});
-    check_fails(tapestry_run({"sample", run, "--prompt", "0819>"}), {"expected 2 pairs"});
-    const Finished drawn = tapestry_run({"attention", run, "--out", path("map.svg")});
-    if (kind == "transformer")
-      CHECK(drawn.status == 0);
-    else
-      check_fails(drawn, {"a recurrent network has no attention to draw"});
-  }
 }
 
 // --- the series of memory models ---

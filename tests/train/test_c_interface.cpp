@@ -176,6 +176,26 @@ TEST_CASE_FIXTURE(RunFixture, "c interface: a callback receives what is generate
   CHECK(tokens == Model(path("words")).generate(prompt, {.tokens = 5}));
 }
 
+TEST_CASE_FIXTURE(RunFixture, "c interface: a forecast with a cycle needs the time of its window") {
+  must_run(Words("train waves --quiet --out {} train.steps=6 model.cycle=5", path("waves")) +
+           small("forecast"));
+  const CModel model = load(path("waves"));
+  const Model same(path("waves"));
+  std::vector<float> window(12 * 3, 0.5F), found(3 * 3, -7);
+  const auto forecast = [&](std::int64_t first_step, std::size_t size) {
+    return tapestry_forecast_at(model.get(), window.data(), 36, first_step, found.data(), size);
+  };
+  check_all_fail({{[&] { return tapestry_forecast(model.get(), window.data(), 36, &found[0], 9); },
+                   {"model.cycle", "give first_step", "tapestry_forecast_at"}},
+                  {[&] { return forecast(3, 8); }, {"forecast_at: an array of 8 numbers"}}});
+  CHECK(std::ranges::all_of(found, [](float x) { return x == -7; }));
+  for (const std::int64_t first_step : {-4, 0, 3}) {
+    REQUIRE(forecast(first_step, 9) == TAPESTRY_OK);
+    CHECK(found == same.forecast(window, first_step).values);
+  }
+  CHECK(found != same.forecast(window, 4).values);
+}
+
 TEST_CASE_FIXTURE(RunFixture, "c interface: read_metrics passes the lines of a run") {
   must_train("toy", "run");
   Taken all, two{.most = 2};

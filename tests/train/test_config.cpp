@@ -530,6 +530,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "config: combinations of values are checked")
   refuses("translation", {"model.attention=random-features", "model.gate=true"},
           {"model.gate = true: is not supported by an encoder or cross-attention"});
   refuses("toy-sequence", {"data.kind=addition", "data.length=600"}, {"data.length", "512"});
+  refuses("toy-sequence", {"data.kind=recall"}, {"data.kind", "sort", "associative-recall"});
   refuses("language-model", {}, {"data.path = \"\" (default)", "--set data.path=FILE"});
   refuses("language-model", {"data.path=" + this->path("none")}, {"none", "no such file"});
   refuses("language-model", {"data.path=" + story, "model.context=64"}, {"story.txt", "context"});

@@ -244,7 +244,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "onnx: every kind of layer is exported with t
       {dates, {"model.attention=random-features", "model.positions=rotary"}},
       {dates, {"model.tied_embeddings=false", "model.positions=rotary", "model.window=3"}},
       {toys, {"data.length=4", "model.kind=gru"}},
-      {toys, {"data.kind=recall", "data.length=10", "model.positions=rotary"}},
+      {toys, {"data.kind=associative-recall", "data.length=10", "model.positions=rotary"}},
       {vae, {"model.channels=[2, 3]", "model.likelihood=gaussian", "model.activation=gelu"}},
       {vae, {"model.sigma=shared", "model.activation=silu"}},
       {vae, {"model.sigma=none"}},

@@ -312,6 +312,15 @@ tapestry_code tapestry_forecast(const tapestry_model* model, const float* window
   });
 }
 
+tapestry_code tapestry_forecast_at(const tapestry_model* model, const float* window, size_t count,
+                                   int64_t first_step, float* forecast, size_t size) {
+  return guarded([&] {
+    require_given("forecast_at", model);
+    copy_to("forecast_at", model->model.forecast(span_of("forecast_at", window, count), first_step),
+            forecast, size);
+  });
+}
+
 // --- all tasks ---
 
 tapestry_code tapestry_predict_file(const tapestry_model* model, const char* path,

@@ -161,6 +161,11 @@ tapestry_code tapestry_reconstruct(const tapestry_model* model, const float* ima
    horizon * K. */
 tapestry_code tapestry_forecast(const tapestry_model* model, const float* window, size_t count,
                                 float* forecast, size_t size);
+/* The same for a model with model.cycle, which needs the time of the window's first row:
+   `first_step` is the steps of the series from 1970-01-01 00:00 to it, or its number, from 0, if
+   the data have no times. Other models ignore it. */
+tapestry_code tapestry_forecast_at(const tapestry_model* model, const float* window, size_t count,
+                                   int64_t first_step, float* forecast, size_t size);
 
 /* --- all tasks: what `tapestry predict` writes --- */
 

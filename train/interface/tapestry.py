@@ -130,6 +130,7 @@ def _load_library() -> ctypes.CDLL:
         "decode": (address, address, size, address, size),
         "reconstruct": (address, address, size, address),
         "forecast": (address, address, size, address, size),
+        "forecast_at": (address, address, size, ctypes.c_int64, address, size),
         "predict_file": (address, text, _TakeExample, address),
         "predict": (address, texts, size, _TakeExample, address),
         "train": (ctypes.POINTER(_Training), text, number, _TakeText, address, ctypes.POINTER(text)),
@@ -260,9 +261,9 @@ def _named(what: str, cells: Any, names: List[Any], fields: List[str]) -> List[A
     return [cells[field] for field in fields]
 
 
-def _integer(name: str, value: Any, most: int) -> int:
-    if isinstance(value, float) or not 0 <= value <= most:
-        raise ValueError(f"{name} = {value!r}; expected an integer, 0 to {most}")
+def _integer(name: str, value: Any, most: int, least: int = 0) -> int:
+    if isinstance(value, float) or not least <= value <= most:
+        raise ValueError(f"{name} = {value!r}; expected an integer, {least} to {most}")
     return int(value)
 
 
@@ -557,18 +558,23 @@ class Model:
         """The names of the K series that are forecast."""
         return self._names(_TARGETS)
 
-    def forecast(self, window: Any) -> np.ndarray:
+    def forecast(self, window: Any, first_step: Optional[int] = None) -> np.ndarray:
         """Maps the last `context` steps of the series (T, M) to a forecast (horizon, K).
 
-        NaN is what was not measured; a target without a measured value has the forecast NaN. Raises ValueError for
-        infinite numbers.
+        NaN is what was not measured; a target without a measured value has the forecast NaN. A model with model.cycle
+        needs `first_step`: the steps from 1970-01-01 00:00 to the first row, or the number of this row, from 0, if the
+        data have no times. Raises ValueError for infinite numbers.
         """
         given = _floats("window", window, "fiu")
         shape = self.context, self._size(_SERIES)
         if given.shape != shape:
             raise ValueError(f"window: an array {given.shape}; expected {shape}")
         forecast = self._new(self.horizon, self._size(_TARGETS))
-        _library.tapestry_forecast(self._model, given.ctypes.data, given.size, forecast.ctypes.data, forecast.size)
+        past, ahead = (self._model, given.ctypes.data, given.size), (forecast.ctypes.data, forecast.size)
+        if first_step is None:
+            _library.tapestry_forecast(*past, *ahead)
+        else:
+            _library.tapestry_forecast_at(*past, _integer("first_step", first_step, (1 << 63) - 1, -(1 << 63)), *ahead)
         return forecast
 
 

@@ -5,6 +5,8 @@
 #include "autograd/dry_run.hpp"
 #include "autograd/ops/losses.hpp"
 #include "data/json.hpp"
+#include "data/toys/associative_recall.hpp"
+#include "data/toys/toy_sequences.hpp"
 #include "train/config/keys.hpp"
 #include "train/generate/generate.hpp"
 #include "train/inspect/report_panels.hpp"
@@ -19,8 +21,9 @@ namespace tapestry {
 namespace {
 
 struct ToySettings : ToyOptions {
-  std::string path{};  // must be empty
-  std::int64_t held_back = 1000;
+  std::string path{};                           // must be empty
+  std::optional<ToyTask> kind = ToyTask::sort;  // none: associative recall
+  std::int64_t pairs = 2, held_back = 1000;
 };
 
 const SettingsOf<ToySettings> toy_settings = [] {
@@ -29,37 +32,38 @@ const SettingsOf<ToySettings> toy_settings = [] {
   return std::vector<Row>{
       Row(key::data_path, &S::path),
       Row(key::seed, &S::seed),
-      Row("data.kind", &S::task, "operation on a sequence",
+      Row("data.kind", &S::kind, "operation on a sequence",
           {{"sort", ToyTask::sort},
            {"reverse", ToyTask::reverse},
            {"copy", ToyTask::copy},
            {"addition", ToyTask::addition},
            {"modular-addition", ToyTask::modular_addition},
-           {"recall", ToyTask::recall}}),
+           {"associative-recall", std::nullopt}}),
       Row("data.length", &S::length, "number of symbols per sequence, or of digits per number",
           {.low = 1,
-           .high = 512,
-           .used_if = {key_is("data.kind", "sort", "reverse", "copy", "addition", "recall")},
+           .high = max_toy_length,
+           .used_if = {key_is("data.kind", "sort", "reverse", "copy", "addition",
+                              "associative-recall")},
            .advice = "raise this value"}),
       Row("data.alphabet", &S::alphabet,
           "number of different symbols, 0-9, a-z, A-Z and others; the modulus of modular-addition",
           {.low = 2,
-           .high = most_symbols_to_recall,
+           .high = max_toy_symbols,
            .used_if = {key_is("data.kind", "sort", "reverse", "copy", "modular-addition",
-                              "recall")}}),
+                              "associative-recall")}}),
       Row("data.pairs", &S::pairs, "pairs of a key and a value, each of which is asked once",
-          {.low = 1, .high = 128, .used_if = {key_is("data.kind", "recall")}}),
+          {.low = 1, .high = 128, .used_if = {key_is("data.kind", "associative-recall")}}),
       Row("data.examples", &S::examples, "training sequences", {.low = 1, .high = 1e9}),
       Row("data.held_back", &S::held_back,
           "number of validation sequences, none of which is a training sequence",
           {.low = 1, .high = 1e6})};
 }();
 
-ToySequences sequences(const Config& config, Split split) {
+std::unique_ptr<const PromptDataset> sequences(const Config& config, Split split) {
   const Given<ToySettings> given = toy_settings.of(config);
   given.expect_no_path();
   given.expect(
-      given.task != ToyTask::modular_addition ||
+      given.kind != ToyTask::modular_addition ||
           given.examples + given.held_back <= given.alphabet * given.alphabet,
       "examples",
       "with data.held_back = {} there are more than the {}² different sums; lower one of both",
@@ -67,7 +71,10 @@ ToySequences sequences(const Config& config, Split split) {
   ToyOptions options = given;
   options.split = split;
   if (split != Split::train) options.examples = given.held_back;
-  return given.checked([&] { return ToySequences(options); });
+  return given.checked([&]() -> std::unique_ptr<const PromptDataset> {
+    if (given.kind) return std::make_unique<ToySequences>(*given.kind, options);
+    return std::make_unique<AssociativeRecall>(given.pairs, options);
+  });
 }
 
 struct Right {
@@ -109,20 +116,20 @@ struct Answered {
 };
 
 Answered answered(ToySequence& task, const std::string& asked) {
-  const ToySequences& data = task.validation_data();
+  const PromptDataset& data = task.validation_data();
   const std::string right = data.answer(asked);
   const std::vector<std::int32_t> prompt = data.vocabulary().encode(asked);
+  const std::int64_t length = std::ssize(data.vocabulary().encode(right));
   const std::string given = data.vocabulary().decode(std::visit(
       [&](const auto& network) {
-        return generate(network, prompt, data.answer_length(), {.temperature = 0},
-                        Random(0, Stream::sample));
+        return generate(network, prompt, length, {.temperature = 0}, Random(0, Stream::sample));
       },
       task.network()));
   return {asked + given, outcome(given, right)};
 }
 
 Sample sample_answers(ToySequence& task, const Options& options) {
-  const ToySequences& data = task.validation_data();
+  const PromptDataset& data = task.validation_data();
   if (!options[toy_prompt].empty())
     return {.text = answered(task, data.completed(options[toy_prompt])).line() + "\n"};
   std::string text;
@@ -133,7 +140,7 @@ Sample sample_answers(ToySequence& task, const Options& options) {
 
 // Returns the attention to the prompt, or to the first validation sequence, and its right answer.
 AttentionMaps answer_attention(ToySequence& task, const Options& options) {
-  const ToySequences& data = task.validation_data();
+  const PromptDataset& data = task.validation_data();
   const Transformer& model = with_attention(task.network());
   std::string text =
       data.completed(options[toy_prompt].empty() ? data.prompt(0) : options[toy_prompt]);
@@ -156,7 +163,7 @@ TokenDecoder toy_sequence_decoder(ToySequence& task) {
 ReportPanels toy_sequence_panels(ToySequence& task) {
   const auto* network = std::get_if<Transformer>(&task.network());
   if (!network) return {};
-  const ToySequences& data = task.validation_data();
+  const PromptDataset& data = task.validation_data();
   const std::int64_t count = std::min<std::int64_t>(6, data.size());
   const auto label = [&](std::int32_t token) { return data.vocabulary().symbols()[token]; };
   ReadExamples read;
@@ -217,7 +224,7 @@ const RegisterTask registered_toy_sequence(toy_sequence_spec);
 ToySequence::ToySequence(const TaskSetup& setup)
     : training_(sequences(setup.config, Split::train)),
       validation_(sequences(setup.config, Split::validation)),
-      network_(make_decoder(setup.config, training_.vocabulary().size(), training_.context())) {}
+      network_(make_decoder(setup.config, training_->vocabulary().size(), training_->context())) {}
 
 Loss ToySequence::loss(const Batch& batch, const Pass& pass) {
   Random* noise = pass.training ? pass.noise : nullptr;
@@ -231,7 +238,7 @@ Loss ToySequence::loss(const Batch& batch, const Pass& pass) {
   if (pass.training) return {total, averages};
   const Right right = count_right(logits.value(), batch.targets);
   averages["exact_match"] = right.rows;
-  if (training_.asks_several()) averages["accuracy"] = right.tokens;
+  if (training_->asks_several()) averages["accuracy"] = right.tokens;
   return {total, averages};
 }
 

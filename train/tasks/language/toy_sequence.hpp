@@ -1,6 +1,8 @@
 #pragma once
 
-#include "data/toys/toy_sequences.hpp"
+#include <memory>
+
+#include "data/toys/prompt_dataset.hpp"
 #include "train/task.hpp"
 #include "train/tasks/language/decoder_network.hpp"
 
@@ -14,12 +16,12 @@ class ToySequence final : public Task {
 
   Module& model() override { return module_of(network_); }
   const DecoderNetwork& network() const { return network_; }
-  const ToySequences& training_data() override { return training_; }
-  const ToySequences& validation_data() override { return validation_; }
+  const PromptDataset& training_data() override { return *training_; }
+  const PromptDataset& validation_data() override { return *validation_; }
   Loss loss(const Batch& batch, const Pass& pass) override;
 
  private:
-  ToySequences training_, validation_;
+  std::unique_ptr<const PromptDataset> training_, validation_;
   DecoderNetwork network_;
 };
 

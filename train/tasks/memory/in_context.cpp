@@ -40,12 +40,12 @@ const SettingsOf<InContextSettings> in_context_settings = [] {
   return all;
 }();
 
-InContextRegression regressions(const Config& config, bool is_validation) {
+InContextRegression regressions(const Config& config, Split split) {
   const Given<InContextSettings> given = in_context_settings.of(config);
   given.expect_no_path();
   InContextOptions options = given;
-  options.is_validation = is_validation;
-  if (is_validation) options.examples = given.held_back;
+  options.split = split;
+  if (split != Split::train) options.examples = given.held_back;
   return given.checked([&] { return InContextRegression(options); });
 }
 
@@ -131,8 +131,8 @@ const RegisterTask registered_in_context(in_context_spec);
 }  // namespace
 
 InContextTask::InContextTask(const TaskSetup& setup)
-    : training_(regressions(setup.config, false)),
-      validation_(regressions(setup.config, true)),
+    : training_(regressions(setup.config, Split::train)),
+      validation_(regressions(setup.config, Split::validation)),
       model_(regressor(setup.config)) {}
 
 Loss InContextTask::loss(const Batch& batch, const Pass& pass) {

@@ -46,12 +46,12 @@ const SettingsOf<RecallSettings> settings = [] {
   return all;
 }();
 
-Recall sequences(const Config& config, bool is_validation) {
+Recall sequences(const Config& config, Split split) {
   const Given<RecallSettings> given = settings.of(config);
   given.expect_no_path();
   RecallOptions options = given;
-  options.is_validation = is_validation;
-  if (is_validation) options.examples = given.held_back;
+  options.split = split;
+  if (split != Split::train) options.examples = given.held_back;
   return given.checked([&] { return Recall(options); });
 }
 
@@ -228,8 +228,8 @@ const RegisterTask registered(spec);
 }  // namespace
 
 RecallTask::RecallTask(const TaskSetup& setup)
-    : training_(sequences(setup.config, false)),
-      validation_(sequences(setup.config, true)),
+    : training_(sequences(setup.config, Split::train)),
+      validation_(sequences(setup.config, Split::validation)),
       model_(network(setup.config, training_)) {}
 
 Loss RecallTask::loss(const Batch& batch, const Pass& pass) {
