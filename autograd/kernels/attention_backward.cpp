@@ -58,14 +58,17 @@ class BackwardKeys {
                   dv = rows_of<T>(gradients.dv, b_, shared);
     for (std::int64_t key = first_key_; key < last_key_; key += tile) {
       load_keys(k, v, key);
+      Into into = Into::added_to_zeros;
       for (std::int64_t query = first_query; query < last_query; query += tile) {
         const TilePair pair(shape_, b_, query, key);
         if (pair.hidden()) continue;
         compute_probabilities(pair);
         compute_score_gradients(pair);
-        add_to_keys_and_values(pair);
+        add_to_keys_and_values(pair, into);
         add_to_queries(pair);
+        into = Into::added_to;
       }
+      if (into != Into::added_to) std::fill_n(tiles_.dk, 2 * side_ * width_, T(0));
       for (std::int64_t j = 0; j < std::min(tile, last_key_ - key); ++j) {
         send(tiles_.dk + j * width_, dk[key + j]);
         send(tiles_.dv + j * width_, dv[key + j]);
@@ -86,7 +89,7 @@ class BackwardKeys {
     T* k_transposed;  // (D, keys)
     T* v_transposed;  // (D, keys)
     T* dk;            // (keys, width)
-    T* dv;            // (keys, width)
+    T* dv;            // (keys, width), behind dk
     T* p;             // (queries, keys)
     T* ds;            // (queries, keys); first dP
 
@@ -113,7 +116,7 @@ class BackwardKeys {
   // Writes this head's gradient of one key, or adds it to those of other heads.
   void send(const T* from, T* to) const {
     if (h_ % shape_.group == 0)
-      std::copy_n(from, D_, to);
+      map_span(D_, {from}, to, [](auto x) { return x; });
     else
       map_span(D_, {to, from}, to, [](auto sum, auto x) { return sum + x; });
   }
@@ -141,8 +144,6 @@ class BackwardKeys {
     load_transposed<T>(k.from(first), count, D_, T(1), tiles_.k_transposed, side_);
     load_transposed<T>(v.from(first), count, D_, T(1), tiles_.v_transposed, side_);
     pack<T>(k.from(first), count, D_, T(1), tiles_.k, width_);
-    std::fill_n(tiles_.dk, side_ * width_, T(0));
-    std::fill_n(tiles_.dv, side_ * width_, T(0));
   }
 
   // Computes product (queries, keys) = a (queries, D) · b (D, keys) where a query sees a key.
@@ -154,16 +155,30 @@ class BackwardKeys {
     });
   }
 
+  // Computes row[i] = f(row[i], i…) for the keys that query r sees, and 0 for other keys.
+  template <class F>
+  void map_visible(const TilePair& pair, std::int64_t r, T* row, F f) const {
+    constexpr std::int64_t lanes = simd_width<T>;
+    const std::int64_t begin = pair.keys_begin(r), end = pair.keys_end(r);
+    for (std::int64_t j = 0; j < side_; j += lanes) {
+      Simd<T> x(T(0));
+      if (j < end && j + lanes > begin) x = f(Simd<T>::load_aligned(row + j), j);
+      if (j < begin || j + lanes > end) {
+        const Simd<T> index = lane_indices<T>(j);
+        x = select(index >= Simd<T>(T(begin)) && index < Simd<T>(T(end)), x, Simd<T>(T(0)));
+      }
+      x.store_aligned(row + j);
+    }
+  }
+
   // Computes P = e^(S - high) · weight.
   void compute_probabilities(const TilePair& pair) {
     multiply_visible(pair, tiles_.q + pair.first_query * width_, tiles_.k_transposed, tiles_.p);
     masks_.apply(pair, side_, 1, tiles_.p);
     for (std::int64_t r = 0; r < pair.queries; ++r) {
-      const T high = highs_[pair.first_query + r], weight = weights_[pair.first_query + r];
-      T* row = tiles_.p + r * side_;
-      const std::int64_t n = padded_end(pair, r);
-      map_span(n, {row}, row, [high, weight](auto x) { return exp(x - high) * weight; });
-      std::fill(row + n, row + side_, T(0));
+      const Simd<T> high(highs_[pair.first_query + r]), weight(weights_[pair.first_query + r]);
+      map_visible(pair, r, tiles_.p + r * side_,
+                  [&](Simd<T> x, std::int64_t) { return exp(x - high) * weight; });
     }
   }
 
@@ -171,25 +186,23 @@ class BackwardKeys {
   void compute_score_gradients(const TilePair& pair) {
     multiply_visible(pair, tiles_.dy + pair.first_query * width_, tiles_.v_transposed, tiles_.ds);
     for (std::int64_t r = 0; r < pair.queries; ++r) {
-      const T delta = tiles_.delta[pair.first_query + r];
-      T* row = tiles_.ds + r * side_;
-      const std::int64_t n = padded_end(pair, r);
-      map_span(n, {tiles_.p + r * side_, row}, row,
-               [delta](auto p, auto dp) { return p * (dp - delta); });
-      std::fill(row, row + pair.keys_begin(r), T(0));  // dP is undefined here
-      std::fill(row + n, row + side_, T(0));
+      const Simd<T> delta(tiles_.delta[pair.first_query + r]);
+      const T* p = tiles_.p + r * side_;
+      map_visible(pair, r, tiles_.ds + r * side_, [&](Simd<T> dp, std::int64_t j) {
+        return Simd<T>::load_aligned(p + j) * (dp - delta);
+      });
     }
   }
 
   // Computes dV += Pᵀ dY and dK += dSᵀ Q.
-  void add_to_keys_and_values(const TilePair& pair) {
+  void add_to_keys_and_values(const TilePair& pair, Into into) {
     for_each_strip(pair, pair.keys, [&](std::int64_t j, std::int64_t rows) {
       const std::int64_t r = pair.queries_begin(j), depth = pair.queries_end(j + rows - 1) - r;
       const std::int64_t query = (pair.first_query + r) * width_;
       multiply_tile<T>(rows, width_, depth, {tiles_.p + r * side_ + j, 1, side_}, tiles_.dy + query,
-                       width_, tiles_.dv + j * width_, width_);
+                       width_, tiles_.dv + j * width_, width_, into);
       multiply_tile<T>(rows, width_, depth, {tiles_.ds + r * side_ + j, 1, side_}, tiles_.q + query,
-                       width_, tiles_.dk + j * width_, width_);
+                       width_, tiles_.dk + j * width_, width_, into);
     });
   }
 

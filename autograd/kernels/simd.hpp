@@ -152,6 +152,7 @@ Simd<T> fold_span(std::int64_t n, const T* const (&in)[inputs], Simd<T> start, T
       lanes = fold(lanes, Simd<T>::load_unaligned(x + i)...);
     if (i == n) return lanes;
     const auto load_padded = [&](const T* from) {
+      if (padding == T(0)) return load_partial(from, n - i);
       alignas(64) T values[simd_width<T>];
       std::fill_n(values, simd_width<T>, padding);
       std::copy_n(from, n - i, values);
