@@ -170,7 +170,7 @@ class ForwardTile {
   void multiply_queries_and_keys(const TilePair& pair) {
     const Rows<T> k = keys_.k.from(pair.first_key - keys_.range.first);
     for_each_strip(pair, pair.keys, [&](std::int64_t j, std::int64_t rows) {
-      const std::int64_t step = std::min(side_, 2 * simd_width<T>);
+      const std::int64_t step = simd_width<T>;
       const std::int64_t first = std::min(side_ - step, pair.queries_begin(j) / step * step);
       const std::int64_t last = round_up(pair.queries_end(j + rows - 1), step);
       if (last <= first) return;  // the documents have ended
