@@ -56,19 +56,25 @@ class BackwardKeys {
     const Rows<T> k = rows_of<T>(views.k, b_, shared), v = rows_of<T>(views.v, b_, shared);
     const Rows<T> dk = rows_of<T>(gradients.dk, b_, shared),
                   dv = rows_of<T>(gradients.dv, b_, shared);
+    const bool writes_keys = reads_rows() && shape_.group == 1;
     for (std::int64_t key = first_key_; key < last_key_; key += tile) {
-      load_keys(k, v, key);
+      load_keys(k.from(key), v.from(key), key);
+      if (writes_keys) dk_ = dk.from(key), dv_ = dv.from(key);
+      Into into = Into::added_to_zeros;
       for (std::int64_t query = first_query; query < last_query; query += tile) {
         const TilePair pair(shape_, b_, query, key);
         if (pair.hidden()) continue;
         compute_probabilities(pair);
         compute_score_gradients(pair);
-        add_to_keys_and_values(pair);
+        add_to_keys_and_values(pair, into);
         add_to_queries(pair);
+        into = Into::added_to;
       }
       for (std::int64_t j = 0; j < std::min(tile, last_key_ - key); ++j) {
-        send(tiles_.dk + j * width_, dk[key + j]);
-        send(tiles_.dv + j * width_, dv[key + j]);
+        if (into != Into::added_to) std::fill_n(dk_[j], D_, T(0)), std::fill_n(dv_[j], D_, T(0));
+        if (writes_keys) continue;
+        send(dk_[j], dk[key + j]);
+        send(dv_[j], dv[key + j]);
       }
     }
     for (std::int64_t t = 0; t < shape_.T; ++t)
@@ -110,10 +116,14 @@ class BackwardKeys {
     }
   };
 
+  // Returns whether tiles read dY and K, and write dK and dV, without copies. Copies pay if they
+  // are read by several tiles, and have whole registers.
+  bool reads_rows() const { return shape_.T <= tile && D_ == width_; }
+
   // Writes this head's gradient of one key, or adds it to those of other heads.
   void send(const T* from, T* to) const {
     if (h_ % shape_.group == 0)
-      std::copy_n(from, D_, to);
+      map_span(D_, {from}, to, [](auto x) { return x; });
     else
       map_span(D_, {to, from}, to, [](auto sum, auto x) { return sum + x; });
   }
@@ -131,65 +141,80 @@ class BackwardKeys {
   void load_queries(Rows<T> q, Rows<T> y, Rows<T> dy, std::int64_t first, std::int64_t last) {
     if (first >= last) return;
     pack<T>(q.from(first), last - first, D_, scale_, tiles_.q + first * width_, width_);
-    pack<T>(dy.from(first), last - first, D_, T(1), tiles_.dy + first * width_, width_);
-    for (std::int64_t t = first; t < last; ++t)
-      tiles_.delta[t] = dot_span<T>(D_, tiles_.dy + t * width_, y[t]);
+    if (reads_rows())
+      dy_ = dy;
+    else
+      pack<T>(dy.from(first), last - first, D_, T(1), dy_[first], width_);
+    for (std::int64_t t = first; t < last; ++t) tiles_.delta[t] = dot_span<T>(D_, dy_[t], y[t]);
   }
 
   void load_keys(Rows<T> k, Rows<T> v, std::int64_t first) {
     const std::int64_t count = std::min(tile, shape_.S - first);
-    load_transposed<T>(k.from(first), count, D_, T(1), tiles_.k_transposed, side_);
-    load_transposed<T>(v.from(first), count, D_, T(1), tiles_.v_transposed, side_);
-    pack<T>(k.from(first), count, D_, T(1), tiles_.k, width_);
-    std::fill_n(tiles_.dk, side_ * width_, T(0));
-    std::fill_n(tiles_.dv, side_ * width_, T(0));
+    load_transposed<T>(k, count, D_, T(1), tiles_.k_transposed, side_);
+    load_transposed<T>(v, count, D_, T(1), tiles_.v_transposed, side_);
+    if (reads_rows())
+      k_ = k;
+    else
+      pack<T>(k, count, D_, T(1), k_.data, width_);
   }
 
   // Computes product (queries, keys) = a (queries, D) · b (D, keys) where a query sees a key.
-  void multiply_visible(const TilePair& pair, const T* a, const T* b, T* product) const {
+  void multiply_visible(const TilePair& pair, Rows<T> a, const T* b, T* product) const {
     for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
       const std::int64_t j = pair.keys_begin(r) / simd_width<T> * simd_width<T>;
-      multiply_tile<T>(rows, padded_end(pair, r + rows - 1) - j, D_, {a + r * width_, width_, 1},
-                       b + j, side_, product + r * side_ + j, side_, Into::written);
+      multiply_tile<T>(rows, padded_end(pair, r + rows - 1) - j, D_, {a[r], a.time, 1}, b + j,
+                       side_, product + r * side_ + j, side_, Into::written);
     });
+  }
+
+  // Computes row[i] = f(row[i], i…) for the keys that query r sees, and 0 for other keys.
+  template <class F>
+  void map_visible(const TilePair& pair, std::int64_t r, T* row, F f) const {
+    constexpr std::int64_t lanes = simd_width<T>;
+    const std::int64_t begin = pair.keys_begin(r), end = pair.keys_end(r);
+    for (std::int64_t j = 0; j < side_; j += lanes) {
+      Simd<T> x(T(0));
+      if (j < end && j + lanes > begin) x = f(Simd<T>::load_aligned(row + j), j);
+      if (j < begin || j + lanes > end) {
+        const Simd<T> index = lane_indices<T>(j);
+        x = select(index >= Simd<T>(T(begin)) && index < Simd<T>(T(end)), x, Simd<T>(T(0)));
+      }
+      x.store_aligned(row + j);
+    }
   }
 
   // Computes P = e^(S - high) · weight.
   void compute_probabilities(const TilePair& pair) {
-    multiply_visible(pair, tiles_.q + pair.first_query * width_, tiles_.k_transposed, tiles_.p);
+    multiply_visible(pair, q_.from(pair.first_query), tiles_.k_transposed, tiles_.p);
     masks_.apply(pair, side_, 1, tiles_.p);
     for (std::int64_t r = 0; r < pair.queries; ++r) {
-      const T high = highs_[pair.first_query + r], weight = weights_[pair.first_query + r];
-      T* row = tiles_.p + r * side_;
-      const std::int64_t n = padded_end(pair, r);
-      map_span(n, {row}, row, [high, weight](auto x) { return exp(x - high) * weight; });
-      std::fill(row + n, row + side_, T(0));
+      const Simd<T> high(highs_[pair.first_query + r]), weight(weights_[pair.first_query + r]);
+      map_visible(pair, r, tiles_.p + r * side_,
+                  [&](Simd<T> x, std::int64_t) { return exp(x - high) * weight; });
     }
   }
 
   // Computes dP = dY Vᵀ and dS = P ⊙ (dP - δ).
   void compute_score_gradients(const TilePair& pair) {
-    multiply_visible(pair, tiles_.dy + pair.first_query * width_, tiles_.v_transposed, tiles_.ds);
+    multiply_visible(pair, dy_.from(pair.first_query), tiles_.v_transposed, tiles_.ds);
     for (std::int64_t r = 0; r < pair.queries; ++r) {
-      const T delta = tiles_.delta[pair.first_query + r];
-      T* row = tiles_.ds + r * side_;
-      const std::int64_t n = padded_end(pair, r);
-      map_span(n, {tiles_.p + r * side_, row}, row,
-               [delta](auto p, auto dp) { return p * (dp - delta); });
-      std::fill(row, row + pair.keys_begin(r), T(0));  // dP is undefined here
-      std::fill(row + n, row + side_, T(0));
+      const Simd<T> delta(tiles_.delta[pair.first_query + r]);
+      const T* p = tiles_.p + r * side_;
+      map_visible(pair, r, tiles_.ds + r * side_, [&](Simd<T> dp, std::int64_t j) {
+        return Simd<T>::load_aligned(p + j) * (dp - delta);
+      });
     }
   }
 
   // Computes dV += Pᵀ dY and dK += dSᵀ Q.
-  void add_to_keys_and_values(const TilePair& pair) {
+  void add_to_keys_and_values(const TilePair& pair, Into into) {
     for_each_strip(pair, pair.keys, [&](std::int64_t j, std::int64_t rows) {
       const std::int64_t r = pair.queries_begin(j), depth = pair.queries_end(j + rows - 1) - r;
-      const std::int64_t query = (pair.first_query + r) * width_;
-      multiply_tile<T>(rows, width_, depth, {tiles_.p + r * side_ + j, 1, side_}, tiles_.dy + query,
-                       width_, tiles_.dv + j * width_, width_);
-      multiply_tile<T>(rows, width_, depth, {tiles_.ds + r * side_ + j, 1, side_}, tiles_.q + query,
-                       width_, tiles_.dk + j * width_, width_);
+      const std::int64_t query = pair.first_query + r;
+      multiply_tile<T>(rows, width_, depth, {tiles_.p + r * side_ + j, 1, side_}, dy_[query],
+                       dy_.time, dv_[j], dv_.time, into);
+      multiply_tile<T>(rows, width_, depth, {tiles_.ds + r * side_ + j, 1, side_}, q_[query],
+                       q_.time, dk_[j], dk_.time, into);
     });
   }
 
@@ -197,9 +222,8 @@ class BackwardKeys {
   void add_to_queries(const TilePair& pair) {
     for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
       const std::int64_t j = pair.keys_begin(r), depth = pair.keys_end(r + rows - 1) - j;
-      multiply_tile<T>(rows, width_, depth, {tiles_.ds + r * side_ + j, side_, 1},
-                       tiles_.k + j * width_, width_, tiles_.dq + (pair.first_query + r) * width_,
-                       width_);
+      multiply_tile<T>(rows, width_, depth, {tiles_.ds + r * side_ + j, side_, 1}, k_[j], k_.time,
+                       tiles_.dq + (pair.first_query + r) * width_, width_);
     });
   }
 
@@ -218,6 +242,8 @@ class BackwardKeys {
   std::int64_t side_ = side_of_tile(std::max(shape_.T, shape_.S));
   std::int64_t queries_ = round_up(shape_.T, side_);
   Tiles tiles_;
+  Rows<T> q_{tiles_.q, width_}, dy_{tiles_.dy, width_}, k_{tiles_.k, width_};
+  Rows<T> dk_{tiles_.dk, width_}, dv_{tiles_.dv, width_};
 };
 
 }  // namespace

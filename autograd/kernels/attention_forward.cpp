@@ -27,35 +27,59 @@ struct KeyRange {
 // and the factor by which the last tile of keys scales earlier sums.
 template <class T>
 struct Softmax {
+  static constexpr std::int64_t lanes = simd_width<T>;
   alignas(64) std::array<T, tile> high, total{}, shrink;
   Softmax() { high.fill(-infinity<T>); }
 
-  // Replaces scores (keys, side) by e^(score - high), for as many queries at a time as a register
-  // holds.
+  // Replaces scores (keys, side) by e^(score - high), and by 0 where a query does not see the key,
+  // for as many queries at a time as a register holds.
   void take(const TilePair& pair, T* scores, std::int64_t side) {
-    constexpr std::int64_t lanes = simd_width<T>;
-    for (std::int64_t r = 0; r < pair.queries; r += lanes) {
-      const std::int64_t first = pair.keys_begin(r), last = pair.keys_end(r + lanes - 1);
-      const Simd<T> before = Simd<T>::load_aligned(&high[r]);
-      Simd<T> largest = before;
-      for (std::int64_t j = first; j < last; ++j)
-        largest = max(largest, Simd<T>::load_aligned(scores + j * side + r));
-      // The largest score of a query without keys is -inf: it is shifted by 0, because e^-inf = 0.
-      const Simd<T> shift = select(largest == Simd<T>(-infinity<T>), Simd<T>(T(0)), largest);
-      const Simd<T> shrunk = exp(before - shift);
-      Simd<T> sum = Simd<T>::load_aligned(&total[r]) * shrunk;
-      for (std::int64_t j = first; j < last; ++j) {
-        const Simd<T> weight = exp(Simd<T>::load_aligned(scores + j * side + r) - shift);
-        weight.store_aligned(scores + j * side + r);
-        sum += weight;
-      }
-      for (std::int64_t j = 0; j < pair.keys; ++j)
-        if (j < first || j >= last) Simd<T>(T(0)).store_aligned(scores + j * side + r);
-      largest.store_aligned(&high[r]);
-      shrunk.store_aligned(&shrink[r]);
-      sum.store_aligned(&total[r]);
-    }
+    for (std::int64_t r = 0; r < pair.queries; r += lanes)
+      pair.cut() ? take_lanes<true>(pair, r, scores + r, side)
+                 : take_lanes<false>(pair, r, scores + r, side);
   }
+
+ private:
+  template <bool cut>
+  void take_lanes(const TilePair& pair, std::int64_t r, T* scores, std::int64_t side) {
+    const std::int64_t first = pair.keys_begin(r), last = pair.keys_end(r + lanes - 1);
+    const Ends ends(pair, r);
+    const auto score = [&](std::int64_t j) {
+      const Simd<T> x = Simd<T>::load_aligned(scores + j * side);
+      return cut ? select(ends.see(j), x, Simd<T>(-infinity<T>)) : x;
+    };
+    const Simd<T> before = Simd<T>::load_aligned(&high[r]);
+    Simd<T> largest = before;
+    for (std::int64_t j = first; j < last; ++j) largest = max(largest, score(j));
+    // The largest score of a query without keys is -inf: it is shifted by 0, because e^-inf = 0.
+    const Simd<T> shift = select(largest == Simd<T>(-infinity<T>), Simd<T>(T(0)), largest);
+    const Simd<T> shrunk = exp(before - shift);
+    Simd<T> sum = Simd<T>::load_aligned(&total[r]) * shrunk;
+    for (std::int64_t j = first; j < last; ++j) {
+      const Simd<T> weight = exp(score(j) - shift);
+      weight.store_aligned(scores + j * side);
+      sum += weight;
+    }
+    for (std::int64_t j = 0; j < first; ++j) Simd<T>(T(0)).store_aligned(scores + j * side);
+    for (std::int64_t j = last; j < pair.keys; ++j) Simd<T>(T(0)).store_aligned(scores + j * side);
+    largest.store_aligned(&high[r]);
+    shrunk.store_aligned(&shrink[r]);
+    sum.store_aligned(&total[r]);
+  }
+
+  // The keys [begin, end) that the queries of a register's lanes see.
+  struct Ends {
+    Simd<T> begin, end;
+    Ends(const TilePair& pair, std::int64_t r)
+        : begin(lane_indices<T>(pair.start + r)), end(lane_indices<T>(pair.edge + r)) {
+      if (!pair.documents) return;
+      alignas(64) std::array<T, simd_width<T>> documents{};
+      for (std::int64_t i = 0; i < simd_width<T> && r + i < pair.queries; ++i)
+        documents[i] = pair.document(r + i);
+      begin = max(begin, Simd<T>::load_aligned(documents.data()));
+    }
+    auto see(std::int64_t j) const { return Simd<T>(T(j)) >= begin && Simd<T>(T(j)) < end; }
+  };
 };
 
 // The keys and values of one head in a range, in rows that products can read.
@@ -88,7 +112,7 @@ class ForwardTile {
         width_(padded<T>(shape.D)),
         side_(side_of_tile(std::max(shape.T, shape.S))),
         q_tile_(scratch.take(shape.D, side_)),
-        y_tile_(scratch.take_zeros(side_, width_)),
+        y_tile_(scratch.take(side_, width_)),
         scores_(scratch.take(side_, side_)) {}
 
   // Returns the number of elements that a tile takes.
@@ -101,15 +125,18 @@ class ForwardTile {
   void run(std::int64_t first_query, Rows<T> q, Rows<T> y, T* highs, T* weights) {
     const std::int64_t count = std::min(tile, shape_.T - first_query);
     load_transposed<T>(q.from(first_query), count, shape_.D, shape_.scale, q_tile_, side_);
+    Into into = Into::added_to_zeros;
     for (std::int64_t key = keys_.range.first; key < keys_.range.last; key += tile) {
       const TilePair pair(shape_, b_, first_query, key);
       if (pair.hidden()) continue;
       multiply_queries_and_keys(pair);
       masks_.apply(pair, 1, side_, scores_);
       softmax_.take(pair, scores_, side_);
-      if (key > keys_.range.first) shrink_output(count);
-      add_values(pair);
+      if (into == Into::added_to) shrink_output(count);
+      add_values(pair, into);
+      into = Into::added_to;
     }
+    if (into != Into::added_to) std::fill_n(y_tile_, count * width_, T(0));
     const std::span totals(softmax_.total.data(), count);
     const bool all_sum = std::ranges::find(totals, T(0)) == totals.end();
     const std::array<bool, tile> sees = all_sum ? std::array<bool, tile>{} : see_keys(first_query);
@@ -132,8 +159,8 @@ class ForwardTile {
       if (pair.hidden()) continue;
       std::fill_n(scores_, side_ * side_, T(0));
       masks_.apply(pair, 1, side_, scores_);
-      for (std::int64_t j = 0; j < pair.keys; ++j)
-        for (std::int64_t r = 0; r < pair.queries; ++r)
+      for (std::int64_t r = 0; r < pair.queries; ++r)
+        for (std::int64_t j = pair.keys_begin(r); j < pair.keys_end(r); ++j)
           sees[r] |= scores_[j * side_ + r] != -infinity<T>;
     }
     return sees;
@@ -143,7 +170,7 @@ class ForwardTile {
   void multiply_queries_and_keys(const TilePair& pair) {
     const Rows<T> k = keys_.k.from(pair.first_key - keys_.range.first);
     for_each_strip(pair, pair.keys, [&](std::int64_t j, std::int64_t rows) {
-      const std::int64_t step = std::min(side_, 2 * simd_width<T>);
+      const std::int64_t step = simd_width<T>;
       const std::int64_t first = std::min(side_ - step, pair.queries_begin(j) / step * step);
       const std::int64_t last = round_up(pair.queries_end(j + rows - 1), step);
       if (last <= first) return;  // the documents have ended
@@ -161,12 +188,12 @@ class ForwardTile {
   }
 
   // Computes Y += P V.
-  void add_values(const TilePair& pair) {
+  void add_values(const TilePair& pair, Into into) {
     const Rows<T> v = keys_.v.from(pair.first_key - keys_.range.first);
     for_each_strip(pair, pair.queries, [&](std::int64_t r, std::int64_t rows) {
       const std::int64_t j = pair.keys_begin(r), depth = pair.keys_end(r + rows - 1) - j;
       multiply_tile<T>(rows, width_, depth, {scores_ + j * side_ + r, 1, side_}, v[j], v.time,
-                       y_tile_ + r * width_, width_);
+                       y_tile_ + r * width_, width_, into);
     });
   }
 
@@ -182,20 +209,18 @@ class ForwardTile {
   Softmax<T> softmax_;
 };
 
-// Returns the shape with the number of keys of example b.
-AttentionShape shape_of_example(const AttentionShape& shape, std::int64_t b) {
-  AttentionShape own = shape;
-  if (!shape.key_counts.empty()) own.S = shape.key_counts.values<std::int32_t>()[b];
-  return own;
-}
-
 // Computes the queries [begin, end) of one head tile by tile, with the same packed keys.
 template <class T>
 void forward_queries(const AttentionShape& of_all, const AttentionViews& views, std::int64_t head,
                      std::int64_t begin, std::int64_t end, Scratch<T>& scratch, T* highs,
                      T* weights) {
   const std::int64_t b = head / of_all.H, h = head % of_all.H, width = padded<T>(of_all.D);
-  const AttentionShape shape = shape_of_example(of_all, b);
+  AttentionShape of_example;
+  if (!of_all.key_counts.empty()) {
+    of_example = of_all;
+    of_example.S = of_all.key_counts.values<std::int32_t>()[b];
+  }
+  const AttentionShape& shape = of_all.key_counts.empty() ? of_all : of_example;
   const KeyRange range(shape, b, begin, end);
   Keys<T> keys{.k = rows_of<T>(views.k, b, h / shape.group).from(range.first),
                .v = rows_of<T>(views.v, b, h / shape.group).from(range.first),

@@ -60,8 +60,14 @@ class ForwardQuery {
 
   // Adds the mask, and sets the scores of hidden keys to -inf.
   void hide() {
-    for (std::int64_t j = 0; j < count_; j += tile)
-      masks_.apply(TilePair(shape_, b_, 0, first_ + j), tile, 1, scores_ + j);
+    for (std::int64_t j = 0; j < count_; j += tile) {
+      const TilePair pair(shape_, b_, 0, first_ + j);
+      T* scores = scores_ + j;
+      masks_.apply(pair, tile, 1, scores);
+      const std::int64_t begin = pair.keys_begin(0), end = std::max(begin, pair.keys_end(0));
+      std::fill(scores, scores + begin, -infinity<T>);
+      std::fill(scores + end, scores + pair.keys, -infinity<T>);
+    }
   }
 
   // Returns whether the query sees a key. Overwrites the scores, which may all have overflowed to

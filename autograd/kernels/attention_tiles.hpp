@@ -65,7 +65,7 @@ struct TilePair {
 // tile, strips are narrow, so that products skip most of the hidden elements.
 template <class F>
 void for_each_strip(const TilePair& pair, std::int64_t rows, F f) {
-  const std::int64_t strip = pair.cut() ? 12 : tile;
+  const std::int64_t strip = pair.cut() && rows > 16 ? 12 : tile;
   for (std::int64_t first = 0; first < rows; first += strip)
     f(first, std::min(strip, rows - first));
 }
@@ -90,45 +90,35 @@ class Masks {
     mask_ = shape.mask.values<T>().data() + offset;
   }
 
-  // Adds the mask to the scores of a pair, and sets the scores of hidden keys to -inf. The score of
-  // query r and key j is scores[r * query_stride + j * key_stride]; one of the strides is 1.
+  // Adds the mask to the scores of a pair, and sets the scores of padding keys to -inf. The score
+  // of query r and key j is scores[r * query_stride + j * key_stride].
   void apply(const TilePair& pair, std::int64_t query_stride, std::int64_t key_stride,
              T* scores) const {
     if (mask_)
-      for_each_score(pair, [&](std::int64_t r, std::int64_t j) {
-        scores[r * query_stride + j * key_stride] +=
-            mask_[(pair.first_query + r) * query_stride_ + (pair.first_key + j) * key_stride_];
-      });
-    if (padding_)
-      for_each_score(pair, [&](std::int64_t r, std::int64_t j) {
-        if (padding_[pair.first_key + j]) scores[r * query_stride + j * key_stride] = -infinity<T>;
-      });
-    if (pair.cut() && key_stride == 1)
       for (std::int64_t r = 0; r < pair.queries; ++r)
-        hide_outside(scores + r * query_stride, pair.keys_begin(r), pair.keys_end(r), pair.keys);
-    else if (pair.cut())
-      for (std::int64_t j = 0; j < pair.keys; ++j)
-        hide_outside(scores + j * key_stride, pair.queries_begin(j), pair.queries_end(j),
-                     pair.queries);
+        for (std::int64_t j = pair.keys_begin(r); j < pair.keys_end(r); ++j)
+          scores[r * query_stride + j * key_stride] +=
+              mask_[(pair.first_query + r) * query_stride_ + (pair.first_key + j) * key_stride_];
+    for (std::int64_t j = 0; padding_ && j < pair.keys; ++j)
+      for (std::int64_t r = 0; padding_[pair.first_key + j] && r < pair.queries; ++r)
+        scores[r * query_stride + j * key_stride] = -infinity<T>;
   }
 
  private:
-  // Sets those of n contiguous scores to -inf that are outside [begin, end).
-  static void hide_outside(T* scores, std::int64_t begin, std::int64_t end, std::int64_t n) {
-    std::fill(scores, scores + begin, -infinity<T>);
-    std::fill(scores + std::max(begin, end), scores + n, -infinity<T>);
-  }
-
-  template <class F>
-  static void for_each_score(const TilePair& pair, F f) {
-    for (std::int64_t r = 0; r < pair.queries; ++r)
-      for (std::int64_t j = pair.keys_begin(r); j < pair.keys_end(r); ++j) f(r, j);
-  }
-
   const std::int32_t* padding_ = nullptr;
   const T* mask_ = nullptr;
   std::int64_t query_stride_ = 0, key_stride_ = 0;
 };
+
+// Returns the indices first, first + 1, … of a register's lanes as numbers.
+template <class T>
+Simd<T> lane_indices(std::int64_t first) {
+  alignas(64) static constexpr auto lanes = []<int... i>(std::integer_sequence<int, i...>) {
+    return std::array{T(i)...};
+  }
+  (std::make_integer_sequence<int, simd_width<T>>());
+  return Simd<T>::load_aligned(lanes.data()) + Simd<T>(T(first));
+}
 
 // Returns the grain of a parallel loop over tasks of `queries` queries each. Small tasks share a
 // piece, because waking a thread costs more than running one.

@@ -33,21 +33,25 @@ struct Start {
   std::int64_t row = 0;
 };
 
+// What a product prefetches: C and A, which come from other caches, or nothing.
+enum class Prefetch { operands, nothing };
+
 // Computes C (rows, vectors · simd_width) = start + A (rows, depth) · B (depth, vectors ·
 // simd_width). The products of an element are added in the order of the depth, each by one fma.
 // With AVX-512, A is prefetched some terms ahead, because its panels come from the L2 cache. With
 // AVX2 that costs more than it saves.
-template <class T, int rows, int vectors>
+template <class T, int rows, int vectors, Prefetch prefetched = Prefetch::operands>
 [[gnu::always_inline]] inline void multiply_registers(std::int64_t depth, Operand<T> a, const T* b,
                                                       std::int64_t b_row, Start<T> start, T* c,
                                                       std::int64_t c_row) {
   constexpr std::int64_t width = simd_width<T>, terms_ahead = 16;
-  constexpr bool prefetches_a = sizeof(Simd<T>) == 64;
+  constexpr bool prefetches_c = prefetched == Prefetch::operands;
+  constexpr bool prefetches_a = prefetches_c && sizeof(Simd<T>) == 64;
   Simd<T> sums[rows][vectors];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
-    __builtin_prefetch(c + r * c_row, 1);
-    __builtin_prefetch(c + r * c_row + vectors * width - 1, 1);
+    if constexpr (prefetches_c) __builtin_prefetch(c + r * c_row, 1);
+    if constexpr (prefetches_c) __builtin_prefetch(c + r * c_row + vectors * width - 1, 1);
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) sums[r][v] = Simd<T>(T(0));
   }

@@ -152,6 +152,7 @@ Simd<T> fold_span(std::int64_t n, const T* const (&in)[inputs], Simd<T> start, T
       lanes = fold(lanes, Simd<T>::load_unaligned(x + i)...);
     if (i == n) return lanes;
     const auto load_padded = [&](const T* from) {
+      if (padding == T(0)) return load_partial(from, n - i);
       alignas(64) T values[simd_width<T>];
       std::fill_n(values, simd_width<T>, padding);
       std::copy_n(from, n - i, values);
@@ -175,10 +176,20 @@ std::int64_t first_half(std::int64_t n) {
   return (n / run_of_span<T> + 1) / 2 * run_of_span<T>;
 }
 
+template <class T, std::size_t inputs, class Add>
+Simd<T> sum_halves(std::int64_t n, const T* const (&in)[inputs], T padding, Add add);
+
 // Returns the lanes of a sum, where add(sum, x…) returns `sum` plus a term.
 template <class T, std::size_t inputs, class Add>
-Simd<T> sum_terms(std::int64_t n, const T* const (&in)[inputs], T padding, Add add) {
+[[gnu::always_inline]] inline Simd<T> sum_terms(std::int64_t n, const T* const (&in)[inputs],
+                                                T padding, Add add) {
   if (n <= run_of_span<T>) return fold_span(n, in, Simd<T>(T(0)), padding, add);
+  return sum_halves(n, in, padding, add);
+}
+
+template <class T, std::size_t inputs, class Add>
+[[gnu::noinline]] Simd<T> sum_halves(std::int64_t n, const T* const (&in)[inputs], T padding,
+                                     Add add) {
   const std::int64_t half = first_half<T>(n);
   const T* rest[inputs];
   std::transform(in, in + inputs, rest, [half](const T* x) { return x + half; });

@@ -68,10 +68,13 @@ class Scratch {
 // apart, so reading them tile by tile would miss the caches.
 template <class T>
 void pack(Rows<T> from, std::int64_t count, std::int64_t D, T factor, T* to, std::int64_t width) {
-  for (std::int64_t r = 0; r < count; ++r) {
-    map_span(D, {from[r]}, to + r * width, [factor](auto x) { return x * factor; });
-    std::fill(to + r * width + D, to + (r + 1) * width, T(0));
-  }
+  for (std::int64_t r = 0; r < count; ++r)
+    for (std::int64_t i = 0; i < width; i += simd_width<T>) {
+      const T* at = from[r] + i;
+      const Simd<T> x =
+          i + simd_width<T> <= D ? Simd<T>::load_unaligned(at) : load_partial(at, D - i);
+      (x * Simd<T>(factor)).store_unaligned(to + r * width + i);
+    }
 }
 
 // Computes to (D, side) = factor · fromᵀ. Missing rows become columns of 0.
@@ -85,35 +88,39 @@ void load_transposed(Rows<T> from, std::int64_t count, std::int64_t D, T factor,
   if (factor != T(1)) map_span(D * side, {to}, to, [factor](auto x) { return x * factor; });
 }
 
-enum class Into { written, added_to };  // C is overwritten, or the product is added to C
+// C is overwritten, or the product is added to C, or to zeros as if C had them.
+enum class Into { written, added_to, added_to_zeros };
 
 // The number of rows whose sums fit into the registers, with `vectors` registers each, next to
 // those of B and one of A.
 template <int vectors>
-inline constexpr int most_rows = std::min(12, (vector_registers - vectors - 1) / vectors);
+inline constexpr int most_rows = std::min(16, (vector_registers - vectors - 1) / vectors);
 
 template <class T, int rows, int vectors>
-[[gnu::noinline]] void multiply_rows(std::int64_t depth, Operand<T> a, const T* b,
-                                     std::int64_t b_row, Start<T> start, T* c, std::int64_t c_row) {
-  multiply_registers<T, rows, vectors>(depth, a, b, b_row, start, c, c_row);
+void multiply_rows(std::int64_t depth, Operand<T> a, const T* b, std::int64_t b_row, Start<T> start,
+                   T* c, std::int64_t c_row) {
+  multiply_registers<T, rows, vectors, Prefetch::nothing>(depth, a, b, b_row, start, c, c_row);
 }
 
-// Computes C (count, vectors · simd_width<T>) = or += A (count, depth) · B in groups of `rows`
-// rows, whose sums fit into the registers, and one smaller group of the remaining rows.
-template <class T, int vectors, int rows = most_rows<vectors>>
+// Computes C (count, vectors · simd_width<T>) = or += A (count, depth) · B in groups of rows whose
+// sums fit into the registers.
+template <class T, int vectors>
 void multiply_columns(std::int64_t count, std::int64_t depth, Operand<T> a, const T* b,
                       std::int64_t b_row, Into into, T* c, std::int64_t c_row) {
-  std::int64_t r = 0;
-  for (; r + rows <= count; r += rows) {
-    T* group = c + r * c_row;
-    multiply_rows<T, rows, vectors>(depth, a.from(r), b, b_row,
-                                    into == Into::added_to ? Start<T>{group, c_row} : Start<T>{},
-                                    group, c_row);
+  static constexpr auto kernels = []<int... r>(std::integer_sequence<int, r...>) {
+    return std::array{multiply_rows<T, r + 1, vectors>...};
   }
-  if constexpr (rows > 1)
-    if (r < count)
-      multiply_columns<T, vectors, rows - 1>(count - r, depth, a.from(r), b, b_row, into,
-                                             c + r * c_row, c_row);
+  (std::make_integer_sequence<int, most_rows<vectors>>());
+  alignas(64) static constexpr T zeros[vectors * simd_width<T>] = {};
+  for (std::int64_t r = 0; r < count;) {
+    const std::int64_t rows = std::min<std::int64_t>(most_rows<vectors>, count - r);
+    T* group = c + r * c_row;
+    const Start<T> start = into == Into::added_to         ? Start<T>{group, c_row}
+                           : into == Into::added_to_zeros ? Start<T>{zeros, 0}
+                                                          : Start<T>{};
+    kernels[rows - 1](depth, a.from(r), b, b_row, start, group, c_row);
+    r += rows;
+  }
 }
 
 // Computes C (rows, columns) = or += A (rows, depth) · B (depth, columns), where `columns` is a
