@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "autograd/check.hpp"
+#include "data/text/unicode.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/guide_pages.hpp"
 #include "train/config/config.hpp"
@@ -120,8 +121,27 @@ std::string text_of(const std::string& path, const std::string& section) {
   return text;
 }
 
+// Returns the five pages that contain a word most often, whatever its case.
+std::vector<std::string> pages_with(const std::string& word) {
+  const std::string wanted = lower_case(word);
+  std::vector<std::pair<std::int64_t, std::string>> found;
+  for (const auto& [path, page] : guide_pages()) {
+    const std::string text = lower_case(page);
+    std::int64_t count = 0;
+    for (std::size_t at = 0; (at = text.find(wanted, at)) != text.npos; at += wanted.size())
+      ++count;
+    if (count > 0) found.emplace_back(-count, name_of(path));
+  }
+  std::ranges::sort(found);
+  if (found.size() > 5) found.resize(5);
+  std::vector<std::string> pages;
+  for (auto& [count, page] : found) pages.push_back(std::move(page));
+  return pages;
+}
+
 // Returns "PAGE#SECTION" of the only section of the guide that is called `name`, and `name` if no
-// page or section has a similar name. Throws InputError that lists these or the several sections.
+// page or section has a similar name or contains it. Throws InputError that lists these, or the
+// several sections.
 std::string only_section(const std::string& name) {
   const std::string anchor = anchor_of(name);
   if (anchor.empty()) return name;
@@ -136,6 +156,8 @@ std::string only_section(const std::string& name) {
   if (equal.size() == 1) return equal.front();
   expect_input(equal.empty(), "{}: a section of several pages; expected one of {}", name,
                fmt::join(equal, ", "));
+  for (std::string& page : pages_with(name))
+    if (std::ranges::count(similar, page) == 0) similar.push_back(std::move(page));
   expect_input(similar.empty(), "{}: no page or section of the guide; expected one of {}", name,
                fmt::join(similar, ", "));
   return name;
