@@ -53,7 +53,10 @@ std::map<std::string, SmallData> small_data() {
         .data = {"data.path=story.txt"},
         .few = {"model.width=1024", "train.batch_size=16"},  // more than the batches read ahead
         .sample = {"--words", "green"}}},
-      {"forecast/csv", {.files = {{"station.csv", station()}}, .data = {"data.path=station.csv"}}},
+      {"forecast/csv",
+       {.files = {{"station.csv", station()}},
+        .data = {"data.path=station.csv"},
+        .few = {"train.batch_size=2", "train.eval_batch_size=2"}}},  // less than the weights
       {"translation/text",
        {.files = {{"train.de", story()},
                   {"train.en", story()},
