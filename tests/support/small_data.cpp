@@ -41,7 +41,7 @@ std::map<std::string, SmallData> small_data() {
       {"toy-sequence", sequences},
       {"recall", sequences},
       {"in-context-regression", sequences},
-      {"graph/drawn", drawn},
+      {"graph/drawn", {.few = {"data.held_back=20", "model.width=256"}}},  // see word-vectors
       {"translation/dates", drawn},
       {"language-model/text",
        {.files = {{"story.txt", story(400)}},
