@@ -26,14 +26,14 @@ std::vector<double> row_of(std::uint64_t seed, std::uint64_t number) {
 NumberRows make_friedman(const FriedmanOptions& options) {
   expect_examples(options.examples);
   expect_examples(options.held_back, "held_back");
-  constexpr std::uint64_t of_validation = std::uint64_t{1} << 32;
   NumberRows rows;
   for (std::int64_t i = 1; i <= columns; ++i) rows.names.push_back(fmt::format("x{}", i));
   rows.names.emplace_back("y");
   for (std::int64_t i = 0; i < options.examples; ++i)
     rows.train.push_back(row_of(options.seed, static_cast<std::uint64_t>(i)));
   for (std::int64_t i = 0; i < options.held_back; ++i)
-    rows.validation.push_back(row_of(options.seed, of_validation + static_cast<std::uint64_t>(i)));
+    rows.validation.push_back(
+        row_of(options.seed, first_validation_example + static_cast<std::uint64_t>(i)));
   return rows;
 }
 

@@ -33,7 +33,7 @@ Batch InContextRegression::batch(std::span<const std::int64_t> examples) const {
   std::vector<double> w(D);
   for (const std::int64_t example : examples) {
     require_example("InContextRegression", example);
-    const std::uint64_t first = options_.split == Split::train ? 0 : std::uint64_t{1} << 32;
+    const std::uint64_t first = options_.split == Split::train ? 0 : first_validation_example;
     Random random(options_.seed, Stream::data, first + static_cast<std::uint64_t>(example));
     for (double& weight : w) weight = random.normal();
     for (std::int64_t n = 0; n <= N; ++n) {

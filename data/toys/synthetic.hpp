@@ -21,6 +21,10 @@ inline void expect_examples(std::int64_t examples, const char* option = "example
   expect_option(examples >= 1, option, "{} examples; expected at least 1", examples);
 }
 
+// The number of the first validation example of a data set in which each number gives another
+// example. No training split is that large.
+inline constexpr std::uint64_t first_validation_example = std::uint64_t{1} << 32;
+
 // Returns the first input that belongs to the split of those that `draw` returns for the example.
 template <class Options, class Draw>
 auto draw_of(const Options& options, std::int64_t example, Draw draw) {
