@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "data/loader.hpp"
+#include "tests/support/aliases.hpp"
 #include "tests/support/process.hpp"
 #include "train/run/session.hpp"
 
@@ -13,6 +15,15 @@ namespace tapestry {
 // Returns the maximum of bytes that arrays of a run's first process held.
 inline double tensor_bytes(const std::string& run) {
   return static_cast<double>(read_sessions(Run(run)).at(0).end.value().tensor_bytes);
+}
+
+// Returns whether arrays held the planned bytes within 10 %. How many of the prepared `batches` of
+// two steps are among them, and the parts of one that is being prepared, depends on timing.
+inline bool is_planned(double held, double planned, double batches) {
+  return held > 0.9 * planned - batches && held < 1.1 * planned + batches / Loader::ahead;
+}
+inline bool is_planned(double held, const Json& plan) {
+  return is_planned(held, plan["bytes"]["tensors"], plan["bytes"]["batches"]);
 }
 
 // Makes a model of any task small, and its training short. `kind` is its model.kind.

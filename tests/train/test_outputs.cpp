@@ -217,7 +217,7 @@ TEST_CASE_FIXTURE(OutputDesk, "json: every --json and every JSONL file has the l
        "passed examined_with skipped[] gates[].gate gates[].verdict gates[].seconds gates[].said"},
       {{"plan", "toy.toml", "--seconds", "1", "--json"},
        "parameters trained modules.* ranks bytes.weights bytes.gradients bytes.optimizer "
-       "bytes.average bytes.activations bytes.step bytes.evaluation bytes.tensors "
+       "bytes.average bytes.activations bytes.batches bytes.step bytes.evaluation bytes.tensors "
        "bytes.measured_tensors bytes.process bytes.machine bytes.checkpoint bytes.disk fits "
        "flops_a_step steps seconds.begin seconds.first_step seconds.step seconds.evaluation "
        "seconds.test seconds.checkpoint seconds.in_all"},

@@ -5,7 +5,9 @@
 #include "autograd/clock.hpp"
 #include "autograd/dry_run.hpp"
 #include "autograd/profile.hpp"
+#include "data/loader.hpp"
 #include "train/config/keys.hpp"
+#include "train/distributed/order.hpp"
 #include "train/tools/plan/plan.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/evaluation.hpp"
@@ -113,14 +115,19 @@ class DryTraining {
     });
   }
 
-  // Returns the bytes of the activations that the first micro-batch stores.
+  // Returns the bytes of the activations that the first micro-batch stores, and counts the prepared
+  // batches.
   std::int64_t activations() {
     const Dataset& data = task_->training_data();
     const std::int64_t count = config_[key::batch_size] / config_[key::micro_batches];
     Sampler sampler = make_sampler(*task_, config_);
     const DryRun dry_run;
+    const std::int64_t without = bytes_in_use();
     const Batch batch = data.batch(sampler.next(count));
     const std::int64_t before = bytes_in_use();
+    const MicroBatchRange own =
+        micro_batches_of_rank(config_[key::micro_batches], ranks_.rank(), ranks_.size());
+    plan_.batches = Loader::ahead * (own.last - own.first) * (before - without);
     Random noise(seed_of(config_), Stream::dropout);
     Tape tape;
     const Loss loss = task_->loss(batch, {.training = true, .noise = &noise});

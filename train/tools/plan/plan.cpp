@@ -251,6 +251,7 @@ JsonValue json_of(const TrainingPlan& plan) {
                 {"optimizer", memory.optimizer},
                 {"average", memory.average},
                 {"activations", memory.activations},
+                {"batches", memory.batches},
                 {"step", memory.step_peak},
                 {"evaluation", memory.evaluation_peak},
                 {"tensors", memory.peak()},

@@ -34,6 +34,7 @@ struct MemoryPlan {
   std::int64_t average = 0;        // averaged weights
   // Activations that the forward pass of a micro-batch keeps for the backward pass.
   std::int64_t activations = 0;
+  std::int64_t batches = 0;  // batches of the next steps, which the loader prepares in a thread
   // Maximum total size of all arrays: in a step, in an evaluation, in a checkpoint.
   std::int64_t step_peak = 0, evaluation_peak = 0, checkpoint_peak = 0;
   std::int64_t held = 0;        // memory requested from the system for arrays and buffers
