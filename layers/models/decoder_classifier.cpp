@@ -18,7 +18,10 @@ TransformerOptions without_head(TransformerOptions options) {
 // the checkpoint of a language model has none for it.
 Linear make_score(const TransformerOptions& options, std::int64_t classes, Random& init) {
   const SkipInitialValues drawn(false);
-  return {options.block.width, classes, init, {.bias = false, .standard_deviation = 0.02}};
+  return {options.block.width,
+          classes,
+          init,
+          {.bias = false, .standard_deviation = options.initial_deviation}};
 }
 
 // Rows without padding, and where each of them ends.

@@ -12,15 +12,13 @@
 namespace tapestry {
 namespace {
 
-constexpr double initial_deviation = 0.02;
-
 TransformerBlockOptions block_options(const TransformerOptions& options) {
   const double branches = 2.0 * static_cast<double>(options.layers);
   TransformerBlockOptions block = options.block;
   for (LinearOptions* input : {&block.attention.input, &block.feed_forward.expand})
-    input->standard_deviation = initial_deviation;
+    input->standard_deviation = options.initial_deviation;
   for (LinearOptions* residual : {&block.attention.output, &block.feed_forward.contract})
-    residual->standard_deviation = initial_deviation / std::sqrt(branches);
+    residual->standard_deviation = options.initial_deviation / std::sqrt(branches);
   return block;
 }
 
@@ -30,7 +28,7 @@ PositionalEncodingOptions position_options(const TransformerOptions& options) {
   return {.kind = options.block.attention.positions,
           .context = options.context,
           .width = options.block.width,
-          .standard_deviation = initial_deviation,
+          .standard_deviation = options.initial_deviation,
           .input_scale = std::sqrt(static_cast<double>(options.block.width))};
 }
 
@@ -38,7 +36,7 @@ PositionalEncodingOptions position_options(const TransformerOptions& options) {
 
 Transformer::Transformer(const TransformerOptions& wanted, Random& init)
     : options(wanted),
-      token_embedding(options.vocabulary, options.block.width, init, initial_deviation),
+      token_embedding(options.vocabulary, options.block.width, init, options.initial_deviation),
       position_embedding(position_options(options), init),
       dropout(options.block.dropout) {
   for (std::int64_t i = 0; i < options.layers; ++i)
@@ -47,7 +45,7 @@ Transformer::Transformer(const TransformerOptions& wanted, Random& init)
     final_norm.emplace(options.block.width, options.block.norms);
   if (options.tied_embeddings) return;
   head.emplace(options.block.width, options.vocabulary, init,
-               LinearOptions{.bias = false, .standard_deviation = initial_deviation});
+               LinearOptions{.bias = false, .standard_deviation = options.initial_deviation});
   head->weight.role = Role::head;
 }
 

@@ -10,12 +10,13 @@ struct TransformerOptions {
   std::int64_t layers = 4;
   TransformerBlockOptions block{};  // its standard deviations are not used, see below
   bool tied_embeddings = true;      // the head uses the token embedding
+  double initial_deviation = 0.02;  // of weights and embeddings
   bool recompute_blocks = false;    // activation checkpointing of each block
 };
 
 // A decoder-only transformer (GPT; Radford et al. 2019), which computes the logits of the next
 // token: tokens (B, T) int32 in [0, V), T <= context -> (B, T, V). Weights start as in GPT-2: from
-// N(0, 0.02²), those of the last maps of the branches divided by √(2 layers). Throws
+// N(0, initial_deviation²), those of the last maps of the branches divided by √(2 layers). Throws
 // std::invalid_argument for tokens outside the vocabulary or beyond the context.
 class Transformer final : public Module {
  public:

@@ -124,28 +124,31 @@ namespace {
 
 TEST_SUITE_BEGIN("layers");
 
-TEST_CASE("layers: a transformer is initialized as GPT-2") {
-  Random r = init();
-  Transformer model({.vocabulary = 100,
-                     .layers = 3,
-                     .block = {.width = 64, .attention = {.heads = 2}},
-                     .tied_embeddings = false},
-                    r);
-  for (const Parameter* parameter : model.parameters()) {
-    CAPTURE(parameter->name);
-    const std::vector<double> values = doubles(parameter->value());
-    double sum = 0, squares = 0;
-    for (const double v : values) sum += v, squares += v * v;
-    const auto n = static_cast<double>(values.size());
-    const bool residual =
-        parameter->name.ends_with("output.weight") || parameter->name.ends_with("contract.weight");
-    const bool scales = parameter->name.ends_with("norm.weight");
-    const double mean = scales ? 1 : 0;
-    const double deviation = parameter->name.ends_with("bias") || scales ? 0
-                             : residual                                  ? 0.02 / std::sqrt(6.0)
-                                                                         : 0.02;
-    CHECK(std::abs(sum / n - mean) <= 5 * deviation / std::sqrt(n));
-    CHECK(std::abs(std::sqrt(std::max(0.0, squares / n - mean)) - deviation) <= 0.05 * deviation);
+TEST_CASE("layers: a transformer is initialized as GPT-2, from its standard deviation") {
+  for (const double initial_deviation : {0.02, 0.08}) {
+    Random r = init();
+    Transformer model({.vocabulary = 100,
+                       .layers = 3,
+                       .block = {.width = 64, .attention = {.heads = 2}},
+                       .tied_embeddings = false,
+                       .initial_deviation = initial_deviation},
+                      r);
+    for (const Parameter* parameter : model.parameters()) {
+      CAPTURE(parameter->name);
+      const std::vector<double> values = doubles(parameter->value());
+      double sum = 0, squares = 0;
+      for (const double v : values) sum += v, squares += v * v;
+      const auto n = static_cast<double>(values.size());
+      const bool residual = parameter->name.ends_with("output.weight") ||
+                            parameter->name.ends_with("contract.weight");
+      const bool scales = parameter->name.ends_with("norm.weight");
+      const double mean = scales ? 1 : 0;
+      const double deviation = parameter->name.ends_with("bias") || scales ? 0
+                               : residual ? initial_deviation / std::sqrt(6.0)
+                                          : initial_deviation;
+      CHECK(std::abs(sum / n - mean) <= 5 * deviation / std::sqrt(n));
+      CHECK(std::abs(std::sqrt(std::max(0.0, squares / n - mean)) - deviation) <= 0.05 * deviation);
+    }
   }
 }
 

@@ -100,7 +100,11 @@ std::vector<Row> of_heads() {
           {{"same", AttentionBias::same},
            {"all", AttentionBias::all},
            {"inputs", AttentionBias::inputs},
-           {"none", AttentionBias::none}})};
+           {"none", AttentionBias::none}}),
+      Row("model.initial_deviation", &Model::initial_deviation,
+          "standard deviation of the initial weights and embeddings; those that end a residual "
+          "branch are divided by √(2 · layers)",
+          {.low = 1e-6, .high = 1, .also_called = {"initializer_range", "init_std"}})};
 }
 
 std::vector<Row> of_rotation() {

@@ -7,7 +7,6 @@
 #include "autograd/profile.hpp"
 #include "data/loader.hpp"
 #include "train/config/keys.hpp"
-#include "train/distributed/order.hpp"
 #include "train/tools/plan/plan.hpp"
 #include "train/trainer/begin_task.hpp"
 #include "train/trainer/evaluation.hpp"
