@@ -105,14 +105,15 @@ bool is_narrow(const Matmul& matmul) {
 }
 
 // Returns what tiles read. Rows of A must not be all in the same cache lines, and packing them
-// pays if many columns use a tile of 14 rows (AVX-512). It does not pay for a narrow product.
+// pays if many columns use a tile: of 14 rows (AVX-512) three tiles, of 6 rows (AVX2) 32 tiles. It
+// does not pay for a narrow product.
 template <class T>
 Reads what_is_read(const Matmul& matmul) {
-  constexpr std::int64_t page = 4096;
+  constexpr std::int64_t page = 4096, many_columns = vector_registers == 32 ? 64 : 511;
   if (matmul.transpose_a)
     return is_narrow<T>(matmul) && matmul.n % simd_width<T> == 0 ? Reads::operands : Reads::panels;
-  const bool packing_pays = vector_registers == 32 && matmul.n > 2 * tile_columns<T>;
-  return packing_pays || matmul.k * sizeof(T) % page == 0 ? Reads::panels : Reads::rows_of_a;
+  return matmul.n > many_columns || matmul.k * sizeof(T) % page == 0 ? Reads::panels
+                                                                     : Reads::rows_of_a;
 }
 
 template <class T>

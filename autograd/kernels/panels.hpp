@@ -24,6 +24,7 @@ template <class T, int width>
                                                std::int64_t count, T* to) {
   constexpr std::int64_t lanes = simd_width<T>;
   Lanes<T> square[lanes];
+#pragma GCC unroll 16
   for (std::int64_t i = 0; i < lanes; ++i, from += row_stride) {
     if (i < count) prefetch(from + 8 * lanes);
     if (i < count)
@@ -32,6 +33,7 @@ template <class T, int width>
       square[i] = Lanes<T>{};
   }
   transpose<T>(square);
+#pragma GCC unroll 16
   for (std::int64_t i = 0; i < lanes; ++i)
     std::memcpy(to + i * width, &square[i], sizeof(Lanes<T>));
 }

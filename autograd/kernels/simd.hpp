@@ -217,27 +217,46 @@ T max_span(std::int64_t n, const T* in) {
 template <class T>
 using Lanes [[gnu::vector_size(sizeof(Simd<T>))]] = T;
 
-// Returns the alternating elements of the lower or the upper halves of two registers.
-template <class T, bool upper, std::size_t... i>
+// Returns alternating blocks of lanes of the lower or the upper halves of each group of lanes of
+// two registers.
+template <class T, int block, int group, bool upper, std::size_t... i>
 Lanes<T> interleave(Lanes<T> a, Lanes<T> b, std::index_sequence<i...>) {
-  constexpr int width = sizeof...(i), start = upper ? width / 2 : 0;
-  return __builtin_shufflevector(a, b, (start + int(i) / 2 + (i % 2 ? width : 0))...);
+  constexpr auto source = [](int lane) {
+    const int first = lane / group * group + (upper ? group / 2 : 0), other = lane / block % 2;
+    return first + lane % group / (2 * block) * block + lane % block + other * simd_width<T>;
+  };
+  return __builtin_shufflevector(a, b, source(int(i))...);
 }
 
-// Transposes a square: interleaving its two halves log2(width) times turns the bits of an element's
-// row into those of its lane.
-template <class T>
-void transpose(Lanes<T> (&square)[simd_width<T>]) {
-  constexpr int width = simd_width<T>;
-  constexpr auto lanes = std::make_index_sequence<width>();
-  for (int step = 1; step < width; step *= 2) {
-    Lanes<T> next[width];
-    for (int i = 0; i < width / 2; ++i) {
-      next[2 * i] = interleave<T, false>(square[i], square[i + width / 2], lanes);
-      next[2 * i + 1] = interleave<T, true>(square[i], square[i + width / 2], lanes);
+// Transposes the square of every group of lanes in `count` registers, `distance` apart, whose
+// elements are blocks of lanes: interleaving their two halves log2(count) times turns the bits of
+// an element's row into those of its place in the group.
+template <class T, int block, int count>
+[[gnu::always_inline]] inline void transpose_groups(Lanes<T>* square, int distance) {
+  constexpr auto lanes = std::make_index_sequence<simd_width<T>>();
+#pragma GCC unroll 4
+  for (int step = 1; step < count; step *= 2) {
+    Lanes<T> next[count];
+#pragma GCC unroll 8
+    for (int i = 0; i < count / 2; ++i) {
+      const Lanes<T> a = square[i * distance], b = square[(i + count / 2) * distance];
+      next[2 * i] = interleave<T, block, block * count, false>(a, b, lanes);
+      next[2 * i + 1] = interleave<T, block, block * count, true>(a, b, lanes);
     }
-    std::memcpy(square, next, sizeof(square));
+#pragma GCC unroll 16
+    for (int i = 0; i < count; ++i) square[i * distance] = next[i];
   }
+}
+
+// Transposes a square: the groups of 128 bits, within which AVX2 interleaves by one instruction,
+// then the matrix of these groups.
+template <class T>
+[[gnu::always_inline]] inline void transpose(Lanes<T> (&square)[simd_width<T>]) {
+  constexpr int width = simd_width<T>, group = 16 / sizeof(T);
+#pragma GCC unroll 8
+  for (int i = 0; i < width; i += group) transpose_groups<T, 1, group>(square + i, 1);
+#pragma GCC unroll 4
+  for (int i = 0; i < group; ++i) transpose_groups<T, group, width / group>(square + i, group);
 }
 
 // Returns the sum of register i in lane i. Overwrites the square.
@@ -247,8 +266,8 @@ Simd<T> sum_each(Lanes<T> (&square)[simd_width<T>]) {
   constexpr auto lanes = std::make_index_sequence<width>();
   for (int half = width / 2; half > 0; half /= 2)
     for (int i = 0; i < half; ++i)
-      square[i] = interleave<T, false>(square[i], square[i + half], lanes) +
-                  interleave<T, true>(square[i], square[i + half], lanes);
+      square[i] = interleave<T, 1, width, false>(square[i], square[i + half], lanes) +
+                  interleave<T, 1, width, true>(square[i], square[i + half], lanes);
   alignas(64) T sums[width];
   std::memcpy(sums, &square[0], sizeof(sums));
   return Simd<T>::load_aligned(sums);

@@ -101,8 +101,9 @@ void store_pairs(const PixelPairs<T>& pairs, T* row, std::int64_t count) {
       store_partial(Simd<T>(values), to, n);
   };
   const Lanes<T> left(pairs.left.data), right(pairs.right.data);
-  store(interleave<T, false>(left, right, lane_numbers<T>), row, 2 * count);
-  store(interleave<T, true>(left, right, lane_numbers<T>), row + lanes, 2 * count - lanes);
+  store(interleave<T, 1, simd_width<T>, false>(left, right, lane_numbers<T>), row, 2 * count);
+  store(interleave<T, 1, simd_width<T>, true>(left, right, lane_numbers<T>), row + lanes,
+        2 * count - lanes);
 }
 
 template <class T>

@@ -74,6 +74,16 @@ TEST_CASE("kernels: fma rounds once if the processor has the instruction") {
 }
 #endif
 
+TEST_CASE_TEMPLATE("kernels: a square is transposed", T, float, double) {
+  constexpr int width = simd_width<T>;
+  Lanes<T> square[width];
+  for (int row = 0; row < width; ++row)
+    for (int lane = 0; lane < width; ++lane) square[row][lane] = static_cast<T>(100 * row + lane);
+  transpose<T>(square);
+  for (int row = 0; row < width; ++row)
+    for (int lane = 0; lane < width; ++lane) CHECK(T(square[row][lane]) == T(100 * lane + row));
+}
+
 TEST_CASE("kernels: vectorized functions are within a few units in the last place of std::") {
   const std::vector<Elementary> rows = {
       {"exp", each([](auto x) { return exp(x); }), std::exp, -87, 88, 2, 2},
