@@ -33,8 +33,8 @@ std::int64_t words_in(const fs::path& page) {
 
 TEST_CASE("repository: a README has at most 900 words") {
   CHECK(words_outside_code("# A b\n```sh\nc d\n```\n| e-f | 1 |\n|---|---|\n") == 4);
-  const std::map<std::string, std::int64_t> exceptions = {{"tests/bench/README.md", 1210},
-                                                          {"train/configs/README.md", 2380}};
+  const std::map<std::string, std::int64_t> exceptions = {{"tests/bench/README.md", 1300},
+                                                          {"train/configs/README.md", 2550}};
   const fs::path source = paths::source;
   for (const char* folder : {"autograd", "layers", "optim", "data", "train", "tests"})
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(source / folder)) {
