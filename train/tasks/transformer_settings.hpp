@@ -27,7 +27,7 @@ extern const SettingsOf<TransformerSettings> transformer_settings;
 std::vector<KeyInfo> block_keys();  // returns the number of layers, their blocks, and positions
 // Returns block_keys(), kinds of attention and model.tied_embeddings.
 std::vector<KeyInfo> transformer_keys();
-// Returns transformer_keys(), and those of the shapes of heads and the kinds of rotation.
+// Returns transformer_keys(), and those of shapes of heads, initial values and kinds of rotation.
 std::vector<KeyInfo> decoder_only_keys();
 
 // Return the options of these settings: of block_keys(), of transformer_keys() and of all. Throw
