@@ -24,12 +24,16 @@ PROGRAM = Path(__file__).resolve().parents[2] / "build/release/bin/tapestry"
 
 def course(run):
     """Rows of the metrics at some evaluations."""
+    if 'kind = "modular-addition"' not in (run / "config.toml").read_text():
+        sys.exit(f"{run}: is no run of grokking")
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     trained = {line["step"]: line["loss"] for line in lines if line["split"] == "train"}
     evaluations = [line for line in lines if line["split"] == "val" and line["step"] in trained]
-    first = next(i for i, one in enumerate(evaluations) if trained[one["step"]] < MEMORIZED)
+    known = [i for i, one in enumerate(evaluations) if trained[one["step"]] < MEMORIZED]
     right = [i for i, one in enumerate(evaluations) if one["exact_match"] >= 0.99]
-    last = len(evaluations) - 1
+    if not known:
+        sys.exit(f"{run}: no evaluation with a training loss below {MEMORIZED}; train longer")
+    first, last = known[0], len(evaluations) - 1
     solved = right[0] if right else last
     shown = {first, solved, last, *(first + (solved - first) * part // 4 for part in (1, 2, 3))}
     return [
@@ -83,7 +87,9 @@ def spectrum(run, shown=6):
 
 
 def main():
-    run = Path(sys.argv[1])
+    run = Path(sys.argv[1] if len(sys.argv) == 2 else sys.exit(__doc__))
+    if not (run / "metrics.jsonl").exists():
+        sys.exit(f"{run}: no run with metrics.jsonl")
     for row in [*course(run), *spectrum(run)]:
         figures = (f"{name} {figure}" for name, figure in row["figures"].items())
         print(row["measured"], *figures, sep="  ")
