@@ -144,79 +144,6 @@ class SpecCheck final {
   const std::vector<KeyInfo> common_, keys_;  // of every task, and with those of this one
 };
 
-}  // namespace
-
-std::map<std::string, TaskSpec> tasks_by_name(const std::vector<TaskSpec (*)()>& specs) {
-  std::map<std::string, TaskSpec> tasks;
-  for (TaskSpec (*const make_spec)() : specs) {
-    TaskSpec spec = make_spec();
-    const std::string name = spec.name;
-    spec.file = file_with(reinterpret_cast<const void*>(make_spec));
-    if (const auto known = tasks.find(name); known != tasks.end())
-      throw InputError(fmt::format(
-          "task {}: registered by {} and by {}; give one of them another TaskSpec::name", name,
-          registrant(known->second), registrant(spec)));
-    SpecCheck(spec).run();
-    tasks.emplace(name, std::move(spec));
-  }
-  return tasks;
-}
-
-std::map<std::string, TaskSpec>& task_registry() {
-  static std::map<std::string, TaskSpec> registry = tasks_by_name(registered_specs());
-  return registry;
-}
-
-RegisterTask::RegisterTask(TaskSpec (*spec)()) { registered_specs().push_back(spec); }
-
-const TaskSpec& spec_of(const Config& config) { return task_registry().at(config[key::task]); }
-
-const std::vector<MetricInfo>& common_metrics() {
-  using enum MetricInfo::Better;
-  static const std::vector<MetricInfo> metrics{
-      {"loss", "", lower, "the objective that training minimizes"},
-      {"lr", "", neither, "the learning rate"},
-      {"grad_norm", "", neither, "the norm of the gradient before clipping"},
-      {"elapsed_s", "seconds", neither, "the time of training"},
-      {"bad_steps", "", lower, "the number of steps that were skipped"},
-  };
-  return metrics;
-}
-
-std::string unit_of_throughput(const std::string& metric) {
-  constexpr std::string_view ending = "_per_s";
-  return metric.ends_with(ending) ? metric.substr(0, metric.size() - ending.size()) : "";
-}
-
-MetricInfo metric_info(const std::string& task, const std::string& name) {
-  const std::string wanted = name.starts_with("test_") ? name.substr(5) : name;
-  const auto spec = task_registry().find(task);
-  if (spec != task_registry().end())
-    for (const MetricInfo& metric : spec->second.metrics)
-      if (metric.name == wanted) return metric;
-  for (const MetricInfo& metric : common_metrics())
-    if (metric.name == wanted) return metric;
-  if (const std::string unit = unit_of_throughput(wanted); !unit.empty())
-    return {wanted, unit + " per second", MetricInfo::Better::higher,
-            "the throughput of the training"};
-  return {.name = wanted};
-}
-
-void expect_known_metric(const Config& config) {
-  const std::string& wanted = config[key::expected_metric];
-  std::vector<std::string> names;
-  for (const std::vector<MetricInfo>* metrics : {&spec_of(config).metrics, &common_metrics()})
-    for (const MetricInfo& metric : *metrics)
-      if (std::ranges::count(names, metric.name) == 0) names.push_back(metric.name);
-  const bool is_known = std::ranges::any_of(
-      names, [&](const std::string& name) { return wanted == name || wanted == "test_" + name; });
-  config.expect(wanted.empty() || is_known, key::expected_metric,
-                "expected one of {}, also with test_ at its beginning{}", fmt::join(names, ", "),
-                did_you_mean(wanted, names, "\""));
-}
-
-namespace {
-
 // Returns the task of a config before its other keys are known: the last setting of `task`; its
 // text is empty if there is none. Throws InputError if it is not a string.
 TomlSetting chosen_task(const std::vector<ConfigDocument>& documents,
@@ -344,7 +271,98 @@ Config resolve_new(const std::vector<ConfigDocument>& documents,
   return config;
 }
 
+// Returns the config of a document that is named `name`, as load_config() does.
+Config loaded(const ConfigDocument& document, const std::string& name,
+              const std::vector<std::string>& overrides,
+              const std::vector<ConfigDocument>& beneath) {
+  std::vector<ConfigDocument> documents = with_bases(document);
+  const TomlSetting own = chosen_task(documents, overrides);
+  const auto spec = task_registry().find(std::get<std::string>(*own.value));
+  for (const ConfigDocument& other : beneath) {
+    const TomlSetting* task = other.find(key::task.name);
+    documents.push_back(!task || spec == task_registry().end() || own.value == task->value
+                            ? other
+                            : adopted(other, spec->second, name));
+  }
+  Config config = resolve_new(documents, overrides);
+  if (config[key::name].empty()) config.set(key::name, std::filesystem::path(name).stem().string());
+  const std::string& own_name = config[key::name];
+  config.expect(own_name.find('/') == std::string::npos && !own_name.starts_with("."), key::name,
+                "expected the name of a folder in runs/, without '/' and a '.' at its beginning");
+  if (const auto detect = spec_of(config).detect) detect(config);
+  return config;
+}
+
 }  // namespace
+
+std::map<std::string, TaskSpec> tasks_by_name(const std::vector<TaskSpec (*)()>& specs) {
+  std::map<std::string, TaskSpec> tasks;
+  for (TaskSpec (*const make_spec)() : specs) {
+    TaskSpec spec = make_spec();
+    const std::string name = spec.name;
+    spec.file = file_with(reinterpret_cast<const void*>(make_spec));
+    if (const auto known = tasks.find(name); known != tasks.end())
+      throw InputError(fmt::format(
+          "task {}: registered by {} and by {}; give one of them another TaskSpec::name", name,
+          registrant(known->second), registrant(spec)));
+    SpecCheck(spec).run();
+    tasks.emplace(name, std::move(spec));
+  }
+  return tasks;
+}
+
+std::map<std::string, TaskSpec>& task_registry() {
+  static std::map<std::string, TaskSpec> registry = tasks_by_name(registered_specs());
+  return registry;
+}
+
+RegisterTask::RegisterTask(TaskSpec (*spec)()) { registered_specs().push_back(spec); }
+
+const TaskSpec& spec_of(const Config& config) { return task_registry().at(config[key::task]); }
+
+const std::vector<MetricInfo>& common_metrics() {
+  using enum MetricInfo::Better;
+  static const std::vector<MetricInfo> metrics{
+      {"loss", "", lower, "the objective that training minimizes"},
+      {"lr", "", neither, "the learning rate"},
+      {"grad_norm", "", neither, "the norm of the gradient before clipping"},
+      {"elapsed_s", "seconds", neither, "the time of training"},
+      {"bad_steps", "", lower, "the number of steps that were skipped"},
+  };
+  return metrics;
+}
+
+std::string unit_of_throughput(const std::string& metric) {
+  constexpr std::string_view ending = "_per_s";
+  return metric.ends_with(ending) ? metric.substr(0, metric.size() - ending.size()) : "";
+}
+
+MetricInfo metric_info(const std::string& task, const std::string& name) {
+  const std::string wanted = name.starts_with("test_") ? name.substr(5) : name;
+  const auto spec = task_registry().find(task);
+  if (spec != task_registry().end())
+    for (const MetricInfo& metric : spec->second.metrics)
+      if (metric.name == wanted) return metric;
+  for (const MetricInfo& metric : common_metrics())
+    if (metric.name == wanted) return metric;
+  if (const std::string unit = unit_of_throughput(wanted); !unit.empty())
+    return {wanted, unit + " per second", MetricInfo::Better::higher,
+            "the throughput of the training"};
+  return {.name = wanted};
+}
+
+void expect_known_metric(const Config& config) {
+  const std::string& wanted = config[key::expected_metric];
+  std::vector<std::string> names;
+  for (const std::vector<MetricInfo>* metrics : {&spec_of(config).metrics, &common_metrics()})
+    for (const MetricInfo& metric : *metrics)
+      if (std::ranges::count(names, metric.name) == 0) names.push_back(metric.name);
+  const bool is_known = std::ranges::any_of(
+      names, [&](const std::string& name) { return wanted == name || wanted == "test_" + name; });
+  config.expect(wanted.empty() || is_known, key::expected_metric,
+                "expected one of {}, also with test_ at its beginning{}", fmt::join(names, ", "),
+                did_you_mean(wanted, names, "\""));
+}
 
 Config parse_config(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides) {
@@ -378,32 +396,6 @@ Config config_as_recorded(const ConfigDocument& document) try {
   }
   return Config({document, earlier_version()}, {}, keys);
 }
-
-namespace {
-
-// Returns the config of a document that is named `name`, as load_config() does.
-Config loaded(const ConfigDocument& document, const std::string& name,
-              const std::vector<std::string>& overrides,
-              const std::vector<ConfigDocument>& beneath) {
-  std::vector<ConfigDocument> documents = with_bases(document);
-  const TomlSetting own = chosen_task(documents, overrides);
-  const auto spec = task_registry().find(std::get<std::string>(*own.value));
-  for (const ConfigDocument& other : beneath) {
-    const TomlSetting* task = other.find(key::task.name);
-    documents.push_back(!task || spec == task_registry().end() || own.value == task->value
-                            ? other
-                            : adopted(other, spec->second, name));
-  }
-  Config config = resolve_new(documents, overrides);
-  if (config[key::name].empty()) config.set(key::name, std::filesystem::path(name).stem().string());
-  const std::string& own_name = config[key::name];
-  config.expect(own_name.find('/') == std::string::npos && !own_name.starts_with("."), key::name,
-                "expected the name of a folder in runs/, without '/' and a '.' at its beginning");
-  if (const auto detect = spec_of(config).detect) detect(config);
-  return config;
-}
-
-}  // namespace
 
 Config load_config(const std::string& path_or_name, const std::vector<std::string>& overrides,
                    const std::vector<ConfigDocument>& beneath) {

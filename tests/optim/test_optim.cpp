@@ -6,14 +6,22 @@
 #include <numbers>
 
 #include "autograd/check.hpp"
+#include "autograd/kernels/broadcast.hpp"
 #include "autograd/ops.hpp"
 #include "autograd/random.hpp"
+#include "autograd/tape.hpp"
 #include "layers/models/transformer.hpp"
 #include "optim/adam.hpp"
+#include "optim/averaged_weights.hpp"
 #include "optim/clip.hpp"
+#include "optim/muon.hpp"
 #include "optim/schedule.hpp"
+#include "optim/schedule_free.hpp"
 #include "optim/sgd.hpp"
 #include "tests/support/arrays.hpp"
+#include "tests/support/golden.hpp"
+#include "tests/support/run_fixture.hpp"
+#include "tests/support/tensor_files.hpp"
 
 namespace tapestry {
 namespace {
@@ -362,6 +370,213 @@ TEST_CASE("optimizer: every registered optimizer minimizes a quadratic") {
       CHECK(before > 1);
       CHECK(loss().item() < (optimizer->averages() ? 1e-3 : 1e-5) * before);  // averages are slow
     }
+}
+
+// The paper's x is the average of the trained weights.
+TEST_CASE("golden: schedule-free AdamW computes the paper's three sequences") {
+  const Golden golden("schedule_free");
+  const auto number = [&](const std::string& key) { return golden[key].values<double>()[0]; };
+  for (const DType dtype : {f32, f64}) {
+    INFO(std::string(to_string(dtype)));
+    Parameter y(golden["initial"].to(dtype).clone(), Role::weight);
+    ScheduleFreeAdamW optimizer({&y}, {.beta1 = number("beta1"),
+                                       .beta2 = number("beta2"),
+                                       .epsilon = number("epsilon"),
+                                       .weight_decay = number("weight_decay")});
+    AveragedWeights x({&y}, 0);
+    const Array gradients = golden["gradients"], rates = golden["rates"];
+    for (std::int64_t step = 0; step < gradients.dim(0); ++step) {
+      CAPTURE(step);
+      const auto row = [&](const Array& rows) {
+        return rows.part(10 * step, 10 * step + 10).to(dtype);
+      };
+      optimizer.step(Tape().backward(y.tensor, row(gradients)), rates.values<double>()[step]);
+      x.add(optimizer.average_share());
+      const double tolerance = dtype == f32 ? 1e-5 : 1e-10;
+      CHECK(distance(y.value(), row(golden["y"])) <= tolerance);
+      CHECK(distance(x.arrays()[0].second, row(golden["x"])) <= tolerance);
+    }
+  }
+}
+
+const Words free_of_schedules = "optim.name=schedule_free_adamw train.steps=24 train.eval_every=6";
+
+TEST_CASE_FIXTURE(RunFixture,
+                  "schedule-free: a resumed run has the same bits, and can be verified") {
+  must_train("toy", "whole", free_of_schedules);
+  must_train("toy", "run", free_of_schedules + "train.steps=12");
+  must_train("toy", "run", free_of_schedules + "--resume");
+  check_same_run(*this, "whole", "run");
+  check_prints(tapestry_run("verify {}", path("run")), {"bitwise identical"});
+  CHECK(find_tensor(read_safetensors(checkpoint("run")), "optimizer.learning_rates"));
+}
+
+TEST_CASE_FIXTURE(RunFixture,
+                  "schedule-free: a decaying schedule and averaged weights are refused") {
+  for (const std::string setting :
+       {"optim.schedule=cosine", "optim.schedule=wsd", "train.average_decay=0.9"}) {
+    CAPTURE(setting);
+    check_fails(train_here("toy", "run", free_of_schedules + Words(setting)),
+                {"is not used with optim.name = \"schedule_free_adamw\""});
+  }
+}
+
+TEST_CASE("averaged weights: have values computed by hand, and are exchanged") {
+  Parameter parameter(Array::of(std::vector<double>{1, -2}, {2}), Role::weight);
+  parameter.name = "w";
+  AveragedWeights average({&parameter}, 0.5);
+  const auto set = [&](double x, double y) {
+    Array value = parameter.value();
+    value.copy_from(Array::of(std::vector<double>{x, y}, {2}));
+  };
+  set(2, 0);
+  average.follow(1);  // keeps (1 + 1) / (10 + 1)
+  const double kept = 2.0 / 11;
+  const std::vector<double> first = {kept * 1 + (1 - kept) * 2, kept * -2};
+  check_close(average.arrays()[0].second, Array::of(first, {2}), 1e-15);
+  set(4, 4);
+  average.follow(1000);  // keeps 0.5
+  const std::vector<double> second = {0.5 * first[0] + 2, 0.5 * first[1] + 2};
+  check_close(average.arrays()[0].second, Array::of(second, {2}), 1e-15);
+
+  average.exchange();
+  check_close(parameter.value(), Array::of(second, {2}), 1e-15);
+  CHECK(doubles(average.arrays()[0].second) == std::vector<double>{4, 4});
+  average.exchange();
+  CHECK(doubles(parameter.value()) == std::vector<double>{4, 4});
+  CHECK(average.arrays()[0].first == "weights.w");
+}
+
+Array row_of(const Array& rows, std::int64_t index, const Shape& shape) {
+  const std::int64_t size = shape.elements();
+  return rows.part(index * size, (index + 1) * size).reshaped(shape);
+}
+
+double norm_of_difference(const Array& a, const Array& b) {
+  return std::sqrt(sum_of_squares((Tensor(a.to(f64)) + -1 * Tensor(b.to(f64))).value()));
+}
+
+TEST_CASE("golden: steps of Muon equal NumPy's, and PyTorch's in bfloat16 within 2e-2") {
+  const Golden golden("muon");
+  const auto number = [&](const std::string& key) { return golden[key].values<double>()[0]; };
+  for (const DType dtype : {f32, f64})
+    for (const std::string name : {"wide", "tall", "square"})
+      for (const std::string rate : {"match_rms_adamw", "original"}) {
+        INFO(std::string(to_string(dtype)));
+        CAPTURE(name);
+        CAPTURE(rate);
+        const Array initial = golden[name + ".initial"], wanted = golden[name + "." + rate],
+                    torch = golden[name + "." + rate + ".torch"];
+        Parameter parameter(initial.to(dtype).clone(), Role::weight);
+        const auto muon = optimizer_registry().at("muon").make(
+            {&parameter}, {{"muon_momentum", number("momentum")},
+                           {"weight_decay", number("weight_decay")},
+                           {"match_rms_adamw", rate == "match_rms_adamw"}});
+        for (std::int64_t step = 0; step < wanted.dim(0); ++step) {
+          CAPTURE(step);
+          const Array gradient = row_of(golden[name + ".gradients"], step, initial.shape());
+          muon->step(Tape().backward(parameter.tensor, gradient.to(dtype)), number("lr"));
+          const Array now = parameter.value();
+          CHECK(distance(now, row_of(wanted, step, initial.shape())) <=
+                (dtype == f32 ? 1e-5 : 1e-10));
+          CHECK(norm_of_difference(now, row_of(torch, step, initial.shape())) <=
+                2e-2 * norm_of_difference(now, initial));
+        }
+      }
+}
+
+TEST_CASE("muon: updates hidden matrices; AdamW updates the others, with the same bits") {
+  Random init(0, Stream::init), again(0, Stream::init);
+  const TransformerOptions options{.vocabulary = 5,
+                                   .context = 4,
+                                   .layers = 1,
+                                   .block = {.width = 4, .attention = {.heads = 2}},
+                                   .tied_embeddings = false};
+  Transformer model(options, init), other(options, again);
+  const std::vector<Parameter*> parameters = model.parameters(), others = other.parameters();
+  MuonOptions settings;
+  settings.weight_decay = 0.1;
+  Muon muon(parameters, settings);
+  AdamW adamw(others, settings);
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    Gradients gradients, same;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const Array gradient = normal(parameters[i]->tensor.shape(), 100 * step + i, f32);
+      gradients += Tape().backward(parameters[i]->tensor, gradient);
+      same += Tape().backward(others[i]->tensor, gradient);
+    }
+    muon.step(gradients, 0.01, 0.5);
+    adamw.step(same, 0.01, 0.5);
+  }
+  Strings hidden;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    CAPTURE(parameters[i]->name);
+    const bool is_whole = muon.updates_whole(*parameters[i]);
+    CHECK(same_bits(parameters[i]->value(), others[i]->value()) != is_whole);
+    CHECK(muon.slot_names(*parameters[i]).size() == (is_whole ? 1 : 2));
+    if (is_whole) hidden.push_back(parameters[i]->name);
+  }
+  CHECK(hidden == Strings{"blocks.0.attention.query_key_value.weight",
+                          "blocks.0.attention.output.weight", "blocks.0.feed_forward.expand.weight",
+                          "blocks.0.feed_forward.contract.weight"});
+}
+
+TEST_CASE("muon: AdamW updates rows, columns and kernels of convolutions") {
+  const Muon muon({}, {});
+  for (const Shape& shape : {Shape{1, 8}, {8, 1}, {8}, {4, 3, 3, 3}})
+    CHECK_FALSE(muon.updates_whole(Parameter(Array::zeros(shape), Role::weight)));
+  CHECK(muon.updates_whole(Parameter(Array::zeros({2, 2}), Role::weight)));
+  CHECK_FALSE(muon.updates_whole(Parameter(Array::zeros({2, 2}), Role::head)));
+}
+
+// The iteration maps singular values from 0.01 of the norm on into the range of Jordan's text.
+TEST_CASE("muon: an orthogonalized matrix has singular values near 1, and zeros stay zeros") {
+  for (const Shape& shape : {Shape{40, 10}, {10, 40}, {16, 16}}) {
+    CAPTURE(shape[0]);
+    const Tensor x = orthogonalized(normal(shape, 3), 5);
+    const bool is_tall = shape[0] > shape[1];
+    const Tensor gram = matmul(x, x, {.transpose_a = is_tall, .transpose_b = !is_tall});
+    const double trace = sum_of_squares(x.value());  // the sum of the squared singular values
+    const auto rank = static_cast<double>(gram.dim(0));
+    CHECK(trace / rank > 0.6);
+    CHECK(trace / rank < 1.4);
+    CHECK(sum_of_squares(gram.value()) / rank < 1.6);
+  }
+  CHECK(sum_of_squares(orthogonalized(Array::zeros({3, 4}), 5)) == 0);
+}
+
+TEST_CASE("muon: a part of a hidden matrix is refused") {
+  Parameter matrix(Array::zeros({4, 3}), Role::weight);
+  matrix.name = "hidden";
+  Muon muon({&matrix}, {});
+  CHECK_THROWS_WITH_AS(
+      muon.keep_to({{0, 0, 6}}),
+      doctest::Contains("[0, 6) of parameter hidden; expected all of its elements"),
+      std::invalid_argument);
+  muon.keep_to({{0, 0, 12}});
+}
+
+TEST_CASE("optimizer: parameter groups change learning rate and decay") {
+  for (const auto& [name, type] : optimizer_registry()) {
+    CAPTURE(name);
+    std::deque<Parameter> all;
+    std::vector<Parameter*> parameters;
+    for (int i = 0; i < 3; ++i)
+      parameters.push_back(&all.emplace_back(normal({3, 4}, 1), Role::weight));
+    const auto optimizer = type.make(parameters, {{"momentum", 0.0}});
+    optimizer->set_options(all[1], {.rate_factor = 0.5});
+    optimizer->set_options(all[2], {.rate_factor = 0});
+    Gradients gradients;
+    for (const Parameter* parameter : parameters)
+      gradients += Tape().backward(parameter->tensor, normal({3, 4}, 2));
+    optimizer->step(gradients, 0.1);
+    const Array before = normal({3, 4}, 1);
+    CHECK(norm_of_difference(all[0].value(), before) ==
+          doctest::Approx(2 * norm_of_difference(all[1].value(), before)));
+    CHECK(same_bits(all[2].value(), before));
+    Parameter other(normal({2}, 1), Role::weight);
+    CHECK_THROWS_AS(optimizer->set_options(other, {}), std::invalid_argument);
+  }
 }
 
 }  // namespace

@@ -13,12 +13,8 @@ namespace tapestry {
 bool has_browser();
 
 // WebDriver's code points of keys without a letter.
-inline constexpr const char *key_backspace = "\uE003", *key_tab = "\uE004", *key_enter = "\uE007",
-                            *key_shift = "\uE008", *key_control = "\uE009", *key_alt = "\uE00A",
-                            *key_escape = "\uE00C", *key_space = " ", *key_page_up = "\uE00E",
-                            *key_page_down = "\uE00F", *key_end = "\uE010", *key_home = "\uE011",
-                            *key_left = "\uE012", *key_up = "\uE013", *key_right = "\uE014",
-                            *key_down = "\uE015", *key_insert = "\uE016", *key_delete = "\uE017";
+inline constexpr const char *key_shift = "\uE008", *key_home = "\uE011", *key_up = "\uE013",
+                            *key_right = "\uE014";
 
 // A headless Chromium without a network. Functions throw std::runtime_error if they fail or take
 // longer than 30 s.

@@ -80,6 +80,14 @@ inline std::vector<Json> metrics_of(const std::string& run) {
   return lines;
 }
 
+// Returns the bytes of every file of a folder, by its name.
+inline std::map<std::string, std::string> files_of(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    files[entry.path().filename().string()] = read_bytes(entry.path().string());
+  return files;
+}
+
 // The configs of three tasks as files, and their runs.
 class RunFixture : public CommandFolder {
  public:

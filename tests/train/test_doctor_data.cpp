@@ -16,11 +16,12 @@
 namespace tapestry {
 namespace {
 
-// Runs the doctor's checks of data on a shipped config.
-Finished examine_data(Words arguments) {
+// Runs checks of data on a config.
+Finished examine_data(Words arguments,
+                      const Strings& checks = {"shared examples", "labels", "targets"}) {
   arguments.insert(arguments.begin(), "doctor");
   for (const DoctorCheck& check : doctor_checks())
-    if (check.name != "shared examples" && check.name != "labels" && check.name != "targets")
+    if (std::ranges::count(checks, check.name) == 0)
       arguments.insert(arguments.end(), {"--skip", check.name});
   return tapestry_run(arguments);
 }
@@ -208,14 +209,8 @@ TEST_CASE("doctor: a label ten times as frequent as another one is a warning") {
 
 // Tests the doctor's checks of the test split and of placeholders for missing values.
 
-// Runs the checks of data alone.
-Finished examine_splits(Words arguments) {
-  arguments.insert(arguments.begin(), "doctor");
-  for (const DoctorCheck& check : doctor_checks())
-    if (check.name != "shared examples" && check.name != "values" && check.name != "labels" &&
-        check.name != "targets")
-      arguments.insert(arguments.end(), {"--skip", check.name});
-  return tapestry_run(arguments);
+Finished examine_splits(const Words& arguments) {
+  return examine_data(arguments, {"shared examples", "values", "labels", "targets"});
 }
 
 // --- images ---

@@ -51,13 +51,6 @@ std::string train_while(const RunFixture& fixture, const std::string& run,
   return message;
 }
 
-std::map<std::string, std::string> files_in(const std::string& folder) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder))
-    files[entry.path().filename().string()] = read_bytes(entry.path().string());
-  return files;
-}
-
 TEST_SUITE_BEGIN("run folder");
 
 TEST_CASE_FIXTURE(RunFixture, "bug: a training whose folder was replaced wrote over the new run") {
@@ -68,11 +61,11 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a training whose folder was replaced wrote o
   const std::string message = train_while(*this, "run", [&] {
     fs::remove_all(run);
     must_train("text", "run", other);
-    second = files_in(run);
+    second = files_of(run);
   });
   CHECK(message ==
         run + ": the training ends, because the folder was removed; there is no checkpoint");
-  CHECK(files_in(run) == second);
+  CHECK(files_of(run) == second);
   check_same_run(*this, "run", "whole");
 }
 
@@ -95,7 +88,7 @@ TEST_CASE_FIXTURE(RunFixture,
 TEST_CASE_FIXTURE(RunFixture, "run folder: a training whose files are removed ends with an error") {
   const std::string run = path("run");
   const std::string message = train_while(*this, "run", [&] {
-    for (const auto& [name, bytes] : files_in(run)) fs::remove(fs::path(run) / name);
+    for (const auto& [name, bytes] : files_of(run)) fs::remove(fs::path(run) / name);
   });
   CHECK(message ==
         run + ": the training ends, because files in it were removed; last checkpoint: none in " +
@@ -144,7 +137,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a training overwrote or removed files found 
       for (const bool resume : {false, true}) {
         const Finished refused = train("toy", "run", resume ? Words("--resume") : everything);
         check_fails(refused, {});
-        CHECK(files_in(path("run")) == std::map<std::string, std::string>{{name, "somebody's"}});
+        CHECK(files_of(path("run")) == std::map<std::string, std::string>{{name, "somebody's"}});
       }
     }
   fs::remove_all(path("run"));
@@ -302,7 +295,7 @@ TEST_CASE_FIXTURE(RunFixture, "bug: a limit of file sizes killed a training with
                   paths::program, path("toy.toml"), path("run"));
   check_fails(run_program({"sh", "-c", command}),
               {path("run/"), "cannot write: File too large", "ulimit -f"}, 1);
-  CHECK(files_in(path("run")).count("checkpoint.safetensors.tmp") == 0);
+  CHECK(files_of(path("run")).count("checkpoint.safetensors.tmp") == 0);
 }
 
 TEST_CASE_FIXTURE(RunFixture, "bug: --resume refused the folder of its own run") {

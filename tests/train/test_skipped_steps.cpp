@@ -74,13 +74,6 @@ TrainingState train_poisoned(const Config& config, const Run& run) {
   return trainer.state();
 }
 
-std::vector<Json> lines_of_run(const Run& run) {
-  std::vector<Json> lines;
-  for (const std::string& line : lines_of(read_bytes(run.metrics())))
-    lines.push_back(Json::parse(line));
-  return lines;
-}
-
 TEST_SUITE_BEGIN("bad steps");
 
 TEST_CASE_FIXTURE(TemporaryFolder,
@@ -93,7 +86,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   CHECK(state.skipped.count >= 4);
   CHECK(state.skipped.count <= 5);
   std::int64_t counted = 0;
-  for (const Json& line : lines_of_run(run)) {
+  for (const Json& line : metrics_of(run.folder())) {
     if (line["split"] != "train") continue;
     counted += line["grad_norm"].is_null();
     CHECK(line["bad_steps"] == counted);

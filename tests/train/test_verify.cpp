@@ -26,13 +26,6 @@ void forge(const std::string& path, const std::string& tensor) {
   write_safetensors(path, file);
 }
 
-std::map<std::string, std::string> files_of(const std::string& folder) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder))
-    files[entry.path().filename().string()] = read_bytes(entry.path().string());
-  return files;
-}
-
 TEST_SUITE_BEGIN("proof");
 
 TEST_CASE_FIXTURE(RunFixture, "verify: evaluations have checksums of both sets of weights") {

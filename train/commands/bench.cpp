@@ -7,6 +7,7 @@
 
 #include "autograd/parallel.hpp"
 #include "autograd/profile.hpp"
+#include "data/input_file.hpp"
 #include "train/commands/command.hpp"
 #include "train/config/config_document.hpp"
 #include "train/config/keys.hpp"
@@ -108,9 +109,8 @@ class Bench final : public Command {
   static void expect_config(const std::string& name) {
     std::vector<std::string> shipped;
     for (const auto& [known, text] : shipped_configs()) shipped.push_back(known);
-    std::error_code unseen;
     expect_input(
-        std::filesystem::exists(name, unseen) || is_shipped(name),
+        is_there(name) || is_shipped(name),
         "{}: no such file and no shipped config of that name{}; benchmarks of single ops {}", name,
         did_you_mean(name, shipped), developers_program);
   }

@@ -24,6 +24,9 @@ std::map<std::string, CommandType>& command_registry() {
 
 namespace {
 
+// The options of the program, which stand before the command.
+constexpr const char *plugin_option = "--plugin", *rebuilt_option = "--rebuilt-plugin";
+
 // Returns the type of an option's text, as the help shows it.
 std::string type_of(const std::string& name) {
   static const std::map<std::string, std::string> types{
@@ -40,6 +43,115 @@ std::string type_of(const std::string& name) {
 // Returns what is wrong with a name that the user typed, for CLI11; empty if nothing is.
 std::string complaint_of_name(const std::string& text) {
   return text.empty() ? "expected a name, found nothing" : "";
+}
+
+// Returns the help of a group, which joins that of its commands.
+std::string group_help(const std::string& group) {
+  std::vector<std::string> helps;
+  for (const auto& [name, type] : command_registry())
+    if (name.starts_with(group + " ")) helps.push_back(type.help);
+  return fmt::format("{}", fmt::join(helps, "; "));
+}
+
+// Adds a command with its arguments to the program's: "tokenizer train" as train of the group
+// tokenizer. Returns the command's parser.
+CLI::App& declare(CLI::App& app, const std::string& name, Command& command) {
+  const std::string& help = command_registry().at(name).help;
+  CLI::App* place = &app;
+  const std::size_t space = name.find(' ');
+  if (space != std::string::npos) {
+    const std::string group = name.substr(0, space);
+    const std::vector<CLI::App*> known = app.get_subcommands({});
+    const auto found = std::ranges::find(known, group, &CLI::App::get_name);
+    place = found != known.end() ? *found : app.add_subcommand(group, group_help(group));
+    place->require_subcommand(1);
+  }
+  place = place->add_subcommand(space == std::string::npos ? name : name.substr(space + 1), help);
+  Arguments arguments(*place);
+  command.declare(arguments);
+  return *place;
+}
+
+// Returns the command that was given, for a group the command within it, or the program if none was
+// given.
+const CLI::App& typed_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return *command;
+}
+
+// Returns the first argument without a leading "=", "20" of {"=", "20"}, that is not empty.
+std::string text_after_equals(const std::vector<std::string>& extras) {
+  for (const std::string& extra : extras)
+    if (extra != "=") return extra.substr(extra.starts_with('='));
+  return "VALUE";
+}
+
+// Returns the key that is common to all configs and has the name of an option, "train.steps" for
+// "--steps"; "" if there is none, or if the command has no --set.
+std::string key_of_option(const CLI::App& app, std::string option) {
+  if (!option.starts_with("--") || !typed_command(app).get_option_no_throw("--set")) return "";
+  std::ranges::replace(option, '-', '_');
+  const std::string end = "." + option.substr(2, option.find('=') - 2);
+  for (const KeyInfo& key : key::with_common_keys({}))
+    if (key.name.ends_with(end)) return key.name;
+  return "";
+}
+
+// Returns the message for unexpected arguments, with the most similar option of the command:
+// "--threads" for "--thread".
+std::string advice(const CLI::App& app, const std::vector<std::string>& extras) {
+  if (const CLI::Option* set = typed_command(app).get_option_no_throw("--set"))
+    for (const std::string& value : set->results())
+      if (value.find('=') == value.npos)
+        return fmt::format("--set {}: expected key=value without spaces, such as {}={}", value,
+                           value, text_after_equals(extras));
+  const bool is_setting = extras.front().find('=') != std::string::npos;
+  if (is_setting && typed_command(app).get_option_no_throw("--set"))
+    return fmt::format("unexpected {}; write --set before each setting: --set {}", extras.front(),
+                       extras.front());
+  if (!extras.front().starts_with('-'))
+    return fmt::format("unexpected {}; --help lists what is expected", extras.front());
+  const std::string option = extras.front().substr(0, extras.front().find('='));
+  if (option == plugin_option || option == rebuilt_option)
+    return fmt::format("unexpected {0}; give it before the command: tapestry {0} FILE {1}", option,
+                       typed_command(app).get_name());
+  std::vector<std::string> names;
+  for (const CLI::Option* known : typed_command(app).get_options())
+    if (!known->get_positional()) names.push_back(known->get_name());
+  if (const std::string key = key_of_option(app, extras.front()); !key.empty())
+    return fmt::format("unexpected {}; set the key of the config with --set {}=VALUE",
+                       extras.front(), key);
+  const std::string similar = did_you_mean(extras.front(), names);
+  return fmt::format("unexpected {}{}", extras.front(),
+                     similar.empty() ? "; --help lists the options" : similar);
+}
+
+// Throws InputError for an unknown command, which CLI11 reports as a missing one. `words` are the
+// arguments after `app`, the program or a group of commands, of which `group` is the name and a
+// space.
+void expect_command(const CLI::App& app, std::span<char*> words, const std::string& group = "") {
+  const std::vector<const CLI::App*> known = app.get_subcommands({});
+  if (known.empty()) return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : known) names.push_back(group + command->get_name());
+  const std::string first = words.empty() ? "" : words.front();
+  expect_input(!first.empty(), "COMMAND is required; expected one of {}", fmt::join(names, ", "));
+  if (first.starts_with('-')) {
+    expect_input(app.get_option_no_throw(first) != nullptr,
+                 "unknown option {}{} (expected COMMAND, --help, --version or --plugin FILE)",
+                 first, did_you_mean(first, {"--help", "--version", plugin_option}));
+    return;
+  }
+  const auto found = std::ranges::find(names, group + first);
+  expect_input(found != names.end(), "unknown command {}{} (commands: {})", group + first,
+               did_you_mean(group + first, names), fmt::join(names, ", "));
+  expect_command(*known[found - names.begin()], words.subspan(1), *found + " ");
+}
+
+std::string one_line(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
 }
 
 }  // namespace
@@ -145,40 +257,6 @@ void Arguments::threads(std::int64_t& value) {
          {.low = 1, .high = 1024});
 }
 
-namespace {
-
-// Returns the help of a group, which joins that of its commands.
-std::string group_help(const std::string& group) {
-  std::vector<std::string> helps;
-  for (const auto& [name, type] : command_registry())
-    if (name.starts_with(group + " ")) helps.push_back(type.help);
-  return fmt::format("{}", fmt::join(helps, "; "));
-}
-
-// Adds a command with its arguments to the program's: "tokenizer train" as train of the group
-// tokenizer. Returns the command's parser.
-CLI::App& declare(CLI::App& app, const std::string& name, Command& command) {
-  const std::string& help = command_registry().at(name).help;
-  CLI::App* place = &app;
-  const std::size_t space = name.find(' ');
-  if (space != std::string::npos) {
-    const std::string group = name.substr(0, space);
-    const std::vector<CLI::App*> known = app.get_subcommands({});
-    const auto found = std::ranges::find(known, group, &CLI::App::get_name);
-    place = found != known.end() ? *found : app.add_subcommand(group, group_help(group));
-    place->require_subcommand(1);
-  }
-  place = place->add_subcommand(space == std::string::npos ? name : name.substr(space + 1), help);
-  Arguments arguments(*place);
-  command.declare(arguments);
-  return *place;
-}
-
-}  // namespace
-
-// The options of the program, which stand before the command.
-constexpr const char *plugin_option = "--plugin", *rebuilt_option = "--rebuilt-plugin";
-
 std::vector<GivenPlugin> take_plugins(std::span<char*>& words) {
   std::vector<GivenPlugin> plugins;
   while (!words.empty()) {
@@ -209,92 +287,6 @@ CommandDescription describe_command(const std::string& name) {
   }
   return description;
 }
-
-namespace {
-
-// Returns the command that was given, for a group the command within it, or the program if none was
-// given.
-const CLI::App& typed_command(const CLI::App& app) {
-  const CLI::App* command = &app;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-  return *command;
-}
-
-// Returns the first argument without a leading "=", "20" of {"=", "20"}, that is not empty.
-std::string text_after_equals(const std::vector<std::string>& extras) {
-  for (const std::string& extra : extras)
-    if (extra != "=") return extra.substr(extra.starts_with('='));
-  return "VALUE";
-}
-
-// Returns the key that is common to all configs and has the name of an option, "train.steps" for
-// "--steps"; "" if there is none, or if the command has no --set.
-std::string key_of_option(const CLI::App& app, std::string option) {
-  if (!option.starts_with("--") || !typed_command(app).get_option_no_throw("--set")) return "";
-  std::ranges::replace(option, '-', '_');
-  const std::string end = "." + option.substr(2, option.find('=') - 2);
-  for (const KeyInfo& key : key::with_common_keys({}))
-    if (key.name.ends_with(end)) return key.name;
-  return "";
-}
-
-// Returns the message for unexpected arguments, with the most similar option of the command:
-// "--threads" for "--thread".
-std::string advice(const CLI::App& app, const std::vector<std::string>& extras) {
-  if (const CLI::Option* set = typed_command(app).get_option_no_throw("--set"))
-    for (const std::string& value : set->results())
-      if (value.find('=') == value.npos)
-        return fmt::format("--set {}: expected key=value without spaces, such as {}={}", value,
-                           value, text_after_equals(extras));
-  const bool is_setting = extras.front().find('=') != std::string::npos;
-  if (is_setting && typed_command(app).get_option_no_throw("--set"))
-    return fmt::format("unexpected {}; write --set before each setting: --set {}", extras.front(),
-                       extras.front());
-  if (!extras.front().starts_with('-'))
-    return fmt::format("unexpected {}; --help lists what is expected", extras.front());
-  const std::string option = extras.front().substr(0, extras.front().find('='));
-  if (option == plugin_option || option == rebuilt_option)
-    return fmt::format("unexpected {0}; give it before the command: tapestry {0} FILE {1}", option,
-                       typed_command(app).get_name());
-  std::vector<std::string> names;
-  for (const CLI::Option* known : typed_command(app).get_options())
-    if (!known->get_positional()) names.push_back(known->get_name());
-  if (const std::string key = key_of_option(app, extras.front()); !key.empty())
-    return fmt::format("unexpected {}; set the key of the config with --set {}=VALUE",
-                       extras.front(), key);
-  const std::string similar = did_you_mean(extras.front(), names);
-  return fmt::format("unexpected {}{}", extras.front(),
-                     similar.empty() ? "; --help lists the options" : similar);
-}
-
-// Throws InputError for an unknown command, which CLI11 reports as a missing one. `words` are the
-// arguments after `app`, the program or a group of commands, of which `group` is the name and a
-// space.
-void expect_command(const CLI::App& app, std::span<char*> words, const std::string& group = "") {
-  const std::vector<const CLI::App*> known = app.get_subcommands({});
-  if (known.empty()) return;
-  std::vector<std::string> names;
-  for (const CLI::App* command : known) names.push_back(group + command->get_name());
-  const std::string first = words.empty() ? "" : words.front();
-  expect_input(!first.empty(), "COMMAND is required; expected one of {}", fmt::join(names, ", "));
-  if (first.starts_with('-')) {
-    expect_input(app.get_option_no_throw(first) != nullptr,
-                 "unknown option {}{} (expected COMMAND, --help, --version or --plugin FILE)",
-                 first, did_you_mean(first, {"--help", "--version", plugin_option}));
-    return;
-  }
-  const auto found = std::ranges::find(names, group + first);
-  expect_input(found != names.end(), "unknown command {}{} (commands: {})", group + first,
-               did_you_mean(group + first, names), fmt::join(names, ", "));
-  expect_command(*known[found - names.begin()], words.subspan(1), *found + " ");
-}
-
-std::string one_line(std::string text) {
-  while (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
-}  // namespace
 
 // What the program prints if it is given no command.
 constexpr const char* first_steps =

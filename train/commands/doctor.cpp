@@ -97,7 +97,8 @@ class Doctor final : public Command {
     if (admission.under_test)
       run_checks(*admission.under_test);
     else
-      report({check_of("plan"), admission.refused, now_s() - start_s});
+      report({*std::ranges::find(doctor_checks(), "plan", &DoctorCheck::name), admission.refused,
+              now_s() - start_s});
     if (json_) print_json(result(admission.under_test ? admission.under_test->remark() : ""));
     return passed_ ? 0 : failed_status;
   } catch (const Interrupted&) {
@@ -105,10 +106,6 @@ class Doctor final : public Command {
   }
 
  private:
-  static const DoctorCheck& check_of(const std::string& name) {
-    return *std::ranges::find(doctor_checks(), name, &DoctorCheck::name);
-  }
-
   // Returns the name of a check that is written with hyphens: "one batch" for "one-batch"; or with
   // the spelling of an earlier version.
   static std::string current_name(std::string name) {

@@ -92,10 +92,9 @@ std::string behind_links(const std::string& path) {
 
 void write_bytes(const std::string& path, const std::string& bytes, const std::string& option) {
   const std::string target = behind_links(path);
-  std::error_code unseen;
   const Run run(folder_of(path));
-  const bool is_run = fs::exists(run.config(), unseen) &&
-                      (fs::exists(run.sessions(), unseen) || fs::exists(run.checkpoint(), unseen));
+  const bool is_run =
+      is_there(run.config()) && (is_there(run.sessions()) || is_there(run.checkpoint()));
   expect_input(target == path || !is_run,
                "{} {}: is a link in the folder of a run; remove it, or give another name", option,
                path);

@@ -88,8 +88,8 @@ void print_row(const std::string& name, std::size_t width, const ValueRange& lef
   say("{:<{}} {}  |{}\n", name, width, columns_of(left), columns_of(right));
 }
 
-void print_head(const std::string& name, std::size_t width, const std::string& left) {
-  say("\n{:<{}} {:>10} {:>10} {:>10}  |{:>10} {:>10} {:>10}\n", name, width, left, "max",
+void print_head(const std::string& name, std::size_t width) {
+  say("\n{:<{}} {:>10} {:>10} {:>10}  |{:>10} {:>10} {:>10}\n", name, width, "min", "max",
       "mean |x|", "grad min", "max", "mean |x|");
 }
 
@@ -103,7 +103,7 @@ void print_ops(const std::vector<ReplayedOp>& ops) {
                                 op.calls == 1 ? "" : fmt::format(" ×{}", op.calls)));
     width = std::max(width, names.back().size());
   }
-  print_head("outputs in the order of computation", width, "min");
+  print_head("outputs in the order of computation", width);
   for (std::size_t i = 0; i < ops.size(); ++i)
     print_row(names[i], width, ops[i].outputs, ops[i].gradients);
 }
@@ -112,7 +112,7 @@ void print_parameters(const std::vector<ReplayedParameter>& parameters) {
   std::size_t width = 0;
   for (const ReplayedParameter& parameter : parameters)
     width = std::max(width, parameter.name.size());
-  print_head("parameters before the update", width, "min");
+  print_head("parameters before the update", width);
   for (const ReplayedParameter& parameter : parameters)
     print_row(parameter.name, width, parameter.values, parameter.gradients);
 }

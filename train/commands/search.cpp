@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "autograd/counted.hpp"
+#include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/commands/command.hpp"
 #include "train/commands/training_config.hpp"
@@ -114,13 +115,12 @@ class SearchSettings final : public Command {
   // Sets the config and --out from the experiment's folder that CONFIG names. Throws InputError
   // without --resume, and for another folder.
   void resume_folder() {
-    std::error_code unseen;
-    if (is_shipped(given_.config) || !fs::is_directory(given_.config, unseen)) return;
+    if (is_shipped(given_.config) || !is_folder(given_.config)) return;
     const Run experiment(different_folders({given_.config}).front());
-    expect_input(resume_ && fs::exists(experiment.config(), unseen) &&
-                     !fs::exists(experiment.metrics(), unseen),
+    expect_input(resume_ && is_there(experiment.config()) && !is_there(experiment.metrics()),
                  "{}: is a folder; give a config, or the folder of a search with --resume",
                  experiment.folder());
+    std::error_code unseen;
     expect_input(out_.empty() || fs::equivalent(out_, experiment.folder(), unseen),
                  "--out {}: differs from {}, the search to resume; leave out --out", out_,
                  experiment.folder());

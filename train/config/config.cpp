@@ -70,6 +70,71 @@ std::string text_error(const Limits& limits, const std::string& text) {
                      did_you_mean(text, limits.choices, "\""));
 }
 
+// Returns the Damerau-Levenshtein distance in which no letter is edited twice ("optimal string
+// alignment").
+std::size_t edits_between(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> two_before, before(b.size() + 1), row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    two_before = std::exchange(before, row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({row[j - 1] + 1, before[j] + 1, before[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], two_before[j - 2] + 1);
+    }
+  }
+  return row.back();
+}
+
+// Returns the name with its section renamed if that is a common name of one: "optim.name" for
+// "optimizer.name".
+std::string with_known_section(const std::string& name) {
+  constexpr std::array<std::pair<const char*, const char*>, 4> sections{{{"optimizer.", "optim."},
+                                                                         {"training.", "train."},
+                                                                         {"dataset.", "data."},
+                                                                         {"network.", "model."}}};
+  for (const auto& [other, known] : sections)
+    if (name.starts_with(other)) return known + name.substr(std::string(other).size());
+  return name;
+}
+
+// Returns the key that has the name `unknown` with another name of its section, in another section
+// or in other libraries; "" if there is none.
+std::string same_key_elsewhere(const std::vector<KeyInfo>& keys, const std::string& unknown) {
+  const std::string known = with_known_section(unknown);
+  if (std::ranges::count(keys, known, &KeyInfo::name) > 0) return known;
+  const std::string name = unknown.substr(unknown.rfind('.') + 1);
+  for (const KeyInfo& key : keys)
+    if (key.name.substr(key.name.rfind('.') + 1) == name) return key.name;
+  for (const KeyInfo& key : keys)
+    if (std::ranges::count(key.limits.also_called, name) > 0) return key.name;
+  return {};
+}
+
+// Throws InputError for a key that is not declared, with the most similar one.
+[[noreturn]] void throw_unknown_key(const TomlSetting& given, const std::vector<KeyInfo>& keys) {
+  std::vector<std::string> names;
+  for (const KeyInfo& key : keys) names.push_back(key.name);
+  names.emplace_back(base_key);
+  const std::string same = same_key_elsewhere(keys, given.name);
+  throw InputError(fmt::format("{}: unknown key {}{} (tapestry config lists the keys)",
+                               given.origin, printable_beginning(given.name),
+                               same.empty() ? did_you_mean(with_known_section(given.name), names)
+                                            : fmt::format("; did you mean {}?", same)));
+}
+
+std::string divisors_of(std::int64_t n) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t i = 1; i <= n; ++i)
+    if (n % i == 0) found.push_back(i);
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+bool may_change_on_resume(const KeyInfo& key) {
+  return key.limits.may_change_on_resume || key.limits.does_not_affect_result;
+}
+
 }  // namespace
 
 std::string range_error(const KeyInfo& key, const Value& value) {
@@ -116,27 +181,6 @@ std::string one_of(const std::vector<Value>& values) {
   return fmt::format("{}", fmt::join(names, " or "));
 }
 
-namespace {
-
-// Returns the Damerau-Levenshtein distance in which no letter is edited twice ("optimal string
-// alignment").
-std::size_t edits_between(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> two_before, before(b.size() + 1), row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    two_before = std::exchange(before, row);
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({row[j - 1] + 1, before[j] + 1, before[j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = std::min(row[j], two_before[j - 2] + 1);
-    }
-  }
-  return row.back();
-}
-
-}  // namespace
-
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
   constexpr std::size_t longest = 100;  // longer words are not compared
   if (word.empty() || word.size() > longest) return "";
@@ -158,47 +202,6 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   const std::string meant = nearest(word, candidates);
   return meant.empty() ? "" : fmt::format("; did you mean {0}{1}{0}?", quote, meant);
 }
-
-namespace {
-
-// Returns the name with its section renamed if that is a common name of one: "optim.name" for
-// "optimizer.name".
-std::string with_known_section(const std::string& name) {
-  constexpr std::array<std::pair<const char*, const char*>, 4> sections{{{"optimizer.", "optim."},
-                                                                         {"training.", "train."},
-                                                                         {"dataset.", "data."},
-                                                                         {"network.", "model."}}};
-  for (const auto& [other, known] : sections)
-    if (name.starts_with(other)) return known + name.substr(std::string(other).size());
-  return name;
-}
-
-// Returns the key that has the name `unknown` with another name of its section, in another section
-// or in other libraries; "" if there is none.
-std::string same_key_elsewhere(const std::vector<KeyInfo>& keys, const std::string& unknown) {
-  const std::string known = with_known_section(unknown);
-  if (std::ranges::count(keys, known, &KeyInfo::name) > 0) return known;
-  const std::string name = unknown.substr(unknown.rfind('.') + 1);
-  for (const KeyInfo& key : keys)
-    if (key.name.substr(key.name.rfind('.') + 1) == name) return key.name;
-  for (const KeyInfo& key : keys)
-    if (std::ranges::count(key.limits.also_called, name) > 0) return key.name;
-  return {};
-}
-
-// Throws InputError for a key that is not declared, with the most similar one.
-[[noreturn]] void throw_unknown_key(const TomlSetting& given, const std::vector<KeyInfo>& keys) {
-  std::vector<std::string> names;
-  for (const KeyInfo& key : keys) names.push_back(key.name);
-  names.emplace_back(base_key);
-  const std::string same = same_key_elsewhere(keys, given.name);
-  throw InputError(fmt::format("{}: unknown key {}{} (tapestry config lists the keys)",
-                               given.origin, printable_beginning(given.name),
-                               same.empty() ? did_you_mean(with_known_section(given.name), names)
-                                            : fmt::format("; did you mean {}?", same)));
-}
-
-}  // namespace
 
 Config::Config(const std::vector<ConfigDocument>& documents,
                const std::vector<std::string>& overrides, const std::vector<KeyInfo>& keys)
@@ -357,17 +360,6 @@ void Config::fail(const KeyInfo& key, const std::string& message) const {
   throw InputError(fmt::format("{}: {}", origin(key.name).text, message));
 }
 
-namespace {
-
-std::string divisors_of(std::int64_t n) {
-  std::vector<std::int64_t> found;
-  for (std::int64_t i = 1; i <= n; ++i)
-    if (n % i == 0) found.push_back(i);
-  return fmt::format("{}", fmt::join(found, ", "));
-}
-
-}  // namespace
-
 void expect_divides(const KeyOrigin& divisor, const KeyOrigin& whole) {
   const auto small = std::get<std::int64_t>(divisor.value),
              large = std::get<std::int64_t>(whole.value);
@@ -455,14 +447,6 @@ std::map<std::string, std::string> Config::settings_that_count() const {
   });
   return counting;
 }
-
-namespace {
-
-bool may_change_on_resume(const KeyInfo& key) {
-  return key.limits.may_change_on_resume || key.limits.does_not_affect_result;
-}
-
-}  // namespace
 
 std::vector<std::string> Config::differences(const Config& resumed) const {
   std::vector<std::string> differing;

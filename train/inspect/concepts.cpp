@@ -35,6 +35,44 @@ HeatMap map_of_numbers(const std::string& title, const Array& values, const std:
 // Maps numbers from -1 to 1 to colors from 0 to 1.
 Array colors_of_signed(const Tensor& x) { return (0.5 * x + Array::full({1}, 0.5)).value(); }
 
+constexpr std::int64_t feature_tokens = 16, feature_width = 16;
+
+// Returns the weights that features estimate: linear attention to the rows of the identity.
+Array estimated_weights(const RandomFeatures& map, const Tensor& q, const Tensor& k) {
+  Array identity = Array::zeros({1, feature_tokens, feature_tokens});
+  for (std::int64_t i = 0; i < feature_tokens; ++i)
+    identity.mutable_values<float>()[i * (feature_tokens + 1)] = 1;
+  const Features queries = map.forward(q), keys = map.forward(k);
+  return linear_attention(queries.values, keys.values, identity, {},
+                          {.key_log_scales = keys.log_scales, .floor = map.floor()})
+      .value()
+      .reshaped({feature_tokens, feature_tokens});
+}
+
+// Returns the exact weights: softmax(q kᵀ / √D), or of the cosines for trigonometric features.
+Array exact_weights(FeatureMap map, const Tensor& q, const Tensor& k) {
+  const bool is_cosine = map == FeatureMap::trigonometric;
+  const double scale = is_cosine ? std::sqrt(static_cast<double>(feature_width)) : 1;
+  const auto rows = [&](const Tensor& x) {
+    return (is_cosine ? unit_rows(x) : x).value().reshaped({1, feature_tokens, feature_width});
+  };
+  return attention_weights((scale * Tensor(rows(q))).value(), rows(k), {})
+      .reshaped({feature_tokens, feature_tokens});
+}
+
+double mean_difference(const Array& a, const Array& b) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < a.size(); ++i)
+    sum += std::abs(a.values<float>()[i] - b.values<float>()[i]);
+  return sum / static_cast<double>(a.size());
+}
+
+HeatMap weights_map(const std::string& title, const Array& weights) {
+  Array colors = weights.clone();
+  for (float& weight : colors.mutable_values<float>()) weight = std::sqrt(std::max(0.0f, weight));
+  return map_of_numbers(title, colors, "Query", "Key");
+}
+
 }  // namespace
 
 HeatMaps figure_of_positions(std::int64_t tokens, std::int64_t width) {
@@ -78,48 +116,6 @@ HeatMaps figure_of_masks(const MaskOptions& options) {
                             {.key_padding = padding})}},
           .scale = {"hidden: -∞", "visible: 0"}};
 }
-
-namespace {
-
-constexpr std::int64_t feature_tokens = 16, feature_width = 16;
-
-// Returns the weights that features estimate: linear attention to the rows of the identity.
-Array estimated_weights(const RandomFeatures& map, const Tensor& q, const Tensor& k) {
-  Array identity = Array::zeros({1, feature_tokens, feature_tokens});
-  for (std::int64_t i = 0; i < feature_tokens; ++i)
-    identity.mutable_values<float>()[i * (feature_tokens + 1)] = 1;
-  const Features queries = map.forward(q), keys = map.forward(k);
-  return linear_attention(queries.values, keys.values, identity, {},
-                          {.key_log_scales = keys.log_scales, .floor = map.floor()})
-      .value()
-      .reshaped({feature_tokens, feature_tokens});
-}
-
-// Returns the exact weights: softmax(q kᵀ / √D), or of the cosines for trigonometric features.
-Array exact_weights(FeatureMap map, const Tensor& q, const Tensor& k) {
-  const bool is_cosine = map == FeatureMap::trigonometric;
-  const double scale = is_cosine ? std::sqrt(static_cast<double>(feature_width)) : 1;
-  const auto rows = [&](const Tensor& x) {
-    return (is_cosine ? unit_rows(x) : x).value().reshaped({1, feature_tokens, feature_width});
-  };
-  return attention_weights((scale * Tensor(rows(q))).value(), rows(k), {})
-      .reshaped({feature_tokens, feature_tokens});
-}
-
-double mean_difference(const Array& a, const Array& b) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < a.size(); ++i)
-    sum += std::abs(a.values<float>()[i] - b.values<float>()[i]);
-  return sum / static_cast<double>(a.size());
-}
-
-HeatMap weights_map(const std::string& title, const Array& weights) {
-  Array colors = weights.clone();
-  for (float& weight : colors.mutable_values<float>()) weight = std::sqrt(std::max(0.0f, weight));
-  return map_of_numbers(title, colors, "Query", "Key");
-}
-
-}  // namespace
 
 FeatureEstimates estimate_by_features(std::int64_t seeds) {
   FeatureEstimates estimates;

@@ -64,6 +64,29 @@ constexpr const char* link_message =
     "{}: is a link; a training writes into the folder of its run only; replace the link with the "
     "file";
 
+// Writes a file with a temporary name in the same folder and renames it, without syncing the
+// folder.
+void replace(const FilePlace& place, const std::string& temporary,
+             const std::function<void(File&)>& write) {
+  File file(FilePlace{place.folder, temporary, place.path}, O_WRONLY | O_CREAT | O_EXCL);
+  try {
+    write(file);
+    file.sync();
+    file.close();
+    if (system_calls().renameat(place.folder, temporary.c_str(), place.name.c_str()) != 0)
+      fail(place.path, "cannot rename the temporary file to this name");
+  } catch (...) {
+    system_calls().unlinkat(place.folder, temporary.c_str());
+    throw;
+  }
+}
+
+auto writing(const std::vector<std::string_view>& parts) {
+  return [&](File& file) {
+    for (const std::string_view part : parts) file.write(part);
+  };
+}
+
 }  // namespace
 
 SystemCalls& system_calls() {
@@ -144,33 +167,6 @@ std::string new_temporary(const std::string& path) {
     if (!fs::exists(fs::symlink_status(candidate, unseen))) return candidate.string();
   }
 }
-
-namespace {
-
-// Writes a file with a temporary name in the same folder and renames it, without syncing the
-// folder.
-void replace(const FilePlace& place, const std::string& temporary,
-             const std::function<void(File&)>& write) {
-  File file(FilePlace{place.folder, temporary, place.path}, O_WRONLY | O_CREAT | O_EXCL);
-  try {
-    write(file);
-    file.sync();
-    file.close();
-    if (system_calls().renameat(place.folder, temporary.c_str(), place.name.c_str()) != 0)
-      fail(place.path, "cannot rename the temporary file to this name");
-  } catch (...) {
-    system_calls().unlinkat(place.folder, temporary.c_str());
-    throw;
-  }
-}
-
-auto writing(const std::vector<std::string_view>& parts) {
-  return [&](File& file) {
-    for (const std::string_view part : parts) file.write(part);
-  };
-}
-
-}  // namespace
 
 void write_file_atomically(const std::string& path, const std::vector<std::string_view>& parts) {
   stream_file_atomically(path, writing(parts));

@@ -106,6 +106,30 @@ void restore(const Checkpoint& checkpoint, const std::string& name, Array into) 
   expect_written(checkpoint, name, checksum(into));
 }
 
+bool is_of_adapter(const std::string& parameter) {
+  return parameter.find(std::string(".") + adapter_name + ".") != parameter.npos;
+}
+
+bool is_within(const std::string& parameter, const std::string& module) {
+  return !module.empty() && parameter.starts_with(module + ".");
+}
+
+// Returns the parameters that a checkpoint must have.
+std::vector<const Parameter*> saved_parameters(const Checkpoint& checkpoint, Module& model,
+                                               const Differences& allowed) {
+  const bool begins_adapters =
+      allowed.new_adapters &&
+      std::ranges::none_of(checkpoint.reader->entries(), [](const SafetensorsEntry& entry) {
+        return !entry.name.starts_with(optimizer_prefix) && is_of_adapter(entry.name);
+      });
+  std::vector<const Parameter*> saved;
+  for (const Parameter* parameter : model.parameters())
+    if (!(begins_adapters && is_of_adapter(parameter->name)) &&
+        !is_within(parameter->name, allowed.model_has))
+      saved.push_back(parameter);
+  return saved;
+}
+
 }  // namespace
 
 Checksums checksums_of(const OptimizerState& tensors) {
@@ -280,34 +304,6 @@ std::unique_ptr<Task> make_task(const Checkpoint& checkpoint, const Config& conf
                                  checkpoint.path, error.what()));
   }
 }
-
-namespace {
-
-bool is_of_adapter(const std::string& parameter) {
-  return parameter.find(std::string(".") + adapter_name + ".") != parameter.npos;
-}
-
-bool is_within(const std::string& parameter, const std::string& module) {
-  return !module.empty() && parameter.starts_with(module + ".");
-}
-
-// Returns the parameters that a checkpoint must have.
-std::vector<const Parameter*> saved_parameters(const Checkpoint& checkpoint, Module& model,
-                                               const Differences& allowed) {
-  const bool begins_adapters =
-      allowed.new_adapters &&
-      std::ranges::none_of(checkpoint.reader->entries(), [](const SafetensorsEntry& entry) {
-        return !entry.name.starts_with(optimizer_prefix) && is_of_adapter(entry.name);
-      });
-  std::vector<const Parameter*> saved;
-  for (const Parameter* parameter : model.parameters())
-    if (!(begins_adapters && is_of_adapter(parameter->name)) &&
-        !is_within(parameter->name, allowed.model_has))
-      saved.push_back(parameter);
-  return saved;
-}
-
-}  // namespace
 
 void expect_parameters(const Checkpoint& checkpoint, Module& model, const Differences& allowed) {
   std::set<std::string> names;

@@ -40,8 +40,7 @@ std::string Run::default_folder(const std::string& name, bool resume) {
 
 std::vector<std::string> seed_folders(const std::string& folder) {
   std::map<std::int64_t, std::string> seeds;
-  std::error_code unseen;
-  if (!fs::is_directory(folder, unseen) || fs::exists(Run(folder).metrics(), unseen)) return {};
+  if (!is_folder(folder) || is_there(Run(folder).metrics())) return {};
   for (const std::string& name : file_names(folder)) {
     const std::string path = (fs::path(folder) / name).string();
     const std::string number = name.starts_with("seed-") ? name.substr(5) : "";
@@ -49,7 +48,7 @@ std::vector<std::string> seed_folders(const std::string& folder) {
                            number.find_first_not_of("0123456789") == std::string::npos &&
                            // The number has the form that --seeds writes.
                            (number[0] != '0' || number == "0");
-    if (is_number && fs::exists(Run(path).metrics(), unseen)) seeds[std::stoll(number)] = path;
+    if (is_number && is_there(Run(path).metrics())) seeds[std::stoll(number)] = path;
   }
   std::vector<std::string> paths;
   for (const auto& [number, path] : seeds) paths.push_back(path);
@@ -80,8 +79,6 @@ bool is_trained_into(const Run& run) {
 
 namespace {
 
-using Json = JsonValue;
-
 // The recorded evaluation of a step in metrics.jsonl.
 struct EvaluationRecord {
   std::string checksum{};        // parameters_xxh3; empty: the step has no evaluation
@@ -99,7 +96,7 @@ EvaluationRecord evaluation_record(const Run& run, std::int64_t step) {
       record.has_other_steps = true;
       continue;
     }
-    const Json found = entry->value("parameters_xxh3", Json());
+    const JsonValue found = entry->value("parameters_xxh3", JsonValue());
     record.checksum = found.is_string() ? found.get<std::string>() : "";
     line.expect(!record.checksum.empty(),
                 fmt::format("the evaluation of step {} has no parameters_xxh3", step));
@@ -132,10 +129,7 @@ void expect_recorded(const Checkpoint& checkpoint) {
 }
 
 // Returns whether any of the files exists. In a folder without permission, none does.
-bool has_any(const std::vector<std::string>& files) {
-  std::error_code unseen;
-  return std::ranges::any_of(files, [&](const auto& file) { return fs::exists(file, unseen); });
-}
+bool has_any(const std::vector<std::string>& files) { return std::ranges::any_of(files, is_there); }
 
 // Returns the path of a run in this folder; empty if there is none.
 std::string run_within(const std::string& folder) {
@@ -145,61 +139,6 @@ std::string run_within(const std::string& folder) {
   }
   return "";
 }
-
-}  // namespace
-
-InputError no_such_run(const std::string& folder) {
-  std::error_code unseen;
-  const std::string similar = (fs::path("runs") / folder).string();
-  if (fs::is_directory(similar, unseen))
-    return InputError(
-        fmt::format("{}: no such run; did you mean {}?", printable(folder), printable(similar)));
-  return InputError(
-      fmt::format("{}: no such run; give a run's folder, or train it: {} train CONFIG --out {}",
-                  printable(folder), own_program(), shell_word(folder)));
-}
-
-void expect_no_search(const Run& run) {
-  std::error_code unseen;
-  expect_input(!fs::exists(run.ledger(), unseen),
-               "{}: is the folder of a search; resume the search with `{} search {} "
-               "--resume`, or give another --out",
-               printable(run.folder()), own_program(), shell_word(run.folder()));
-}
-
-void expect_run(const Run& run, const std::vector<std::string>& files) {
-  std::error_code unseen;
-  const bool is_search = fs::exists(run.ledger(), unseen);
-  if (has_any(files) && !is_search) return;
-  const std::string& folder = run.folder();
-  if (!fs::exists(folder, unseen)) throw no_such_run(folder);
-  const Run outer(fs::absolute(folder).parent_path().string());
-  expect_input(!fs::is_regular_file(folder, unseen),
-               "{}: is a file; expected the folder of a run{}", printable(folder),
-               has_any({outer.config(), outer.metrics(), outer.best(), outer.checkpoint()})
-                   ? ", such as " + printable(outer.folder())
-                   : "");
-  const std::string outside = is_search ? folder + "/base" : folder;
-  const std::string inner = fs::is_directory(outside, unseen) ? run_within(outside) : "";
-  const auto names = files | std::views::transform(file_name_of);
-  throw InputError(fmt::format(
-      "{}: is {}, because it has {}; give the folder of a run{}", printable(folder),
-      is_search ? "a search, not a run" : "not a run",
-      is_search ? file_name_of(run.ledger()) : fmt::format("no {}", fmt::join(names, " or ")),
-      inner.empty() ? "" : ", such as " + printable(inner)));
-}
-
-std::string config_text(const Run& run) { return read_file(run.config(), std::int64_t{1} << 20); }
-
-Config recorded_config(const Run& run, const std::vector<std::string>& overrides) {
-  return resolved_config(config_text(run), run.config(), overrides);
-}
-
-Config config_as_recorded(const Run& run) {
-  return config_as_recorded(ConfigDocument(run.config(), config_text(run)));
-}
-
-namespace {
 
 // Replaces the plug-in that the config of a checkpoint requires by that of the run's last session.
 void update_plugin(const std::string& checkpoint, ConfigDocument& config) try {
@@ -219,6 +158,55 @@ void update_plugin(const std::string& checkpoint, ConfigDocument& config) try {
 }
 
 }  // namespace
+
+InputError no_such_run(const std::string& folder) {
+  const std::string similar = (fs::path("runs") / folder).string();
+  if (is_folder(similar))
+    return InputError(
+        fmt::format("{}: no such run; did you mean {}?", printable(folder), printable(similar)));
+  return InputError(
+      fmt::format("{}: no such run; give a run's folder, or train it: {} train CONFIG --out {}",
+                  printable(folder), own_program(), shell_word(folder)));
+}
+
+void expect_no_search(const Run& run) {
+  expect_input(!is_there(run.ledger()),
+               "{}: is the folder of a search; resume the search with `{} search {} "
+               "--resume`, or give another --out",
+               printable(run.folder()), own_program(), shell_word(run.folder()));
+}
+
+void expect_run(const Run& run, const std::vector<std::string>& files) {
+  const bool is_search = is_there(run.ledger());
+  if (has_any(files) && !is_search) return;
+  const std::string& folder = run.folder();
+  if (!is_there(folder)) throw no_such_run(folder);
+  const Run outer(fs::absolute(folder).parent_path().string());
+  std::error_code unseen;
+  expect_input(!fs::is_regular_file(folder, unseen),
+               "{}: is a file; expected the folder of a run{}", printable(folder),
+               has_any({outer.config(), outer.metrics(), outer.best(), outer.checkpoint()})
+                   ? ", such as " + printable(outer.folder())
+                   : "");
+  const std::string outside = is_search ? folder + "/base" : folder;
+  const std::string inner = is_folder(outside) ? run_within(outside) : "";
+  const auto names = files | std::views::transform(file_name_of);
+  throw InputError(fmt::format(
+      "{}: is {}, because it has {}; give the folder of a run{}", printable(folder),
+      is_search ? "a search, not a run" : "not a run",
+      is_search ? file_name_of(run.ledger()) : fmt::format("no {}", fmt::join(names, " or ")),
+      inner.empty() ? "" : ", such as " + printable(inner)));
+}
+
+std::string config_text(const Run& run) { return read_file(run.config(), std::int64_t{1} << 20); }
+
+Config recorded_config(const Run& run, const std::vector<std::string>& overrides) {
+  return resolved_config(config_text(run), run.config(), overrides);
+}
+
+Config config_as_recorded(const Run& run) {
+  return config_as_recorded(ConfigDocument(run.config(), config_text(run)));
+}
 
 Config config_of(const Checkpoint& checkpoint, const std::vector<std::string>& overrides) {
   ConfigDocument config(checkpoint.path + " (its config)", checkpoint.config);
@@ -244,13 +232,9 @@ std::optional<Checkpoint> latest_checkpoint(const Run& run) {
 
 Checkpoint load_trained_metadata(const std::string& path) {
   const Run run(path);
-  std::error_code unseen;
-  std::string file = path;
-  if (!fs::exists(path, unseen) || fs::is_directory(path, unseen)) {
-    expect_run(run, {run.best(), run.checkpoint()});
-    file = fs::exists(run.best(), unseen) ? run.best() : run.checkpoint();
-  }
-  return load_recorded_metadata(file);
+  if (is_there(path) && !is_folder(path)) return load_recorded_metadata(path);
+  expect_run(run, {run.best(), run.checkpoint()});
+  return load_recorded_metadata(is_there(run.best()) ? run.best() : run.checkpoint());
 }
 
 ConfigDocument model_settings(const std::string& run) {

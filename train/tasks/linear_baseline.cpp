@@ -143,6 +143,30 @@ void copy_gradient(const Gradients& gradients, const Tensor& variable, std::span
   std::ranges::copy(wide.values<double>(), into.begin());
 }
 
+// Returns the outputs without inputs (1, outputs): logits of the frequencies, or means.
+Array constant_outputs(const Array& targets, std::int64_t outputs) {
+  Array constant = Array::zeros({1, outputs}, DType::float64);
+  const auto values = constant.mutable_values<double>();
+  if (targets.dtype() == DType::int32) {
+    for (const std::int32_t target : targets.values<std::int32_t>())
+      if (target != ignored_target) ++values[target];
+    constexpr double unseen = 0.5;  // of a class, so that its loss is finite
+    for (double& value : values) value = std::log(std::max(value, unseen));
+    return constant;
+  }
+  const Array wide = targets.to(DType::float64);
+  for (std::int64_t i = 0; i < wide.size(); ++i)
+    values[i % outputs] += wide.values<double>()[i] / static_cast<double>(targets.dim(0));
+  return constant;
+}
+
+std::vector<std::int64_t> evenly_spaced(std::int64_t count, std::int64_t most) {
+  std::vector<std::int64_t> examples(std::min(count, most));
+  for (std::int64_t i = 0; i < std::ssize(examples); ++i)
+    examples[i] = i * count / std::ssize(examples);
+  return examples;
+}
+
 }  // namespace
 
 LinearModel::LinearModel(const Batch& examples, std::int64_t outputs) {
@@ -187,34 +211,6 @@ LinearModel::LinearModel(const Batch& examples, std::int64_t outputs) {
 Array LinearModel::outputs(const Batch& inputs) const {
   return linear_outputs(inputs, weight_, bias_).value();
 }
-
-namespace {
-
-// Returns the outputs without inputs (1, outputs): logits of the frequencies, or means.
-Array constant_outputs(const Array& targets, std::int64_t outputs) {
-  Array constant = Array::zeros({1, outputs}, DType::float64);
-  const auto values = constant.mutable_values<double>();
-  if (targets.dtype() == DType::int32) {
-    for (const std::int32_t target : targets.values<std::int32_t>())
-      if (target != ignored_target) ++values[target];
-    constexpr double unseen = 0.5;  // of a class, so that its loss is finite
-    for (double& value : values) value = std::log(std::max(value, unseen));
-    return constant;
-  }
-  const Array wide = targets.to(DType::float64);
-  for (std::int64_t i = 0; i < wide.size(); ++i)
-    values[i % outputs] += wide.values<double>()[i] / static_cast<double>(targets.dim(0));
-  return constant;
-}
-
-std::vector<std::int64_t> evenly_spaced(std::int64_t count, std::int64_t most) {
-  std::vector<std::int64_t> examples(std::min(count, most));
-  for (std::int64_t i = 0; i < std::ssize(examples); ++i)
-    examples[i] = i * count / std::ssize(examples);
-  return examples;
-}
-
-}  // namespace
 
 bool has_own_training_data(const TaskSetup& setup) {
   return !setup.config[key::data_path].empty() && !setup.whole_data;

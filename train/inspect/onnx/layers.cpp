@@ -14,6 +14,65 @@ Value parameter(const Value& x, const Parameter& parameter) {
 
 std::vector<std::int64_t> both(std::int64_t n) { return {n, n}; }
 
+// A recurrent operator: its name and attributes, and where its gates are among those of the layer.
+struct RecurrentOperator {
+  const char* name;
+  std::vector<std::int64_t> gates;
+  std::vector<Attribute> attributes;
+};
+
+// Returns the gates in the order of the operator: rows of H of a weight or a bias.
+Value in_order(const Value& rows, const std::vector<std::int64_t>& gates, std::int64_t H) {
+  if (gates.size() == 1) return rows;
+  std::vector<Value> parts;
+  for (const std::int64_t gate : gates) parts.push_back(slice(rows, 0, gate * H, (gate + 1) * H));
+  return concat(parts, 0);
+}
+
+// Returns the states (B, T, H) of a recurrent layer. The operator has time as the first axis, and
+// weights per direction: W (1, G H, C), R (1, G H, H) and both biases concatenated (1, 2 G H).
+// `second_bias` is that of the recurrent product, for the last gate of the layer alone.
+Value recurrent(const Linear& input, const Linear& hidden, const Parameter* second_bias,
+                const Value& x, RecurrentOperator made) {
+  const std::int64_t H = hidden.weight.tensor.dim(1), G = std::ssize(made.gates);
+  const auto rows = [&](const Parameter& own) {
+    return in_order(parameter(x, own), made.gates, H);
+  };
+  std::vector<Value> inputs = {transpose(x, {1, 0, 2}), unsqueeze(rows(input.weight), {0}),
+                               unsqueeze(rows(hidden.weight), {0})};
+  if (!input.bias.value().empty()) {
+    const auto zeros = [&](std::int64_t n) {
+      return x.graph->constant(Array::zeros({n}), "zeros");
+    };
+    Value second = zeros(G * H);
+    if (second_bias)
+      second = in_order(concat({zeros((G - 1) * H), parameter(x, *second_bias)}, 0), made.gates, H);
+    inputs.push_back(unsqueeze(concat({rows(input.bias), second}, 0), {0}));
+  }
+  made.attributes.push_back({"hidden_size", H});
+  const Value states = x.graph->node(made.name, inputs, made.attributes);  // (T, 1, B, H)
+  return transpose(squeeze(states, 1), {1, 0, 2});
+}
+
+// Returns the images: the operator computes the smallest size, and the output padding adds the
+// rest.
+Value forward(const TransposedConvolution2d& layer, const Value& x, const Planes& from,
+              const Planes& to) {
+  const Within module(x, layer.path());
+  const std::int64_t P = layer.options.padding, S = layer.options.stride;
+  const std::int64_t K = layer.weight.tensor.dim(3);
+  const auto missing = [&](std::int64_t features, std::int64_t wanted) {
+    return wanted - ((features - 1) * S + K - 2 * P);
+  };
+  return x.graph->node(
+      "ConvTranspose", {x, parameter(x, layer.weight), parameter(x, layer.bias)},
+      {{"kernel_shape", both(K)},
+       {"strides", both(S)},
+       {"pads", std::vector<std::int64_t>{P, P, P, P}},
+       {"output_padding", std::vector<std::int64_t>{missing(from.height, to.height),
+                                                    missing(from.width, to.width)}}});
+}
+
 }  // namespace
 
 Value forward(const Linear& layer, const Value& x) {
@@ -79,50 +138,6 @@ Value forward(const FeedForward& layer, const Value& x) {
   return forward(layer.contract, activate(layer.activation, gate) * up);
 }
 
-namespace {
-
-// A recurrent operator: its name and attributes, and where its gates are among those of the layer.
-struct RecurrentOperator {
-  const char* name;
-  std::vector<std::int64_t> gates;
-  std::vector<Attribute> attributes;
-};
-
-// Returns the gates in the order of the operator: rows of H of a weight or a bias.
-Value in_order(const Value& rows, const std::vector<std::int64_t>& gates, std::int64_t H) {
-  if (gates.size() == 1) return rows;
-  std::vector<Value> parts;
-  for (const std::int64_t gate : gates) parts.push_back(slice(rows, 0, gate * H, (gate + 1) * H));
-  return concat(parts, 0);
-}
-
-// Returns the states (B, T, H) of a recurrent layer. The operator has time as the first axis, and
-// weights per direction: W (1, G H, C), R (1, G H, H) and both biases concatenated (1, 2 G H).
-// `second_bias` is that of the recurrent product, for the last gate of the layer alone.
-Value recurrent(const Linear& input, const Linear& hidden, const Parameter* second_bias,
-                const Value& x, RecurrentOperator made) {
-  const std::int64_t H = hidden.weight.tensor.dim(1), G = std::ssize(made.gates);
-  const auto rows = [&](const Parameter& own) {
-    return in_order(parameter(x, own), made.gates, H);
-  };
-  std::vector<Value> inputs = {transpose(x, {1, 0, 2}), unsqueeze(rows(input.weight), {0}),
-                               unsqueeze(rows(hidden.weight), {0})};
-  if (!input.bias.value().empty()) {
-    const auto zeros = [&](std::int64_t n) {
-      return x.graph->constant(Array::zeros({n}), "zeros");
-    };
-    Value second = zeros(G * H);
-    if (second_bias)
-      second = in_order(concat({zeros((G - 1) * H), parameter(x, *second_bias)}, 0), made.gates, H);
-    inputs.push_back(unsqueeze(concat({rows(input.bias), second}, 0), {0}));
-  }
-  made.attributes.push_back({"hidden_size", H});
-  const Value states = x.graph->node(made.name, inputs, made.attributes);  // (T, 1, B, H)
-  return transpose(squeeze(states, 1), {1, 0, 2});
-}
-
-}  // namespace
-
 Value forward(const Recurrent& layer, const Value& x) {
   const Within module(x, layer.path());
   return recurrent(layer.input, layer.hidden, nullptr, x, {"RNN", {0}, {}});
@@ -182,29 +197,6 @@ Value forward(const ResidualConvolution& layer, const Value& x) {
   if (layer.second_norm) y = forward(*layer.second_norm, y);
   return activate(layer.activation, y + (layer.shortcut ? forward(*layer.shortcut, x) : x));
 }
-
-namespace {
-
-// Returns the images: the operator computes the smallest size, and the output padding adds the
-// rest.
-Value forward(const TransposedConvolution2d& layer, const Value& x, const Planes& from,
-              const Planes& to) {
-  const Within module(x, layer.path());
-  const std::int64_t P = layer.options.padding, S = layer.options.stride;
-  const std::int64_t K = layer.weight.tensor.dim(3);
-  const auto missing = [&](std::int64_t features, std::int64_t wanted) {
-    return wanted - ((features - 1) * S + K - 2 * P);
-  };
-  return x.graph->node(
-      "ConvTranspose", {x, parameter(x, layer.weight), parameter(x, layer.bias)},
-      {{"kernel_shape", both(K)},
-       {"strides", both(S)},
-       {"pads", std::vector<std::int64_t>{P, P, P, P}},
-       {"output_padding", std::vector<std::int64_t>{missing(from.height, to.height),
-                                                    missing(from.width, to.width)}}});
-}
-
-}  // namespace
 
 Value forward(const ConvolutionStack& layer, const Value& x) {
   const Within module(x, layer.path());

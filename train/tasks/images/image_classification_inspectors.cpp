@@ -105,10 +105,6 @@ ReadExample read(ImageClassification& task, const VisionTransformer& model,
   return example;
 }
 
-}  // namespace
-
-namespace {
-
 const Key<std::int64_t> best = best_option();
 
 Predictor predictor(ImageClassification& task, const Options& options) {

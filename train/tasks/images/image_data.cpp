@@ -331,9 +331,7 @@ namespace {
 
 // Returns whether the path, or a file in this folder, is named as IDX files are.
 bool has_idx_name(const std::string& path) {
-  std::error_code unseen;
-  const bool is_folder = std::filesystem::is_directory(path, unseen);
-  const std::vector<std::string> names = is_folder ? file_names(path) : std::vector{path};
+  const std::vector<std::string> names = is_folder(path) ? file_names(path) : std::vector{path};
   return std::ranges::any_of(
       names, [](const std::string& name) { return name.find("-idx") != name.npos; });
 }

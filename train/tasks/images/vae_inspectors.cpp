@@ -342,6 +342,36 @@ std::shared_ptr<Graph> decoder_graph(const Vae& model) {
   return graph;
 }
 
+// Returns the mean squared error of noisy images (N, F) and of what the model makes of them, for
+// levels of noise from 0 to twice the trained one.
+TablePanel error_by_noise(VaeTask& task, const Array& images, const std::string& split) {
+  const Vae& model = task.model();
+  TablePanel table{
+      .title = "Error by noise",
+      .caption = fmt::format("Mean squared error of a pixel, {} of the {} split. The "
+                             "model was trained with {} noise of level {}.",
+                             counted(images.dim(0), "image"), split,
+                             task.noise().kind == Noise::gaussian ? "gaussian" : "masking",
+                             task.noise().level),
+      .rows = {{"level", "noisy image", "restored image"}}};
+  constexpr int steps = 8;
+  for (int i = 0; i <= steps; ++i) {
+    ImageNoise noise = task.noise();
+    noise.level *= 2.0 * i / steps;
+    if (!noise.is_possible()) break;
+    Random random(0, Stream::sample);
+    const Array input = noisy(images, noise, std::span(&random, 1));
+    const Array restored = in_parts(input, at_once(model), [&](const Tensor& some) {
+      return model.expected_image(model.encode(some).mean);
+    });
+    const auto error = [&](const Array& shown) {
+      return fmt::format("{:.4f}", mean(squared_error(shown, images)).item());
+    };
+    table.rows.push_back({fmt::format("{:.3g}", noise.level), error(input), error(restored)});
+  }
+  return table;
+}
+
 }  // namespace
 
 // Returns the columns z1, z2, … of the mean code of a picture, and mse, the mean squared error of
@@ -388,40 +418,6 @@ LatentCodes vae_latent_codes(VaeTask& task) {
       codes.splits.push_back({name, latent_codes_of(task.model(), *images), images->labels()});
   return codes;
 }
-
-namespace {
-
-// Returns the mean squared error of noisy images (N, F) and of what the model makes of them, for
-// levels of noise from 0 to twice the trained one.
-TablePanel error_by_noise(VaeTask& task, const Array& images, const std::string& split) {
-  const Vae& model = task.model();
-  TablePanel table{
-      .title = "Error by noise",
-      .caption = fmt::format("Mean squared error of a pixel, {} of the {} split. The "
-                             "model was trained with {} noise of level {}.",
-                             counted(images.dim(0), "image"), split,
-                             task.noise().kind == Noise::gaussian ? "gaussian" : "masking",
-                             task.noise().level),
-      .rows = {{"level", "noisy image", "restored image"}}};
-  constexpr int steps = 8;
-  for (int i = 0; i <= steps; ++i) {
-    ImageNoise noise = task.noise();
-    noise.level *= 2.0 * i / steps;
-    if (!noise.is_possible()) break;
-    Random random(0, Stream::sample);
-    const Array input = noisy(images, noise, std::span(&random, 1));
-    const Array restored = in_parts(input, at_once(model), [&](const Tensor& some) {
-      return model.expected_image(model.encode(some).mean);
-    });
-    const auto error = [&](const Array& shown) {
-      return fmt::format("{:.4f}", mean(squared_error(shown, images)).item());
-    };
-    table.rows.push_back({fmt::format("{:.3g}", noise.level), error(input), error(restored)});
-  }
-  return table;
-}
-
-}  // namespace
 
 // Returns a panel of the images of the test split, or of the validation split if there is none.
 // Throws InputError if a code is not finite.

@@ -182,10 +182,6 @@ Beginning beginning(const Batch& batch, std::int64_t most) {
           .next = count <= last ? inputs[count] : targets[last]};
 }
 
-}  // namespace
-
-namespace {
-
 // Inputs and targets of the tokens of a text, of which each is predicted once, in rows of at most
 // `context` tokens.
 struct ScoredRow {

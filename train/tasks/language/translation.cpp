@@ -109,12 +109,6 @@ ParallelText load(const Given<TranslationSettings>& given, const std::string& sp
       {{"split", split}});
 }
 
-// Returns the sentences of all files of data.path.
-ParallelText load_all(const Given<TranslationSettings>& given) {
-  return load_all_parallel_text(pairs_path(given),
-                                {.source = given.source_language, .target = given.target_language});
-}
-
 // Returns the tokenizer of a file. Throws InputError if the tokenizer lacks the special tokens of
 // sentence pairs, and as BytePairTokenizer::load() does.
 BytePairTokenizer load_tokenizer(const std::string& path) {
@@ -177,7 +171,9 @@ ParallelCorpus sentences(const TaskSetup& setup, const Given<TranslationSettings
   const auto evaluated = [&](ParallelText text) {
     return evaluation_split(given.context, std::move(text), *tokenizer);
   };
-  if (setup.whole_data) corpus.validation = evaluated(load_all(given));
+  if (setup.whole_data)
+    corpus.validation = evaluated(load_all_parallel_text(
+        pairs_path(given), {.source = given.source_language, .target = given.target_language}));
   if (!training) return corpus;
   corpus.training = cut_to(corpus.context, encoded(*training, *tokenizer));
   corpus.validation = evaluated(load(given, "validation"));

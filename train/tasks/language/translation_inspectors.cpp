@@ -200,10 +200,6 @@ std::string token_texts(const ParallelCorpus& corpus) {
   return texts.dump();
 }
 
-}  // namespace
-
-namespace {
-
 // Translates lines, each a sentence, or a sentence, a tab and its translation, which is not read.
 // Sentences of one length are translated together.
 std::vector<Prediction> translate_lines(Translation& task,

@@ -41,12 +41,7 @@ const SettingsOf<InContextSettings> in_context_settings = [] {
 }();
 
 InContextRegression regressions(const Config& config, Split split) {
-  const Given<InContextSettings> given = in_context_settings.of(config);
-  given.expect_no_path();
-  InContextOptions options = given;
-  options.split = split;
-  if (split != Split::train) options.examples = given.held_back;
-  return given.checked([&] { return InContextRegression(options); });
+  return synthetic_data<InContextRegression, InContextOptions>(in_context_settings, config, split);
 }
 
 MemoryRegressor regressor(const Config& config) {

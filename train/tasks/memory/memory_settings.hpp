@@ -33,4 +33,15 @@ std::vector<Bound<S>> memory_settings(MemoryOptions S::*memory) {
               "learn one γ per column", {.used_if = {is_forgetting}})};
 }
 
+// Returns the synthetic data of a split, whose options the settings contain.
+template <class Data, class Options, class S>
+Data synthetic_data(const SettingsOf<S>& settings, const Config& config, Split split) {
+  const Given<S> given = settings.of(config);
+  given.expect_no_path();
+  Options options = given;
+  options.split = split;
+  if (split != Split::train) options.examples = given.held_back;
+  return given.checked([&] { return Data(options); });
+}
+
 }  // namespace tapestry

@@ -47,12 +47,7 @@ const SettingsOf<RecallSettings> settings = [] {
 }();
 
 Recall sequences(const Config& config, Split split) {
-  const Given<RecallSettings> given = settings.of(config);
-  given.expect_no_path();
-  RecallOptions options = given;
-  options.split = split;
-  if (split != Split::train) options.examples = given.held_back;
-  return given.checked([&] { return Recall(options); });
+  return synthetic_data<Recall, RecallOptions>(settings, config, split);
 }
 
 MemoryNetwork network(const Config& config, const Recall& data) {

@@ -248,13 +248,12 @@ TrainedModel load_trained_with(const std::string& adapter, const std::string& ru
                                const std::vector<std::string>& overrides, bool needs_data,
                                bool whole_data, UnknownFields* unknown) {
   if (adapter.empty()) return load_trained(run, overrides, needs_data, whole_data);
-  std::error_code unseen;
   const auto in = [&](const char* name) { return (fs::path(adapter) / name).string(); };
-  expect_input(fs::exists(in(config_name), unseen) || !fs::exists(in("config.toml"), unseen),
+  expect_input(is_there(in(config_name)) || !is_there(in("config.toml")),
                "{0}: is a run; write its adapters with tapestry export {0} --format peft --out "
                "FOLDER, and give that folder",
                printable(adapter));
-  expect_input(fs::exists(in(config_name), unseen) && fs::exists(in(weights_name), unseen),
+  expect_input(is_there(in(config_name)) && is_there(in(weights_name)),
                "{}: lacks {} or {}; give a folder as peft saves an adapter", printable(adapter),
                config_name, weights_name);
   UnknownFields unnamed;

@@ -16,8 +16,6 @@ namespace tapestry {
 namespace {
 
 using namespace gguf;
-using Json = JsonValue;
-
 const char* pattern_name(const BytePairTokenizer& tokenizer) {
   const BytePairModel& model = tokenizer.model();
   const auto found = std::ranges::find_if(pattern_names, [&](const PatternName& name) {
@@ -84,7 +82,7 @@ TokenList list_of(const BytePairModel& model, std::int64_t rows) {
 
 // Returns the id of a special token that import stored, if the model has such a row.
 std::optional<std::int64_t> kept_number(const LanguageModel& task, const char* name) {
-  const Json number = kept_special_tokens(task.metadata()).value(name, Json());
+  const JsonValue number = kept_special_tokens(task.metadata()).value(name, JsonValue());
   if (!number.is_number_unsigned() || number >= task.vocabulary()) return std::nullopt;
   return number.get<std::int64_t>();
 }

@@ -22,26 +22,19 @@ std::string in(const std::string& folder, const std::string& name) {
   return (fs::path(folder) / name).string();
 }
 
-// Returns whether the file exists; no name that is too long does.
-bool exists(const std::string& path) {
-  std::error_code unseen;
-  return fs::exists(path, unseen);
-}
-
 std::string read_required(const std::string& folder, const std::string& name,
                           std::int64_t max_bytes = max_kept_bytes) {
-  std::error_code unseen;
   expect_input(
-      fs::is_directory(folder, unseen),
+      is_folder(folder),
       "{}: no such folder; name one with config.json, model.safetensors and tokenizer.json",
       printable(folder));
-  expect_input(!exists(in(folder, "adapter_config.json")),
+  expect_input(!is_there(in(folder, "adapter_config.json")),
                "{}: contains an adapter; add --base RUN, the run with its base model",
                printable(folder));
-  expect_input(exists(in(folder, name)) || !exists(in(folder, "config.toml")),
+  expect_input(is_there(in(folder, name)) || !is_there(in(folder, "config.toml")),
                "{}: is a run, which needs no import; give the command this folder as RUN",
                printable(folder));
-  expect_input(exists(in(folder, name)),
+  expect_input(is_there(in(folder, name)),
                "{}: has no {}; expected a folder that save_pretrained of transformers wrote",
                printable(folder), name);
   return read_file(in(folder, name), max_bytes);
@@ -76,7 +69,7 @@ PublishedWeights read_sharded_weights(const std::string& folder) {
   std::set<std::string> names;
   for (const auto& [tensor, file] : files) names.insert(file);
   for (const std::string& name : names) {
-    expect_input(exists(in(folder, name)),
+    expect_input(is_there(in(folder, name)),
                  "{}: {}, which {} names, is missing; copy this file as well", folder,
                  printable(name), index_name);
     add_safetensors(in(folder, name), weights);
@@ -145,7 +138,7 @@ std::string end_of_text(const Json& config, const Metadata& metadata, const std:
 Metadata kept_from(const std::string& folder, const Json& config) {
   Metadata metadata;
   for (const char* name : kept_file_names) {
-    if (!exists(in(folder, name))) continue;
+    if (!is_there(in(folder, name))) continue;
     std::string content = read_file(in(folder, name), max_kept_bytes);
     require_utf8(content, in(folder, name));
     metadata[kept_file(name)] = std::move(content);
@@ -186,12 +179,12 @@ ImportedTokens read_tokens(const Json& config, const std::string& folder, std::i
 
 PublishedWeights read_published_weights(const std::string& folder) {
   const std::string single = in(folder, "model.safetensors");
-  if (exists(single)) {
+  if (is_there(single)) {
     PublishedWeights weights{.path = single, .request = config_request};
     add_safetensors(single, weights);
     return weights;
   }
-  expect_input(exists(in(folder, index_name)),
+  expect_input(is_there(in(folder, index_name)),
                "{}: holds neither model.safetensors nor {}; give a folder with weights as "
                "safetensors",
                folder, index_name);

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "autograd/counted.hpp"
+#include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/measure/machine.hpp"
@@ -228,6 +229,25 @@ class ConfigMaker {
   std::int64_t most_ = 0;  // number of steps
 };
 
+std::string show(const Evidence& evidence) {
+  std::string text;
+  for (const auto& [name, value, examples] : evidence.tried)
+    text += fmt::format(
+        "  tried {}: validation {} {:.3g}{}\n", name, evidence.metric, value,
+        examples > 0 ? fmt::format(" after {} examples{}", examples,
+                                   evidence.is_cut ? ", as many as the time limit allowed" : "")
+                     : "");
+  if (!evidence.chosen.empty()) text += fmt::format("  chosen: {}\n", evidence.chosen);
+  return text;
+}
+
+JsonValue json_of(const Evidence& evidence) {
+  JsonValue all = JsonValue::array();
+  for (const auto& [name, value, examples] : evidence.tried)
+    all.push_back({{"name", name}, {evidence.metric, value}, {"examples", examples}});
+  return all;
+}
+
 }  // namespace
 
 std::string config_text(const FoundData& found, const ChosenSettings& settings) {
@@ -253,9 +273,7 @@ void expect_new_config(const std::string& out) {
       out);
   expect_input(name.extension() == ".toml",
                "--out {}: expected a name that ends in .toml; add the ending", out);
-  std::error_code unseen;
-  expect_input(!fs::exists(out, unseen), "--out {}: already exists; give the name of a new file",
-               out);
+  expect_input(!is_there(out), "--out {}: already exists; give the name of a new file", out);
   expect_new_file(out);
 }
 
@@ -268,22 +286,6 @@ NewConfig make_config(const FoundData& found, const NewConfigOptions& options) {
   return ConfigMaker(found, options).make();
 }
 
-namespace {
-
-std::string show(const Evidence& evidence) {
-  std::string text;
-  for (const auto& [name, value, examples] : evidence.tried)
-    text += fmt::format(
-        "  tried {}: validation {} {:.3g}{}\n", name, evidence.metric, value,
-        examples > 0 ? fmt::format(" after {} examples{}", examples,
-                                   evidence.is_cut ? ", as many as the time limit allowed" : "")
-                     : "");
-  if (!evidence.chosen.empty()) text += fmt::format("  chosen: {}\n", evidence.chosen);
-  return text;
-}
-
-}  // namespace
-
 std::string show(const NewConfig& made) {
   std::string text = show(made.evidence) +
                      fmt::format(
@@ -295,17 +297,6 @@ std::string show(const NewConfig& made) {
   for (const std::string& problem : made.problems) text += fmt::format("  note: {}\n", problem);
   return text;
 }
-
-namespace {
-
-JsonValue json_of(const Evidence& evidence) {
-  JsonValue all = JsonValue::array();
-  for (const auto& [name, value, examples] : evidence.tried)
-    all.push_back({{"name", name}, {evidence.metric, value}, {"examples", examples}});
-  return all;
-}
-
-}  // namespace
 
 JsonValue json_of(const FoundData& found, const NewConfig& made, const std::string& out) {
   JsonValue facts = JsonValue::object();

@@ -237,31 +237,30 @@ std::string show(const TrainingPlan& plan) {
 }
 
 JsonValue json_of(const TrainingPlan& plan) {
-  using Json = JsonValue;
   const MemoryPlan& memory = plan.memory;
-  Json modules = Json::object();
+  JsonValue modules = JsonValue::object();
   for (const ModuleSize& module : memory.modules) modules[module.name] = module.parameters;
-  Json all = {{"parameters", memory.parameters},
-              {"trained", memory.trained},
-              {"modules", modules},
-              {"ranks", plan.ranks},
-              {"bytes",
-               {{"weights", memory.weights},
-                {"gradients", memory.gradients},
-                {"optimizer", memory.optimizer},
-                {"average", memory.average},
-                {"activations", memory.activations},
-                {"batches", memory.batches},
-                {"step", memory.step_peak},
-                {"evaluation", memory.evaluation_peak},
-                {"tensors", memory.peak()},
-                {"process", plan.needs()},
-                {"machine", plan.machine},
-                {"checkpoint", memory.checkpoint},
-                {"disk", plan.disk}}},
-              {"fits", plan.fits()},
-              {"flops_a_step", memory.flops},
-              {"steps", plan.run_length.steps}};
+  JsonValue all = {{"parameters", memory.parameters},
+                   {"trained", memory.trained},
+                   {"modules", modules},
+                   {"ranks", plan.ranks},
+                   {"bytes",
+                    {{"weights", memory.weights},
+                     {"gradients", memory.gradients},
+                     {"optimizer", memory.optimizer},
+                     {"average", memory.average},
+                     {"activations", memory.activations},
+                     {"batches", memory.batches},
+                     {"step", memory.step_peak},
+                     {"evaluation", memory.evaluation_peak},
+                     {"tensors", memory.peak()},
+                     {"process", plan.needs()},
+                     {"machine", plan.machine},
+                     {"checkpoint", memory.checkpoint},
+                     {"disk", plan.disk}}},
+                   {"fits", plan.fits()},
+                   {"flops_a_step", memory.flops},
+                   {"steps", plan.run_length.steps}};
   if (!plan.assumed.empty()) all["assumed"] = plan.assumed;
   if (plan.smallest) all["change"] = plan.smallest->overrides;
   if (plan.throughput)

@@ -158,56 +158,43 @@ class LineExamples final : public Examples {
 
 // --- files ---
 
-class FileExamples final : public Examples {
- public:
-  FileExamples(const std::string& data, const FileKind& kind) {
-    if (!is_folder(data)) {
-      require_file(data);
-      paths_ = {data};
-      return;
-    }
-    add(data, kind);
-    expect_input(!paths_.empty(), "{}: has no {}; give another folder", data, kind.expected);
+void add_files(const std::string& folder, const FileKind& kind, std::vector<std::string>& paths) {
+  for (const std::string& name : file_names(folder)) {
+    if (name.starts_with('.') || name == "__MACOSX") continue;
+    const std::string path = (std::filesystem::path(folder) / name).string();
+    if (is_folder(path))
+      add_files(path, kind, paths);
+    else if (kind.has_ending(name))
+      paths.push_back(path);
   }
+}
+
+// Returns the file, or the files of a folder and the folders in it.
+std::vector<std::string> files_of(const std::string& data, const FileKind& kind) {
+  if (!is_folder(data)) {
+    require_file(data);
+    return {data};
+  }
+  std::vector<std::string> paths;
+  add_files(data, kind, paths);
+  expect_input(!paths.empty(), "{}: has no {}; give another folder", data, kind.expected);
+  return paths;
+}
+
+// Examples that are texts, each its own place: paths of files, or what the task made.
+class ListedExamples final : public Examples {
+ public:
+  explicit ListedExamples(std::vector<std::string> texts) : texts_(std::move(texts)) {}
 
   bool next(SourceExample& example) override {
-    if (at_ == paths_.size()) return false;
-    const std::string& path = paths_[at_++];
-    example = {.place = path, .raw = path, .cells = {path}, .fields = {path}};
-    return true;
-  }
-
- private:
-  void add(const std::string& folder, const FileKind& kind) {
-    for (const std::string& name : file_names(folder)) {
-      if (name.starts_with('.') || name == "__MACOSX") continue;
-      const std::string path = (std::filesystem::path(folder) / name).string();
-      if (is_folder(path))
-        add(path, kind);
-      else if (kind.has_ending(name))
-        paths_.push_back(path);
-    }
-  }
-
-  std::vector<std::string> paths_{};
-  std::size_t at_ = 0;
-};
-
-// --- made examples ---
-
-class MadeExamples final : public Examples {
- public:
-  explicit MadeExamples(const std::vector<std::string>& made) : made_(made) {}
-
-  bool next(SourceExample& example) override {
-    if (at_ == made_.size()) return false;
-    const std::string& text = made_[at_++];
+    if (at_ == texts_.size()) return false;
+    const std::string& text = texts_[at_++];
     example = {.place = text, .raw = text, .cells = {text}, .fields = {text}};
     return true;
   }
 
  private:
-  const std::vector<std::string>& made_;
+  std::vector<std::string> texts_;
   std::size_t at_ = 0;
 };
 
@@ -219,46 +206,12 @@ std::unique_ptr<Examples> examples_of(const std::string& data, ExampleForm& form
     case Kind::lines:
       return std::make_unique<LineExamples>(data, form.input);
     case Kind::files:
-      return std::make_unique<FileExamples>(data, form.input.files);
+      return std::make_unique<ListedExamples>(files_of(data, form.input.files));
     case Kind::made:
-      return std::make_unique<MadeExamples>(form.input.made);
+      return std::make_unique<ListedExamples>(form.input.made);
   }
   throw_unhandled("kind of the examples");
 }
-
-}  // namespace
-
-PredictedCount predict_all(const Predictor& predictor, const std::string& data,
-                           PredictionSink& sink) {
-  constexpr std::size_t at_once = 512, most_flaws = 10;
-  ExampleForm form{.input = predictor.input};
-  const auto examples = examples_of(form.input.path.empty() ? data : form.input.path, form);
-  sink.begin(form);
-  PredictedCount count;
-  std::vector<SourceExample> block(at_once);
-  std::vector<ExampleFields> fields;
-  while (true) {
-    std::size_t size = 0;
-    fields.clear();
-    for (; size < at_once && examples->next(block[size]); ++size)
-      if (block[size].flaw.empty()) fields.push_back(std::move(block[size].fields));
-    if (size == 0) return count;
-    std::vector<Prediction> predicted;
-    if (!fields.empty()) predicted = predictor.predict(fields);
-    auto next = predicted.begin();
-    for (std::size_t i = 0; i < size; ++i) {
-      const SourceExample& example = block[i];
-      const Prediction prediction =
-          example.flaw.empty() ? std::move(*next++) : Prediction{.flaw = example.flaw};
-      ++count.examples;
-      if (!prediction.flaw.empty() && count.flawed++ < static_cast<std::int64_t>(most_flaws))
-        count.flaws.push_back(example.place + ": " + prediction.flaw);
-      if (!sink.take(example, prediction)) return count;
-    }
-  }
-}
-
-namespace {
 
 // --- output ---
 
@@ -379,6 +332,36 @@ class ObjectWriter final : public PredictionSink {
 };
 
 }  // namespace
+
+PredictedCount predict_all(const Predictor& predictor, const std::string& data,
+                           PredictionSink& sink) {
+  constexpr std::size_t at_once = 512, most_flaws = 10;
+  ExampleForm form{.input = predictor.input};
+  const auto examples = examples_of(form.input.path.empty() ? data : form.input.path, form);
+  sink.begin(form);
+  PredictedCount count;
+  std::vector<SourceExample> block(at_once);
+  std::vector<ExampleFields> fields;
+  while (true) {
+    std::size_t size = 0;
+    fields.clear();
+    for (; size < at_once && examples->next(block[size]); ++size)
+      if (block[size].flaw.empty()) fields.push_back(std::move(block[size].fields));
+    if (size == 0) return count;
+    std::vector<Prediction> predicted;
+    if (!fields.empty()) predicted = predictor.predict(fields);
+    auto next = predicted.begin();
+    for (std::size_t i = 0; i < size; ++i) {
+      const SourceExample& example = block[i];
+      const Prediction prediction =
+          example.flaw.empty() ? std::move(*next++) : Prediction{.flaw = example.flaw};
+      ++count.examples;
+      if (!prediction.flaw.empty() && count.flawed++ < static_cast<std::int64_t>(most_flaws))
+        count.flaws.push_back(example.place + ": " + prediction.flaw);
+      if (!sink.take(example, prediction)) return count;
+    }
+  }
+}
 
 std::unique_ptr<PredictionSink> prediction_writer(
     const std::vector<PredictedColumn>& columns, bool as_objects,

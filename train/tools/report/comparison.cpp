@@ -186,6 +186,49 @@ bool steps_are_as_set(const std::vector<RunGroup>& groups) {
       groups, [&](const RunGroup& group) { return std::ranges::all_of(group.runs, is_as_set); });
 }
 
+// Returns the outcome in words, followed by the numbers of runs, of which the lower one is `n`, if
+// there is no significant difference.
+std::string outcome_text(const FigureDifference& difference, const std::string& numbers,
+                         std::int64_t n, MetricInfo::Better better) {
+  const std::string name = outcome_name(difference.outcome);
+  if (!difference.reason.empty()) return fmt::format("{}: {}", name, printable(difference.reason));
+  if (difference.outcome == FigureDifference::Outcome::no_significant_difference &&
+      n < enough_seeds && difference.margin)
+    return undecided(n, difference.p());
+  if (difference.outcome != FigureDifference::Outcome::differs)
+    return fmt::format("{} ({})", name, numbers);
+  const bool is_lower = difference.value < 0;
+  const bool is_better =
+      better == (is_lower ? MetricInfo::Better::lower : MetricInfo::Better::higher);
+  const char* worth = better == MetricInfo::Better::neither ? ""
+                      : is_better                           ? " (better)"
+                                                            : " (worse)";
+  return fmt::format("significantly {}{}", is_lower ? "lower" : "higher", worth);
+}
+
+// Returns a row of difference_table; empty if the metric was not measured in both groups.
+std::vector<std::string> difference_row(const RunGroup& first, const RunGroup& other,
+                                        const std::string& figure) {
+  const std::optional<FigureDifference> difference = difference_of(first, other, figure);
+  if (!difference) return {};
+  const int decimals = decimals_of(difference->margin.value_or(0));
+  const std::int64_t n = std::ssize(first.values(figure)), m = std::ssize(other.values(figure));
+  const std::string numbers = fmt::format("n = {} and {}", n, m);
+  std::vector<std::string> row = {
+      printable(figure),
+      printable(other.name),
+      difference->reason.empty() ? fmt::format("{:+.{}f}", difference->value, decimals) : "-",
+      "-",
+      "-",
+      outcome_text(*difference, numbers, std::min(n, m),
+                   metric_info(first.runs.front().task, figure).better)};
+  if (difference->margin) {
+    row[3] = interval_text({.value = difference->value, .margin = *difference->margin}, decimals);
+    row[4] = difference->is_paired ? "paired" : "Welch";
+  }
+  return row;
+}
+
 }  // namespace
 
 std::string ComparedRun::compared_with_baselines() const {
@@ -301,53 +344,6 @@ std::string interval_text(const Confidence& confidence, int decimals) {
   return fmt::format("{:.{}f} to {:.{}f}", confidence.value - confidence.margin, decimals,
                      confidence.value + confidence.margin, decimals);
 }
-
-namespace {
-
-// Returns the outcome in words, followed by the numbers of runs, of which the lower one is `n`, if
-// there is no significant difference.
-std::string outcome_text(const FigureDifference& difference, const std::string& numbers,
-                         std::int64_t n, MetricInfo::Better better) {
-  const std::string name = outcome_name(difference.outcome);
-  if (!difference.reason.empty()) return fmt::format("{}: {}", name, printable(difference.reason));
-  if (difference.outcome == FigureDifference::Outcome::no_significant_difference &&
-      n < enough_seeds && difference.margin)
-    return undecided(n, difference.p());
-  if (difference.outcome != FigureDifference::Outcome::differs)
-    return fmt::format("{} ({})", name, numbers);
-  const bool is_lower = difference.value < 0;
-  const bool is_better =
-      better == (is_lower ? MetricInfo::Better::lower : MetricInfo::Better::higher);
-  const char* worth = better == MetricInfo::Better::neither ? ""
-                      : is_better                           ? " (better)"
-                                                            : " (worse)";
-  return fmt::format("significantly {}{}", is_lower ? "lower" : "higher", worth);
-}
-
-// Returns a row of difference_table; empty if the metric was not measured in both groups.
-std::vector<std::string> difference_row(const RunGroup& first, const RunGroup& other,
-                                        const std::string& figure) {
-  const std::optional<FigureDifference> difference = difference_of(first, other, figure);
-  if (!difference) return {};
-  const int decimals = decimals_of(difference->margin.value_or(0));
-  const std::int64_t n = std::ssize(first.values(figure)), m = std::ssize(other.values(figure));
-  const std::string numbers = fmt::format("n = {} and {}", n, m);
-  std::vector<std::string> row = {
-      printable(figure),
-      printable(other.name),
-      difference->reason.empty() ? fmt::format("{:+.{}f}", difference->value, decimals) : "-",
-      "-",
-      "-",
-      outcome_text(*difference, numbers, std::min(n, m),
-                   metric_info(first.runs.front().task, figure).better)};
-  if (difference->margin) {
-    row[3] = interval_text({.value = difference->value, .margin = *difference->margin}, decimals);
-    row[4] = difference->is_paired ? "paired" : "Welch";
-  }
-  return row;
-}
-
-}  // namespace
 
 std::vector<std::vector<std::string>> difference_table(const std::vector<RunGroup>& groups) {
   std::vector<std::vector<std::string>> rows = {

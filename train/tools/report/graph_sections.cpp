@@ -7,8 +7,6 @@
 namespace tapestry {
 namespace {
 
-using Json = JsonValue;
-
 std::vector<float> column(const Array& places, int axis) {
   std::vector<float> values;
   for (std::int64_t i = 0; i < places.dim(0); ++i)
@@ -18,17 +16,17 @@ std::vector<float> column(const Array& places, int axis) {
 
 Array as_row(const std::vector<float>& values) { return Array::of(values, {std::ssize(values)}); }
 
-Json data_of(const PlacedGraph& graph, const std::vector<std::string>& class_names) {
+JsonValue data_of(const PlacedGraph& graph, const std::vector<std::string>& class_names) {
   const std::int64_t N = graph.places.dim(0), E = std::ssize(graph.edges);
   std::vector<std::int32_t> ends;
   for (const auto& [from, to] : graph.edges) ends.insert(ends.end(), {from, to});
-  Json data = {{"title", printable(graph.title)},
-               {"class_names", as_labels(class_names)},
-               {"x", as_floats(as_row(column(graph.places, 0)))},
-               {"y", as_floats(as_row(column(graph.places, 1)))},
-               {"names", graph.names.empty() ? as_labels(std::vector<std::string>(N))
-                                             : as_labels(graph.names)},
-               {"edges", as_integers(ends, {E, 2})}};
+  JsonValue data = {{"title", printable(graph.title)},
+                    {"class_names", as_labels(class_names)},
+                    {"x", as_floats(as_row(column(graph.places, 0)))},
+                    {"y", as_floats(as_row(column(graph.places, 1)))},
+                    {"names", graph.names.empty() ? as_labels(std::vector<std::string>(N))
+                                                  : as_labels(graph.names)},
+                    {"edges", as_integers(ends, {E, 2})}};
   if (!graph.truth.empty()) data["truth"] = as_integers(graph.truth, {N});
   if (!graph.predicted.empty()) data["predicted"] = as_integers(graph.predicted, {N});
   if (!graph.split.empty()) data["split"] = as_labels(graph.split);
@@ -68,7 +66,7 @@ ReportSection section_of(const PlacedGraphs& graphs) {
   } else if (!graphs.graphs.front().weights.empty()) {
     section.caption += " Strong edges are those with much attention.";
   }
-  section.data["graphs"] = Json::array();
+  section.data["graphs"] = JsonValue::array();
   for (const PlacedGraph& graph : graphs.graphs) {
     section.data["graphs"].push_back(data_of(graph, graphs.class_names));
     if (!graph.split.empty()) section.fallback += table_of(graph);

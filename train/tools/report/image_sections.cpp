@@ -11,8 +11,6 @@
 namespace tapestry {
 namespace {
 
-using Json = JsonValue;
-
 // Maximum number of decoder weights in a page of 5 MB, as float32 and as float16.
 constexpr std::int64_t most_floats = 600'000, most_halves = 1'400'000;
 
@@ -22,11 +20,11 @@ std::int64_t count_weights(const Decoder& decoder) {
   return count;
 }
 
-Json data_of(const DecoderLayer& layer, bool in_full) {
-  Json data = {{"kind", layer.kind},
-               {"weight", in_full ? as_floats(layer.weight) : as_halves(layer.weight)},
-               {"bias", as_floats(layer.bias)},
-               {"activation", layer.activation}};
+JsonValue data_of(const DecoderLayer& layer, bool in_full) {
+  JsonValue data = {{"kind", layer.kind},
+                    {"weight", in_full ? as_floats(layer.weight) : as_halves(layer.weight)},
+                    {"bias", as_floats(layer.bias)},
+                    {"activation", layer.activation}};
   if (layer.stride > 0)
     data.update({{"stride", layer.stride},
                  {"padding", layer.padding},
@@ -35,7 +33,7 @@ Json data_of(const DecoderLayer& layer, bool in_full) {
   return data;
 }
 
-void add_decoder(const Decoder& decoder, Json& data) {
+void add_decoder(const Decoder& decoder, JsonValue& data) {
   const std::int64_t weights = count_weights(decoder);
   if (weights > most_halves) {
     data["decoder"] = nullptr;
@@ -45,13 +43,13 @@ void add_decoder(const Decoder& decoder, Json& data) {
         weights, most_halves);
     return;
   }
-  data["decoder"] = {{"layers", Json::array()},
+  data["decoder"] = {{"layers", JsonValue::array()},
                      {"output", decoder.sigmoid ? "sigmoid" : "identity"}};
   for (const DecoderLayer& layer : decoder.layers)
     data["decoder"]["layers"].push_back(data_of(layer, weights <= most_floats));
 }
 
-Json basis_of(const PrincipalComponents& components) {
+JsonValue basis_of(const PrincipalComponents& components) {
   constexpr std::int64_t most_axes = 8;
   const std::int64_t K = std::min(components.axes.dim(0), most_axes);
   return {{"mean", as_floats(components.mean)},

@@ -11,7 +11,6 @@
 namespace tapestry {
 namespace {
 
-using Json = JsonValue;
 using MemorySeries = std::vector<std::pair<std::string, RecallByAge>>;
 
 // Returns the fraction of right answers for ages [begin, end); empty if there are none.
@@ -34,11 +33,11 @@ ReportSection section_of(const MemorySeries& series) {
       .caption =
           "The model reads items such as “e1”, which gives e the value 1, and is then asked “e?”. "
           "The share of right answers in the validation split, by the number of items since."};
-  Json lines = Json::array();
+  JsonValue lines = JsonValue::array();
   std::vector<std::vector<std::string>> rows = {{"run", "the last quarter", "the first quarter"}};
   std::map<double, std::size_t> chances;  // keyed by the chance: the number of ages
   for (const auto& [run, remembered] : series) {
-    Json points = Json::array();
+    JsonValue points = JsonValue::array();
     const std::size_t ages = remembered.shares.size(), quarter = ages / 4;
     for (std::size_t age = 0; age < ages; ++age)
       if (remembered.asked[age] > 0)

@@ -216,10 +216,6 @@ std::string overview_of(const std::vector<RecordedRun>& runs) {
          meanings_of(runs);
 }
 
-std::string outcomes_of(const std::vector<std::string>& folders) {
-  return outcomes_of(read_groups(folders));
-}
-
 std::string outcomes_of(const std::vector<RunGroup>& groups) {
   if (std::ranges::all_of(groups, [](const RunGroup& group) { return group.runs.size() == 1; }))
     return "";

@@ -33,10 +33,6 @@ std::string bytes_of_hex(const std::string& digits) {
   return bytes;
 }
 
-std::string style_name(const std::string& script) {
-  return script.substr(0, script.rfind('.')) + ".css";
-}
-
 }  // namespace
 
 void Page::add(const ReportSection& section) {
@@ -66,7 +62,8 @@ std::string Page::html() const {
     const PageAsset& script = assets.at(name);
     hashes += fmt::format(" 'sha256-{}'", base64(bytes_of_hex(script.sha256)));
     elements += fmt::format("<script>{}</script>\n", script.text);
-    if (const auto style = assets.find(style_name(name)); style != assets.end())
+    if (const auto style = assets.find(name.substr(0, name.rfind('.')) + ".css");
+        style != assets.end())
       styles += style->second.text;
   }
   return fmt::format(

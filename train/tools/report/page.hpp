@@ -68,8 +68,6 @@ std::string overview_of(const std::vector<RecordedRun>& runs);
 
 // Returns the differences of the metrics between groups of runs and the first group, with the
 // outcomes of `tapestry compare`; empty if there is one group, or if no group has several seeds.
-// Throws InputError as read_groups does.
-std::string outcomes_of(const std::vector<std::string>& folders);
 std::string outcomes_of(const std::vector<RunGroup>& groups);
 
 // Returns a table of the settings in which runs differ, except for run.name and [expected], or a

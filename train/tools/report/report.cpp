@@ -13,8 +13,6 @@ namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = JsonValue;
-
 constexpr std::size_t most_bytes = 4'600'000;  // maximum size of a page in bytes
 
 // --- the trained models ---
@@ -114,7 +112,7 @@ std::string notes_of(const std::vector<RecordedRun>& runs) {
 ReportSection curves_of(std::vector<Curve> curves) {
   const std::size_t most =
       std::clamp<std::size_t>(30'000 / std::max<std::size_t>(1, curves.size()), 50, 1000);
-  ReportSection section{.script = "curves", .data = {{"charts", Json::array()}}};
+  ReportSection section{.script = "curves", .data = {{"charts", JsonValue::array()}}};
   sort_by_interest(curves);
   const bool thinned = std::ranges::any_of(
       curves, [&](auto& one) { return one.rows_a_point > 1 || one.points.size() > most; });
@@ -125,10 +123,11 @@ ReportSection curves_of(std::vector<Curve> curves) {
     thin_out(curve, most);
     if (i == 0 || curves[i - 1].metric != curve.metric)
       section.data["charts"].push_back(
-          {{"metric", printable(curve.metric)}, {"lines", Json::array()}});
-    Json points = Json::array();
+          {{"metric", printable(curve.metric)}, {"lines", JsonValue::array()}});
+    JsonValue points = JsonValue::array();
     for (const auto& [step, low, value, high] : curve.points)
-      points.push_back(curve.seeds > 1 ? Json{step, low, value, high} : Json{step, value});
+      points.push_back(curve.seeds > 1 ? JsonValue{step, low, value, high}
+                                       : JsonValue{step, value});
     section.data["charts"].back()["lines"].push_back({{"run", printable(curve.run)},
                                                       {"split", printable(curve.split)},
                                                       {"band", curve.seeds > 1},
@@ -172,7 +171,8 @@ std::string report_of(const std::vector<std::string>& paths, ReportFindings* fin
       "<nav><a href=\"#learned\">Model</a> <a href=\"#curves\">Curves</a> "
       "<a href=\"#was\">Training</a></nav></header>\n<main>\n");
   std::string outcomes;
-  if (runs.size() > 1) if_possible(runs.front(), [&] { outcomes = outcomes_of(folders); });
+  if (runs.size() > 1)
+    if_possible(runs.front(), [&] { outcomes = outcomes_of(read_groups(folders)); });
   page.add("<div class=\"columns\"><div>\n" + overview_of(runs) + outcomes + "</div>\n<div>\n");
   page.add(runs.size() > 1 ? "<h3>Differences of the configs</h3>\n" + differences_of(runs)
                            : origin_of(runs.front()));

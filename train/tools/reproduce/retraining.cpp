@@ -85,9 +85,8 @@ void Retraining::expect_trained_alike(const Checkpoint& checkpoint) const {
 
 Trainer& Retraining::begin(const Checkpoint* from) {
   const std::string& weights = config_[key::from];
-  std::error_code unseen;
   expect_input(
-      from || weights.empty() || fs::exists(weights, unseen),
+      from || weights.empty() || is_there(weights),
       "{}: {} = {}: no such file or folder; give the present path of the weights with --set {}=RUN",
       run_.folder(), key::from.name, printable_beginning(weights), key::from.name);
   use_machine_as(config_);

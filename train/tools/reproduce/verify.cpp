@@ -275,9 +275,8 @@ class Comparison {
 // Returns the checkpoint at a path, such as a copy that was made during the training. Throws
 // InputError if the path does not exist, is no checkpoint, or was trained with another config.
 Checkpoint given_beginning(const Retraining& again, const std::string& path) {
-  std::error_code unseen;
   expect_input(
-      std::filesystem::exists(path, unseen),
+      is_there(path),
       "--from {}: does not exist; expected start, best, checkpoint, or the path of a checkpoint",
       path);
   Checkpoint given = load_checkpoint_metadata(path);

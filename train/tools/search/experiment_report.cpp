@@ -244,10 +244,7 @@ std::string config_details(const std::string& folder, const std::string& name) {
 
 }  // namespace
 
-bool is_experiment(const std::string& folder) {
-  std::error_code unseen;
-  return std::filesystem::exists(Run(folder).ledger(), unseen);
-}
+bool is_experiment(const std::string& folder) { return is_there(Run(folder).ledger()); }
 
 std::string report_of_experiment(const std::string& path) {
   const Run experiment(different_folders({path}).front());

@@ -408,9 +408,8 @@ class Searching {
       if (!base.has_failed()) of_base.push_back(judged(base, seed));
       of_best.push_back(judged(one, seed));
     }
-    if (!one.has_failed() && !base.has_failed()) {
+    if (!one.has_failed() && !base.has_failed())
       result.judged = paired_tests({of_base}, {of_best}).front();
-    }
     const bool is_lower = result.judged && result.judged->difference < 0;
     if (!one.has_failed() && (!result.judged || (result.judged->is_significant && is_lower)))
       result.winner = best;

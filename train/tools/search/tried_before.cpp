@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autograd/checksum.hpp"
+#include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/config/search_settings.hpp"
@@ -51,8 +52,7 @@ std::set<std::string> experiments_beside(const Run& experiment) {
        !unseen && entry != end; entry.increment(unseen)) {
     const std::string folder = (parent / entry->path().filename()).string();
     std::error_code missing;
-    if (fs::exists(Run(folder).ledger(), missing) &&
-        !fs::equivalent(folder, experiment.folder(), missing))
+    if (is_there(Run(folder).ledger()) && !fs::equivalent(folder, experiment.folder(), missing))
       folders.insert(folder);
   }
   return folders;
