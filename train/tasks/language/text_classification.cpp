@@ -114,12 +114,19 @@ TextRows rows_of(const TextClassification::Network& network, const Tokenizer& to
 
 std::string text_classifier_description(const Config& config,
                                         const std::map<std::string, std::string>&) {
-  constexpr const char* descriptions[] = {"a transformer encoder that classifies texts",
-                                          "a decoder-only transformer that classifies texts",
-                                          "a classifier of texts by the mean of their embeddings",
-                                          "an LSTM that classifies texts",
-                                          "a GRU that classifies texts"};
-  return descriptions[static_cast<int>(text_classifier_settings.of(config).kind)];
+  switch (text_classifier_settings.of(config).kind) {
+    case TextNetwork::transformer:
+      return "a transformer encoder that classifies texts";
+    case TextNetwork::decoder:
+      return "a decoder-only transformer that classifies texts";
+    case TextNetwork::embeddings:
+      return "a classifier of texts by the mean of their embeddings";
+    case TextNetwork::lstm:
+      return "an LSTM that classifies texts";
+    case TextNetwork::gru:
+      return "a GRU that classifies texts";
+  }
+  throw_unhandled(text_classifier_settings["kind"]);
 }
 
 std::vector<MetricInfo> text_classification_metrics() {

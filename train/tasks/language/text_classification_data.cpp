@@ -94,9 +94,21 @@ std::vector<bool> bits_of(const std::string& hexadecimal, std::int64_t count) {
 }
 
 const char* name_of(LabeledFormat format) {
-  constexpr const char* names[] = {"synthetic", "JSONL",           "CSV",
-                                   "TSV",       "__label__ lines", "a folder per class"};
-  return names[static_cast<int>(format)];
+  switch (format) {
+    case LabeledFormat::detected:
+      return "synthetic";
+    case LabeledFormat::jsonl:
+      return "JSONL";
+    case LabeledFormat::csv:
+      return "CSV";
+    case LabeledFormat::tsv:
+      return "TSV";
+    case LabeledFormat::fasttext:
+      return "__label__ lines";
+    case LabeledFormat::folder:
+      return "a folder per class";
+  }
+  throw_unhandled("format of labeled texts");
 }
 
 }  // namespace

@@ -111,9 +111,17 @@ double sum_of_distances(const Array& a, const Array& b) {
 }
 
 const char* name_of(Kind kind) {
-  constexpr const char* names[] = {"patch transformer", "linear model", "recurrent network (LSTM)",
-                                   "recurrent network (GRU)"};
-  return names[static_cast<int>(kind)];
+  switch (kind) {
+    case Kind::patches:
+      return "patch transformer";
+    case Kind::linear:
+      return "linear model";
+    case Kind::lstm:
+      return "recurrent network (LSTM)";
+    case Kind::gru:
+      return "recurrent network (GRU)";
+  }
+  throw_unhandled("model");
 }
 
 std::string description(const Config& config, const std::map<std::string, std::string>&) {
