@@ -189,7 +189,7 @@ Array Array::full(const Shape& shape, double value, DType dtype) {
   return array;
 }
 
-template <class T>
+template <Element T>
 Array Array::of(const std::vector<T>& values, const Shape& shape) {
   require(std::ssize(values) == shape.elements(), "array: {} values for shape {}; expected {}",
           values.size(), shape, shape.elements());

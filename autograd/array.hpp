@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -66,11 +67,12 @@ std::size_t size_of(DType dtype);  // returns the bytes of one element; of q8_0,
 std::size_t bytes_of(DType dtype, std::int64_t elements);
 
 template <class T>
-inline constexpr DType dtype_of = DType::float32;
-template <>
-inline constexpr DType dtype_of<double> = DType::float64;
-template <>
-inline constexpr DType dtype_of<std::int32_t> = DType::int32;
+concept Element =
+    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t>;
+template <Element T>
+inline constexpr DType dtype_of = std::same_as<T, float>    ? DType::float32
+                                  : std::same_as<T, double> ? DType::float64
+                                                            : DType::int32;
 
 // A shared handle to a row-major, contiguous array. Copying it copies the handle, not the elements.
 // The memory comes from a pool, to which the last handle returns it. Functions that make an array
@@ -84,7 +86,7 @@ class Array {
 
   static Array zeros(const Shape& shape, DType dtype = DType::float32);
   static Array full(const Shape& shape, double value, DType dtype = DType::float32);
-  template <class T>
+  template <Element T>
   static Array of(const std::vector<T>& values, const Shape& shape);
 
   bool empty() const { return !buffer_; }
@@ -92,15 +94,20 @@ class Array {
   bool unique() const { return buffer_.use_count() == 1; }
   const Shape& shape() const { return shape_; }
   int rank() const { return shape_.rank(); }
-  std::int64_t dim(int axis) const { return shape_[axis]; }
+  // Returns the extent of an axis, as Shape does. Throws std::invalid_argument if there is none.
+  std::int64_t dim(int axis) const {
+    if (axis < -rank() || axis >= rank()) normalize_axis("dim", axis, shape_);  // throws
+    return shape_[axis];
+  }
   std::int64_t size() const { return shape_.elements(); }
   DType dtype() const { return dtype_; }
   std::size_t bytes() const { return bytes_of(dtype_, size()); }
 
-  // Returns the elements in row-major order. Throws std::invalid_argument if T is not dtype().
-  template <class T>
+  // Returns the elements in row-major order; of an empty array, none. Throws std::invalid_argument
+  // if T is not dtype().
+  template <Element T>
   std::span<const T> values() const;
-  template <class T>
+  template <Element T>
   std::span<T> mutable_values();
   const std::byte* raw() const { return buffer_.get(); }
   std::byte* mutable_raw() { return buffer_.get(); }
@@ -136,16 +143,16 @@ decltype(auto) dispatch(DType dtype, Body&& body);
 void require_dtype(DType actual, DType expected);
 [[noreturn]] void throw_not_floating(DType dtype);
 
-template <class T>
+template <Element T>
 std::span<const T> Array::values() const {
   require_dtype(dtype_, dtype_of<T>);
-  return std::span(reinterpret_cast<const T*>(buffer_.get()), size());
+  return std::span(reinterpret_cast<const T*>(buffer_.get()), empty() ? 0 : size());
 }
 
-template <class T>
+template <Element T>
 std::span<T> Array::mutable_values() {
   require_dtype(dtype_, dtype_of<T>);
-  return std::span(reinterpret_cast<T*>(buffer_.get()), size());
+  return std::span(reinterpret_cast<T*>(buffer_.get()), empty() ? 0 : size());
 }
 
 template <class Body>

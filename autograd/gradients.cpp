@@ -1,5 +1,7 @@
 #include "autograd/gradients.hpp"
 
+#include <stdexcept>
+
 #include "autograd/check.hpp"
 #include "autograd/kernels/broadcast.hpp"
 
@@ -20,7 +22,10 @@ const Array* Gradients::find(const Tensor& variable) const {
 }
 
 const Array& Gradients::operator[](const Tensor& variable) const {
-  return by_id_.at(variable.id());
+  if (const Array* gradient = find(variable)) return *gradient;
+  throw std::out_of_range(
+      fmt::format("gradients: none for {} {}; expected a variable that the loss depends on",
+                  variable.id() != 0 ? "variable" : "constant", variable.value()));
 }
 
 Gradients& Gradients::operator+=(const Gradients& other) {
@@ -46,6 +51,12 @@ void Gradients::set(const Tensor& variable, Array gradient) {
 Array Gradients::take(std::uint64_t id) {
   auto entry = by_id_.extract(id);
   return entry ? std::move(entry.mapped()) : Array();
+}
+
+bool InputGradients::wanted(std::size_t input) const {
+  if (input < inputs_.size()) return inputs_[input].id != 0;
+  throw std::out_of_range(fmt::format("{}: the pullback names input {} of {}; they count from 0",
+                                      op_, input, inputs_.size()));
 }
 
 void InputGradients::require_fitting(bool fits, std::size_t input, const Array& gradient) const {

@@ -15,7 +15,8 @@ class Tape;
 class Gradients {
  public:
   const Array* find(const Tensor& variable) const;        // returns null if there is none
-  const Array& operator[](const Tensor& variable) const;  // throws std::out_of_range if none
+  // Throws std::out_of_range, which names the shape, if there is none.
+  const Array& operator[](const Tensor& variable) const;
   Array take(const Tensor& variable);  // removes and returns the gradient; empty: none
   // Throws std::invalid_argument for a constant, and for another shape or dtype than the
   // variable's.
@@ -39,7 +40,9 @@ struct InputRecord {
 // The gradients of an op's inputs, to which its pullback adds.
 class InputGradients {
  public:
-  bool wanted(std::size_t input) const { return inputs_.at(input).id != 0; }  // false: a constant
+  // Returns whether the input is a variable, which gets a gradient. These three functions throw
+  // std::out_of_range for an input that the op does not have.
+  bool wanted(std::size_t input) const;
 
   // Adds to the gradient of an input, unless it is a constant. A gradient of the shape that the
   // input was broadcast to is summed to the input's own shape. Throws std::invalid_argument for any

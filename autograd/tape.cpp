@@ -289,6 +289,7 @@ Gradients Tape::walk(const Tensor& output, const Array& gradient, const TakeGrad
 
 Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pullback pullback,
               bool reaches_others) {
+  require(static_cast<bool>(pullback), "{}: record() without a pullback; expected a function", op);
   mark_forward(op, value, inputs);
   if (checks_finite()) {
     std::vector<const Array*> values;

@@ -103,6 +103,7 @@ Tensor record(const char* op, Array value, const std::vector<Tensor>& inputs, Pu
 class Scope final : Restore<const std::string*> {
  public:
   explicit Scope(const std::string& path);  // `path` must outlive the guard
+  explicit Scope(std::string&&) = delete;
 };
 
 // The error for an op with an output or a gradient that is not finite, and for a training that has

@@ -29,14 +29,14 @@ class FieldVisitor final {
       : parameter_(std::move(parameter)), module_(std::move(module)) {}
   void operator()(const std::string& name, Parameter& parameter) { parameter_(name, parameter); }
   void operator()(const std::string& name, Module& module) { module_(name, module); }
-  // Visits the object, if there is one.
+  // Visit the object, if there is one.
   template <class T>
   void operator()(const std::string& name, std::optional<T>& field) {
     if (field) (*this)(name, *field);
   }
   template <class T>
   void operator()(const std::string& name, std::unique_ptr<T>& field) {
-    (*this)(name, *field);
+    if (field) (*this)(name, *field);
   }
   // Visits the elements, which are named "name.0", "name.1", ….
   template <class T>
@@ -71,7 +71,8 @@ class FieldVisitor final {
 class Module {
  public:
   Module() = default;
-  Module(Module&&) = default;  // a copy would share its parameters' memory
+  // A copy would share its parameters' memory. An optimizer of the parameters is made after a move.
+  Module(Module&&) = default;
   virtual ~Module() = default;
 
   // Calls visit("name", field) for each field, in the order of declaration.

@@ -11,7 +11,9 @@ namespace tapestry {
 
 struct Clip {
   double norm;   // √Σ g² over all gradients
-  double scale;  // factor that reduces the norm to the limit, at most 1
+  // The factor that reduces the norm to the limit, at most 1. It is 1 for a norm that is not finite:
+  // do not step with such gradients.
+  double scale;
 };
 
 // Returns the global norm of the gradients and the factor that clips it to the limit (Pascanu et

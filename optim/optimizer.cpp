@@ -1,6 +1,7 @@
 #include "optim/optimizer.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "autograd/check.hpp"
 #include "autograd/profile.hpp"
@@ -77,7 +78,15 @@ Optimizer::Update Optimizer::update_of(std::size_t part, const Gradients& gradie
 }
 
 void Optimizer::step(const Gradients& gradients, double learning_rate, double scale) {
+  require(std::isfinite(learning_rate) && std::isfinite(scale),
+          "optimizer: step() with learning rate {} and scale {}; expected finite numbers",
+          learning_rate, scale);
   Tape::require_unused("optimizer: step()", parameters_);
+  for (const Parameter* parameter : parameters_)
+    require(!parameter->value().empty(),
+            "optimizer: parameter {} has no values: its model was moved; make the optimizer of the "
+            "parameters of the new model",
+            parameter->name);
   make_slots();
   for (std::size_t i = 0; i < share_.size(); ++i) {
     const Parameter& parameter = *parameters_[share_[i].array];

@@ -41,7 +41,8 @@ class Optimizer {
 
   // Makes a step with the gradients times `scale`, the factor of clipping. Throws
   // std::invalid_argument for a parameter without gradient, for one of another size or dtype than
-  // in the first step, and between a forward pass with a parameter and backward().
+  // in the first step or whose model was moved, between a forward pass with a parameter and
+  // backward(), and for a rate or scale that is not finite.
   void step(const Gradients& gradients, double learning_rate, double scale = 1);
 
   std::int64_t steps() const { return steps_; }

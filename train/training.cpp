@@ -286,6 +286,8 @@ struct Training::State {
           const UseMemoryFolder folder(&memory.folder);
           return config_from(given, memory);
         }()) {
+    require(options.memory_limit > 0, "Training: memory_limit is {}; expected more than 0 bytes",
+            options.memory_limit);
     if (options.memory_limit < std::numeric_limits<std::int64_t>::max())
       account = std::make_shared<MemoryAccount>(options.memory_limit);
     try {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <thread>
+#include <type_traits>
 
 #include "autograd/ops.hpp"
 #include "autograd/parallel.hpp"
@@ -185,6 +186,41 @@ TEST_CASE("bug: a pullback could return a gradient of another shape or dtype") {
   CHECK(doubles(gives(w, row({5, 6}))[w]) == std::vector<double>{5, 6});
   const Array wide = Array::full({3, 2}, 1, f64);
   CHECK(doubles(gives(w, wide)[w]) == std::vector<double>{3, 3});  // of a broadcast input
+}
+
+TEST_CASE("bug: a pullback's wrong input and a missing gradient were unnamed errors") {
+  static_assert(!std::is_constructible_v<Scope, std::string>);  // the guard would outlive it
+  const auto error_of = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const std::out_of_range& error) {
+      return error.what();
+    }
+    return "";
+  };
+  Tape tape;
+  const Tensor w = Tensor::variable(row({2})), unused = Tensor::variable(row({1, 3}));
+  const Tensor y = record("mine", row({2}), {w}, [](const Array& gradient, InputGradients& into) {
+    into.add(3, gradient);
+  });
+  CHECK(error_of([&] { tape.backward(y); }) ==
+        "mine: the pullback names input 3 of 1; they count from 0");
+  check_misuse([&] { record("mine", row({2}), {w}, nullptr); }, {"mine: ", "without a pullback"});
+  const Gradients gradients = tape.backward(sum(w));
+  CHECK(error_of([&] { gradients[unused]; }) ==
+        "gradients: none for variable float32 (2); expected a variable that the loss depends on");
+  CHECK(contains(error_of([&] { gradients[row({1})]; }), "none for constant"));
+}
+
+TEST_CASE("bug: an array had extents of axes beyond its rank, and elements of any type") {
+  const Array x({2, 3});
+  CHECK(x.dim(1) == 3);
+  CHECK(x.dim(-2) == 2);
+  CHECK(Array().values<float>().empty());
+  for (const int axis : {2, 5, -3})
+    check_misuse([&] { x.dim(axis); }, {"dim: ", fmt::format("axis {}", axis)});
+  static_assert(Element<float> && Element<double> && Element<std::int32_t>);
+  static_assert(!Element<std::int64_t> && !Element<std::uint32_t> && !Element<unsigned char>);
 }
 
 TEST_CASE("bug: backward() and item() of an empty Tensor returned or crashed") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numbers>
 
 #include "autograd/ops.hpp"
@@ -92,6 +93,18 @@ TEST_CASE("layers: Linear is initialized as in PyTorch") {
     CHECK(high == doctest::Approx(0.25).epsilon(0.05));
     CHECK(std::max(-low, high) <= 0.25);
   }
+}
+
+TEST_CASE("bug: a field that points to no module ended the program") {
+  struct Optional final : Module {
+    std::unique_ptr<Linear> none, some;
+    void fields(FieldVisitor& visit) override { visit.all("none, some", none, some); }
+  } model;
+  Random r = init();
+  model.some = std::make_unique<Linear>(2, 1, r);
+  const std::vector<Parameter*> parameters = model.parameters();
+  REQUIRE(parameters.size() == 2);
+  CHECK(parameters[0]->name == "some.weight");
 }
 
 TEST_CASE("layers: learned positions are rows of the table, and limited by it") {

@@ -284,6 +284,24 @@ TEST_CASE("optimizer: a parameter without a gradient is named, and no parameter 
   }
 }
 
+TEST_CASE("bug: a step after the model was moved, or with a rate of NaN, was not refused") {
+  Random random(1, Stream::init);
+  Linear model(2, 1, random);
+  AdamW optimizer(model.parameters(), {});
+  const auto step = [&](Linear& of, double rate, double scale) {
+    return misuse_of([&] {
+      Tape tape;
+      optimizer.step(tape.backward(sum(of.forward(Array::full({1, 2}, 1)))), rate, scale);
+    });
+  };
+  CHECK(contains(step(model, std::nan(""), 1), "learning rate nan"));
+  CHECK(contains(step(model, 1e-3, std::nan("")), "scale nan"));
+  CHECK(step(model, 1e-3, 1) == "no std::invalid_argument");
+  Linear moved = std::move(model);
+  moved.parameters();
+  CHECK(contains(step(moved, 1e-3, 1), "weight has no values: its model was moved"));
+}
+
 TEST_CASE("optimizer: the state has names for checkpoints, and is zero before the first step") {
   const std::map<std::string, Strings> wanted = {
       {"adam", {"first_moment.0", "second_moment.0", "first_moment.1", "second_moment.1"}},

@@ -4,12 +4,14 @@
 #include <cstring>
 
 #include "autograd/buffer_pool.hpp"
+#include "layers/mlp.hpp"
 #include "optim/adam.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/small.hpp"
 #include "tests/support/tensor_files.hpp"
 #include "train/config/keys.hpp"
 #include "train/run/checkpoint.hpp"
+#include "train/run/parameters_file.hpp"
 #include "train/run/run.hpp"
 #include "train/task_spec.hpp"
 #include "train/trainer/trainer.hpp"
@@ -80,6 +82,38 @@ Config tiny_vae() {
 }
 
 TEST_SUITE_BEGIN("files");
+
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "parameters: a file has all of a model, and is read as a whole or not at all") {
+  Random random(1, Stream::init);
+  Mlp model({2, 3, 1}, random), other({2, 3, 1}, random), wider({2, 4, 1}, random);
+  const std::string file_path = path("model.safetensors");
+  save_parameters(model, file_path);
+  load_parameters(other, file_path);
+  const auto bits = [](Mlp& of) {
+    std::string all;
+    for (const Parameter* parameter : of.parameters()) all += bytes_of(parameter->value());
+    return all;
+  };
+  CHECK(bits(other) == bits(model));
+  const std::string before = bits(wider);
+  const auto error = [&](const Safetensors& file) {
+    write_safetensors(file_path, file);
+    return message_of([&] { load_parameters(wider, file_path); });
+  };
+  CHECK(contains(message_of([&] { load_parameters(wider, file_path); }), "has no tensor"));
+  Safetensors file;
+  for (const Parameter* parameter : wider.parameters())
+    file.tensors.emplace_back(parameter->name, Array::zeros(parameter->tensor.shape()));
+  const std::string last = file.tensors.back().first;
+  file.tensors.back().second = file.tensors.back().second.to(DType::float64);
+  CHECK(contains(error(file), fmt::format("has no tensor {} of float32", last)));
+  file.tensors.back().first = "more";
+  CHECK(contains(error(file), "tensor more is not in the model"));
+  file.tensors.pop_back();
+  CHECK(contains(error(file), fmt::format("has no tensor {}", last)));
+  CHECK(bits(wider) == before);
+}
 
 TEST_CASE_FIXTURE(TemporaryFolder, "safetensors: a round trip keeps tensors, order and metadata") {
   const std::string path = this->path("file.safetensors");

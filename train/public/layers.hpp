@@ -1,6 +1,7 @@
 #pragma once
 
-// Installed as <tapestry/layers.hpp>: modules, all layers, and complete models.
+// Installed as <tapestry/layers.hpp>: modules, all layers, complete models, and files of
+// their parameters.
 #include "layers/adapters.hpp"
 #include "layers/additive_graph_attention.hpp"
 #include "layers/attention_mechanism.hpp"
@@ -32,3 +33,4 @@
 #include "layers/random_features.hpp"
 #include "layers/recurrent.hpp"
 #include "layers/transformer_block.hpp"
+#include "train/run/parameters_file.hpp"
