@@ -59,6 +59,19 @@ struct Position {
 
 [[noreturn]] void throw_not_utf8(const std::string& path, const Position& begin,
                                  std::string_view part, std::size_t offset) {
+  struct Content {
+    std::string_view beginning;
+    const char* what;
+  };
+  constexpr Content others[] = {
+      {"PK\x03\x04", "a ZIP archive, as .zip, .xlsx and .docx are; unpack it, or save it as text"},
+      {"\xFF\xFE", "UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"},
+      {"\xFE\xFF", "UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"},
+      {"\x1F\x8B", "compressed with gzip twice; decompress it"},
+      {"PAR1", "Parquet; export it as CSV or JSONL"}};
+  for (const Content& other : others)
+    expect_input(begin.byte > 0 || !part.starts_with(other.beginning), "{}: the content is {}",
+                 path, other.what);
   const Position found = begin.after(part.substr(0, offset));
   throw InputError(
       fmt::format("{}: byte {} (line {}): 0x{:02x} is not UTF-8; convert the text to UTF-8, for "

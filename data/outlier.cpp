@@ -4,6 +4,8 @@
 #include <cmath>
 #include <span>
 
+#include "autograd/counted.hpp"
+
 namespace tapestry {
 namespace {
 
@@ -49,6 +51,13 @@ std::optional<Outlier> outlier_of(std::vector<float> column) {
   const auto low = outlier_at_end(column, true), high = outlier_at_end(column, false);
   if (!low || !high) return low ? low : high;
   return std::abs(low->value) > std::abs(high->value) ? low : high;
+}
+
+std::string outlier_text(const Outlier& outlier, const std::string& name) {
+  return fmt::format(
+      "column {}: the value {:.6g} occurs {}, all others are between {:.6g} and {:.6g}; if it "
+      "marks missing values, leave these cells empty",
+      name, outlier.value, counted(outlier.count, "time"), outlier.low, outlier.high);
 }
 
 }  // namespace tapestry

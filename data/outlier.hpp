@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tapestry {
@@ -20,5 +21,8 @@ struct Outlier {
 // magnitude; nothing for columns with values in [0, 1] only. Values that are not finite are left
 // out.
 std::optional<Outlier> outlier_of(std::vector<float> column);
+
+// Returns a sentence about an outlier of the column with this name, and what to do.
+std::string outlier_text(const Outlier& outlier, const std::string& name);
 
 }  // namespace tapestry

@@ -221,6 +221,13 @@ std::int64_t GraphTables::find_label() const {
   std::vector<std::string> names = {"label", "class", "target"}, texts;
   if (options.rules > 1) names.insert(names.end(), {"category", "sentiment"});
   TableColumns found = columns_called(table, names);
+  constexpr std::int64_t few_rows = 10;
+  if (options.rules > 1 && table.rows() >= few_rows)  // a text of its own in each row is a name
+    std::erase_if(found, [&](std::int64_t j) {
+      std::unordered_set<std::string_view> cells;
+      for (std::int64_t row = 0; row < table.rows(); ++row) cells.insert(table.raw(row, j));
+      return table.columns()[j].kind == ColumnKind::texts && std::ssize(cells) == table.rows();
+    });
   if (found.size() == 1 || (options.rules == 1 && !found.empty())) return found.front();
   const bool are_named = !found.empty();
   for (std::int64_t j = 0; j < columns() && options.rules > 1; ++j) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "autograd/check.hpp"
 #include "data/option_error.hpp"
@@ -16,9 +17,45 @@
 namespace tapestry {
 namespace {
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
+// Returns the words of a name, in lower case: "unix_timestamp" and "UnixTimestamp" have two.
+std::vector<std::string> words_of(const std::string& name) {
+  std::vector<std::string> words(1);
+  bool was_small = false;
+  for (const char character : name) {
+    const auto c = static_cast<unsigned char>(character);
+    if ((std::isupper(c) && was_small) || !std::isalnum(c)) words.emplace_back();
+    if (std::isalnum(c)) words.back() += static_cast<char>(std::tolower(c));
+    was_small = std::islower(c);
+  }
+  std::erase(words, "");
+  return words;
+}
+
+bool is_time_name(const std::string& name) {
+  constexpr std::string_view times[] = {"date", "time", "datetime", "timestamp", "ts", "epoch"};
+  return std::ranges::any_of(words_of(name), [&](const std::string& word) {
+    return std::ranges::find(times, word) != std::end(times);
+  });
+}
+
+bool is_year_name(const std::string& name) {
+  return words_of(name) == std::vector<std::string>{"year"};
+}
+
+// The parts of a time in columns of their own, in this order.
+struct Part {
+  std::array<std::string_view, 5> names;
+  double low, high;
+};
+constexpr Part parts[] = {{{"year", "yr", "yyyy", "yy"}, 1800, 2200},
+                          {{"month", "mo", "mon", "mm"}, 1, 12},
+                          {{"day", "dy", "dd"}, 1, 31},
+                          {{"hour", "hr", "hh", "he", "hour ending"}, 0, 24},
+                          {{"minute", "mn", "mm"}, 0, 59}};
+
+bool is_named_as(const Part& part, const std::string& name) {
+  return !name.empty() &&
+         std::ranges::count(part.names, fmt::format("{}", fmt::join(words_of(name), " "))) > 0;
 }
 
 // Returns the rows of each series, in file order; all of them without columns that name series.
@@ -86,10 +123,10 @@ TimeFormat format_of(const Table& table, std::int64_t number,
 }
 
 // Returns the format in which a column of numbers gives times, if their contents show it; of a
-// column that `is_named` as that of the times, whatever its steps.
+// column that `is_given` as that of the times, or has such a name, whatever its steps.
 std::optional<TimeFormat> format_of_numbers(const Table& table, std::int64_t number,
                                             const std::vector<std::int64_t>& series,
-                                            bool is_named = false) {
+                                            bool is_given = false) {
   const TableColumn& column = table.columns()[number];
   if (column.kind != ColumnKind::numbers || column.missing() > 0) return std::nullopt;
   double least = 1e300, most = -1e300;
@@ -99,7 +136,7 @@ std::optional<TimeFormat> format_of_numbers(const Table& table, std::int64_t num
     least = std::min(least, value);
     most = std::max(most, value);
   }
-  const bool is_first = number == 0;
+  const bool is_first = number == 0, is_named = is_given || is_time_name(column.name);
   const auto within = [&](double low, double high) { return least >= low && most < high; };
   std::vector<const char*> formats;
   if (column.counts.are_integers) {
@@ -108,20 +145,23 @@ std::optional<TimeFormat> format_of_numbers(const Table& table, std::int64_t num
     if (within(18e8, 2201e6)) formats.push_back("%Y%m%d%H");
     if (within(18'000'101, 22'001'232)) formats.push_back("%Y%m%d");
     if (within(180'001, 220'013)) formats.push_back("%Y%m");
-    if (is_first && within(1800, 2201)) formats.push_back("%Y");
+    if (is_year_name(column.name) ? within(1000, 2201) : is_first && within(1800, 2201))
+      formats.push_back("%Y");
     if (within(1e8, 7.26e9)) formats.push_back("unix");
     if (within(1e11, 7.26e12)) formats.push_back("unix-ms");
     if (within(1e14, 7.26e15)) formats.push_back("unix-us");
     if (within(1e17, 7.26e18)) formats.push_back("unix-ns");
   }
-  if (is_first && within(20'000, 80'000)) formats.push_back("excel");
+  if (is_named && within(1e8, 7.26e9)) formats.push_back("unix");  // with fractions
+  if ((is_first || is_named) && within(20'000, 80'000)) formats.push_back("excel");
   for (const char* name : formats) {
     const TimeFormat format(name);
     bool are_times = true;
     for (std::int64_t row = 0; are_times && row < table.rows(); ++row)
       are_times = format.parse(table.raw(row, number)).has_value();
-    if (are_times &&
-        (is_named || is_regular(table, {Clock::Form::times, {number}, format}, series)))
+    const bool is_sure =
+        is_given || (is_named && std::string_view(name) != "excel") || is_year_name(column.name);
+    if (are_times && (is_sure || is_regular(table, {Clock::Form::times, {number}, format}, series)))
       return format;
   }
   return std::nullopt;
@@ -143,22 +183,15 @@ bool are_within(const Table& table, std::int64_t column, double low, double high
   return true;
 }
 
-// Returns the columns named year, month, day and hour, if their numbers are in range.
+// Returns the columns with the parts of a time, from the year on, if their numbers are in range.
 std::vector<std::int64_t> columns_of_parts(const Table& table) {
-  struct Part {
-    const char* name;
-    double low, high;
-  };
-  constexpr Part parts[] = {
-      {"year", 1800, 2200}, {"month", 1, 12}, {"day", 1, 31}, {"hour", 0, 24}};
   std::vector<std::int64_t> found;
   for (const Part& part : parts) {
     std::optional<std::int64_t> match;
-    for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
-      if (lower(table.columns()[column].name) == part.name &&
+    for (std::int64_t column = 0; column < std::ssize(table.columns()) && !match; ++column)
+      if (is_named_as(part, table.columns()[column].name) && !is_in(found, column) &&
           are_within(table, column, part.low, part.high))
         match = column;
-    }
     if (!match) break;
     found.push_back(*match);
   }
@@ -170,8 +203,7 @@ std::optional<std::int64_t> column_of_hours(const Table& table,
                                             const std::vector<std::int64_t>& series) {
   std::optional<std::int64_t> found;
   for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
-    const std::string name = lower(table.columns()[column].name);
-    if (is_in(series, column) || !(name == "hour" || name == "hr") ||
+    if (is_in(series, column) || !is_named_as(parts[3], table.columns()[column].name) ||
         !are_within(table, column, 0, 24))
       continue;
     if (found) return std::nullopt;
@@ -229,6 +261,27 @@ void expect_no_ragged_times(const Table& table, const std::vector<std::int64_t>&
                 shown(table.raw(0, 0)), shown(table.raw(table.rows() - 1, 0)));
 }
 
+// Throws OptionError if a column of texts may have times of an unknown format: it is so named, or
+// each of its texts is another one with the digits of a year.
+void expect_no_unknown_times(const Table& table, const std::vector<std::int64_t>& series) {
+  constexpr int digits_of_year = 4;
+  for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
+    const TableColumn& one = table.columns()[column];
+    if (one.kind != ColumnKind::texts || is_in(series, column)) continue;
+    std::set<std::string_view> different;
+    for (std::int64_t row = 0; row < table.rows(); ++row)
+      if (const std::string_view cell = table.raw(row, column);
+          std::ranges::count_if(cell, [](unsigned char c) { return std::isdigit(c); }) >=
+          digits_of_year)
+        different.insert(cell);
+    const bool may_be_times =
+        std::ssize(different) == table.rows() || (is_time_name(one.name) && !different.empty());
+    expect_option(!may_be_times, "time_column",
+                  "{}: column {}: \"{}\" may be a time, in a format that is not known",
+                  table.path(), shown(one.name), may_be_times ? shown(*different.begin()) : "");
+  }
+}
+
 // Returns the clock that the numbers of columns show.
 Clock clock_of_numbers(const Table& table, const std::vector<std::int64_t>& series) {
   if (const auto parts = columns_of_parts(table); !parts.empty())
@@ -240,6 +293,7 @@ Clock clock_of_numbers(const Table& table, const std::vector<std::int64_t>& seri
         clocks.push_back({Clock::Form::times, {column}, format});
   if (clocks.empty()) {
     expect_no_ragged_times(table, series);
+    expect_no_unknown_times(table, series);
     return {};
   }
   std::vector<std::string> names;
@@ -255,7 +309,7 @@ Clock clock_named(const Table& table, const std::string& name) {
   if (clock.columns.size() == 1) return clock;
   const bool has_date =
       table.columns()[clock.columns[0]].kind != ColumnKind::numbers || clock.columns.size() == 2;
-  const bool has_month = lower(table.columns()[clock.columns[1]].name) == "month";
+  const bool has_month = is_named_as(parts[1], table.columns()[clock.columns[1]].name);
   clock.form = has_date && !has_month ? Clock::Form::date_and_time : Clock::Form::parts;
   return clock;
 }
@@ -289,13 +343,15 @@ std::string Clock::name(const Table& table) const {
 Moment Clock::time(const Table& table, std::int64_t row) const {
   if (form == Form::parts) {
     using namespace std::chrono;
-    std::array<int, 4> values{0, 1, 1, 0};
+    std::array<int, std::size(parts)> values{0, 1, 1, 0, 0};
     for (std::size_t i = 0; i < columns.size(); ++i)
       values[i] = static_cast<int>(table.number(row, columns[i]).value_or(-1));
     const year_month_day date{year(values[0]), month(static_cast<unsigned>(values[1])),
                               day(static_cast<unsigned>(values[2]))};
-    if (!date.ok() || values[3] < 0 || values[3] > 24) fail(table, row, columns.back(), "a date");
-    return {sys_days(date).time_since_epoch().count() * day_us + values[3] * hour_us};
+    if (!date.ok() || values[3] < 0 || values[3] > 24 || values[4] < 0 || values[4] > 59)
+      fail(table, row, columns.back(), "a date");
+    return {sys_days(date).time_since_epoch().count() * day_us + values[3] * hour_us +
+            values[4] * 60 * second_us};
   }
   const auto time = format->parse(table.raw(row, columns[0]));
   if (!time) fail(table, row, columns[0], format->example());

@@ -78,6 +78,45 @@ bool ascends_within(const Table& table, const Clock& clock, std::int64_t column)
   return true;
 }
 
+// Throws OptionError if a column beside dates counts the hours, half hours or minutes of a day.
+void expect_no_periods(const Table& table, const Clock& clock, std::int64_t column) {
+  if (table.columns()[column].kind != ColumnKind::numbers) return;
+  std::set<double> numbers;
+  bool are_dates = true;
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    numbers.insert(table.number(row, column).value_or(-1));
+    are_dates &= clock.time(table, row).us % day_us == 0;
+  }
+  constexpr std::int64_t parts_of_day[] = {24, 48, 96, 288, 1440};
+  const auto count = std::ssize(numbers);
+  const double first = *numbers.begin(), last = *numbers.rbegin();
+  const bool are_counted = (first == 0 || first == 1) &&
+                           last - first == static_cast<double>(count - 1) &&
+                           std::ranges::find(parts_of_day, count) != std::end(parts_of_day);
+  expect_option(!are_dates || !are_counted, "series_column",
+                "{}: column {}: {} to {} may be parts of a day, or names of series", table.path(),
+                shown(table.columns()[column].name), first, last);
+}
+
+// Returns whether the name of a column is a time: a year, a month or a date.
+bool is_time_as_name(const std::string& name) {
+  const auto year = parse_number<std::int64_t>(name);
+  return (year && *year >= 1800 && *year < 2200) || !time_formats_of(name).empty() ||
+         TimeFormat("%b-%Y").parse(name + "-2000") || TimeFormat("%B-%Y").parse(name + "-2000");
+}
+
+// Throws InputError if the columns stand for times, and the rows for series.
+void expect_rows_of_times(const Table& table, const std::vector<std::int64_t>& values) {
+  std::vector<std::string> times;
+  for (const std::int64_t column : values)
+    if (const std::string& name = table.columns()[column].name; is_time_as_name(name))
+      times.push_back(name);
+  constexpr std::int64_t least = 3;
+  expect_input(std::ssize(times) < least || 2 * times.size() <= values.size(),
+               "{}: {} columns are times, such as {}; transpose the table to a row for each time",
+               table.path(), times.size(), times.empty() ? "" : shown(times.front()));
+}
+
 // Returns the columns of a table in long form that name the series of a row: times recur in it, and
 // with these columns no row does. None, if times do not recur, or a repeated reading is the reason.
 std::vector<std::int64_t> find_series_columns(const Table& table, const Clock& clock) {
@@ -108,7 +147,10 @@ std::vector<std::int64_t> find_series_columns(const Table& table, const Clock& c
     return {};
   }
   for (const std::int64_t column : candidates)
-    if (tells_rows_apart(table, clock, {column})) return {column};
+    if (tells_rows_apart(table, clock, {column})) {
+      expect_no_periods(table, clock, column);
+      return {column};
+    }
   for (const std::int64_t a : candidates)
     for (const std::int64_t b : candidates)
       if (a < b && tells_rows_apart(table, clock, {a, b})) return {a, b};
@@ -152,12 +194,22 @@ Uses uses_of(const Table& table, const SeriesOptions& options) {
   if (!options.series_column.empty())
     uses.series = columns_named(table, options.series_column, "series_column");
   uses.clock = find_clock(table, {options.time_column, options.time_format}, uses.series);
-  if (options.series_column.empty() && options.rules > 1)
-    uses.series = find_series_columns(table, uses.clock);
+  if (options.series_column.empty() && options.rules > 1) try {
+      uses.series = find_series_columns(table, uses.clock);
+    } catch (const OptionError&) {
+      // Years and dates as numbers, which recur beside a label, describe the rows.
+      const std::vector<std::string> names = table.names();
+      if (!options.time_column.empty() || !std::ranges::any_of(names, is_label_name) ||
+          table.columns()[uses.clock.columns[0]].kind != ColumnKind::numbers)
+        throw;
+      uses.clock = {};
+    }
   for (const std::string& name : options.columns)
     uses.values.push_back(table.column_named(name, "columns"));
-  if (options.columns.empty())
+  if (options.columns.empty()) {
     uses.values = options.rules > 1 ? find_values(table, uses) : all_others(table, uses);
+    if (options.rules > 1) expect_rows_of_times(table, uses.values);
+  }
   expect_input(!uses.values.empty(),
                "{}: no column has numbers; expected a time and at least one series, found the "
                "columns {}",

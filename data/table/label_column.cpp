@@ -23,6 +23,14 @@ bool is_named(const Table& table, std::int64_t column, const auto& names) {
   return std::ranges::find(names, lower_ascii(table.columns()[column].name)) != std::end(names);
 }
 
+// Returns whether a column has another text in each of ten or more rows, as names have.
+bool names_each_row(const Table& table, std::int64_t column) {
+  constexpr std::int64_t least_rows = 10;
+  const auto rows = static_cast<std::size_t>(table.rows());
+  return table.columns()[column].kind == ColumnKind::texts && table.rows() >= least_rows &&
+         different_cells(table, column, rows) == rows && !table.first_text_with_number(column);
+}
+
 // Returns whether a column may have labels. Fewer than three rows do not show row numbers.
 bool may_be_label(const Table& table, std::int64_t column) {
   const ColumnKind kind = table.columns()[column].kind;
@@ -71,7 +79,8 @@ std::int64_t find_label_column(const Table& table, const std::vector<std::int64_
     if (std::ranges::find(others, column) != others.end()) continue;
     all.push_back(column);
     if (!may_be_label(table, column)) continue;
-    if (is_named(table, column, label_names)) named.push_back(column);
+    if (is_named(table, column, label_names) && !names_each_row(table, column))
+      named.push_back(column);
     if (!has_classes(table, column)) continue;
     candidates.push_back(column);
     if (is_named(table, column, plural_names)) plurals.push_back(column);
@@ -85,7 +94,8 @@ std::int64_t find_label_column(const Table& table, const std::vector<std::int64_
   throw OptionError(
       option, fmt::format("{}: no column is named label, class, target, category or sentiment, or "
                           "has 2 to {} different values that recur; found {}",
-                          table.path(), most_classes, with_counts(table, all)));
+                          table.path(), most_classes,
+                          all.empty() ? "no other column" : with_counts(table, all)));
 }
 
 std::optional<std::int64_t> find_split_column(const Table& table) {

@@ -249,7 +249,9 @@ void NumberCounts::add(std::string_view cell, std::int64_t record,
     if (with_unit++ == 0) unit = found->unit;
     if (unit != found->unit) first(first_with_other_unit);
   }
-  are_integers &= marks->commas + marks->points == 0 && !marks->has_exponent;
+  const bool is_integer = marks->commas + marks->points == 0 && !marks->has_exponent;
+  are_integers &= is_integer;
+  if (is_integer && found->digits.front() == '0' && found->digits.size() > 1) first(first_padded);
   if (marks->spaces > 0) first(first_space);
   if (marks->apostrophes > 0) first(first_apostrophe);
   const bool has_other_groups = marks->spaces > 0 || marks->apostrophes > 0;

@@ -45,6 +45,7 @@ struct NumberCounts {
   std::int64_t first_space = none, first_apostrophe = none;  // "1 234", "1'234"
   std::string unit{};                                        // sign of a currency, or %
   std::int64_t with_unit = 0, first_without_unit = none, first_with_other_unit = none;
+  std::int64_t first_padded = none;  // an integer with a zero in front, such as "02139"
   bool are_integers = true;
 
   void add(std::string_view cell, std::int64_t record, const std::vector<std::string>& words);

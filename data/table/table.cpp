@@ -122,6 +122,7 @@ Table::Table(const std::string& path, const TableOptions& given)
   }
   expect_input(rows() > 0, "{}: has a header alone; expected rows below it", path);
   name_columns();
+  expect_one_header();
   std::vector<NumberCounts> counts;
   for (const TableColumn& column : columns_) {
     counts.push_back(column.counts);
@@ -146,8 +147,40 @@ void Table::judge(std::int64_t number, std::int64_t first) {
   const bool is_flawed = counts.texts == 1 && counts.numbers >= 2 &&
                          (counts.first_text == 1 || counts.first_text == records_.size() - 1);
   if (column.found() == 0) return;
-  column.kind = counts.is_numeric() || is_flawed ? ColumnKind::numbers : ColumnKind::texts;
+  const bool are_numbers =
+      counts.is_numeric() || is_flawed || has_words_among_numbers(number, first);
+  column.kind = are_numbers ? ColumnKind::numbers : ColumnKind::texts;
   if (counts.texts > counts.numbers) times.judge(column);
+}
+
+// Returns whether many different numbers and a few words, such as ":" or "unavailable", are the
+// cells of a column. The words are a flaw, which number() names.
+bool Table::has_words_among_numbers(std::int64_t number, std::int64_t first) const {
+  constexpr std::size_t few_words = 3, many_numbers = 16;
+  const NumberCounts& counts = columns_[number].counts;
+  if (counts.texts == 0 || counts.numbers < counts.texts) return false;
+  std::unordered_set<std::string_view> words, numbers;
+  for (std::int64_t record = first; record < records_.size(); ++record) {
+    const std::string_view cell = records_.raw(record, number);
+    NumberCounts one;
+    one.add(cell, record, options_.missing_words);
+    if (one.texts > 0) words.insert(cell);
+    if (words.size() > few_words) return false;
+    if (one.numbers > 0 && numbers.size() < many_numbers) numbers.insert(cell);
+  }
+  return numbers.size() == many_numbers;
+}
+
+// Throws InputError for a row that has the names of the columns, as joined files have.
+void Table::expect_one_header() const {
+  if (first_ == 0 || records_.columns() < 2 || options_.has_objects) return;
+  for (std::int64_t record = 1; record < records_.size(); ++record) {
+    std::int64_t equal = 0;
+    while (equal < records_.columns() && records_.raw(record, equal) == records_.raw(0, equal))
+      ++equal;
+    if (equal == records_.columns())
+      records_.line(record).fail("repeats the names of the columns; remove this line");
+  }
 }
 
 // Returns whether the first record is a row. Throws OptionError of "header" if it may be either.
@@ -276,10 +309,35 @@ void Table::expect_no_totals(std::optional<std::int64_t> of) const {
     std::string cell = text(last, column);
     std::ranges::transform(cell, cell.begin(), [](unsigned char c) { return std::tolower(c); });
     while (cell.ends_with(':')) cell.pop_back();
-    if (std::ranges::find(words, cell) != std::end(words))
+    std::int64_t row = 0;  // with the same cell: a category
+    while (raw(row, column) != raw(last, column)) ++row;
+    if (row == last && std::ranges::find(words, cell) != std::end(words))
       line(last).fail(
           fmt::format("\"{}\" is a row about the others; remove it", shown(raw(last, column))));
   }
+}
+
+std::optional<std::int64_t> Table::first_text_with_number(std::int64_t column) const {
+  constexpr std::string_view digits = "0123456789";
+  constexpr std::size_t longest_sign = 4, longest_unit = 10;  // before and after a number
+  std::optional<std::int64_t> first;
+  std::int64_t found = 0, with_number = 0;
+  for (std::int64_t row = 0; row < rows() && (found - with_number) * 10 <= rows(); ++row) {
+    if (is_missing(row, column)) continue;
+    ++found;
+    const std::string_view cell = raw(row, column);
+    const std::size_t begin = cell.find_first_of(digits);
+    if (begin > longest_sign) continue;
+    const std::size_t end = cell.find_last_of(digits) + 1;
+    // A letter before a number is a code, unless a space is between them: "C85", but "USD 85".
+    const bool is_code = begin > 0 && std::isalpha(static_cast<unsigned char>(cell[begin - 1]));
+    if (is_code || cell.size() - end > longest_unit ||
+        !number_in(cell.substr(begin, end - begin), options_))
+      continue;
+    ++with_number;
+    if (!first && !number_in(cell, options_)) first = row;
+  }
+  return with_number * 10 >= found * 9 ? first : std::nullopt;
 }
 
 std::vector<std::string> Table::remarks() const {

@@ -83,8 +83,14 @@ class Table {
   // Returns what was left out or decided while reading, a sentence each.
   std::vector<std::string> remarks() const;
 
+  // Returns the first row whose text in a column has a number in it, as "12.5 km" and "<0.01" have;
+  // nothing if less than nine tenths of the cells are numbers or such texts.
+  std::optional<std::int64_t> first_text_with_number(std::int64_t column) const;
+
  private:
   void judge(std::int64_t number, std::int64_t first);
+  bool has_words_among_numbers(std::int64_t number, std::int64_t first) const;
+  void expect_one_header() const;
   bool lacks_header() const;
   void name_columns();
 

@@ -13,6 +13,7 @@
 #include "autograd/dry_run.hpp"
 #include "data/json.hpp"
 #include "data/option_error.hpp"
+#include "data/outlier.hpp"
 #include "data/table/label_column.hpp"
 #include "data/text/printable.hpp"
 #include "data/validation_split.hpp"
@@ -49,6 +50,7 @@ void TableDataset::add_to(Checksum& sum) const {
 namespace {
 
 constexpr std::int64_t most_values = std::int64_t{1} << 28;  // of the inputs: 1 GiB
+constexpr std::size_t few = 20;  // so many different values may be classes
 
 // A file of a table; `split`: the one that it is, or nothing for a whole table.
 struct TableFile {
@@ -149,6 +151,8 @@ class ExampleReader {
                                          : table.column_named(options.label_field, "label_field");
     const TableColumn& column = table.columns()[label_];
     options.label_field = read_.columns.target.name = column.name;
+    table.expect_no_totals();
+    expect_readable(label_);
     expect_option(column.found() > 0, "label_field", "{}: column {} is empty", table.path(),
                   shown(column.name));
     if (options.kind == TargetKind::detected) options.kind = kind_of_target(column);
@@ -157,11 +161,35 @@ class ExampleReader {
                     "{}: column {} has texts; expected numbers", table.path(), shown(column.name));
   }
 
+  // Throws InputError if a column has the name of another one, or numbers of several units.
+  void expect_readable(std::int64_t j) const {
+    const TableColumn& column = first().columns()[j];
+    expect_input(std::ranges::count(first().columns(), column.name, &TableColumn::name) == 1,
+                 "{}: two columns are named {}; rename one of them", first().path(),
+                 shown(column.name));
+    if (column.kind == ColumnKind::numbers) first().expect_one_unit(j);
+  }
+
+  // Returns whether all numbers of the target are whole, such as 3 and 3.0.
+  bool has_whole_target() const {
+    for (std::int64_t row = 0; row < first().rows(); ++row)
+      if (const auto number = number_in(first().raw(row, label_), first().options());
+          number && *number != std::floor(*number))
+        return false;
+    return true;
+  }
+
   TargetKind kind_of_target(const TableColumn& column) const {
-    constexpr std::size_t few = 20;
-    if (column.kind != ColumnKind::numbers) return TargetKind::classes;
     const std::size_t different = different_cells(first(), label_, few);
-    if (!column.counts.are_integers || different > few) return TargetKind::numbers;
+    if (column.kind != ColumnKind::numbers) {
+      const auto quantity = different > few ? first().first_text_with_number(label_) : std::nullopt;
+      expect_option(!quantity, "target",
+                    "{}: \"{}\" may be a class, or a number with a unit, which is not read",
+                    quantity ? first().place(*quantity, label_) : "",
+                    quantity ? shown(first().raw(*quantity, label_)) : "");
+      return TargetKind::classes;
+    }
+    if (different > few || !has_whole_target()) return TargetKind::numbers;
     const std::string name = lower_ascii(column.name);
     const bool is_named = is_label_name(name) && name != "target";
     if (different <= 2 || is_named) return TargetKind::classes;
@@ -183,6 +211,7 @@ class ExampleReader {
       if (j == label_ || split == j) continue;
       if (options.columns.empty() ? std::ranges::count(options.ignored, name) > 0 : !is_asked)
         continue;
+      expect_readable(j);
       const std::string why = why_unused(j);
       expect_option(why.empty() || !is_asked, "columns", "{}: column {}: {}", table.path(),
                     shown(name), why);
@@ -195,10 +224,17 @@ class ExampleReader {
       if (table.columns()[j].kind == ColumnKind::times)
         read_.columns.inputs.back().time_format = time_format_of(table, j, options.time_format);
       if (table.columns()[j].kind == ColumnKind::texts ||
-          table.columns()[j].kind == ColumnKind::times_of_day)
+          table.columns()[j].kind == ColumnKind::times_of_day || has_codes(j))
         read_.columns.inputs.back().categories.emplace();
     }
     expect_option(!places_.empty(), "columns", "{}: no column can be read", table.path());
+  }
+
+  // Returns whether a column of numbers has codes that recur: "02139" is no quantity.
+  bool has_codes(std::int64_t j) const {
+    const TableColumn& column = first().columns()[j];
+    return column.kind == ColumnKind::numbers && column.counts.are_integers &&
+           column.counts.first_padded != NumberCounts::none && has_classes(first(), j);
   }
 
   // Returns why a column cannot be read; "" if it can.
@@ -264,10 +300,9 @@ class ExampleReader {
         text += files_[file].table->text(row, j) + '\n';
       hashes.push_back(text_hash(text));
       if (read_.options.kind == TargetKind::classes)
-        classes.push_back(known
-                              .emplace(files_[file].table->text(row, labels_[file]),
-                                       static_cast<std::int32_t>(known.size()))
-                              .first->second);
+        classes.push_back(
+            known.emplace(label_text({file, row}), static_cast<std::int32_t>(known.size()))
+                .first->second);
     }
     const HeldExamples held = divide_by_hash(hashes, classes,
                                              {.validation = read_.options.validation_share,
@@ -336,7 +371,7 @@ class ExampleReader {
   }
 
   std::string label_text(const RowPlace& place) const {
-    return files_[place.file].table->text(place.row, labels_[place.file]);
+    return std::string(trimmed(files_[place.file].table->text(place.row, labels_[place.file])));
   }
   double label_number(const RowPlace& place) const {
     return *files_[place.file].table->number(place.row, labels_[place.file]);
@@ -382,10 +417,53 @@ class ExampleReader {
     return {inputs, classes.empty() ? Array::of(numbers, {N, 1}) : Array::of(classes, {N})};
   }
 
+  // Adds what is doubtful about an input.
+  void remark_on(std::int64_t j) {
+    const Table& table = first();
+    const TableColumn& column = table.columns()[j];
+    const auto remark = [&](const std::string& what) {
+      read_.remarks.push_back(fmt::format("column {}: {}", shown(column.name), what));
+    };
+    if (const auto row = table.first_text_with_number(j);
+        row && column.kind == ColumnKind::texts && different_cells(table, j, few) > few)
+      remark(fmt::format("\"{}\" is read as a text; write numbers alone to have them read",
+                         shown(table.raw(*row, j))));
+    if (label_ != j && has_codes(j))
+      remark(fmt::format(
+          "\"{}\" begins with 0: these are categories, not numbers",
+          shown(table.raw(column.counts.first_padded - (table.options().header != Header::absent),
+                          j))));
+    if (tells_class(j))
+      remark("each value goes with one class; leave it out, if it is not known when predicting");
+    if (column.kind != ColumnKind::numbers) return;
+    std::vector<float> numbers;
+    for (std::int64_t row = 0; row < table.rows(); ++row)
+      if (const auto number = table.number(row, j)) numbers.push_back(static_cast<float>(*number));
+    if (const auto outlier = outlier_of(std::move(numbers)))
+      read_.remarks.push_back(outlier_text(*outlier, shown(column.name)));
+  }
+
+  // Returns whether the values of an input recur, and each has one class: it may stand for the
+  // target.
+  bool tells_class(std::int64_t j) const {
+    constexpr std::int64_t least_rows = 10;  // of a value, on average
+    if (read_.columns.target.classes.empty() || j == label_ || !has_classes(first(), j))
+      return false;
+    std::map<std::string_view, std::string_view> classes;
+    for (std::int64_t row = 0; row < first().rows(); ++row) {
+      const std::string_view label = first().raw(row, label_);
+      if (label.empty() || first().is_missing(row, j)) continue;
+      if (classes.emplace(first().raw(row, j), label).first->second != label) return false;
+    }
+    return classes.size() >= read_.columns.target.classes.size() &&
+           std::ssize(classes) * least_rows <= first().rows();
+  }
+
   void explain() {
     const Table& table = first();
     read_.remarks = table.remarks();
     for (std::int64_t j = 0; j < std::ssize(table.columns()); ++j) {
+      if (j == label_ || std::ranges::count(places_, j) > 0 || unused_.contains(j)) remark_on(j);
       const std::string& name = table.columns()[j].name;
       const auto input = std::ranges::find(read_.columns.inputs, name, &InputColumn::name);
       const bool is_input = input != read_.columns.inputs.end();

@@ -1,6 +1,7 @@
 #include "data/text/labeled_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <map>
 #include <set>
@@ -76,6 +77,22 @@ bool has_words(std::string_view text) {
   return unspaced > most_of_a_name || (has_space && letters > std::max(digits, 1));
 }
 
+// Returns whether most cells of a column begin with a letter or have more letters than digits, and
+// are no quantities, such as "12.5 km", and no paths of pictures.
+bool may_have_texts(const Table& table, std::int64_t column) {
+  const auto is_letter = [](unsigned char c) { return c >= 128 || std::isalpha(c); };
+  std::int64_t count = 0;
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    const std::string cell = lower_ascii(table.raw(row, column));
+    const auto letters = std::ranges::count_if(cell, is_letter);
+    const auto digits = std::ranges::count_if(cell, [](char c) { return c >= '0' && c <= '9'; });
+    const bool is_picture = std::ranges::any_of(
+        std::array{".png", ".jpg", ".jpeg"}, [&](const char* end) { return cell.ends_with(end); });
+    count += !is_picture && (letters > digits || (!cell.empty() && is_letter(cell.front())));
+  }
+  return 2 * count > table.rows() && !table.first_text_with_number(column);
+}
+
 // Returns the column that is named text or, of those with several words in most cells, the longest;
 // nothing if there is none. Columns that may have labels are found only if all do. Throws
 // OptionError if another one is at least half as long.
@@ -85,7 +102,8 @@ std::optional<std::int64_t> find_text_column(const Table& table,
   for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
     if (std::ranges::find(others, column) != others.end()) continue;
     if (lower_ascii(table.columns()[column].name) == "text") return column;
-    if (table.columns()[column].kind != ColumnKind::texts) continue;
+    if (table.columns()[column].kind != ColumnKind::texts || table.first_text_with_number(column))
+      continue;
     std::size_t bytes = 0;
     std::int64_t with_words = 0;
     for (std::int64_t row = 0; row < table.rows(); ++row) {
@@ -159,9 +177,11 @@ Columns find_columns(const Table& table, const LabeledTextOptions& options) {
       if (!text) throw no_text();
       throw;
     }
+  const bool is_other = !text;  // that of the labels leaves one
   if (!text) text = 1 - *label;
   const ColumnKind kind = table.columns()[*text].kind;
-  if (columns.split == text || kind == ColumnKind::times || kind == ColumnKind::empty ||
+  if ((is_other && !may_have_texts(table, *text)) || columns.split == text ||
+      kind == ColumnKind::times || kind == ColumnKind::empty ||
       (table.rows() > 2 && is_row_index(table, *text)))
     throw no_text();
   expect_option(text != label, "text_field", "{}: column {} is that of the labels",

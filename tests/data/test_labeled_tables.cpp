@@ -324,6 +324,30 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   CHECK(load_labeled_texts(path("one")).test.texts.size() == 20);
 }
 
+TEST_CASE_FIXTURE(TableFixture, "bug: labeled tables: quantities, weeks and pictures were texts") {
+  for (const std::string form : {"{}.5 kmpl,{}", "2024-W{:02},{}", "{}.png,{}"}) {
+    const std::string found = read("a.csv", "x,label\n" + rows(40, [&](int i) {
+                                              return fmt::format(fmt::runtime(form), i + 10, i % 2);
+                                            }));
+    check_says(found, {"text_field: ", "no column is named text or has several words"});
+  }
+  CHECK(read("a.csv", "name,label\n" + rows(40, [](int i) {
+                        return fmt::format("Ann{},{}", i % 9, i % 2);
+                      })) == "name, label: 0 1");
+}
+
+TEST_CASE_FIXTURE(TableFixture, "bug: labeled tables: an only column was listed as nothing") {
+  check_says(read("a.jsonl",
+                  rows(20, [](int i) { return fmt::format("{{\"text\": \"{}\"}}", words(i)); })),
+             {"label_field: ", "found no other column"});
+}
+
+TEST_CASE_FIXTURE(TableFixture, "bug: labeled tables: a column of names was that of the labels") {
+  CHECK(read("a.csv", "Label,kind,text\n" + rows(40, [](int i) {
+                        return fmt::format("N{}n,{},{}", i, i % 2 ? "a" : "b", words(i));
+                      })) == "text, kind: a b");
+}
+
 TEST_SUITE_END();
 
 }  // namespace

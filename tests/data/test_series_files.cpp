@@ -370,6 +370,72 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: a row of units or a sum was cal
     check_says(message_of([&, file = write("a.csv", text)] { detect_format(file); }), {part});
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: times beside the first column were values") {
+  std::string years, days, seconds = "x,timestamp\n", minutes = "yr,mo,dy,HH,Minute,x\n";
+  for (int i = 0; i < 60; ++i) {
+    years += fmt::format("{},{},{}\n", i < 30 ? "a" : "b", 1990 + i % 30, i % 7);
+    days += fmt::format("{},{},{}\n", 1 + i / 30, 20240101 + i % 30, i % 7);
+    seconds += fmt::format("{},{}.5\n", i % 7, 1704067200 + 300 * i + i * i % 7);
+    minutes += fmt::format("2024,1,{},{},{},{}\n", 1 + i / 48, i / 2 % 24, i % 2 * 30, i % 7);
+  }
+  for (const std::string& text : {"Entity,Year,x\n" + years, "store,date,x\n" + days}) {
+    const SeriesTable table = load_series(write("a.csv", text));
+    CHECK(table.names.size() == 2);
+    CHECK(table.rows() == 30);
+  }
+  CHECK(load_series(write("a.csv", seconds)).names == Strings{"x"});
+  const SeriesTable table = load_series(write("a.csv", minutes));
+  CHECK(table.names == Strings{"x"});
+  CHECK(row_text(table, 59) == "2024-01-02 05:30:00");
+  const std::string ending = fmt::format("Date,HE,x\n{}", [] {
+    std::string rows;
+    for (int i = 0; i < 72; ++i)
+      rows += fmt::format("2024-01-{:02},{},1\n", 1 + i / 24, i % 24 + 1);
+    return rows;
+  }());
+  CHECK(row_text(load_series(write("a.csv", ending)), 0) == "2024-01-01 01:00:00");
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: a year and a label were the time of series") {
+  std::string cars = "year,km,target\n";
+  for (int i = 0; i < 60; ++i) cars += fmt::format("{},{},{}\n", 2000 + i * 7 % 20, i * i, i % 2);
+  CHECK(!load_series(write("a.csv", cars)).has_times);
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: times of unknown formats were left out") {
+  for (const std::string form : {"Date,x\n\"Mon, {:02} Jan 2024\",{}\n", "a,x\n2024-W{:02},{}\n",
+                                 "Time,x\nJan {} EST 2024,{}\n"}) {
+    const std::size_t begin = form.find('\n') + 1;
+    std::string text = form.substr(0, begin);
+    for (int i = 1; i <= 31; ++i) text += fmt::format(fmt::runtime(form.substr(begin)), i, i % 7);
+    CAPTURE(text);
+    CHECK(asked([&] { load_series(write("a.csv", text)); }) == "time_column");
+    const auto none = options_with([](auto& o) { o.time_column = "none"; });
+    CHECK(load_series(path("a.csv"), none).rows() == 31);
+  }
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: columns that are times were series") {
+  for (const std::string header :
+       {"name,1990,1991,1992,x", "name,1/22/20,1/23/20,1/24/20,x", "Year,Jan,Feb,March,x"}) {
+    std::string text = header + "\n";
+    for (int i = 0; i < 40; ++i) text += fmt::format("{},{},2.5,3.5,4.5\n", 1960 + i, i % 7 + 0.5);
+    try {
+      load_series(write("a.csv", text), options_with([](auto& o) { o.header = Header::present; }));
+      FAIL("accepted");
+    } catch (const InputError& error) {
+      check_says(error.what(), {"columns are times, such as ", "transpose the table"});
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: parts of a day were names of series") {
+  std::string text = "date,period,x\n";
+  for (int i = 0; i < 48 * 4; ++i)
+    text += fmt::format("2024-01-{:02},{},{}\n", 1 + i / 48, 1 + i % 48, i % 7);
+  CHECK(asked([&] { load_series(write("a.csv", text)); }) == "series_column");
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -247,6 +247,35 @@ TEST_CASE("table: times in their formats") {
   CHECK(!time_of_day("25:00"));
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: table: words in many numbers made a column of texts") {
+  const auto kind = [&](int different, const Strings& words) {
+    std::string text = "x,y\n";
+    for (int i = 0; i < 60; ++i)
+      text += fmt::format(
+          "{},1\n", i % 5 == 0 ? words[i / 5 % words.size()] : fmt::to_string(i % different + 0.5));
+    return Table(write("a.csv", text)).columns()[0].kind;
+  };
+  for (const std::string word : {":", "..", "unavailable", "<0.01", "inf", "#DIV/0!", "\\N", "—"}) {
+    CAPTURE(word);
+    CHECK(kind(60, {word}) == ColumnKind::numbers);
+  }
+  const Table table(path("a.csv"));
+  CHECK(asked([&] { table.number(0, 0); }) == "missing_words");
+  CHECK(kind(3, {"3+"}) == ColumnKind::texts);  // few numbers are classes
+  CHECK(kind(60, {"a", "b", "c", "d"}) == ColumnKind::texts);
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: table: the header of a joined file was a row") {
+  const std::string text = "name,x\na,1\nb,2\nname,x\n";
+  try {
+    Table table(write("a.csv", text));
+    FAIL("accepted");
+  } catch (const InputError& error) {
+    check_says(error.what(), {"a.csv: line 4: repeats the names of the columns"});
+  }
+  CHECK(Table(write("a.csv", "name,x\na,1\nname,2\n")).rows() == 2);
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -283,6 +283,61 @@ TEST_CASE_FIXTURE(CommandFolder, "init: a kind that is given has its learning ra
                        "embeddings train well with --set optim.learning_rate=0.01"});
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: tables were read in part, or as another thing") {
+  const auto read = [&](const std::string& header, const std::string& form, int rows = 100) {
+    std::string text = header + "\n";
+    for (int i = 0; i < rows; ++i)
+      text += fmt::format(fmt::runtime(form + "\n"), fmt::arg("i", i), fmt::arg("half", i % 2),
+                          fmt::arg("x", i * 37 % 101), fmt::arg("five", i % 5));
+    const Recognized found = task_registry().at("table").recognize({write("a.csv", text)}).front();
+    return fmt::format("{}; {}; {}", found.refusal, found.facts.dump(),
+                       fmt::join(found.problems, "; "));
+  };
+  check_says(read("x,x,target", "{i},{x},{half}"), {"two columns are named x; rename one"});
+  check_says(read("x,label", "{x},{half}.0"), {"\"classes\":2"});
+  check_says(read("x,target", "{x},{five}.0"), {"5 different integers"});
+  check_says(read("x,target", "{i},€{x}.5M"), {"may be a class, or a number with a unit"});
+  check_says(read("km,y,target", "{x} km,{five},{half}"),
+             {"column km: \"0 km\" is read as a text"});
+  check_says(read("zip,target", "0{five}139,{x}.5"),
+             {"column zip\":\"categories", "\"00139\" begins with 0"});
+  check_says(read("x,target", "{half}%,{half}\n0.5,1"), {"has another unit than %"});
+  check_says(read("x,target", "{x},{x}.5\n-999,1.5"), {"the value -999 occurs 100 times"});
+  check_says(read("x,target", "{x},\"{half} \""), {"\"classes\":2"});
+  check_says(read("x,code,class", "{x},{half},c{half}"), {"column code: each value goes with one"});
+  check_says(read("x,class", "{x},Yes\n{i},yes"), {"the classes Yes and yes differ only in case"});
+  check_says(read("x,class", "{x},a\n1,b\n2,a|b\n3,b|a"), {"the class a|b may be several labels"});
+  std::string ships = "age,fare,class,name,sank\n";
+  for (int i = 0; i < 90; ++i)
+    ships += fmt::format("{},{}.5,{},\"Smith, Mr. A{}\",{}\n", i % 50, i, i % 3, i, i % 2);
+  CHECK(task_registry().at("table").recognize({write("c.csv", ships), {}, "sank"}).front().fit ==
+        Recognized::Fit::certain);  // and so are the names as texts, which makes init ask
+  std::string sales = "region,sales,target\n";
+  for (int i = 0; i < 40; ++i) sales += fmt::format("{},{},{}.5\n", i % 2 ? "a" : "b", i, i);
+  write("b.csv", sales + "Grand Total,780,800\n");
+  check_says(task_registry().at("table").recognize({path("b.csv")}).front().refusal,
+             {"\"Grand Total\" is a row about the others; remove it"});
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "bug: init took columns without commas for prose or names") {
+  for (const std::string form : {"{} 1.5 2.5 yes and much more of it 3 4 5 6 7 8 9 10 11 12 13 14",
+                                 "Mary,F,{}", "{} 1:0.5 2:0.25", "| {} | a | b |"}) {
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += fmt::format(fmt::runtime(form + "\n"), i);
+    write("data.txt", text);
+    check_fails(run("init data.txt"), {"the lines have columns", "add --task "});
+  }
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "bug: init: UTF-16 and ZIP were called Windows-1252") {
+  write("a.txt", std::string("\xFF\xFE"
+                             "a\0b\0",
+                             6));
+  write("b.csv", "PK\x03\x04\xff");
+  check_fails(run("init a.txt"), {"the content is UTF-16", "iconv -f UTF-16"});
+  check_fails(run("init b.csv"), {"the content is a ZIP archive"});
+}
+
 TEST_SUITE_END();
 
 }  // namespace

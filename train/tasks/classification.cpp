@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <numeric>
 
 #include "autograd/array.hpp"
@@ -14,8 +15,10 @@
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/softmax.hpp"
+#include "data/input_file.hpp"
 #include "data/json.hpp"
 #include "data/text/printable.hpp"
+#include "data/text/unicode.hpp"
 #include "train/inspect/recognized.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/inspect/values.hpp"
@@ -258,6 +261,29 @@ void compare_class_sizes(Recognized& found, const std::vector<std::int64_t>& cou
   found.problems.push_back(fmt::format("class {} has {}, class {} has {}",
                                        names[fewest - counts.begin()], counted(*fewest, noun),
                                        names[most - counts.begin()], counted(*most, noun)));
+}
+
+void note_class_names(Recognized& found, const std::vector<std::string>& names) {
+  std::map<std::string, std::string> known;
+  for (const std::string& name : names)
+    if (const auto [same, is_new] = known.emplace(lower_case(name), name); !is_new)
+      found.problems.push_back(
+          printable(fmt::format("the classes {} and {} differ only in case", same->second, name)));
+  for (const char mark : {'|', ',', ';'}) {
+    std::map<std::string_view, int> parts;  // with the number of names that have it
+    for (const std::string& name : names)
+      for (const std::string_view part : split(name, mark)) ++parts[trimmed(part)];
+    const auto joins = [&](const std::string& name) {
+      return name.find(mark) != name.npos && std::ranges::all_of(split(name, mark), [&](auto part) {
+               return parts[trimmed(part)] > 1;
+             });
+    };
+    const auto joined = std::ranges::find_if(names, joins);
+    if (std::ranges::count_if(names, joins) < 2) continue;
+    found.problems.push_back(printable(
+        fmt::format("the class {} may be several labels; an example has one label here", *joined)));
+    return;
+  }
 }
 
 std::vector<MetricInfo> classification_metrics() {

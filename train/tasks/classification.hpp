@@ -101,6 +101,10 @@ Sample class_probabilities(const Array& logits, const std::vector<std::string>& 
 void compare_class_sizes(Recognized& found, const std::vector<std::int64_t>& counts,
                          const std::vector<std::string>& names, const std::string& noun);
 
+// Adds the classes whose names differ only in case, and one whose name joins those of others, as
+// "1,5" and "Action|Drama" do.
+void note_class_names(Recognized& found, const std::vector<std::string>& names);
+
 // Returns the metrics of a classifier: loss and accuracy.
 std::vector<MetricInfo> classification_metrics();
 

@@ -19,6 +19,7 @@
 #include "data/input_file.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
+#include "train/tasks/classification.hpp"
 
 namespace tapestry {
 namespace {
@@ -315,6 +316,7 @@ void recognize_pictures(Recognized& found, const Given<ImageSettings>& given,
   }
   set_training(found, counts, divided);
   if (has_classes) compare_class_sizes(found, counts, folder.classes, "training image");
+  if (has_classes) note_class_names(found, folder.classes);
   for (std::size_t i = 0; has_classes && i < counts.size(); ++i)
     if (headers.of_class[i] == 0)
       found.problems.push_back(

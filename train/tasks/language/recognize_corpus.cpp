@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "data/input_file.hpp"
 #include "data/text/conversations.hpp"
@@ -31,8 +32,10 @@ class TextStatistics {
 
   std::int64_t files = 0, bytes = 0, characters = 0, symbols = 0;
   std::int64_t lines = 0, empty_lines = 0, longest_line = 0;
-  std::int64_t sentences = 0;  // lines of more than two words, or that end with a mark
-  std::string beginning{};     // first nine bytes that are not white space
+  std::int64_t sentences = 0;      // lines of more than two words, or that end with a mark
+  std::int64_t numeric_lines = 0;  // lines of several words, more than half of them with a digit
+  std::map<std::int64_t, std::int64_t> delimited_lines{};  // by the number of delimiters
+  std::string beginning{};  // first nine bytes that are not white space
 
  private:
   void add(std::string_view part, const std::string& file) {
@@ -54,7 +57,11 @@ class TextStatistics {
       const bool is_space = value <= ' ';
       if (beginning.size() < 9 && !is_space)
         beginning += part.substr(at - point.bytes, point.bytes);
-      if (!is_space && last_ <= ' ') ++words_;
+      if (!is_space && last_ <= ' ') ++words_, has_digit_ = false;
+      if (value >= '0' && value <= '9' && !has_digit_) ++numbers_, has_digit_ = true;
+      // A comma before a space is one of a sentence.
+      if (last_ == ',' || last_ == ';') delimiters_ += !is_space;
+      delimiters_ += value == '\t' || value == '|';
       if (!is_space) length_ = position_ + 1;
       if (!is_space) last_mark_ = value;
       ++position_;
@@ -73,13 +80,16 @@ class TextStatistics {
     longest_line = std::max(longest_line, length_);
     const bool is_marked = std::u32string_view(U".,;:!?").find(last_mark_) != std::string::npos;
     if (length_ > 0 && (words_ > 2 || is_marked)) ++sentences;
-    position_ = length_ = words_ = 0;
+    numeric_lines += words_ > 1 && 2 * numbers_ > words_;
+    if (length_ > 0) ++delimited_lines[delimiters_];
+    position_ = length_ = words_ = numbers_ = delimiters_ = 0;
     last_ = last_mark_ = 0;
   }
 
   std::vector<bool> seen_ = std::vector<bool>(0x110000);
   std::int64_t before_file_ = 0;  // bytes of the earlier files
-  std::int64_t position_ = 0, length_ = 0, words_ = 0;
+  std::int64_t position_ = 0, length_ = 0, words_ = 0, numbers_ = 0, delimiters_ = 0;
+  bool has_digit_ = false;  // the last word
   char32_t last_ = 0, last_mark_ = 0;
 };
 
@@ -100,9 +110,17 @@ bool is_named_as_table(const std::string& path) {
          0;
 }
 
+// Returns whether nine tenths of the lines have as many columns, or numbers between spaces.
+bool has_columns(const TextStatistics& text) {
+  std::int64_t most = text.numeric_lines;
+  for (const auto& [delimiters, lines] : text.delimited_lines)
+    if (delimiters >= 2) most = std::max(most, lines);
+  return text.lines >= 10 && most * 10 >= text.lines * 9;
+}
+
 // Returns whether a file is seldom meant as plain text, by its name or its beginning.
 bool looks_like_data(const TextStatistics& text, const std::string& path) {
-  return is_named_as_table(path) || text.beginning.starts_with('{') ||
+  return is_named_as_table(path) || has_columns(text) || text.beginning.starts_with('{') ||
          text.beginning.starts_with('[') || text.beginning.starts_with("__label__") ||
          (!is_folder(path) && has_fasttext_labels(path));
 }
@@ -158,6 +176,9 @@ void recognize_text(Recognized& found, const TextStatistics& text, const std::st
   expect_input(text.characters >= least_characters,
                "has {} characters, expected at least {}; give a longer text", text.characters,
                least_characters);
+  if (has_columns(text) && !is_named_as_table(path))
+    found.refusal =
+        "the lines have columns; to read them as a table, divide them by commas in a file *.csv";
   found.facts = {{"files", text.files},           {"bytes", text.bytes},
                  {"characters", text.characters}, {"different characters", text.symbols},
                  {"lines", text.lines},           {"split", "the last tenth is for validation"}};

@@ -269,15 +269,6 @@ void note_left_out(Recognized& found, const LabeledSplits& texts) {
         texts.unused_count > std::ssize(texts.unused) ? ", ..." : ""));
 }
 
-// Adds the classes whose names differ only in case.
-void note_equal_names(Recognized& found, const std::vector<std::string>& classes) {
-  std::map<std::string, std::string> names;
-  for (const std::string& name : classes)
-    if (const auto [same, is_new] = names.emplace(lower_case(name), name); !is_new)
-      found.problems.push_back(
-          fmt::format("the classes {} and {} differ only in case", same->second, name));
-}
-
 }  // namespace
 
 std::vector<Recognized> recognize_labeled_texts(const UserData& data) {
@@ -304,7 +295,7 @@ std::vector<Recognized> recognize_labeled_texts(const UserData& data) {
     add_column_uses(found, texts.columns);
     found.problems.insert(found.problems.end(), texts.remarks.begin(), texts.remarks.end());
     note_left_out(found, texts);
-    note_equal_names(found, classes);
+    note_class_names(found, classes);
     compare_class_sizes(found, count_classes(texts.train.labels, std::ssize(classes)), classes,
                         "training text");
     note_contradictions(found, texts.train);

@@ -236,10 +236,7 @@ void add_columns(Recognized& found, const SeriesTable& table) {
     if (const auto [least, most] = std::ranges::minmax(column); least == most)
       found.problems.push_back(fmt::format("column {}: all values are {}", name, least));
     else if (const std::optional<Outlier> outlier = outlier_of(column))
-      found.problems.push_back(fmt::format(
-          "column {}: the value {:.6g} occurs {}, all others are between {:.6g} and {:.6g}; if it "
-          "marks missing values, leave these cells empty",
-          name, outlier->value, counted(outlier->count, "time"), outlier->low, outlier->high));
+      found.problems.push_back(outlier_text(*outlier, name));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "data/text/labeled_table.hpp"
 #include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
+#include "train/tasks/classification.hpp"
 #include "train/tasks/table_settings.hpp"
 
 namespace tapestry {
@@ -29,6 +30,19 @@ TableSplits load(const Given<TableSettings>& given, const TableExampleOptions& o
                "the sum with data.validation_fraction = {} must be below 1",
                given.validation_share);
   return given.checked([&] { return load_table_examples(path, options, trained); });
+}
+
+// Returns the mean number of bytes in the cells of the longest column of texts.
+double bytes_of_texts(const std::string& file, const TableOptions& options) {
+  const Table table(file, options);
+  double most = 0;
+  for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
+    double bytes = 0;
+    for (std::int64_t row = 0; row < table.rows(); ++row)
+      bytes += static_cast<double>(table.raw(row, column).size());
+    if (table.columns()[column].kind == ColumnKind::texts) most = std::max(most, bytes);
+  }
+  return most / static_cast<double>(table.rows());
 }
 
 }  // namespace
@@ -115,10 +129,18 @@ std::vector<Recognized> recognize_table(const UserData& data) {
     }
     add_column_uses(found, table.uses);
     found.problems = table.remarks;
+    note_class_names(found, target.classes);
     if (table.unlabeled > 0)
       found.problems.push_back(counted(table.unlabeled, "row") + " without a target left out");
     const std::string file = training_file(data.path);
-    const bool has_texts = !file.empty() && may_be_labeled_table(file, {.label_field = data.label});
+    const auto numbers = std::ranges::count_if(
+        table.columns.inputs, [](const InputColumn& input) { return !input.categories; });
+    constexpr std::int64_t many_numbers = 3;
+    constexpr double short_text = 40;
+    // Names beside several numbers describe the rows of a table.
+    const bool has_texts =
+        !file.empty() && may_be_labeled_table(file, {.label_field = data.label}) &&
+        (numbers < many_numbers || bytes_of_texts(file, table.options) > short_text);
     const bool has_times = std::ranges::any_of(table.columns.inputs, &InputColumn::is_time);
     const bool is_certain = !data.label.empty() || (is_label_name(target.name) && !has_times);
     found.fit = has_texts    ? Recognized::Fit::on_request
