@@ -228,6 +228,7 @@ class PassOn final : public PredictionSink {
 }  // namespace
 
 std::vector<std::string> Model::prediction_columns() const {
+  if (task() == "forecast") return targets();  // its predictor reads the data
   std::vector<std::string> names;
   for (const PredictedColumn& column : loaded().predictor().columns) names.push_back(column.name);
   return names;
@@ -241,7 +242,7 @@ void Model::predict_file(const std::string& data, const TakeExample& take) const
   const WeightsInUse weights = loaded().use();
   PassOn sink(take);
   if (!loaded().spec().predicts_whole_data) {
-    predict_all(loaded().predictor(), data, sink);
+    predict_all(loaded().predictor(), task(), data, sink);
     return;
   }
   require(!loaded().run.empty(),
@@ -249,10 +250,11 @@ void Model::predict_file(const std::string& data, const TakeExample& take) const
           data);
   const std::string path = fmt::format("{}={}", key::data_path.name, to_toml(Value(data)));
   const TrainedModel whole = load_trained(loaded().run, {path}, true, true);
-  predict_all(loaded().spec().predictor.show(*whole.task), data, sink);
+  predict_all(loaded().spec().predictor.show(*whole.task), task(), data, sink);
 }
 
 std::vector<std::string> Model::example_fields() const {
+  if (task() == "forecast") return {"time"};  // as above
   std::vector<std::string> names;
   for (const PredictorField& field : loaded().predictor().input.fields) names.push_back(field.name);
   return names;
@@ -269,10 +271,12 @@ std::vector<PredictedExample> Model::predict(
             &example - examples.data(), example.size(), predictor.input.fields.size(),
             fmt::join(example_fields(), ", "));
   const WeightsInUse weights = loaded().use();
-  const std::vector<Prediction> predictions = predictor.predict(examples);
+  std::vector<std::string> places;
+  for (std::size_t i = 0; i < examples.size(); ++i) places.push_back(fmt::format("example {}", i));
+  const std::vector<Prediction> predictions = predictions_of(predictor, task(), examples, places);
   std::vector<PredictedExample> all;
   for (std::size_t i = 0; i < predictions.size(); ++i)
-    all.push_back(predicted_example(fmt::format("example {}", i), examples[i], predictions[i]));
+    all.push_back(predicted_example(places[i], examples[i], predictions[i]));
   return all;
 }
 

@@ -85,13 +85,15 @@ class Model final {
 
   // --- all tasks: what `tapestry predict` writes ---
 
-  // Returns the names of the columns of a prediction: "prediction", "p:CLASS", ..., "unusual".
+  // Returns the names of the columns of a prediction: "prediction", "p:CLASS", ..., "unusual". For
+  // a graph, reads the data of the training, and throws std::runtime_error if it cannot.
   std::vector<std::string> prediction_columns() const;
   // Predicts the examples of a file or folder, in constant memory but for graphs and series. Throws
   // std::runtime_error if it cannot be read, or lacks a column that the model reads.
   void predict(const std::string& data, const TakeExample& take) const;
 
   // Returns the names of what an example consists of: columns of a table, or the column of a text.
+  // Throws as prediction_columns() does.
   std::vector<std::string> example_fields() const;
   // Predicts examples that have the cells of example_fields(). Throws std::invalid_argument for
   // another number of cells, and for a graph or series, which are predicted as a whole.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <numeric>
 
 namespace tapestry {
@@ -13,12 +15,28 @@ Metrics values_of(const MetricSums& averages) {
   return values;
 }
 
+bool is_reserved_metric(std::string_view name) {
+  constexpr std::array<std::string_view, 7> names{"step",      "split",     "elapsed_s", "lr",
+                                                  "grad_norm", "bad_steps", "baselines"};
+  constexpr std::array<std::string_view, 3> endings{"_per_s", "_signature", "_xxh3"};
+  return name.starts_with("test_") || std::ranges::count(names, name) > 0 ||
+         std::ranges::any_of(endings, [&](std::string_view end) { return name.ends_with(end); });
+}
+
 Loss loss_of(Task& task, const Batch& batch, const Pass& pass) {
+  expect_input(batch.count >= 0 && std::isfinite(batch.count),
+               "Dataset::batch: count is {}; expected the number of loss terms, 0 or more",
+               batch.count);
   Loss loss = task.loss(batch, pass);
   expect_input(
       loss.averages.contains("loss"),
       "Task::loss: the averages lack \"loss\"; add the sum of the examples' losses and their "
       "number");
+  for (const auto& [name, average] : loss.averages)
+    expect_input(!is_reserved_metric(name),
+                 "Task::loss: an average is named {:?}, which metrics.jsonl uses for something "
+                 "else; rename it",
+                 name);
   return loss;
 }
 

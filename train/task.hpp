@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -119,7 +120,12 @@ class Task {
   virtual std::map<std::string, std::string> metadata() const { return {}; }
 };
 
-// Returns task.loss(batch, pass). Throws InputError if its averages lack "loss".
+// Returns whether a metric cannot have this name, because the lines of metrics.jsonl have a member
+// of this name, or the metrics of the test split do.
+bool is_reserved_metric(std::string_view name);
+
+// Returns task.loss(batch, pass). Throws InputError if its averages lack "loss" or have a reserved
+// name, and if the batch's count is negative or not finite.
 Loss loss_of(Task& task, const Batch& batch, const Pass& pass);
 
 // Returns the task as class T, or null if it is of another class.

@@ -271,6 +271,18 @@ Config resolve_new(const std::vector<ConfigDocument>& documents,
   return config;
 }
 
+// Throws InputError if two parameters of a task's model have the same name, with which a checkpoint
+// stores them.
+void expect_different_names(Module& model, const TaskSpec& spec) {
+  std::set<std::string> names;
+  for (const Parameter* parameter : model.parameters())
+    expect_input(
+        names.insert(parameter->name).second,
+        "task {} of {}: two parameters are named {}; give each field of a module a name of "
+        "its own in fields()",
+        spec.name, registrant(spec), printable_beginning(parameter->name));
+}
+
 // Returns the config of a document that is named `name`, as load_config() does.
 Config loaded(const ConfigDocument& document, const std::string& name,
               const std::vector<std::string>& overrides,
@@ -436,6 +448,7 @@ std::unique_ptr<Task> make_task(const TaskSetup& setup) {
                       "reads no file or folder as a whole; leave out --data");
   std::unique_ptr<Task> task = spec.make(setup);
   prepare_fine_tuning(task->model(), setup.config, spec.pretraining().new_head);
+  expect_different_names(task->model(), spec);
   return task;
 }
 

@@ -195,7 +195,8 @@ std::optional<ModelKind> kind_of(const Config& config);
 std::string learning_rate_of_another_kind(const Config& config);
 
 // Constructs the config's task, with adapters and fixed parameters (fine_tuning.hpp). Throws
-// InputError for keys or data that do not fit, and std::invalid_argument for damaged metadata.
+// InputError for keys or data that do not fit and for two parameters of one name, and
+// std::invalid_argument for damaged metadata.
 std::unique_ptr<Task> make_task(const TaskSetup& setup);
 
 }  // namespace tapestry

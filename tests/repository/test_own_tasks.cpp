@@ -262,7 +262,7 @@ void check_template(const std::string& task, const Strings& metrics,
   must(example().installed(Words("new {} --from {}", name, task), {.folder = folder.path()}));
   const std::string mine = folder.path(name), build = mine + "/build",
                     config = fmt::format("{}/{}.toml", mine, name);
-  CHECK(lines_of(read_bytes(fmt::format("{}/{}.cpp", mine, name))).size() <= 120);
+  CHECK(lines_of(read_bytes(fmt::format("{}/{}.cpp", mine, name))).size() <= 125);
   must(run_program({"cmake", "-S", mine, "-B", build, "-G", "Ninja",
                     "-DCMAKE_PREFIX_PATH=" + package.prefix(),
                     "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror"}));
@@ -273,6 +273,17 @@ void check_template(const std::string& task, const Strings& metrics,
       must(run_program({build + "/" + name, "train", config}, {.folder = folder.path()})).out,
       metrics);
   must(run_program({build + "/" + name, "report", "runs/" + name}, {.folder = folder.path()}));
+  const auto predicted = [&](const std::string& rows) {
+    return run_program(
+        {build + "/" + name, "predict", "runs/" + name, folder.write("new.csv", rows)},
+        {.folder = folder.path()});
+  };
+  if (task == "points") {
+    check_says(must(predicted("x,y\n0.1,0\n1.2,-1.2\n")).out,
+               {"0.1,0,inside,", "1.2,-1.2,outside,"});
+    check_fails(predicted("x,y\n0.1,0\nwest,0\n"),
+                {"task my-points: TaskSpec::predictor: line 3: stof"});
+  }
   must(example().installed(Words("--plugin {}/lib{}.so config {}", build, name, config)));
 }
 

@@ -298,6 +298,27 @@ TEST_CASE("latent: the table has a line for every image, with all digits") {
   CHECK(std::stof(last) == latent.splits[1].z.values<float>()[3]);
 }
 
+TEST_CASE("bug: latent: codes without classes or names ended the program, or were left out") {
+  CHECK_NOTHROW(expect_usable(latent_of(2), "mine"));
+  const auto message = [](const auto& change) {
+    LatentCodes latent = latent_of(2);
+    change(latent);
+    return message_of([&] { expect_usable(latent, "mine"); });
+  };
+  check_says(message([](LatentCodes& latent) { latent.splits.clear(); }),
+             {"task mine: TaskSpec::latent_codes: no split"});
+  check_says(message([](LatentCodes& latent) { latent.class_names.pop_back(); }),
+             {"split train: class 2; expected 0 or more, below 2, the number of class names"});
+  check_says(message([](LatentCodes& latent) { latent.splits[1].classes[1] = -1; }),
+             {"split validation: class -1; expected 0 or more, below 3"});
+  check_says(message([](LatentCodes& latent) { latent.splits[0].classes.pop_back(); }),
+             {"split train: 3 classes of 4 codes; expected one for each"});
+  for (const Array& z : {Array({8}), Array({4, 3}), Array({2, 2, 2}), Array(), Array({4, 0}),
+                         Array::zeros({4, 2}, DType::float64)})
+    check_says(message([&](LatentCodes& latent) { latent.splits[1].z = z; }),
+               {"split validation: z is ", "; expected (N, Z) float32, of one Z"});
+}
+
 TEST_CASE("latent: clouds have classes, and principal components above three dimensions") {
   for (const std::int64_t Z : {1, 2, 3, 4, 9}) {
     CAPTURE(Z);

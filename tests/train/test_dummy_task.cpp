@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "autograd/ops.hpp"
 #include "autograd/tape.hpp"
 #include "layers/linear.hpp"
@@ -17,7 +19,13 @@ namespace {
 const Key<double> radius_key{"data.radius", 1, "of the disc", {.low = 0.1, .high = 1.4}};
 const Key<std::int64_t> hidden_key{"model.hidden", 16, "hidden units", {.low = 1, .high = 1024}};
 
-std::string mistake;  // of the task's author, for tests: "field" or "loss"
+// Of the task's author, for tests: "field", "name", "loss", "throw", "count -1" or "average NAME".
+std::string mistake;
+
+// Returns "NAME" of a mistake "average NAME"; "" of others.
+std::string mistaken(const std::string& kind) {
+  return mistake.starts_with(kind + ' ') ? mistake.substr(kind.size() + 1) : "";
+}
 
 // Points (2) in a square; the label is 1 within a disc at its center, 0 outside.
 class DiscDataset final : public Dataset {
@@ -40,9 +48,10 @@ class DiscDataset final : public Dataset {
       labels.push_back(labels_[example]);
     }
     const auto B = std::ssize(labels);
-    return {.inputs = Array::of(points, {B, 2}),
-            .targets = Array::of(labels, {B}),
-            .count = static_cast<double>(B)};
+    return {
+        .inputs = Array::of(points, {B, 2}),
+        .targets = Array::of(labels, {B}),
+        .count = mistaken("count").empty() ? static_cast<double>(B) : std::stod(mistaken("count"))};
   }
 
  private:
@@ -60,7 +69,7 @@ class DiscNetwork final : public Module {
   }
   void fields(FieldVisitor& visit) override {
     visit("hidden", hidden_);
-    if (mistake != "field") visit("out", out_);
+    if (mistake != "field") visit(mistake == "name" ? "hidden" : "out", out_);
   }
 
  private:
@@ -86,9 +95,12 @@ class DiscTask final : public Task {
   Loss loss(const Batch& batch, const Pass&) override {
     const Tensor logits = model_.forward(batch.inputs);
     const Tensor total = cross_entropy(logits, batch.targets, {.mean = false});
-    return {total,
-            {{mistake == "loss" ? "nats" : "loss", {total.item(), batch.count}},
-             {"hit_rate", hits(logits, batch.targets)}}};
+    if (mistake == "throw") throw 42;
+    Loss loss{total,
+              {{mistake == "loss" ? "nats" : "loss", {total.item(), batch.count}},
+               {"hit_rate", hits(logits, batch.targets)}}};
+    if (const std::string name = mistaken("average"); !name.empty()) loss.averages[name] = {3, 1};
+    return loss;
   }
 
   bool is_inside(const Array& point) const {
@@ -237,6 +249,42 @@ TEST_CASE_FIXTURE(
   const Finished doctor = with("loss", Words("doctor {}", config));
   CHECK(doctor.status != 0);
   check_says(doctor.out + doctor.err, {"Task::loss: the averages lack \"loss\""});
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: wrong names, counts and exceptions of a task were found late") {
+  const std::string config = write("disc.toml", disc_config);
+  const auto trained = [&](const std::string& fault) {
+    const Restore<std::string> made(mistake, fault);
+    return run_here(Words("train {} --out {}", config, path("run")));
+  };
+  check_fails(trained("name"),
+              {"task disc of ", ": two parameters are named hidden.weight; give each field"});
+  for (const std::string name : {"step", "lr", "rows_per_s", "test_loss", "a_xxh3"})
+    check_fails(trained("average " + name),
+                {"Task::loss: an average is named \"" + name + "\", which metrics.jsonl uses"});
+  for (const std::string count : {"-5", "nan", "inf"})
+    check_fails(trained("count " + count),
+                {"Dataset::batch: count is " + count + "; expected the number of loss terms"});
+  CHECK(!fs::exists(path("run")));
+  check_fails(trained("throw"), {"an exception that is not a std::exception was thrown"}, 1);
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "dummy task: names of all other members of metrics are reserved") {
+  const std::string config = write("disc.toml", disc_config), run = path("run");
+  must_run_here(
+      Words("train {} --out {} train.max_bad_steps=1 train.average_decay=0.9", config, run));
+  std::set<std::string> names;
+  for (const std::string& line : lines_of(read_bytes(run + "/metrics.jsonl")))
+    for (const auto& [name, value] : Json::parse(line).items()) names.insert(name);
+  CHECK(names.size() > 8);
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    CHECK(is_reserved_metric(name) == (name != "loss" && name != "hit_rate"));
+  }
+  for (const MetricInfo& metric : common_metrics())
+    CHECK(is_reserved_metric(metric.name) == (metric.name != "loss"));
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: an expected metric that no task has was accepted") {

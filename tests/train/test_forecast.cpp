@@ -42,6 +42,16 @@ TEST_CASE_FIXTURE(Station, "forecast: the best model is tested as by eval --test
   check_says(said, {fmt::format("test_mse {:.4g}", mse)});
 }
 
+TEST_CASE_FIXTURE(Station, "bug: forecast: the names of columns and fields needed the data") {
+  const std::string header = lines_of(must(run("predict run station.csv")).out).front();
+  const Model model(path("run"));
+  CHECK(fmt::format("{},{}", fmt::join(model.example_fields(), ","),
+                    fmt::join(model.prediction_columns(), ",")) == header);
+  fs::remove(path("station.csv"));
+  CHECK(model.prediction_columns() == Strings{"load", "oil"});
+  CHECK(Model(path("run")).example_fields() == Strings{"time"});
+}
+
 TEST_CASE_FIXTURE(Station, "forecast: sample writes history, truth, forecast as CSV, PNG and SVG") {
   Finished sample = run("sample run --out forecast");
   INFO(sample.err);

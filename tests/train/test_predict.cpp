@@ -8,6 +8,7 @@
 #include "tests/support/pictures.hpp"
 #include "tests/support/process.hpp"
 #include "train/model.hpp"
+#include "train/tools/predict/predict.hpp"
 
 // Tests `tapestry predict RUN DATA`.
 namespace tapestry {
@@ -289,6 +290,47 @@ TEST_CASE_FIXTURE(PredictFixture, "predict: a C++ program gets the predictions o
                        "predict: example 0 (from 0) has 1 cells; expected 3: size, kind, when",
                        std::invalid_argument);
   CHECK_THROWS_AS(model.predict(path("none.csv"), [](auto&) { return true; }), std::runtime_error);
+}
+
+// Writes what a predictor makes of the rows of a file, x and y, as CSV.
+std::string written(const std::string& path, const PredictExamples& predict) {
+  const Predictor predictor{
+      .input = {.fields = {{"x"}, {"y"}}}, .columns = {{"sum", true}}, .predict = predict};
+  std::string text;
+  predict_all(predictor, "mine", path,
+              *prediction_writer(predictor.columns, false,
+                                 [&](std::string_view bytes) { return text += bytes, true; }));
+  return text;
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: predict: a wrong predictor ended the program") {
+  const auto sums = [](std::span<const ExampleFields> rows) {
+    std::vector<Prediction> all;
+    for (const ExampleFields& row : rows)
+      all.push_back({.cells = {fmt::format("{}", std::stof(row[0]) + std::stof(row[1]))}});
+    return all;
+  };
+  const auto changed = [&](void (*change)(std::vector<Prediction>&)) {
+    return [sums, change](std::span<const ExampleFields> rows) {
+      std::vector<Prediction> all = sums(rows);
+      change(all);
+      return all;
+    };
+  };
+  const std::string good = write("good.csv", "x,y\n1,2\n3,4\n"),
+                    bad = write("bad.csv", "x,y\n1,2\n3\n5,six\n7,eight\n");
+  CHECK(written(good, sums) == "x,y,sum\n1,2,3\n3,4,7\n");
+  CHECK_ERROR(written(good, changed([](auto& all) { all.pop_back(); })),
+              "task mine: TaskSpec::predictor: 1 predictions of 2 examples; expected one for each");
+  CHECK_ERROR(written(good, changed([](auto& all) { all.resize(5); })), "5 predictions of 2 exam");
+  for (const auto change : {+[](std::vector<Prediction>& all) { all[1].cells.clear(); },
+                            +[](std::vector<Prediction>& all) { all[1].cells.resize(3); }})
+    CHECK_ERROR(written(good, changed(change)), " cells for line 3; expected 1, one for each");
+  CHECK(written(good, changed([](auto& all) { all[0] = {.flaw = "odd"}; })) ==
+        "x,y,sum\n1,2,\n3,4,7\n");
+  CHECK_ERROR(written(bad, sums), "task mine: TaskSpec::predictor: line 4: stof; return a");
+  CHECK_ERROR(written(bad, [](auto) -> std::vector<Prediction> { throw InputError("wrong"); }),
+              "wrong");
 }
 
 TEST_SUITE_END();

@@ -231,6 +231,8 @@ TEST_CASE("report: a confusion matrix has targets in rows, and their accuracy") 
                                            {"c", "0", "0", "0", ""}});
   check_says(section_of(panel).fallback, {"<td class=\"number\" style=\"--share: 0.500\">1</td>"});
   CHECK(confusion_matrix(all, Strings(41, "many")).rows[1] == Strings{"many", "0.500"});
+  CHECK_ERROR(confusion_matrix(all, {"a"}), "confusion_matrix: example ", " the prediction 1",
+              "; expected classes below 1, the number of class names");
   ClassPredictions sorted = all;
   sort_errors_first(sorted);
   std::vector<std::int64_t> order;

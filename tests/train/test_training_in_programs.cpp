@@ -377,6 +377,27 @@ TEST_CASE_FIXTURE(RunFixture, "trainings: take the batches of a function") {
               "auxiliary inputs");
 }
 
+TEST_CASE("bug: trainings: faults of a function's batches named examples that nobody read") {
+  const std::vector<double> values = two_series(150);
+  const auto message_of_step = [&](float input, float target) {
+    TrainingBatch batch{{.shape = {4, 12, 2}, .numbers = std::vector<float>(96)},
+                        {.shape = {4, 3, 2}, .numbers = std::vector<float>(24, target)}};
+    for (std::size_t i = 0; i < 96; ++i) batch.inputs.numbers[i] = static_cast<float>(i % 7);
+    batch.inputs.numbers[5] = input;
+    Training training({.text = forecast_toml}, {.series = {.names = {"a", "b"}, .values = values},
+                                                .batches = [&](std::int64_t) { return batch; }});
+    try {
+      training.step();
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(message_of_step(1, 1).empty());
+  check_says(message_of_step(NAN, 1), {"the batch's inputs are not finite; batches(0); correct"});
+  check_says(message_of_step(1, NAN), {"no target of batches(0) has a loss (Batch::count is 0)"});
+}
+
 TEST_CASE_FIXTURE(RunFixture, "trainings: stay within a limit of memory, or refuse") {
   const TrainingConfig config{.path = path("text.toml")};
   Training unlimited(config);

@@ -84,6 +84,9 @@ int run_command_line(int argc, char** argv) {
                   failed_status);
   } catch (const std::exception& error) {
     return failed(error.what(), failed_status);
+  } catch (...) {
+    return failed("an exception that is not a std::exception was thrown; throw one with a message",
+                  failed_status);
   }
 }
 

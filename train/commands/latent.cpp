@@ -1,5 +1,6 @@
 #include "train/commands/command.hpp"
 #include "train/commands/output.hpp"
+#include "train/config/keys.hpp"
 #include "train/inspect/values.hpp"
 #include "train/measure/machine.hpp"
 #include "train/run/run.hpp"
@@ -33,6 +34,7 @@ class ShowLatent final : public Command {
     const TrainedModel trained = load_trained(run_, overrides_, true);
     use_machine_as(trained.config);
     const LatentCodes codes = spec_of(trained.config).latent_codes.show(*trained.task);
+    expect_usable(codes, trained.config[key::task]);
     const std::string out = out_.empty() ? in_run(run_, "latent") : out_;
     write_table_and_figure(out, latent_csv(codes), latent_scatter(codes));
     Task& task = *trained.task;

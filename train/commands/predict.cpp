@@ -49,7 +49,7 @@ class Predict final : public Command {
         is_objects || (out_.empty() && predictor.input.kind == PredictorInput::Kind::objects);
     PredictedCount count;
     const auto predict = [&](std::function<bool(std::string_view)> write) {
-      count = predict_all(predictor, data_,
+      count = predict_all(predictor, trained.config[key::task], data_,
                           *prediction_writer(predictor.columns, as_objects, std::move(write)));
     };
     if (out_.empty())

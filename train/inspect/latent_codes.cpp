@@ -46,6 +46,28 @@ std::vector<std::int64_t> chosen(std::int64_t N, std::int64_t count) {
 
 }  // namespace
 
+void expect_usable(const LatentCodes& latent, const std::string& task) {
+  const auto expect = [&](bool holds, const std::string& message) {
+    expect_input(holds, "task {}: TaskSpec::latent_codes: {}", task, message);
+  };
+  expect(!latent.splits.empty(), "no split; expected one or more");
+  const std::int64_t names = std::ssize(latent.class_names);
+  const Array& first = latent.splits.front().z;
+  for (const auto& [name, z, classes] : latent.splits) {
+    expect(z.rank() == 2 && z.dtype() == DType::float32 && z.dim(1) > 0 && z.dim(1) == first.dim(1),
+           fmt::format("split {}: z is {} {}; expected (N, Z) float32, of one Z", name, z.shape(),
+                       z.dtype()));
+    expect(std::ssize(classes) == z.dim(0),
+           fmt::format("split {}: {} classes of {} codes; expected one for each", name,
+                       classes.size(), z.dim(0)));
+    for (const std::int32_t one : classes)
+      expect(
+          one >= 0 && one < names,
+          fmt::format("split {}: class {}; expected 0 or more, below {}, the number of class names",
+                      name, one, names));
+  }
+}
+
 std::string latent_csv(const LatentCodes& latent) {
   std::string text = "image,split,class";
   const std::int64_t Z = latent.splits.front().z.dim(1);

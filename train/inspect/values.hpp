@@ -45,6 +45,11 @@ struct LatentCodes {
   std::vector<std::string> class_names{};
 };
 
+// Throws InputError, whose message begins with the name of the task, for codes that cannot be
+// shown: no split, codes of another shape or dtype, not one class for each image, a class without a
+// name.
+void expect_usable(const LatentCodes& latent, const std::string& task);
+
 // Returns CSV with a line per image: its index in its split, the split, its class and z1, z2, …
 std::string latent_csv(const LatentCodes& latent);
 

@@ -152,7 +152,14 @@ TablePanel confusion_matrix(const ClassPredictions& predictions,
   constexpr std::size_t most_columns = 40;  // with more classes only the accuracies are shown
   const std::size_t V = class_names.size(), columns = V > most_columns ? 0 : V;
   std::vector<std::vector<double>> counts(V, std::vector<double>(V));
-  for (const ClassPrediction& one : predictions) ++counts[one.target][one.predicted];
+  for (const auto& [example, predicted, target, probability] : predictions) {
+    const auto [least, most] = std::minmax(predicted, target);
+    expect_input(least >= 0 && most < std::ssize(class_names),
+                 "confusion_matrix: example {} has the target {} and the prediction {}; expected "
+                 "classes below {}, the number of class names",
+                 example, target, predicted, V);
+    ++counts[target][predicted];
+  }
   TablePanel panel{
       .title = "Confusion matrix",
       .caption = fmt::format("Targets and predictions of {} that the model "
@@ -208,6 +215,9 @@ std::vector<Prediction> class_cells(const Array& logits,
   const Array scores = logits.to(DType::float32), all = softmax(scores).value();
   expect_finite(scores);
   const std::int64_t V = std::ssize(class_names), ranked = ranked_classes(V, best);
+  expect_input(logits.dim(1) == V,
+               "class_cells: logits {} and {} class names; expected one for each column",
+               logits.shape(), V);
   std::vector<Prediction> predictions(logits.dim(0));
   for (std::size_t row = 0; row < predictions.size(); ++row) {
     const auto score = scores.values<float>().subspan(row * V, V),

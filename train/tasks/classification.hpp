@@ -73,7 +73,8 @@ ClassPredictions class_predictions(const Dataset& split, std::int64_t at_once,
 void sort_errors_first(ClassPredictions& predictions);
 
 // Returns a table with a row for each target class and a column for each predicted class, if there
-// are up to 40, and the accuracy for each target class.
+// are up to 40, and the accuracy for each target class. Throws InputError for a class without a
+// name.
 TablePanel confusion_matrix(const ClassPredictions& predictions,
                             const std::vector<std::string>& class_names);
 
@@ -82,7 +83,7 @@ TablePanel confusion_matrix(const ClassPredictions& predictions,
 std::vector<PredictedColumn> class_columns(const std::vector<std::string>& class_names,
                                            std::int64_t best);
 // Returns the cells of such columns for each row of the logits (N, V), `unusual` empty. Throws
-// InputError if a logit is not finite.
+// InputError if a logit is not finite, or there are not V names.
 std::vector<Prediction> class_cells(const Array& logits,
                                     const std::vector<std::string>& class_names, std::int64_t best);
 

@@ -90,11 +90,22 @@ class MyTask final : public Task {
 
 // What the report shows of a trained model.
 ReportPanels panels(MyTask& task) {
-  return {confusion_matrix(class_predictions(*task.test_data(), 500,
-                                             [&](const Batch& batch) {
-                                               return task.model().forward(batch.inputs).value();
-                                             }),
-                           class_names)};
+  const auto logits = [&](const Batch& batch) {
+    return task.model().forward(batch.inputs).value();
+  };
+  return {confusion_matrix(class_predictions(*task.test_data(), 500, logits), class_names)};
+}
+
+// What `predict` adds to the rows of a file with columns x and y.
+Predictor predictor(MyTask& task) {
+  const auto predict = [&task](std::span<const ExampleFields> rows) {
+    std::vector<float> points;
+    for (const ExampleFields& row : rows)
+      for (const std::string& cell : row) points.push_back(std::stof(cell));
+    const Array inputs = Array::of(points, {std::ssize(rows), 2});
+    return class_cells(task.model().forward(inputs).value(), class_names, 0);
+  };
+  return {{.fields = {{"x"}, {"y"}}}, class_columns(class_names, 0), predict};
 }
 
 TaskSpec spec() {
@@ -103,6 +114,7 @@ TaskSpec spec() {
           .keys = {radius_key, hidden_key},
           .make = make_task_of<MyTask>,
           .metrics = classification_metrics(),
+          .predictor = predictor,
           .panels = panels};
 }
 

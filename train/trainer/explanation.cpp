@@ -31,6 +31,14 @@ std::string list_of(std::span<const std::int64_t> examples, std::size_t most = m
                      shown < examples.size() ? ", …" : "");
 }
 
+// Returns "training examples 3, 1, …" of the step, or the call with which a function gave its first
+// batch.
+std::string examples_of_step(const StepInputs& inputs) {
+  return inputs.are_given
+             ? fmt::format("batches({})", inputs.step * inputs.config[key::micro_batches])
+             : "training examples " + list_of(inputs.examples());
+}
+
 std::string parameter_fault(Task& task) {
   for (const Parameter* parameter : task.model().parameters())
     if (!is_finite(parameter->value()))
@@ -68,7 +76,8 @@ std::string op_fault(const StepInputs& inputs, std::size_t i) try {
 // Returns what is not finite in the first such micro-batch of this rank; empty if there is none.
 std::string micro_batch_fault(const StepInputs& inputs) {
   for (std::size_t i = 0; i < inputs.batches.size(); ++i) {
-    const std::vector<std::int64_t> examples = inputs.examples(i);
+    const std::vector<std::int64_t> examples =
+        inputs.are_given ? std::vector<std::int64_t>() : inputs.examples(i);
     const std::string data = input_fault(inputs.batches[i], examples);
     const std::string fault = data.empty() ? op_fault(inputs, i) : data;
     if (fault.empty()) continue;
@@ -134,6 +143,7 @@ std::string explain_evaluation(Task& task, const Dataset& data,
 std::string examples_of_micro_batch(const StepInputs& inputs, std::size_t i) {
   const std::int64_t all = inputs.config[key::micro_batches],
                      number = inputs.first_micro_batch + static_cast<std::int64_t>(i) + 1;
+  if (inputs.are_given) return fmt::format("batches({})", inputs.step * all + number - 1);
   return fmt::format("{}training examples {}",
                      all == 1 ? "" : fmt::format("micro-batch {} of {}: ", number, all),
                      list_of(inputs.examples(i)));
@@ -142,14 +152,16 @@ std::string examples_of_micro_batch(const StepInputs& inputs, std::size_t i) {
 std::string explain_step(const StepInputs& inputs, Ranks& ranks) {
   const std::string moved = parameter_fault(inputs.task);
   if (!moved.empty()) return moved;  // the same on all ranks, which have the same parameters
+  if (inputs.count == 0)             // as well
+    return fmt::format(
+        "no target of {} has a loss (Batch::count is 0); correct the data, or leave them out",
+        examples_of_step(inputs));
   const std::vector<std::string> found =
       ranks.gather(micro_batch_fault(inputs), "the explanation", Ranks::Late::fine);
   for (int rank = 0; rank < ranks.size(); ++rank)
     if (!found[rank].empty()) return (rank == 0 ? "" : ranks.name(rank) + ": ") + found[rank];
-  return fmt::format(
-      "every op of each micro-batch is finite; the largest gradients are {}; "
-      "training examples {}; {}",
-      name_largest(inputs, ranks), list_of(inputs.examples()), lower_rate);
+  return fmt::format("every op of each micro-batch is finite; the largest gradients are {}; {}; {}",
+                     name_largest(inputs, ranks), examples_of_step(inputs), lower_rate);
 }
 
 void expect_finite(const Metrics& values, const std::string& split, const Dataset& data, Task& task,

@@ -21,7 +21,8 @@ class Diverged final : public NonFiniteError {
 std::string explain_step(const StepInputs& inputs, Ranks& ranks);
 
 // Returns the first training examples of a micro-batch as text: "micro-batch 2 of 4: training
-// examples 3, 17, …", without the number of the micro-batch if it is the only one.
+// examples 3, 17, …", without the number of the micro-batch if it is the only one; "batches(17)" if
+// a function of a program gave it (TrainingData::batches).
 std::string examples_of_micro_batch(const StepInputs& inputs, std::size_t i);
 
 // Throws Diverged, which names the metric and the op, if a metric of an evaluation of

@@ -21,7 +21,8 @@ struct StepInputs {
   std::int64_t position = 0;           // number of training examples read before this step
   std::int64_t first_micro_batch = 0;  // index of the first micro-batch of this rank
   std::vector<Batch> batches = {};     // one batch per micro-batch
-  double count = 0;                    // number of loss terms of the whole step
+  bool are_given = false;  // by a function (TrainingData::batches): no examples are known
+  double count = 0;        // number of loss terms of the whole step
 
   // Returns the loss of batches[i], with the noise of its micro-batch.
   Loss loss(std::size_t i) const;

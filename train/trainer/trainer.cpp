@@ -148,7 +148,8 @@ ComputedStep Trainer::compute() {
                     .step = state_.step,
                     .position = state_.position,
                     .first_micro_batch = gradients().first(),
-                    .batches = next_batches()};
+                    .batches = next_batches(),
+                    .are_given = bool(get_batch_)};
   profile::mark(profile::Phase::step, "wait for batch", nullptr, 0);
   sums_.begin(inputs);
   for (std::size_t i = 0; i < inputs.batches.size(); ++i) try {

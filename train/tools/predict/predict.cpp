@@ -331,10 +331,44 @@ class ObjectWriter final : public PredictionSink {
   std::vector<std::string> own_names_{}, names_{};
 };
 
+// Returns the place of the first example for which the predictor throws, or else of all.
+std::string failing_place(const Predictor& predictor, std::span<const ExampleFields> examples,
+                          std::span<const std::string> places) {
+  for (std::size_t i = 0; i < examples.size(); ++i) try {
+      predictor.predict(examples.subspan(i, 1));
+    } catch (const std::exception&) {
+      return places[i];
+    }
+  return places.front() + " to " + places.back();
+}
+
 }  // namespace
 
-PredictedCount predict_all(const Predictor& predictor, const std::string& data,
-                           PredictionSink& sink) {
+std::vector<Prediction> predictions_of(const Predictor& predictor, const std::string& task,
+                                       std::span<const ExampleFields> examples,
+                                       std::span<const std::string> places) try {
+  std::vector<Prediction> all;
+  if (!examples.empty()) all = predictor.predict(examples);
+  expect_input(all.size() == examples.size(),
+               "task {}: TaskSpec::predictor: {} predictions of {} examples; expected one for each",
+               task, all.size(), examples.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    expect_input(!all[i].flaw.empty() || all[i].cells.size() == predictor.columns.size(),
+                 "task {}: TaskSpec::predictor: {} cells for {}; expected {}, one for each column",
+                 task, all[i].cells.size(), places[i], predictor.columns.size());
+  return all;
+} catch (const InputError&) {
+  throw;
+} catch (const std::bad_alloc&) {
+  throw;
+} catch (const std::exception& error) {
+  throw InputError(fmt::format(
+      "task {}: TaskSpec::predictor: {}: {}; return a Prediction::flaw for what cannot be read",
+      task, failing_place(predictor, examples, places), error.what()));
+}
+
+PredictedCount predict_all(const Predictor& predictor, const std::string& task,
+                           const std::string& data, PredictionSink& sink) {
   constexpr std::size_t at_once = 512, most_flaws = 10;
   ExampleForm form{.input = predictor.input};
   const auto examples = examples_of(form.input.path.empty() ? data : form.input.path, form);
@@ -342,14 +376,18 @@ PredictedCount predict_all(const Predictor& predictor, const std::string& data,
   PredictedCount count;
   std::vector<SourceExample> block(at_once);
   std::vector<ExampleFields> fields;
+  std::vector<std::string> places;
   while (true) {
     std::size_t size = 0;
     fields.clear();
-    for (; size < at_once && examples->next(block[size]); ++size)
-      if (block[size].flaw.empty()) fields.push_back(std::move(block[size].fields));
+    places.clear();
+    for (; size < at_once && examples->next(block[size]); ++size) {
+      if (!block[size].flaw.empty()) continue;
+      fields.push_back(std::move(block[size].fields));
+      places.push_back(block[size].place);
+    }
     if (size == 0) return count;
-    std::vector<Prediction> predicted;
-    if (!fields.empty()) predicted = predictor.predict(fields);
+    std::vector<Prediction> predicted = predictions_of(predictor, task, fields, places);
     auto next = predicted.begin();
     for (std::size_t i = 0; i < size; ++i) {
       const SourceExample& example = block[i];

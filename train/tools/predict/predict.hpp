@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,10 +43,18 @@ struct PredictedCount {
   std::vector<std::string> flaws{};  // at most ten
 };
 
+// Returns what the predictor of a task returns for examples, each with its place. Throws InputError
+// if it is not one prediction for each, with a flaw or a cell for each column, and with the place
+// for an exception of the predictor that is no InputError and no lack of memory.
+std::vector<Prediction> predictions_of(const Predictor& predictor, const std::string& task,
+                                       std::span<const ExampleFields> examples,
+                                       std::span<const std::string> places);
+
 // Predicts the examples of a file, of a folder, or of the standard input ("-"), 512 at a time.
-// Throws InputError if the input cannot be read, and for a header without a needed column.
-PredictedCount predict_all(const Predictor& predictor, const std::string& data,
-                           PredictionSink& sink);
+// Throws InputError if the input cannot be read, for a header without a needed column, and as
+// predictions_of() does.
+PredictedCount predict_all(const Predictor& predictor, const std::string& task,
+                           const std::string& data, PredictionSink& sink);
 
 // Returns a sink that writes a row for each example, its cells byte for byte and then those of the
 // prediction: delimited text, or if `as_objects` JSONL. Throws InputError if objects should become
