@@ -13,6 +13,8 @@ namespace {
 
 using Json = JsonValue;
 
+constexpr const char* lists[] = {"messages", "conversations"};  // fields with messages
+
 // A reader of the conversation of one line.
 class ConversationReader {
  public:
@@ -20,14 +22,18 @@ class ConversationReader {
 
   std::vector<Message> read() {
     const Json object = json_object_of(line_);
-    const bool has_messages = object.contains("messages");
     const bool has_pair = object.contains("prompt") || object.contains("completion");
-    line_.expect(has_messages != has_pair,
-                 "found the fields {}; expected \"messages\", or \"prompt\" and \"completion\"",
+    line_.expect(std::ranges::count_if(lists, [&](auto list) { return object.contains(list); }) +
+                         has_pair + object.contains("instruction") ==
+                     1,
+                 "found the fields {}; expected \"messages\", \"conversations\", \"prompt\" and "
+                 "\"completion\", or \"instruction\" and \"output\"",
                  member_names(object));
-    if (has_messages)
-      add(object["messages"], "messages", Speaker::assistant, Learned::what_the_assistant_says);
-    else
+    for (const char* list : lists)
+      if (object.contains(list))
+        add(object[list], list, Speaker::assistant, Learned::what_the_assistant_says);
+    if (object.contains("instruction")) add_instruction(object);
+    if (has_pair)
       for (const auto& [field, speaker, learned] :
            {std::tuple("prompt", Speaker::user, Learned::nothing),
             std::tuple("completion", Speaker::assistant, Learned::what_the_assistant_says)}) {
@@ -45,11 +51,26 @@ class ConversationReader {
  private:
   enum class Learned { nothing, what_the_assistant_says };
 
-  // Adds a list of messages or, in fields other than "messages", a text of this speaker. Throws
+  // Adds an instruction with its input, if it has one, and the output.
+  void add_instruction(const Json& object) {
+    const auto text = [&](const char* field) {
+      const Json given = object.value(field, Json());
+      line_.expect(given.is_string(), "{}: found {}; expected a text", field, brief(given));
+      return given.get<std::string>();
+    };
+    std::string task = text("instruction");
+    if (!object.value("input", Json()).is_null() && !text("input").empty())
+      task += "\n\n" + text("input");
+    messages_ = {{.speaker = Speaker::user, .content = std::move(task)},
+                 {.speaker = Speaker::assistant, .content = text("output"), .is_learned = true}};
+  }
+
+  // Adds a list of messages or, for a prompt or completion, a text of this speaker. Throws
   // InputError for anything else.
   void add(const Json& given, const std::string& field, Speaker speaker, Learned learned) {
     const bool teaches = learned == Learned::what_the_assistant_says;
-    if (given.is_string() && field != "messages") {
+    const bool is_list = std::ranges::find(lists, field) != std::end(lists);
+    if (given.is_string() && !is_list) {
       messages_.push_back({.speaker = speaker,
                            .content = given.get<std::string>(),
                            .is_learned = teaches && speaker == Speaker::assistant});
@@ -57,7 +78,7 @@ class ConversationReader {
     }
     line_.expect(given.is_array() && !given.empty(),
                  "{}: found {}; expected {}a list of at least one message", field, brief(given),
-                 field == "messages" ? "" : "a text, or ");
+                 is_list ? "" : "a text, or ");
     for (std::size_t i = 0; i < given.size(); ++i)
       add_message(given[i], fmt::format("{}[{}]", field, i), teaches);
   }
@@ -67,17 +88,22 @@ class ConversationReader {
     for (const char* call : {"tool_calls", "tool_call_id", "function_call"})
       line_.expect(!given.contains(call) || given[call].is_null() || given[call].empty(),
                    "{}.{}: tool calls are not supported; remove such conversations", where, call);
-    const Json role = given.value("role", Json());
+    // ShareGPT says "from" and "value".
+    const char *said_by = given.contains("from") ? "from" : "role",
+               *says = given.contains("from") ? "value" : "content";
+    const Json role = given.value(said_by, Json());
     std::optional<Speaker> speaker;
     for (const Speaker each : {Speaker::system, Speaker::user, Speaker::assistant})
       if (role == to_string(each)) speaker = each;
+    if (role == "human") speaker = Speaker::user;
+    if (role == "gpt") speaker = Speaker::assistant;
     line_.expect(speaker.has_value(),
-                 "{}.role: found {}; expected \"system\", \"user\" or \"assistant\"", where,
+                 "{}.{}: found {}; expected \"system\", \"user\" or \"assistant\"", where, said_by,
                  brief(role));
     line_.expect(speaker != Speaker::system || messages_.empty(),
                  "{}: a system message must be the first; move or remove it", where);
-    const Json content = given.value("content", Json());
-    line_.expect(content.is_string(), "{}.content: found {}; expected a text", where,
+    const Json content = given.value(says, Json());
+    line_.expect(content.is_string(), "{}.{}: found {}; expected a text", where, says,
                  brief(content));
     messages_.push_back(
         {.speaker = *speaker,
@@ -101,6 +127,11 @@ class ConversationReader {
 const char* to_string(Speaker speaker) {
   constexpr std::array names{"system", "user", "assistant"};
   return names[static_cast<std::size_t>(speaker)];
+}
+
+bool is_conversation(const JsonValue& object) {
+  constexpr const char* fields[] = {"messages", "conversations", "prompt", "instruction"};
+  return std::ranges::any_of(fields, [&](const char* field) { return object.contains(field); });
 }
 
 ConversationList load_conversations(const std::string& path) {

@@ -16,6 +16,7 @@
 #include "data/json.hpp"
 #include "data/option_error.hpp"
 #include "data/table/label_column.hpp"
+#include "data/text/conversations.hpp"
 #include "data/text/labeled_table.hpp"
 #include "data/text/printable.hpp"
 #include "data/validation_split.hpp"
@@ -376,7 +377,7 @@ bool looks_labeled(const std::string& path) {
                                  ? JsonValue::parse_or_null(line.text)
                                  : JsonValue();
     looks_so = object.is_object()
-                   ? !object.contains("messages") && !object.contains("prompt")
+                   ? !is_conversation(object)
                    : has_label_of_fasttext(line.text) || line.text.find('\t') != line.text.npos ||
                          line.text.find("\"label\"") != line.text.npos;
   });

@@ -64,6 +64,29 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   }
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: load_conversations: the forms of ShareGPT and Alpaca were refused") {
+  const ConversationList list = load_conversations(write(
+      "talks",
+      R"({"conversations": [{"from": "system", "value": "Brief."}, {"from": "human", "value": "2+2?"},)"
+      R"( {"from": "gpt", "value": "4"}]})"
+      "\n"
+      R"({"instruction": "Add.", "input": "1, 2", "output": "3"})"
+      "\n"
+      R"({"instruction": "Greet.", "input": null, "output": "Hello."})"));
+  REQUIRE(list.conversations.size() == 3);
+  const auto written = [](const Conversation& conversation) {
+    std::string all;
+    for (const Message& message : conversation.messages)
+      all += fmt::format("{}{}: {}|", message.is_learned ? "learned " : "",
+                         to_string(message.speaker), message.content);
+    return all;
+  };
+  CHECK(written(list.conversations[0]) == "system: Brief.|user: 2+2?|learned assistant: 4|");
+  CHECK(written(list.conversations[1]) == "user: Add.\n\n1, 2|learned assistant: 3|");
+  CHECK(written(list.conversations[2]) == "user: Greet.|learned assistant: Hello.|");
+}
+
 TEST_CASE_FIXTURE(TemporaryFolder, "load_conversations: errors are one line with the field") {
   const auto said = [&](const std::string& lines) { return said_of(*this, lines); };
   const std::string fine = R"({"prompt": "a", "completion": "b"})"
@@ -76,10 +99,18 @@ TEST_CASE_FIXTURE(TemporaryFolder, "load_conversations: errors are one line with
         "line 1: a number is too large for a double; correct the number");
   CHECK(said("[1]\n") == "line 1: found [1]; expected an object");
   CHECK(said(R"({"text": "a"})") ==
-        R"(line 1: found the fields "text"; expected "messages", or "prompt" and "completion")");
+        R"(line 1: found the fields "text"; expected "messages", "conversations", "prompt" and )"
+        R"("completion", or "instruction" and "output")");
   CHECK(said(R"({"messages": [], "prompt": "a"})") ==
-        R"(line 1: found the fields "messages", "prompt"; expected "messages", or "prompt" and )"
-        R"("completion")");
+        R"(line 1: found the fields "messages", "prompt"; expected "messages", "conversations", )"
+        R"("prompt" and "completion", or "instruction" and "output")");
+  CHECK(said(R"({"conversations": [{"from": "bing", "value": "x"}]})") ==
+        R"(line 1: conversations[0].from: found "bing"; expected "system", "user" or "assistant")");
+  CHECK(said(R"({"conversations": [{"from": "gpt", "text": "x"}]})") ==
+        "line 1: conversations[0].value: found null; expected a text");
+  CHECK(said(R"({"instruction": "a", "input": 3, "output": "b"})") ==
+        "line 1: input: found 3; expected a text");
+  CHECK(said(R"({"instruction": "a"})") == "line 1: output: found null; expected a text");
   CHECK(said(R"({"prompt": "a"})") ==
         R"(line 1: completion is missing; found only "prompt"; add it)");
   CHECK(said(R"({"prompt": 3, "completion": "b"})") ==

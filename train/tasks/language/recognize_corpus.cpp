@@ -229,12 +229,15 @@ void recognize_conversations(Recognized& found, const TextStatistics& text,
                              const std::string& path) {
   expect_input(text.beginning.starts_with('{'), "expected a JSON object per line");
   found.fit = Fit::similar;
-  std::int64_t conversations = 0, messages = 0, bytes = 0;
+  std::int64_t conversations = 0, messages = 0, bytes = 0, empty_answers = 0;
   for (const std::string& file : text_files(path))
     for (const Conversation& conversation : load_conversations(file).conversations) {
       ++conversations;
       messages += std::ssize(conversation.messages);
-      for (const Message& message : conversation.messages) bytes += std::ssize(message.content);
+      for (const Message& message : conversation.messages) {
+        bytes += std::ssize(message.content);
+        empty_answers += message.is_learned && trimmed(message.content).empty();
+      }
     }
   expect_input(conversations >= 2,
                "has one conversation, expected at least 2, one for validation; give more");
@@ -243,6 +246,10 @@ void recognize_conversations(Recognized& found, const TextStatistics& text,
                  {"messages", messages},
                  {"bytes", bytes},
                  {"split", "about a tenth of the conversations is for validation"}};
+  if (empty_answers > 0)
+    found.problems.push_back(fmt::format(
+        "{} empty; the model learns to say nothing",
+        empty_answers == 1 ? "one answer is" : fmt::format("{} answers are", empty_answers)));
   found.problems.emplace_back(
       "a model that is trained from random weights learns little but the form of answers; "
       "fine-tune an imported one with --from for more");
