@@ -13,13 +13,15 @@ import tapestry
 RUNS = Path(os.environ["TAPESTRY_RUNS"])
 
 
-class Arrays(unittest.TestCase):
+class Refusals(unittest.TestCase):
     def refused(self, error, parts, call, *arguments, **options):
         with self.assertRaises(error) as raised:
             call(*arguments, **options)
         for part in parts:
             self.assertIn(part, str(raised.exception))
 
+
+class Arrays(Refusals):
     def test_texts(self):
         words = tapestry.Model(RUNS / "words")
         self.assertEqual(words.tokenize("").dtype, np.int32)
@@ -81,8 +83,40 @@ class Arrays(unittest.TestCase):
         self.refused(ValueError, ["example 0 (from 0) is 0.5"], table.predict, [0.5])
         self.refused(ValueError, ["whole data"], waves.predict, [])
 
+    def test_masked_elements_are_missing(self):  # bug: their values were used
+        waves, table = tapestry.Model(RUNS / "waves"), tapestry.Model(RUNS / "friedman")
+        window = np.random.default_rng(1).random((12, 3))
+        window[3, 1], window[:, 2] = 1e6, 1e6
+        gaps = np.where(window > 1e5, np.nan, window)
+        masked = np.ma.masked_greater(window, 1e5)
+        for same in (masked, list(masked), masked.astype(np.float32)):
+            self.assertTrue(np.array_equal(waves.forecast(same), waves.forecast(gaps), equal_nan=True))
+        whole = np.ma.masked_greater(np.arange(36).reshape(12, 3), 30)
+        self.assertTrue(np.array_equal(waves.forecast(whole), waves.forecast(whole.astype(float).filled(np.nan)),
+                                       equal_nan=True))
+        self.assertTrue((waves.forecast(np.ma.array(whole.data)) == waves.forecast(whole.data)).all())
+        rows = np.ma.masked_less(np.random.default_rng(1).random((3, len(table.example_fields))), 0.3)
+        self.assertEqual([one.prediction for one in table.predict(rows)],
+                         [one.prediction for one in table.predict(rows.filled(np.nan))])
+        self.assertEqual(table.predict(rows)[0].cells.count(""), int(rows.mask[0].sum()))
+        vae, words = tapestry.Model(RUNS / "vae"), tapestry.Model(RUNS / "words")
+        images = np.ma.masked_less(np.random.default_rng(1).random((2, 784)), 0.5)
+        self.refused(ValueError, ["images: ", f"{images.mask.sum()} masked elements"], vae.encode, images)
+        self.refused(ValueError, ["latents: ", "1 masked"], vae.decode, np.ma.masked_equal([[1., 0]], 0))
+        self.refused(ValueError, ["tokens: ", "1 masked"], words.logits, np.ma.masked_equal([1, 2], 2))
 
-class Calls(unittest.TestCase):
+
+class Calls(Refusals):
+    def test_integers_that_c_does_not_hold(self):  # bug: ctypes truncated them
+        words = tapestry.Model(RUNS / "words")
+        self.refused(ValueError, ["count = 1000000000000;", "1 to 2147483647"], tapestry.set_num_threads, 10**12)
+        self.refused(ValueError, ["count = 0;"], tapestry.set_num_threads, 0)
+        self.refused(ValueError, ["count = 1.5;", "an integer"], tapestry.set_num_threads, 1.5)
+        for name in ("tokens", "top_k", "seed"):
+            for wrong in (1 << 64, -1, np.float32(1.5), "1"):
+                self.refused(ValueError, [f"{name} = ", "an integer"], words.generate, "", **{name: wrong})
+        tapestry.set_num_threads(np.int64(1))
+
     def test_an_exception_of_a_callback_is_raised(self):
         words = tapestry.Model(RUNS / "words")
 
@@ -127,7 +161,7 @@ class Calls(unittest.TestCase):
         self.assertRaises(tapestry.InputError, tapestry.Model, RUNS / "nowhere")
 
 
-class Trainings(unittest.TestCase):
+class Trainings(Refusals):
     def test_a_run_has_the_bits_of_the_program(self):  # test_interfaces.cpp compares the runs
         lines = []
         run = tapestry.train(RUNS / "text.toml", None, lines.append, run=RUNS / "python")
@@ -185,6 +219,38 @@ class Trainings(unittest.TestCase):
                       {"series": {"a": [1], "b": [1, 2]}}, {"images": np.zeros((2, 2))},
                       {"images": np.zeros((2, 3, 3)), "labels": [1]}):
             self.assertRaises(ValueError, tapestry.train_in_memory, "waves", **wrong)
+
+    def test_masked_data_are_missing(self):  # bug: their values were used
+        small = {"train.steps": 2, "train.batch_size": 4, "data.kind": "csv", "model.layers": 1, "model.width": 8,
+                 "model.context": 12, "model.horizon": 3, "model.patch": 4}
+        column, window = np.sin(np.arange(400.0)), np.ones((12, 2))
+        masked = np.ma.masked_greater(column, 0.9)
+        by_mask = tapestry.train_in_memory("waves", small, series={"a": masked, "b": column})
+        by_nan = tapestry.train_in_memory("waves", small, series={"a": masked.filled(np.nan), "b": column})
+        self.assertTrue((by_mask.forecast(window) == by_nan.forecast(window)).all())
+        pixels, labels = np.zeros((60, 1, 12, 12)), np.arange(60) % 3
+        self.refused(ValueError, ["images: ", "masked"], tapestry.train_in_memory, "clothes-cnn",
+                     images=np.ma.masked_equal(pixels, 0), labels=labels)
+        self.refused(ValueError, ["labels: 20 masked"], tapestry.train_in_memory, "clothes-cnn", images=pixels,
+                     labels=np.ma.masked_equal(labels, 2))
+        self.refused(ValueError, ["train.steps: 1 masked"], tapestry.train_in_memory, "waves",
+                     {"train.steps": np.ma.masked})
+
+    def test_wrong_kinds_of_data(self):  # bug: 5000 was 5000 null bytes, and a list an AttributeError
+        for wrong in (5000, 1.5, None, ["a"], np.zeros(3)):
+            self.refused(TypeError, ["files: n.txt: ", "expected a str or bytes"], tapestry.train_in_memory,
+                         RUNS / "text.toml", files={"n.txt": wrong})
+        for wrong in (["text"], "text", 5):
+            for kind in ("files", "series", "table"):
+                self.refused(TypeError, [f"{kind}: ", "by name"], tapestry.train_in_memory, RUNS / "text.toml",
+                             **{kind: wrong})
+        self.refused(TypeError, ["overrides: list", "by name"], tapestry.train_in_memory, "waves", ["seed=2"])
+        self.refused(TypeError, ["series a: an array of <U1; expected numbers"], tapestry.train_in_memory, "waves",
+                     series={"a": ["b", "c"]})
+        story = (RUNS / "story.txt").read_bytes()
+        texts = [tapestry.train_in_memory(RUNS / "text.toml", {"train.steps": 2}, files={"a.txt": content}).generate()
+                 for content in (story, bytearray(story), memoryview(story), story.decode())]
+        self.assertEqual(texts, texts[:1] * 4)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 This file needs Python 3.9 and NumPy. It calls the C functions of libtapestry.so.0, which does what the program and
 the C++ interface <tapestry/model.hpp> do, with the same bits. The library is the file that the environment variable
 TAPESTRY_LIBRARY names; else libtapestry.so.0 in the folder of this file, in lib/ there, two folders above, or in a
-folder *-linux-gnu of these two; else the one that the system's loader finds. Other Python threads run while a function of it
-works.
+folder *-linux-gnu of these two; else the one that the system's loader finds. Other Python threads run while a function
+of it works.
 
 Exceptions: InputError, a ValueError, for a wrong run, config, data file or text; ValueError and TypeError for wrong
 arguments, such as the shape of an array or a model of another task; MemoryError; and Error, a RuntimeError, if
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import operator
 import os
 import signal
 import threading
@@ -225,9 +226,22 @@ def _text(pointer: Any, count: ctypes.c_size_t) -> str:
     return ctypes.string_at(pointer, count.value).decode("utf-8", "replace")
 
 
-def _floats(name: str, values: Any, kinds: str = "f") -> np.ndarray:
+def _array(name: str, values: Any, can_miss: bool = False) -> np.ndarray:
+    """Returns an array. Masked elements are NaN if they `can_miss`; else it raises ValueError for them."""
+    is_masked = np.ma.isMaskedArray
+    if not (is_masked(values) or isinstance(values, (list, tuple)) and any(map(is_masked, values))):
+        return np.asarray(values)
+    array = np.ma.asarray(values)
+    if not np.ma.is_masked(array):
+        return array.data
+    if not can_miss:
+        raise ValueError(f"{name}: {np.ma.count_masked(array)} masked elements; expected none, fill them")
+    return array.astype(np.float64).filled(np.nan) if array.dtype.kind in "fiu" else array.data
+
+
+def _floats(name: str, values: Any, kinds: str = "f", can_miss: bool = False) -> np.ndarray:
     """Returns an array as float32. Raises TypeError for another dtype.kind than `kinds`."""
-    array = np.asarray(values)
+    array = _array(name, values, can_miss)
     if array.dtype.kind not in kinds:
         raise TypeError(f"{name}: an array of {array.dtype}; expected float32")
     with np.errstate(over="ignore"):  # C refuses what becomes infinite
@@ -236,7 +250,7 @@ def _floats(name: str, values: Any, kinds: str = "f") -> np.ndarray:
 
 def _tokens(values: Any, name: str = "tokens") -> np.ndarray:
     """Returns integers as int32. Raises ValueError for numbers that int32 does not hold; C checks the range."""
-    array = np.asarray(values)
+    array = _array(name, values)
     if array.ndim != 1 or (array.size > 0 and array.dtype.kind not in "iu"):
         raise TypeError(f"{name}: an array {array.shape} of {array.dtype}; expected integers with one axis")
     if array.dtype != np.int32 and array.size > 0 and not 0 <= array.min() <= array.max() < 1 << 31:
@@ -245,10 +259,11 @@ def _tokens(values: Any, name: str = "tokens") -> np.ndarray:
 
 
 def _cell(value: Any) -> bytes:
-    """Returns a cell of a table; None and the missing values of NumPy and pandas are empty ones."""
+    """Returns a cell of a table; None, masked ones and the missing values of NumPy and pandas are empty ones."""
     if isinstance(value, bytes):
         raise TypeError(f"{value!r:.40}; expected a str or a number")
-    is_missing = value is None or str(value) in ("nan", "NaT", "<NA>") and not isinstance(value, str)
+    is_missing = (value is None or value is np.ma.masked
+                  or str(value) in ("nan", "NaT", "<NA>") and not isinstance(value, str))
     return _encoded("" if is_missing else str(value))
 
 
@@ -262,9 +277,21 @@ def _named(what: str, cells: Any, names: List[Any], fields: List[str]) -> List[A
 
 
 def _integer(name: str, value: Any, most: int, least: int = 0) -> int:
-    if isinstance(value, float) or not least <= value <= most:
-        raise ValueError(f"{name} = {value!r}; expected an integer, {least} to {most}")
-    return int(value)
+    """Returns an integer that the C type holds, because ctypes truncates others."""
+    try:
+        integer = operator.index(value)
+    except TypeError:
+        integer = least - 1
+    if not least <= integer <= most:
+        raise ValueError(f"{name} = {value!r:.40}; expected an integer, {least} to {most}")
+    return integer
+
+
+def _by_name(what: str, values: Any) -> Any:
+    """Returns values by name. Raises TypeError for what is neither a mapping nor a DataFrame."""
+    if not isinstance(values, Mapping) and not hasattr(values, "columns"):
+        raise TypeError(f"{what}: {type(values).__name__} {values!r:.40}; expected a dict of values by name")
+    return values
 
 
 def _generation(tokens: int = 0, temperature: float = 1, top_k: int = 0, top_p: float = 1, min_p: float = 0,
@@ -561,11 +588,11 @@ class Model:
     def forecast(self, window: Any, first_step: Optional[int] = None) -> np.ndarray:
         """Maps the last `context` steps of the series (T, M) to a forecast (horizon, K).
 
-        NaN is what was not measured; a target without a measured value has the forecast NaN. A model with model.cycle
-        needs `first_step`: the steps from 1970-01-01 00:00 to the first row, or the number of this row, from 0, if the
-        data have no times. Raises ValueError for infinite numbers.
+        NaN, or a masked element, is what was not measured; a target without a measured value has the forecast NaN. A
+        model with model.cycle needs `first_step`: the steps from 1970-01-01 00:00 to the first row, or the number of
+        this row, from 0, if the data have no times. Raises ValueError for infinite numbers.
         """
-        given = _floats("window", window, "fiu")
+        given = _floats("window", window, "fiu", can_miss=True)
         shape = self.context, self._size(_SERIES)
         if given.shape != shape:
             raise ValueError(f"window: an array {given.shape}; expected {shape}")
@@ -580,7 +607,7 @@ class Model:
 
 def set_num_threads(count: int) -> None:
     """Sets the number of threads of all later calls. Results do not depend on it."""
-    _library.tapestry_set_threads(count)
+    _library.tapestry_set_threads(_integer("count", count, (1 << 31) - 1, 1))
 
 
 def version() -> str:
@@ -593,7 +620,7 @@ def version() -> str:
 def _setting(key: str, value: Any) -> bytes:
     """Returns key=value, the value in TOML."""
     if isinstance(value, (np.generic, np.ndarray)):
-        value = value.tolist()
+        value = _array(key, value).tolist()
     if isinstance(value, (bool, str, int, list, tuple)):
         return _encoded(f"{key}={json.dumps(value, ensure_ascii=False)}")  # is TOML as well
     if isinstance(value, float):
@@ -602,7 +629,7 @@ def _setting(key: str, value: Any) -> bytes:
 
 
 def _training(config: PathLike, overrides: Optional[Mapping[str, Any]], start: Optional[PathLike]) -> _Training:
-    settings = [_setting(key, value) for key, value in (overrides or {}).items()]
+    settings = [_setting(key, value) for key, value in _by_name("overrides", overrides or {}).items()]
     return _Training(ctypes.sizeof(_Training), _path(config), _array_of_texts(settings), len(settings),
                      None if start is None else _path(start))
 
@@ -628,7 +655,7 @@ def train(config: PathLike, overrides: Optional[Mapping[str, Any]] = None, callb
     """
     chosen, folder = _training(config, overrides, start), ctypes.c_char_p()
     with _receiver(callback) as function:
-        _library.tapestry_train(ctypes.byref(chosen), None if run is None else _path(run), int(resume), function, None,
+        _library.tapestry_train(ctypes.byref(chosen), None if run is None else _path(run), bool(resume), function, None,
                                 ctypes.byref(folder))
     return os.fsdecode(folder.value or b"")
 
@@ -640,11 +667,12 @@ def train_in_memory(config: PathLike, overrides: Optional[Mapping[str, Any]] = N
                     start: Optional[PathLike] = None) -> Model:
     """Trains on data in memory, without files, and returns the model with the last weights.
 
-    The data are one of: `series`, columns of numbers by name, NaN where nothing was measured (task forecast); `images`
-    (N, channels, height, width), or (N, height, width) of gray ones, 0 to 1, with `labels` (N) from 0 on, which an
-    autoencoder does not need; `table`, columns of str or numbers by name (tasks table, text-classification); `files`,
-    texts or bytes by name, as files of these names have them. Without data, those of the config are read. `checkpoint`
-    is a file to write at the end, which Model() and `tapestry` read. The other arguments are those of train().
+    The data are one of: `series`, columns of numbers by name, NaN or masked where nothing was measured (task forecast);
+    `images` (N, channels, height, width), or (N, height, width) of gray ones, 0 to 1, with `labels` (N) from 0 on,
+    which an autoencoder does not need; `table`, columns of str or numbers by name (tasks table, text-classification);
+    `files`, texts or bytes by name, as files of these names have them. Without data, those of the config are read.
+    `checkpoint` is a file to write at the end, which Model() and `tapestry` read. The other arguments are those of
+    train().
     """
     given = {"series": series, "images": images, "table": table, "files": files}
     kinds = [name for name, value in given.items() if value is not None]
@@ -674,22 +702,17 @@ def _set_names(data: _Data, names: Sequence[str]) -> None:
     data.names, data.name_count = _array_of_texts([_encoded(name) for name in names]), len(names)
 
 
-def _columns(name: str, columns: Mapping[str, Any]) -> List[np.ndarray]:
-    """Returns columns as arrays (rows). Raises ValueError if they differ in length."""
-    arrays = [np.asarray(columns[key]) for key in columns]  # of a DataFrame, too
-    if not arrays or arrays[0].ndim != 1 or arrays[0].size == 0 or any(
-            array.shape != arrays[0].shape for array in arrays):
-        shapes = ", ".join(f"{key} {array.shape}" for key, array in zip(columns, arrays))
-        raise ValueError(f"{name}: {shapes or 'no columns'}; expected columns (rows,) of one length, 1 or more")
-    return arrays
-
-
 def _set_series(data: _Data, series: Mapping[str, Any]) -> np.ndarray:
-    columns = _columns("series", series)
-    if any(column.dtype.kind not in "fiu" for column in columns):
-        raise TypeError(f"series: {', '.join(str(column.dtype) for column in columns)}; expected numbers")
-    values = np.ascontiguousarray(np.stack(columns, axis=1), dtype=np.float64)
-    _set_names(data, list(series))
+    columns = {key: _array(f"series {key}", series[key], can_miss=True) for key in _by_name("series", series)}
+    shapes = [column.shape for column in columns.values()]
+    if not shapes or len(shapes[0]) != 1 or shapes[0] == (0,) or len(set(shapes)) > 1:
+        found = ", ".join(f"{key} {column.shape}" for key, column in columns.items())
+        raise ValueError(f"series: {found or 'no columns'}; expected columns (rows,) of one length, 1 or more")
+    for key, column in columns.items():
+        if column.dtype.kind not in "fiu":
+            raise TypeError(f"series {key}: an array of {column.dtype}; expected numbers")
+    values = np.ascontiguousarray(np.stack(list(columns.values()), axis=1), dtype=np.float64)
+    _set_names(data, list(columns))
     data.series, data.rows = values.ctypes.data, len(values)
     return values
 
@@ -711,7 +734,7 @@ def _set_images(data: _Data, images: Any, labels: Any) -> Tuple[np.ndarray, Opti
 
 
 def _set_table(data: _Data, table: Mapping[str, Sequence[Any]]) -> None:
-    columns = [list(table[name]) for name in table]  # of a DataFrame, too
+    columns = [list(table[name]) for name in _by_name("table", table)]  # of a DataFrame, too
     if not columns or not columns[0] or any(len(column) != len(columns[0]) for column in columns):
         lengths = ", ".join(f"{name} {len(column)}" for name, column in zip(table, columns))
         raise ValueError(f"table: {lengths or 'no columns'}; expected columns of one length, 1 or more")
@@ -719,10 +742,23 @@ def _set_table(data: _Data, table: Mapping[str, Sequence[Any]]) -> None:
     data.cells, data.rows = _array_of_texts([_cell(cell) for row in zip(*columns) for cell in row]), len(columns[0])
 
 
+def _content(name: str, content: Any) -> bytes:
+    """Returns the bytes of a text, or of an object with the buffer protocol that holds bytes."""
+    if isinstance(content, str):
+        return content.encode()
+    try:
+        view = memoryview(content)
+    except TypeError:
+        view = None
+    if view is None or view.itemsize != 1:
+        raise TypeError(f"files: {name}: {type(content).__name__} {content!r:.40}; expected a str or bytes")
+    return view.tobytes()
+
+
 def _set_files(data: _Data, files: Mapping[str, Union[str, bytes]]) -> None:
-    if not files:
+    contents = [_content(name, content) for name, content in _by_name("files", files).items()]
+    if not contents:
         raise ValueError("files: none; expected one or more by name")
-    contents = [content.encode() if isinstance(content, str) else bytes(content) for content in files.values()]
     _set_names(data, list(files))
     data.contents = _array_of_texts(contents)
     data.bytes = (ctypes.c_size_t * len(contents))(*map(len, contents))

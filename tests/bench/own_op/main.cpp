@@ -12,9 +12,9 @@ using namespace tapestry;
 // backward pass, interleaved. train/guide/own-ops.md has the results. To build and run it:
 //
 //   cmake --install build/release --prefix /tmp/prefix
-//   export PKG_CONFIG_PATH=/tmp/prefix/lib/pkgconfig
+//   L=/tmp/prefix/lib/x86_64-linux-gnu; export PKG_CONFIG_PATH=$L/pkgconfig
 //   c++ -std=c++20 -O3 $(pkg-config --variable=march_v3 tapestry) -o own_op
-//     tests/bench/own_op/main.cpp $(pkg-config --cflags --libs tapestry) -Wl,-rpath,/tmp/prefix/lib
+//     tests/bench/own_op/main.cpp $(pkg-config --cflags --libs tapestry) -Wl,-rpath,$L
 
 Tensor own_leaky_relu(const Tensor& x) {
   const auto bent = [](auto v, auto where_positive) {

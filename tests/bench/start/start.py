@@ -2,8 +2,8 @@
 peak of resident memory (not below this script's own), from the start of each process to its end.
 
     cd tests/bench/start && cmake --install ../../../build/release --prefix /tmp/prefix
-    c++ -std=c++20 -O2 -I/tmp/prefix/include ours.cpp -o ours -L/tmp/prefix/lib -ltapestry -ltapestry-engine \\
-        -Wl,-rpath,/tmp/prefix/lib
+    L=/tmp/prefix/lib/x86_64-linux-gnu  # on Debian; else /tmp/prefix/lib
+    c++ -std=c++20 -O2 -I/tmp/prefix/include ours.cpp -o ours -L$L -ltapestry -ltapestry-engine -Wl,-rpath,$L
     c++ -std=c++20 -O2 -I/usr/include/onnxruntime onnx.cpp -o onnx -lonnxruntime
     python3 models.py RUN_OF_SHAKESPEARE_CHAR RUN_OF_CLOTHES_VAE
     export PYTHONPATH=/tmp/prefix/lib/python3/dist-packages  # for "python3 ours_python.py RUN_OF_SHAKESPEARE_CHAR"

@@ -61,7 +61,7 @@ const SettingsOf<TableSettings> table_settings = [] {
           "name of the column that is predicted (empty: detected)",
           {.used_if = {is_csv},
            .advice = "set this key (init: --label COLUMN) to the column that is predicted"}),
-      Row("data.target", &S::kind, "what that column has: classes or numbers",
+      Row("data.target", &S::kind, "what the column data.label_field has: classes or numbers",
           {{"auto", TargetKind::detected},
            {"class", TargetKind::classes},
            {"number", TargetKind::numbers}},
