@@ -342,7 +342,7 @@ std::set<std::string> fields_of(const std::string& lines) {
   return fields;
 }
 
-std::set<std::string> words_of(const std::string& text) {
+std::set<std::string> words_in(const std::string& text) {
   std::istringstream stream(text);
   return {std::istream_iterator<std::string>(stream), {}};
 }
@@ -363,7 +363,7 @@ TEST_CASE_FIXTURE(OutputDesk, "json: every --json and every JSONL file has the l
       "changed[].after";
   const auto session_at = [&](const std::string& path) {
     std::string fields;
-    for (const std::string& field : words_of(session))
+    for (const std::string& field : words_in(session))
       if (path != "computed_by." || !field.starts_with("changed")) fields += path + field + " ";
     return fields;
   };
@@ -420,7 +420,7 @@ TEST_CASE_FIXTURE(OutputDesk, "json: every --json and every JSONL file has the l
   const auto check = [](const std::string& what, const std::string& lines,
                         const std::string& fields) {
     CAPTURE(what);
-    const std::set<std::string> found = fields_of(lines), expected = words_of(fields);
+    const std::set<std::string> found = fields_of(lines), expected = words_in(fields);
     for (const std::string& field : found) CHECK_MESSAGE(expected.contains(field), "new: ", field);
     for (const std::string& field : expected) CHECK_MESSAGE(found.contains(field), "lost: ", field);
   };
