@@ -14,7 +14,7 @@ class Tape;
 // The gradients d(loss)/d(variable) of all variables that the loss depends on.
 class Gradients {
  public:
-  const Array* find(const Tensor& variable) const;        // returns null if there is none
+  const Array* find(const Tensor& variable) const;  // returns null if there is none
   // Throws std::out_of_range, which names the shape, if there is none.
   const Array& operator[](const Tensor& variable) const;
   Array take(const Tensor& variable);  // removes and returns the gradient; empty: none

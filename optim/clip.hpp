@@ -10,9 +10,9 @@
 namespace tapestry {
 
 struct Clip {
-  double norm;   // √Σ g² over all gradients
-  // The factor that reduces the norm to the limit, at most 1. It is 1 for a norm that is not finite:
-  // do not step with such gradients.
+  double norm;  // √Σ g² over all gradients
+  // The factor that reduces the norm to the limit, at most 1. It is 1 for a norm that is not
+  // finite: do not step with such gradients.
   double scale;
 };
 

@@ -83,10 +83,9 @@ void Optimizer::step(const Gradients& gradients, double learning_rate, double sc
           learning_rate, scale);
   Tape::require_unused("optimizer: step()", parameters_);
   for (const Parameter* parameter : parameters_)
-    require(!parameter->value().empty(),
-            "optimizer: parameter {} has no values: its model was moved; make the optimizer of the "
-            "parameters of the new model",
-            parameter->name);
+    require(
+        !parameter->value().empty(),
+        "optimizer: a parameter has no values: its model was moved; make the optimizer after it");
   make_slots();
   for (std::size_t i = 0; i < share_.size(); ++i) {
     const Parameter& parameter = *parameters_[share_[i].array];

@@ -208,7 +208,7 @@ TEST_CASE("bug: a pullback's wrong input and a missing gradient were unnamed err
   check_misuse([&] { record("mine", row({2}), {w}, nullptr); }, {"mine: ", "without a pullback"});
   const Gradients gradients = tape.backward(sum(w));
   CHECK(error_of([&] { gradients[unused]; }) ==
-        "gradients: none for variable float32 (2); expected a variable that the loss depends on");
+        "gradients: none for variable float64 (2,); expected a variable that the loss depends on");
   CHECK(contains(error_of([&] { gradients[row({1})]; }), "none for constant"));
 }
 

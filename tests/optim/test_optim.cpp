@@ -298,8 +298,7 @@ TEST_CASE("bug: a step after the model was moved, or with a rate of NaN, was not
   CHECK(contains(step(model, 1e-3, std::nan("")), "scale nan"));
   CHECK(step(model, 1e-3, 1) == "no std::invalid_argument");
   Linear moved = std::move(model);
-  moved.parameters();
-  CHECK(contains(step(moved, 1e-3, 1), "weight has no values: its model was moved"));
+  CHECK(contains(step(moved, 1e-3, 1), "has no values: its model was moved"));
 }
 
 TEST_CASE("optimizer: the state has names for checkpoints, and is zero before the first step") {

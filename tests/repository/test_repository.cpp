@@ -104,7 +104,7 @@ const std::vector<std::pair<std::string, Strings>> train_dependencies = {
      {"config", "distributed", "inspect", "measure", "plot", "plugin", "run", "task", "task_spec",
       "tasks", "tools", "trainer"}},
     {"interface", {"commands", "config", "model", "run", "trainer", "training"}},
-    {"public", {"commands", "config", "inspect", "task_spec", "tasks"}},
+    {"public", {"commands", "config", "inspect", "run", "task_spec", "tasks"}},
     {"templates", {}}};
 
 // "train/tools/plan/plan.hpp" -> "tools/plan", "train/run/run.hpp" -> "run", "train/task.hpp" ->

@@ -276,8 +276,10 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   must_run_here(
       Words("train {} --out {} train.max_bad_steps=1 train.average_decay=0.9", config, run));
   std::set<std::string> names;
-  for (const std::string& line : lines_of(read_bytes(run + "/metrics.jsonl")))
-    for (const auto& [name, value] : Json::parse(line).items()) names.insert(name);
+  for (const std::string& line : lines_of(read_bytes(run + "/metrics.jsonl"))) {
+    const Json members = Json::parse(line);
+    for (const auto& [name, value] : members.items()) names.insert(name);
+  }
   CHECK(names.size() > 8);
   for (const std::string& name : names) {
     CAPTURE(name);
