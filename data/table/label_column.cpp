@@ -92,10 +92,12 @@ std::int64_t find_label_column(const Table& table, const std::vector<std::int64_
       throw OptionError(option, fmt::format("{}: several columns may have the labels: {}",
                                             table.path(), with_counts(table, found)));
   throw OptionError(
-      option, fmt::format("{}: no column is named label, class, target, category or sentiment, or "
-                          "has 2 to {} different values that recur; found {}",
-                          table.path(), most_classes,
-                          all.empty() ? "no other column" : with_counts(table, all)));
+      option,
+      fmt::format("{}: no column is named label, class, target, category or sentiment, or "
+                  "has 2 to {} different values that recur; found {}",
+                  table.path(), most_classes,
+                  all.empty() ? "no other column (a language model reads texts alone, in a *.txt)"
+                              : with_counts(table, all)));
 }
 
 std::optional<std::int64_t> find_split_column(const Table& table) {

@@ -171,9 +171,17 @@ bool Table::has_words_among_numbers(std::int64_t number, std::int64_t first) con
   return numbers.size() == many_numbers;
 }
 
-// Throws InputError for a row that has the names of the columns, as joined files have.
+// Throws InputError for a title in place of the names of the columns, and for a row that repeats
+// these, as joined files have.
 void Table::expect_one_header() const {
   if (first_ == 0 || records_.columns() < 2 || options_.has_objects) return;
+  std::int64_t named = 0;
+  for (std::int64_t column = 0; column < records_.columns(); ++column)
+    named += !records_.raw(0, column).empty();
+  if (named == 1 && records_.columns() > 2)
+    records_.line(0).fail(
+        "has one cell, as a title has; remove the lines above the names of the "
+        "columns");
   for (std::int64_t record = 1; record < records_.size(); ++record) {
     std::int64_t equal = 0;
     while (equal < records_.columns() && records_.raw(record, equal) == records_.raw(0, equal))

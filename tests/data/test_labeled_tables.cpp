@@ -337,9 +337,10 @@ TEST_CASE_FIXTURE(TableFixture, "bug: labeled tables: quantities, weeks and pict
 }
 
 TEST_CASE_FIXTURE(TableFixture, "bug: labeled tables: an only column was listed as nothing") {
-  check_says(read("a.jsonl",
-                  rows(20, [](int i) { return fmt::format("{{\"text\": \"{}\"}}", words(i)); })),
-             {"label_field: ", "found no other column"});
+  check_says(
+      read("a.jsonl",
+           rows(20, [](int i) { return fmt::format("{{\"text\": \"{}\"}}", words(i)); })),
+      {"label_field: ", "found no other column (a language model reads texts alone, in a *.txt)"});
 }
 
 TEST_CASE_FIXTURE(TableFixture, "bug: labeled tables: a column of names was that of the labels") {

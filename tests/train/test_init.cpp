@@ -190,9 +190,9 @@ TEST_CASE_FIXTURE(CommandFolder,
   };
   const NewConfig kept = made_with({"data.image_size=64"}, 10);
   check_says(kept.toml, {"image_size = 64"});  // as given
-  // In this time 25 steps fit.
+  // In this time 8 steps fit, of the 100 that are enough: the speed is measured twice.
   const double seconds =
-      seconds_of({.steps = 25, .evaluations = 1, .checkpoints = 2}, *kept.plan.throughput);
+      seconds_of({.steps = 8, .evaluations = 1, .checkpoints = 2}, *kept.plan.throughput);
   const NewConfig made = made_with({}, seconds / 60);
   REQUIRE(!made.problems.empty());
   check_says(made.problems[0], {"which is too few; with data.image_size = "});
@@ -327,6 +327,26 @@ TEST_CASE_FIXTURE(CommandFolder, "bug: init took columns without commas for pros
     write("data.txt", text);
     check_fails(run("init data.txt"), {"the lines have columns", "add --task "});
   }
+  std::string objects;  // the form of Alpaca
+  for (int i = 0; i < 60; ++i)
+    objects += fmt::format("{} {{\"instruction\": \"Add 1 to {}.\", \"output\": \"{}\"}}",
+                           i == 0 ? "[\n" : ",\n", i, i + 1);
+  write("all.json", objects + "\n]\n");
+  check_fails(run("init all.json"), {"one JSON array; write a line for each object: jq -c '.[]'"});
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "bug: init called instructions and answers labeled texts") {
+  std::string lines;
+  for (int i = 0; i < 60; ++i)
+    lines += fmt::format(
+        "{{\"instruction\": \"Is it even?\", \"input\": \"{}\", \"output\": "
+        "\"{}\"}}\n",
+        i,
+        i == 7  ? ""
+        : i % 2 ? "No."
+                : "Yes.");
+  write("all.jsonl", lines);
+  check_says(must(run("init all.jsonl")).out, {"all.jsonl: conversations", "one answer is empty"});
 }
 
 TEST_CASE_FIXTURE(CommandFolder, "bug: init: UTF-16 and ZIP were called Windows-1252") {

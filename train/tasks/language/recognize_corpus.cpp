@@ -179,6 +179,9 @@ void recognize_text(Recognized& found, const TextStatistics& text, const std::st
   if (has_columns(text) && !is_named_as_table(path))
     found.refusal =
         "the lines have columns; to read them as a table, divide them by commas in a file *.csv";
+  if (text.beginning.starts_with("[{"))
+    found.refusal =
+        "this is one JSON array; write a line for each object: jq -c '.[]' FILE > NEW.jsonl";
   found.facts = {{"files", text.files},           {"bytes", text.bytes},
                  {"characters", text.characters}, {"different characters", text.symbols},
                  {"lines", text.lines},           {"split", "the last tenth is for validation"}};

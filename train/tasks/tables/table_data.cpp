@@ -60,6 +60,7 @@ const SettingsOf<TableSettings> table_settings = [] {
       Row("data.label_field", &S::label_field,
           "name of the column that is predicted (empty: detected)",
           {.used_if = {is_csv},
+           .also_called = {"target_column"},
            .advice = "set this key (init: --label COLUMN) to the column that is predicted"}),
       Row("data.target", &S::kind, "what the column data.label_field has: classes or numbers",
           {{"auto", TargetKind::detected},
