@@ -228,7 +228,6 @@ class PassOn final : public PredictionSink {
 }  // namespace
 
 std::vector<std::string> Model::prediction_columns() const {
-  if (task() == "forecast") return targets();  // its predictor reads the data
   std::vector<std::string> names;
   for (const PredictedColumn& column : loaded().predictor().columns) names.push_back(column.name);
   return names;
@@ -254,7 +253,6 @@ void Model::predict_file(const std::string& data, const TakeExample& take) const
 }
 
 std::vector<std::string> Model::example_fields() const {
-  if (task() == "forecast") return {"time"};  // as above
   std::vector<std::string> names;
   for (const PredictorField& field : loaded().predictor().input.fields) names.push_back(field.name);
   return names;

@@ -130,8 +130,8 @@ const char* to_string(Speaker speaker) {
 }
 
 bool is_conversation(const JsonValue& object) {
-  constexpr const char* fields[] = {"messages", "conversations", "prompt", "instruction"};
-  return std::ranges::any_of(fields, [&](const char* field) { return object.contains(field); });
+  return std::ranges::any_of(lists, [&](auto list) { return object.contains(list); }) ||
+         object.contains("prompt") || object.contains("instruction");
 }
 
 ConversationList load_conversations(const std::string& path) {

@@ -307,7 +307,7 @@ TEST_CASE("dry run: a model larger than the machine's memory gives its shapes") 
   const std::int64_t rows = (machine.memory + machine.swap) / (1 << 20) + 1;  // each of 1 MB
   const auto half = [&] {
     Random init(1, Stream::init);
-    const InitialDryRun rehearsed;
+    const InitialDryRun shapes_only;
     return initial_normal({rows, 1 << 17}, 1, init);
   };
   const Array one = half(), other = half();

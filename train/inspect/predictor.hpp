@@ -33,8 +33,9 @@ struct PredictorInput {
   char delimiter = ',';
   bool has_header = true;
   std::int64_t label = -1;
-  FileKind files{};                 // that are predicted in a folder
-  std::vector<std::string> made{};  // the only field of each example: a time
+  FileKind files{};  // that are predicted in a folder
+  // Returns the only field of each example: a time. Reads the data.
+  std::function<std::vector<std::string>()> made{};
 };
 
 // A column of the predictions. Cells of numbers are written as numbers in JSON.

@@ -184,6 +184,29 @@ std::vector<std::int64_t> examples_of(const SeriesDataset& test, std::int64_t ho
   return examples;
 }
 
+std::int64_t row_ahead(Forecast& task) {
+  return first_row(task.data().targets(), task.model().options, "end");
+}
+
+std::vector<std::string> times_ahead(Forecast& task) {
+  std::vector<std::string> times;
+  for (std::int64_t h = 0; h < task.model().options.horizon; ++h)
+    times.push_back(row_text(task.data().targets(), row_ahead(task) + h));
+  return times;
+}
+
+std::vector<Prediction> forecasts_ahead(Forecast& task) {
+  const Array forecasts = forecast_from(task, row_ahead(task));
+  std::vector<Prediction> all(forecasts.dim(0));
+  for (std::int64_t h = 0; h < forecasts.dim(0); ++h)
+    for (std::int64_t k = 0; k < forecasts.dim(1); ++k) {
+      const double value = value_at(forecasts, h, k);
+      const auto digits = digits_of(task.data().targets().values, k);
+      all[h].cells.push_back(std::isnan(value) ? "" : fmt::format("{:.{}g}", value, digits));
+    }
+  return all;
+}
+
 // --- ONNX ---
 
 // Returns a constant with one number for each of the series.
@@ -198,23 +221,16 @@ onnx::Value row(onnx::Graph& graph, const std::vector<double>& numbers, const st
 // last rows.
 Inspector<Sample> forecast_samples() { return {{prompt, count}, &sample}; }
 
-// Forecasts the rows after the last one.
+// Forecasts the rows after the last one. Reads the data when examples are asked for.
 Predictor forecast_predictor(Forecast& task) {
-  const SeriesTable& table = task.data().targets();
-  const std::int64_t first = first_row(table, task.model().options, "end");
-  const Array forecasts = forecast_from(task, first);
   Predictor predictor{.input = {.kind = PredictorInput::Kind::made, .fields = {{"time"}}}};
-  for (const std::string& name : table.names) predictor.columns.push_back({name, true});
-  std::vector<Prediction> all(forecasts.dim(0));
-  for (std::int64_t h = 0; h < forecasts.dim(0); ++h) {
-    predictor.input.made.push_back(row_text(table, first + h));
-    for (std::int64_t k = 0; k < forecasts.dim(1); ++k) {
-      const double value = value_at(forecasts, h, k);
-      all[h].cells.push_back(
-          std::isnan(value) ? "" : fmt::format("{:.{}g}", value, digits_of(table.values, k)));
-    }
-  }
-  predictor.predict = in_turn(std::move(all));
+  for (const std::string& name : kept_names(task.metadata(), task.model().options.targets))
+    predictor.columns.push_back({name, true});
+  predictor.input.made = [&task] { return times_ahead(task); };
+  predictor.predict = [&task, all = PredictExamples()](auto examples) mutable {
+    if (!all) all = in_turn(forecasts_ahead(task));
+    return all(examples);
+  };
   return predictor;
 }
 

@@ -208,7 +208,7 @@ std::unique_ptr<Examples> examples_of(const std::string& data, ExampleForm& form
     case Kind::files:
       return std::make_unique<ListedExamples>(files_of(data, form.input.files));
     case Kind::made:
-      return std::make_unique<ListedExamples>(form.input.made);
+      return std::make_unique<ListedExamples>(form.input.made());
   }
   throw_unhandled("kind of the examples");
 }
