@@ -6,7 +6,8 @@
     tapestry train microgpt --set data.path=names.txt --out microgpt
     ~/peers/bin/python torch_microgpt.py names.txt begun.safetensors microgpt
 
-Prints the largest difference of the losses of a step in parts of the run, and the time of a step of both.
+Prints the largest difference of the loss of a step to that of PyTorch in float32, in parts of the run: that of
+Tapestry, and that of PyTorch in float64, which rounding alone makes; and the time of a step of each.
 """
 
 import argparse
@@ -84,15 +85,9 @@ def logits(w, tokens):
     return rms_norm(x, w["final_norm.weight"]) @ w["head.weight"].T
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", type=Path)
-    parser.add_argument("weights", type=Path)
-    parser.add_argument("run", type=Path)
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    names, symbols = training_names(arguments.names)
-    weights = {name: w.clone().requires_grad_() for name, w in load_file(arguments.weights).items()}
+def train(names, symbols, weights):
+    """The losses and the seconds of the steps."""
+    weights = {name: w.clone().requires_grad_() for name, w in weights.items()}
     optimizer = torch.optim.Adam(weights.values(), lr=FASTEST, betas=BETAS, fused=True)
     losses, times = [], []
     order = epoch(len(names))
@@ -107,17 +102,34 @@ def main():
         optimizer.step()
         losses.append(loss.item())
         times.append(time.perf_counter() - begun)
+    return losses, times
+
+
+def show(name, losses, others, step_s):
+    off = [abs(loss - other) for loss, other in zip(losses, others)]
+    largest = ", ".join(f"{max(off[:last]):.1e} to step {last}" for last in (1, 10, 100, STEPS))
+    print(f"{name}: {largest}; mean of the last 100: {sum(losses[-100:]) / 100:.3f}; "
+          f"median step: {1e6 * statistics.median(step_s):.0f} µs")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", type=Path)
+    parser.add_argument("weights", type=Path)
+    parser.add_argument("run", type=Path)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    names, symbols = training_names(arguments.names)
+    weights = load_file(arguments.weights)
     lines = [json.loads(line) for line in (arguments.run / "metrics.jsonl").read_text().splitlines()]
     recorded = [line for line in lines if line["split"] == "train"]
     assert len(recorded) == STEPS, "the run has other steps; expected train.log_every = 1"
-    off = [abs(line["loss"] - loss) for line, loss in zip(recorded, losses)]
-    for last in (1, 10, 100, STEPS):
-        print(f"steps 1 to {last}: the losses differ by at most {max(off[:last]):.2e} nats")
-    own = [after["elapsed_s"] - line["elapsed_s"] for line, after in zip(recorded, recorded[1:])]
-    print(f"mean loss of the last 100 steps: {sum(losses[-100:]) / 100:.4f} in PyTorch, "
-          f"{sum(line['loss'] for line in recorded[-100:]) / 100:.4f} here")
-    print(f"median step: {1e6 * statistics.median(times):.0f} µs in PyTorch, "
-          f"{1e6 * statistics.median(own):.0f} µs here")
+    losses, step_s = train(names, symbols, weights)
+    doubles, double_s = train(names, symbols, {name: w.double() for name, w in weights.items()})
+    own_s = [after["elapsed_s"] - line["elapsed_s"] for line, after in zip(recorded, recorded[1:])]
+    show("Tapestry", [line["loss"] for line in recorded], losses, own_s)
+    show("PyTorch in float64", doubles, losses, double_s)
+    show("PyTorch", losses, losses, step_s)
 
 
 main()
