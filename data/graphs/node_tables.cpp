@@ -373,6 +373,7 @@ NodeTables load_node_tables(const std::string& path, const NodeTableOptions& giv
                   .negative_labels = nodes.negative_labels,
                   .remarks = nodes.table.remarks()};
   read.has_features = read.columns.front().name != nodes.options.id_column;
+  if (!nodes.label_remark.empty()) read.remarks.push_back(nodes.label_remark);
   for (const std::int64_t j : nodes.row_numbers) read.row_numbers.push_back(nodes.name(j));
   read.graph = {.labels = nodes.labels, .names = nodes.ids, .classes = nodes.options.class_names};
   read_edges(read, nodes);

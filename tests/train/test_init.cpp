@@ -319,6 +319,29 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: tables were read in part, or as a
              {"\"Grand Total\" is a row about the others; remove it"});
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: 1 and 1.0 were two classes of tables and graphs") {
+  const auto check_read = [&](const Strings& labels, const Strings& wanted) {
+    std::string nodes = "id,x,class\n", edges = "source,target\n";
+    for (int i = 0; i < 60; ++i) {
+      nodes += fmt::format("n{},{},{}\n", i, i * 37 % 101, labels[i % labels.size()]);
+      edges += fmt::format("n{},n{}\n", i, (i + 1) % 60);
+    }
+    write("edges.csv", edges);
+    for (const auto& [task, data] :
+         {std::pair("table", write("nodes.csv", nodes)), std::pair("graph", path())}) {
+      const Recognized found = task_registry().at(task).recognize({data}).front();
+      check_says(fmt::format("{} {}; {}", found.refusal, found.facts["classes"].dump(),
+                             fmt::join(found.problems, "; ")),
+                 wanted);
+    }
+  };
+  check_read({"1", "1.0", "2", "2.0"}, {" 2; ", "labels 1 and 1.0 are one class"});
+  check_read({"a", "A", "b"}, {" 3; ", "the classes A and a differ only in case"});
+  check_read({"a", "b", "\"a, b\""}, {" 3; ", "the class a, b may be several labels"});
+  check_read({"['a']", "['b']", "\"['a', 'b']\""},
+             {" 3; ", "the class ['a', 'b'] may be several labels"});
+}
+
 TEST_CASE_FIXTURE(CommandFolder, "bug: init took columns without commas for prose or names") {
   for (const std::string form : {"{} 1.5 2.5 yes and much more of it 3 4 5 6 7 8 9 10 11 12 13 14",
                                  "Mary,F,{}", "{} 1:0.5 2:0.25", "| {} | a | b |"}) {

@@ -377,6 +377,7 @@ void recognize_tables(Recognized& found, const UserData& data) {
                     ? std::string("about 20 % of each class for validation and test")
                     : "column " + printable(options.split_column)}};
   found.problems = exceptions(tables);
+  note_class_names(found, graph.classes);
   add_column_uses(found, node_column_uses(data.path, options.tables()));
   const std::int64_t labels = graph.graph.nodes() - unlabeled(graph);
   if (std::ssize(graph.classes) > labels / 5)
