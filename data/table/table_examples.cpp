@@ -259,12 +259,17 @@ class ExampleReader {
     for (std::size_t file = 0; file < files_.size(); ++file) {
       const Table& table = *files_[file].table;
       const auto label = table.find(read_.columns.target.name);
+      names_.emplace_back();
+      if (!label && file > 0 && files_[file].split == 2 && !read_.options.whole) {
+        labels_.push_back(0);  // a table that a model is to predict
+        read_.unlabeled += table.rows();
+        continue;
+      }
       expect_input(label.has_value(), "{}: no column is named {}, which the model predicts",
                    table.path(), shown(read_.columns.target.name));
       labels_.push_back(*label);
       const std::vector<std::string>& classes =
           trained_ ? trained_->target.classes : read_.options.classes;
-      names_.emplace_back();
       if (read_.options.kind == TargetKind::classes || !classes.empty())
         names_.back().emplace(table, *label, classes);
       const std::vector<bool> without =
@@ -470,6 +475,10 @@ class ExampleReader {
     read_.remarks = table.remarks();
     if (names_.front() && !names_.front()->remark.empty())
       read_.remarks.push_back(names_.front()->remark);
+    if (!files_.back().table->find(read_.columns.target.name))
+      read_.remarks.push_back(fmt::format("{} has no column {}, and is not the test split",
+                                          files_.back().table->path(),
+                                          shown(read_.columns.target.name)));
     for (std::int64_t j = 0; j < std::ssize(table.columns()); ++j) {
       if (j == label_ || std::ranges::count(places_, j) > 0 || unused_.contains(j)) remark_on(j);
       const std::string& name = table.columns()[j].name;

@@ -342,6 +342,31 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: 1 and 1.0 were two classes of tab
              {" 3; ", "the class ['a', 'b'] may be several labels"});
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: init refused a folder with a test.csv to be predicted") {
+  std::string train = "x,y,target\n", test = "x,y\n", texts = "id,words,target\n",
+              more = "id,words\n";
+  for (int i = 0; i < 60; ++i) {
+    train += fmt::format("{},{},{}\n", i * 37 % 101, i * 11 % 61, i % 2 ? "yes" : "no");
+    test += fmt::format("{},{}\n", i, i);
+    texts += fmt::format("{},The soup {} is good,{}\n", i, i, i % 2);
+    more += fmt::format("{},The soup is bad\n", i);
+  }
+  const auto read = [&](const char* task, const std::string& folder) {
+    const Recognized found = task_registry().at(task).recognize({path(folder)}).front();
+    return fmt::format("{}; {}", found.refusal, fmt::join(found.problems, "; "));
+  };
+  write("rows/train.csv", train);
+  write("rows/test.csv", test);
+  check_says(read("table", "rows"), {"test.csv has no column target, and is not the test split",
+                                     "60 rows without a target left out"});
+  write("texts/train.csv", texts);
+  write("texts/test.csv", more);
+  check_says(read("text-classification", "texts"), {"1 file not read: test.csv"});
+  write("rows/test.csv", "x,y,target\n1,2,maybe\n");
+  check_says(message_of([&] { recognize_data({path("rows")}, ""); }),
+             {"\"maybe\" is not one of the classes no, yes"});
+}
+
 TEST_CASE_FIXTURE(CommandFolder, "bug: init took columns without commas for prose or names") {
   for (const std::string form : {"{} 1.5 2.5 yes and much more of it 3 4 5 6 7 8 9 10 11 12 13 14",
                                  "Mary,F,{}", "{} 1:0.5 2:0.25", "| {} | a | b |"}) {
