@@ -342,6 +342,31 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: 1 and 1.0 were two classes of tab
              {" 3; ", "the class ['a', 'b'] may be several labels"});
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: init encoded pictures whose classes a table has") {
+  const auto said = [&](const std::string& folder) {
+    return message_of([&] { recognize_data({path(folder)}, ""); });
+  };
+  std::string rows = "image_id,label\n", texts = "image,caption\n", numbers = "step,loss\n";
+  for (int i = 0; i < 20; ++i) {
+    const std::string picture = png(4, PNG_FORMAT_RGB, std::vector<std::uint8_t>(4 * 4 * 3, i));
+    for (const std::string folder : {"ids/train", "names/all", "plain", "few"})
+      write(fmt::format("{}/c{}.png", folder, i), picture);
+    rows += fmt::format("c{},{}\n", i, i % 2 ? "cat" : "dog");
+    texts += fmt::format("c{}.png,a picture of a red bird that has {} eyes and legs .\n", i, i % 5);
+    numbers += fmt::format("{},0.5\n", i);
+  }
+  write("ids/train.csv", rows);
+  check_says(said("ids"), {"ids: train.csv names the pictures, but classes are read from folders"});
+  write("names/captions.txt", texts);
+  check_says(said("names"),
+             {"captions.txt names the pictures", "a table of captions captions.csv"});
+  write("plain/log.csv", numbers);
+  CHECK(recognize_data({path("plain")}, "").task == "vae");
+  write("few/best.csv", "image,label\nc1.png,cat\nc2.png,dog\n");
+  CHECK(recognize_data({path("few")}, "").task == "vae");
+  CHECK(recognize_data({path("ids")}, "vae").task == "vae");
+}
+
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: init refused a folder with a test.csv to be predicted") {
   std::string train = "x,y,target\n", test = "x,y\n", texts = "id,words,target\n",
               more = "id,words\n";
