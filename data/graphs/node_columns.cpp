@@ -183,6 +183,10 @@ void GraphTables::open_edges(const std::string& folder) {
   const std::string path = table_path(folder, "edges.csv");
   try {
     edges.emplace(path, own);
+    if (options.rules > 1 && edges->columns().size() == 1) {
+      own.delimiter = ' ';
+      edges.emplace(path, own);
+    }
   } catch (const OptionError& error) {
     throw OptionError("edge_" + error.option, error.what());
   }

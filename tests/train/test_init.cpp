@@ -342,6 +342,19 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: 1 and 1.0 were two classes of tab
              {" 3; ", "the class ['a', 'b'] may be several labels"});
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: init did not name the other files of a graph") {
+  std::string nodes = "id,label\n", edges = "source,target\n";
+  for (int i = 0; i < 60; ++i) {
+    nodes += fmt::format("n{},{}\n", i, i % 2);
+    edges += fmt::format("n{},n{}\n", i, (i + 1) % 60);
+  }
+  for (const char* name : {"nodes.csv", "nodes_test.csv", ".cache"}) write(name, nodes);
+  write("edges.csv", edges);
+  write("features.csv", "id,x\nn0,1\n");
+  const Recognized found = task_registry().at("graph").recognize({path()}).front();
+  CHECK(found.problems.back() == "not used of the folder: features.csv, nodes_test.csv");
+}
+
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: init encoded pictures whose classes a table has") {
   const auto said = [&](const std::string& folder) {
     return message_of([&] { recognize_data({path(folder)}, ""); });
