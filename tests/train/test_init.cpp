@@ -421,6 +421,13 @@ TEST_CASE_FIXTURE(CommandFolder, "bug: init took columns without commas for pros
   check_fails(run("init all.json"), {"one JSON array; write a line for each object: jq -c '.[]'"});
 }
 
+TEST_CASE_FIXTURE(CommandFolder, "bug: init took the lines of XML for names") {
+  std::string graph = "<?xml version=\"1.0\"?>\n<graph>\n";
+  for (int i = 0; i < 100; ++i) graph += fmt::format("<node id=\"{}\"/>\n", i);
+  write("net.gexf", graph + "</graph>\n");
+  check_fails(run("init net.gexf"), {"found text that begins with ", "add --task text to train"});
+}
+
 TEST_CASE_FIXTURE(CommandFolder, "bug: init called instructions and answers labeled texts") {
   std::string lines;
   for (int i = 0; i < 60; ++i)

@@ -123,7 +123,7 @@ bool has_columns(const TextStatistics& text) {
 bool looks_like_data(const TextStatistics& text, const std::string& path) {
   return is_named_as_table(path) || has_columns(text) || text.beginning.starts_with('{') ||
          text.beginning.starts_with('[') || text.beginning.starts_with("__label__") ||
-         (!is_folder(path) && has_fasttext_labels(path));
+         text.beginning.starts_with("<?xml") || (!is_folder(path) && has_fasttext_labels(path));
 }
 
 // Adds the settings of a small model, with 0.1 M parameters.
