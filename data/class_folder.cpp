@@ -35,20 +35,6 @@ std::optional<int> split_of_name(std::string_view name) {
   return is_exact ? split_named(name) : std::nullopt;
 }
 
-// Returns the split that a word of the name names: that of "seg_train" and "20news-bydate-train";
-// nothing for words of several splits.
-std::optional<int> split_in_words(const std::string& name) {
-  std::optional<int> split;
-  const std::string text = name + ' ';
-  for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
-    end = text.find_first_of("_-. ", begin);
-    const std::optional<int> named = split_named(std::string_view(text).substr(begin, end - begin));
-    if (split && named && split != named) return std::nullopt;
-    if (named) split = named;
-  }
-  return split;
-}
-
 // Returns whether the folder contains what the data of a user need not: hidden files, and those
 // that archives and file managers add.
 bool is_left_out(const std::string& name, std::int64_t rules) {

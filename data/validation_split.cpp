@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <span>
@@ -154,6 +155,26 @@ std::optional<int> split_named(std::string_view name) {
   if (lower == "validation" || lower == "valid" || lower == "val" || lower == "dev") return 1;
   if (lower == "test" || lower == "testing") return 2;
   return std::nullopt;
+}
+
+std::optional<int> split_in_words(std::string_view name) {
+  std::string text;
+  for (const unsigned char character : name) {
+    const unsigned char last = text.empty() ? ' ' : text.back();
+    const bool is_new_word = (std::islower(last) && std::isupper(character)) ||
+                             (std::isalpha(last) && std::isdigit(character));
+    if (is_new_word) text += ' ';
+    text += static_cast<char>(character);
+  }
+  text += ' ';
+  std::optional<int> split;
+  for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+    end = text.find_first_of("_-. ", begin);
+    const std::optional<int> named = split_named(std::string_view(text).substr(begin, end - begin));
+    if (split && named && split != named) return std::nullopt;
+    if (named) split = named;
+  }
+  return split;
 }
 
 std::vector<std::string> sorted_classes(const std::set<std::string>& names) {

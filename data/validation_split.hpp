@@ -64,6 +64,10 @@ HeldExamples divide_by_rules(std::int64_t rules, const std::vector<std::uint64_t
 // valid, val and dev; 2 for test and testing. Nothing for other names.
 std::optional<int> split_named(std::string_view name);
 
+// Returns the split that a word of the name names: that of "seg_train", "20news-bydate-train",
+// "trainA" and "val2017"; nothing for words of several splits.
+std::optional<int> split_in_words(std::string_view name);
+
 // Returns the names of classes in their order: numbers by value, or names by their bytes.
 std::vector<std::string> sorted_classes(const std::set<std::string>& names);
 

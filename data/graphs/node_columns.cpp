@@ -10,12 +10,11 @@
 
 #include "autograd/check.hpp"
 #include "data/option_error.hpp"
+#include "data/table/label_column.hpp"
 #include "data/validation_split.hpp"
 
 namespace tapestry {
 namespace {
-
-constexpr std::size_t most_classes = 1000;
 
 std::string table_path(const std::string& folder, const std::string& name) {
   const std::optional<std::string> path = find_table(folder, name);
@@ -184,6 +183,10 @@ void GraphTables::open_edges(const std::string& folder) {
   const std::string path = table_path(folder, "edges.csv");
   try {
     edges.emplace(path, own);
+    if (options.rules > 1 && edges->columns().size() == 1) {
+      own.delimiter = ' ';
+      edges.emplace(path, own);
+    }
   } catch (const OptionError& error) {
     throw OptionError("edge_" + error.option, error.what());
   }
@@ -319,8 +322,12 @@ void GraphTables::read_labels() {
   for (const std::string& one : options.class_names)
     classes.emplace(one, static_cast<std::int32_t>(classes.size()));
   const bool are_given = !classes.empty(), skips_negative = has_negative_labels();
+  std::optional<NumberNames> names;
+  if (options.rules > 1) names.emplace(table, label, options.class_names);
+  if (names) label_remark = names->remark;
   for (std::int64_t row = 0; row < table.rows(); ++row) {
     std::string text = table.text(row, label);
+    if (names) text = names->name_of(text);
     auto found = classes.find(text);
     const bool is_negative =
         skips_negative && number_in(table.raw(row, label), table.options()).value_or(0) < 0;

@@ -24,6 +24,7 @@ struct GraphTables {
   std::unordered_map<std::string, std::int32_t> numbers{};  // of the nodes, by their ids
   std::vector<std::int32_t> labels{};                       // indices of classes
   std::int64_t negative_labels = 0;                         // cells with -1 that are no label
+  std::string label_remark{};                               // NumberNames::remark
 
   GraphTables(const std::string& folder, const NodeTableOptions& given);
 

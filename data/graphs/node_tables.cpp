@@ -43,9 +43,13 @@ struct Texts {
   bool are_many() const { return different.size() > most_categories; }
 };
 
+// Returns whether a column has a value, and texts of which many nodes have the same.
 bool is_usable(const GraphTables& nodes, std::int64_t column) {
-  return nodes.table.columns()[column].found() > 0 &&
-         !(nodes.is_text(column) && Texts(nodes, column).are_many());
+  constexpr std::int64_t least_nodes = 20;  // fewer do not show what recurs
+  const std::int64_t found = nodes.table.columns()[column].found();
+  if (found == 0 || !nodes.is_text(column)) return found > 0;
+  const Texts texts(nodes, column);
+  return !texts.are_many() && (found < least_nodes || 2 * std::ssize(texts.different) <= found);
 }
 
 // Returns the mean and the deviation of a column of numbers.
@@ -217,8 +221,10 @@ void read_edges(NodeTables& read, const GraphTables& nodes) {
       const auto found = nodes.numbers.find(id);
       if (found == nodes.numbers.end())
         table.line(row).fail(
-            fmt::format("node \"{}\" is not among the {} of {}; remove the edge, or add the node",
-                        shown(id), counted(std::ssize(nodes.ids), "node"), nodes.path()));
+            fmt::format("node \"{}\" is not among the {} of {}, column {}; remove the edge, or add "
+                        "the node",
+                        shown(id), counted(std::ssize(nodes.ids), "node"), nodes.path(),
+                        shown(nodes.options.id_column)));
       return found->second;
     };
     const Edge edge{node_in(nodes.ends[0]), node_in(nodes.ends[1])};
@@ -373,6 +379,7 @@ NodeTables load_node_tables(const std::string& path, const NodeTableOptions& giv
                   .negative_labels = nodes.negative_labels,
                   .remarks = nodes.table.remarks()};
   read.has_features = read.columns.front().name != nodes.options.id_column;
+  if (!nodes.label_remark.empty()) read.remarks.push_back(nodes.label_remark);
   for (const std::int64_t j : nodes.row_numbers) read.row_numbers.push_back(nodes.name(j));
   read.graph = {.labels = nodes.labels, .names = nodes.ids, .classes = nodes.options.class_names};
   read_edges(read, nodes);

@@ -69,7 +69,7 @@ void divide(PictureFolder& folder, const SplitShares& shares) {
 bool has_captions(const std::string& folder) { return is_there(table_of(folder)); }
 
 CaptionedFolder list_captions(const std::string& folder, const SplitShares& shares, bool whole) {
-  const Records table(table_of(folder), ',');
+  const Records table(table_of(folder), detected);
   const std::int64_t first =
       table.size() > 0 && !has_picture_ending(table.raw(0, 0)) ? 1 : 0;  // below a header
   expect_input(table.columns() == 2 && !table.has_row_names() && table.size() > first,

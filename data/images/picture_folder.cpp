@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -148,6 +149,32 @@ bool is_picture_folder(const std::string& path) { return is_class_folder(path, p
 
 PictureFolder list_pictures(const std::string& path, const ClassFolderOptions& options) {
   return list_class_folder(path, picture_files, options);
+}
+
+std::string table_of_pictures(const std::string& path) try {
+  namespace fs = std::filesystem;
+  constexpr std::size_t least_pictures = 10;
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 26;
+  if (!is_picture_folder(path)) return "";
+  const PictureFolder folder = list_pictures(path, {.whole = true});
+  std::set<std::string> stems;
+  for (const PictureFolder::File& picture : folder.validation)
+    stems.insert(fs::path(picture.path).stem().string());
+  if (folder.classes.size() > 1 || stems.size() < least_pictures) return "";
+  for (const std::string& name : folder.unused) {
+    const std::string text = read_file((fs::path(path) / name).string(), most_bytes) + '\n';
+    std::set<std::string> named;
+    for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+      end = text.find_first_of(" \t\r\n,;|:\"'[]{}", begin);
+      const fs::path cell = text.substr(begin, end - begin);
+      for (const std::string& stem : {cell.filename().string(), cell.stem().string()})
+        if (stems.contains(stem)) named.insert(stem);
+    }
+    if (2 * named.size() >= stems.size()) return name;
+  }
+  return "";
+} catch (const InputError&) {  // which a reader of these data reports
+  return "";
 }
 
 PictureReading reading_of(const PictureOptions& options) {

@@ -21,6 +21,11 @@ bool is_picture_folder(const std::string& path);
 // Lists the pictures of a folder, as list_class_folder() does.
 PictureFolder list_pictures(const std::string& path, const ClassFolderOptions& options = {});
 
+// Returns the file, below a folder of ten or more pictures without classes, that names at least
+// half of them, with or without their endings, such as a table of their classes; "" if there is
+// none.
+std::string table_of_pictures(const std::string& path);
+
 struct PictureOptions {
   // Size to which pictures are fitted; height and width 0: all must have the size of the first.
   ImageSize size{};

@@ -151,4 +151,32 @@ std::vector<bool> rows_without_label(const Table& table, std::int64_t column,
   return without;
 }
 
+NumberNames::NumberNames(const Table& table, std::int64_t column,
+                         const std::vector<std::string>& classes)
+    : table_(table) {
+  if (table.columns()[column].kind != ColumnKind::numbers) return;
+  for (const std::string& name : classes)
+    if (const auto number = number_in(name, table.options());
+        number && !names_.emplace(*number, name).second) {
+      names_.clear();
+      return;
+    }
+  const std::size_t given = names_.size();
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    const std::string cell(table.raw(row, column));
+    const auto number = number_in(cell, table.options());
+    if (!number) continue;
+    const auto [found, is_new] = names_.emplace(*number, cell);
+    std::string& name = found->second;
+    if (name == cell) continue;
+    if (remark.empty()) remark = fmt::format("labels {} and {} are one class", name, cell);
+    if (given == 0 && std::pair(cell.size(), cell) < std::pair(name.size(), name)) name = cell;
+  }
+}
+
+std::string NumberNames::name_of(const std::string& label) const {
+  const auto number = names_.empty() ? std::nullopt : number_in(label, table_.options());
+  return number ? names_.at(*number) : label;
+}
+
 }  // namespace tapestry

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,5 +39,22 @@ std::optional<std::int64_t> find_split_column(const Table& table);
 // 1, because -1 may be a class then.
 std::vector<bool> rows_without_label(const Table& table, std::int64_t column,
                                      const std::vector<std::string>& classes);
+
+// The names of classes that are numbers: equal ones that are written differently, such as 1 and
+// 1.0, are one class, with a name of `classes`, or the shortest. If `classes` has both, they are
+// two.
+class NumberNames {
+ public:
+  NumberNames(const Table& table, std::int64_t column, const std::vector<std::string>& classes);
+
+  std::string remark{};  // on the first such class
+
+  // Returns the name of the class of a cell of the column.
+  std::string name_of(const std::string& label) const;
+
+ private:
+  const Table& table_;
+  std::map<double, std::string> names_{};
+};
 
 }  // namespace tapestry

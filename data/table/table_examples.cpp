@@ -259,9 +259,19 @@ class ExampleReader {
     for (std::size_t file = 0; file < files_.size(); ++file) {
       const Table& table = *files_[file].table;
       const auto label = table.find(read_.columns.target.name);
+      names_.emplace_back();
+      if (!label && file > 0 && files_[file].split == 2 && !read_.options.whole) {
+        labels_.push_back(0);  // a table that a model is to predict
+        read_.unlabeled += table.rows();
+        continue;
+      }
       expect_input(label.has_value(), "{}: no column is named {}, which the model predicts",
                    table.path(), shown(read_.columns.target.name));
       labels_.push_back(*label);
+      const std::vector<std::string>& classes =
+          trained_ ? trained_->target.classes : read_.options.classes;
+      if (read_.options.kind == TargetKind::classes || !classes.empty())
+        names_.back().emplace(table, *label, classes);
       const std::vector<bool> without =
           rows_without_label(table, *label, read_.columns.target.classes);
       const auto column = read_.options.whole ? std::nullopt : find_split_column(table);
@@ -371,7 +381,8 @@ class ExampleReader {
   }
 
   std::string label_text(const RowPlace& place) const {
-    return std::string(trimmed(files_[place.file].table->text(place.row, labels_[place.file])));
+    const std::string text = files_[place.file].table->text(place.row, labels_[place.file]);
+    return names_[place.file]->name_of(std::string(trimmed(text)));
   }
   double label_number(const RowPlace& place) const {
     return *files_[place.file].table->number(place.row, labels_[place.file]);
@@ -462,6 +473,12 @@ class ExampleReader {
   void explain() {
     const Table& table = first();
     read_.remarks = table.remarks();
+    if (names_.front() && !names_.front()->remark.empty())
+      read_.remarks.push_back(names_.front()->remark);
+    if (!files_.back().table->find(read_.columns.target.name))
+      read_.remarks.push_back(fmt::format("{} has no column {}, and is not the test split",
+                                          files_.back().table->path(),
+                                          shown(read_.columns.target.name)));
     for (std::int64_t j = 0; j < std::ssize(table.columns()); ++j) {
       if (j == label_ || std::ranges::count(places_, j) > 0 || unused_.contains(j)) remark_on(j);
       const std::string& name = table.columns()[j].name;
@@ -486,6 +503,7 @@ class ExampleReader {
   std::vector<TableFile> files_;
   std::int64_t label_ = 0;
   std::vector<std::int64_t> places_, labels_;  // columns of the inputs; of the label in each file
+  std::vector<std::optional<NumberNames>> names_;  // of the classes in each file
   std::map<std::int64_t, std::string> unused_;
   std::array<std::vector<RowPlace>, 3> rows_;  // of the splits
 };

@@ -338,40 +338,6 @@ std::shared_ptr<const Table> read_objects(const std::string& path, LabeledTextOp
 
 // --- rows ---
 
-// The names of classes that are numbers: equal ones that are written differently are one class,
-// with a name of `classes`, or the shortest.
-class NumberNames {
- public:
-  NumberNames(const Table& table, std::int64_t column, const std::vector<std::string>& classes)
-      : table_(table) {
-    if (table.columns()[column].kind != ColumnKind::numbers) return;
-    for (const std::string& name : classes)
-      if (const auto number = number_in(name, table.options())) names_.emplace(*number, name);
-    const std::size_t given = names_.size();
-    for (std::int64_t row = 0; row < table.rows(); ++row) {
-      const std::string cell(table.raw(row, column));
-      const auto number = number_in(cell, table.options());
-      if (!number) continue;
-      const auto [found, is_new] = names_.emplace(*number, cell);
-      std::string& name = found->second;
-      if (name == cell) continue;
-      if (remark.empty()) remark = fmt::format("labels {} and {} are one class", name, cell);
-      if (given == 0 && std::pair(cell.size(), cell) < std::pair(name.size(), name)) name = cell;
-    }
-  }
-
-  std::string remark{};  // on the first such class
-
-  std::string name_of(const std::string& label) const {
-    const auto number = names_.empty() ? std::nullopt : number_in(label, table_.options());
-    return number ? names_.at(*number) : label;
-  }
-
- private:
-  const Table& table_;
-  std::map<double, std::string> names_{};
-};
-
 // Throws InputError for a last row with sums, whose label is that of no other row.
 void expect_no_totals(const Table& table, std::int64_t label) {
   const std::int64_t last = table.rows() - 1;

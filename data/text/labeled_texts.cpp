@@ -254,7 +254,17 @@ LabeledSplits read_files(const SplitFiles& files, const LabeledTextOptions& opti
     if (files[split].empty()) continue;
     std::optional<TableForm> form;
     if (!forms.empty()) form = forms.front();
-    LabeledRows rows = read_rows(files[split], all.options, form);
+    LabeledRows rows;
+    try {
+      rows = read_rows(files[split], all.options, form);
+    } catch (const OptionError& error) {
+      const bool is_unlabeled_test =
+          split == 2 && !files[0].empty() && error.option == "label_field";
+      if (!is_unlabeled_test || options.whole) throw;
+      all.unused.push_back(fs::path(files[split]).filename().string());  // a model is to predict it
+      ++all.unused_count;
+      continue;
+    }
     if (form) forms.push_back(*form);
     if (!rows.columns.empty() && all.columns.empty()) {
       all.columns = std::move(rows.columns);

@@ -64,6 +64,17 @@ TEST_CASE_FIXTURE(CaptionFolder, "captions: pictures are listed by a table, with
   CHECK(whole.pictures.validation.size() == 30);
 }
 
+TEST_CASE_FIXTURE(CaptionFolder, "bug: captions: tabs and semicolons were no delimiters") {
+  for (const char delimiter : {'\t', ';', ','}) {
+    std::string table = fmt::format("image{}caption\n", delimiter);
+    for (int i = 0; i < 30; i += 2)
+      table += fmt::format("even/{}.png{}number {}\n", i, delimiter, i);
+    CHECK(list(table).captions[3] == Strings{"number 6"});
+  }
+  refuses("image\tcaption\neven/0.png\ta cat, red\neven/2.png\ta dog\teven\n",
+          {"captions.csv: line 3: expected 2 columns"});
+}
+
 TEST_CASE_FIXTURE(CaptionFolder, "captions: wrong rows are refused with their line") {
   refuses(rows(3) + "even/99.png,none\n",
           {"captions.csv: line 4: ", "the picture even/99.png does not exist"});

@@ -46,6 +46,22 @@ TEST_CASE_FIXTURE(ClassFolders, "bug: splits in another case, or with other word
     CHECK(error(folder, {.rules = 1}) != "");  // the rules of earlier versions
 }
 
+TEST_CASE_FIXTURE(ClassFolders, "bug: trainA and test1 were classes beside each other") {
+  make_pictures({"pairs/trainA", "pairs/trainB", "pairs/testA", "pairs/testB"});
+  check_says(error("pairs"), {"the folders testA, testB, trainA, trainB may be splits or classes"});
+  CHECK(listed("pairs", {.classes = {"testA", "testB", "trainA", "trainB"}}) ==
+        "testA testB trainA trainB: 8, 0, 0, 0");
+  make_pictures({"years/train2017", "years/val2017"});
+  make({"years/annotations/all.json"});
+  check_says(error("years"), {"the folders train2017, val2017 may be splits or classes"});
+  make_pictures({"flat/train", "flat/test1"});
+  check_says(error("flat"), {"the folders test1, train may be splits or classes"});
+  make_pictures({"classes/trainSet/a", "classes/trainSet/b", "classes/testSet/b"});
+  CHECK(listed("classes") == "a b: 4, 0, 2, 0");
+  make_pictures({"words/constraint", "words/valley", "words/tester"});
+  CHECK(listed("words") == "constraint tester valley: 6, 0, 0, 0");
+}
+
 TEST_CASE_FIXTURE(ClassFolders, "bug: a class that is named train was taken for a split") {
   make_pictures({"vehicles/bus", "vehicles/car", "vehicles/train"});
   CHECK(listed("vehicles") == "bus car train: 6, 0, 0, 0");

@@ -201,8 +201,9 @@ TEST_CASE_FIXTURE(TemporaryFolder, "node tables: errors name file and line") {
   check_says(refusal(good, "source,target\nann,ann\n"), {"edges.csv: no row joins two different"});
   check_says(refusal(good, "source\nann\n"),
              {"expected the columns source and target, found source"});
-  check_says(refusal(good, "source,target\nann,bob\nann,zoe\n"),
-             {"edges.csv: line 3: node \"zoe\" is not among the 6 nodes of", "nodes.csv"});
+  check_says(
+      refusal(good, "source,target\nann,bob\nann,zoe\n"),
+      {"edges.csv: line 3: node \"zoe\" is not among the 6 nodes of", "nodes.csv, column id"});
   check_says(refusal(good, "source,target\nann\n"), {"edges.csv: line 2: expected 2 columns"});
   write("nodes.csv", good);
   CHECK_ERROR(load_node_tables(path(), detect_node_tables(path())),
@@ -379,6 +380,32 @@ TEST_CASE("node tables: the id is the column with the ends of the edges") {
   }
   check_says(refusal(ranks, edges), {"the columns key + rank each have the ends of all edges"});
   CHECK(Tables(ranks, edges).load({.id_column = "rank"}).graph.names[1] == "11");
+}
+
+TEST_CASE("bug: node tables: edges with spaces between their ends were refused") {
+  const std::string nodes =
+      nodes_of("x,label", 40, [](int i) { return fmt::format("{},{}", i % 7, i % 2); });
+  const auto expected = Tables(nodes, ring(40)).load().graph.graph.list();
+  for (const char* header : {"", "source target\n", "# FromNodeId ToNodeId\n", "% sym unweighted\n",
+                             "% sym unweighted\n% 40 40 40\n"}) {
+    CAPTURE(header);
+    const std::string edges = ring(
+        40, header, [](int, const std::string& a, const std::string& b) { return a + " " + b; });
+    CHECK(Tables(nodes, edges).load().graph.graph.list() == expected);
+  }
+  check_says(refusal(nodes, "%%MatrixMarket matrix\n3 3 2\nn0 n1\nn1 n2\n"),
+             {"edges.csv: line 3: expected 3 columns as in the first row, found 2"});
+}
+
+TEST_CASE("bug: node tables: init made a category of each text that no other node has") {
+  const Tables tables(nodes_of("vector,town,label", 40,
+                               [](int i) {
+                                 return fmt::format("\"[0.{}, 1]\",{},{}", i,
+                                                    i % 3 == 0 ? "Rome" : "Oslo", i % 2);
+                               }),
+                      ring(40));
+  const NodeTableOptions options = detect_node_tables(tables.folder.path());
+  CHECK(unusable_columns(tables.folder.path(), options) == Strings{"vector"});
 }
 
 TEST_CASE("node tables: without header, in UTF-16, with other line ends, comments and sums") {

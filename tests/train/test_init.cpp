@@ -319,6 +319,92 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: tables were read in part, or as a
              {"\"Grand Total\" is a row about the others; remove it"});
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: 1 and 1.0 were two classes of tables and graphs") {
+  const auto check_read = [&](const Strings& labels, const Strings& wanted) {
+    std::string nodes = "id,x,class\n", edges = "source,target\n";
+    for (int i = 0; i < 60; ++i) {
+      nodes += fmt::format("n{},{},{}\n", i, i * 37 % 101, labels[i % labels.size()]);
+      edges += fmt::format("n{},n{}\n", i, (i + 1) % 60);
+    }
+    write("edges.csv", edges);
+    for (const auto& [task, data] :
+         {std::pair("table", write("nodes.csv", nodes)), std::pair("graph", path())}) {
+      const Recognized found = task_registry().at(task).recognize({data}).front();
+      check_says(fmt::format("{} {}; {}", found.refusal, found.facts["classes"].dump(),
+                             fmt::join(found.problems, "; ")),
+                 wanted);
+    }
+  };
+  check_read({"1", "1.0", "2", "2.0"}, {" 2; ", "labels 1 and 1.0 are one class"});
+  check_read({"a", "A", "b"}, {" 3; ", "the classes A and a differ only in case"});
+  check_read({"a", "b", "\"a, b\""}, {" 3; ", "the class a, b may be several labels"});
+  check_read({"['a']", "['b']", "\"['a', 'b']\""},
+             {" 3; ", "the class ['a', 'b'] may be several labels"});
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: init did not name the other files of a graph") {
+  std::string nodes = "id,label\n", edges = "source,target\n";
+  for (int i = 0; i < 60; ++i) {
+    nodes += fmt::format("n{},{}\n", i, i % 2);
+    edges += fmt::format("n{},n{}\n", i, (i + 1) % 60);
+  }
+  for (const char* name : {"nodes.csv", "nodes_test.csv", ".cache"}) write(name, nodes);
+  write("edges.csv", edges);
+  write("features.csv", "id,x\nn0,1\n");
+  const Recognized found = task_registry().at("graph").recognize({path()}).front();
+  CHECK(found.problems.back() == "not used of the folder: features.csv, nodes_test.csv");
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: init encoded pictures whose classes a table has") {
+  const auto said = [&](const std::string& folder) {
+    return message_of([&] { recognize_data({path(folder)}, ""); });
+  };
+  std::string rows = "image_id,label\n", texts = "image,caption\n", numbers = "step,loss\n";
+  for (int i = 0; i < 20; ++i) {
+    const std::string picture = png(4, PNG_FORMAT_RGB, std::vector<std::uint8_t>(4 * 4 * 3, i));
+    for (const std::string folder : {"ids/train", "names/all", "plain", "few"})
+      write(fmt::format("{}/c{}.png", folder, i), picture);
+    rows += fmt::format("c{},{}\n", i, i % 2 ? "cat" : "dog");
+    texts += fmt::format("c{}.png,a picture of a red bird that has {} eyes and legs .\n", i, i % 5);
+    numbers += fmt::format("{},0.5\n", i);
+  }
+  write("ids/train.csv", rows);
+  check_says(said("ids"), {"ids: train.csv names the pictures, but classes are read from folders"});
+  write("names/captions.txt", texts);
+  check_says(said("names"),
+             {"captions.txt names the pictures", "a table of captions captions.csv"});
+  write("plain/log.csv", numbers);
+  CHECK(recognize_data({path("plain")}, "").task == "vae");
+  write("few/best.csv", "image,label\nc1.png,cat\nc2.png,dog\n");
+  CHECK(recognize_data({path("few")}, "").task == "vae");
+  CHECK(recognize_data({path("ids")}, "vae").task == "vae");
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: init refused a folder with a test.csv to be predicted") {
+  std::string train = "x,y,target\n", test = "x,y\n", texts = "id,words,target\n",
+              more = "id,words\n";
+  for (int i = 0; i < 60; ++i) {
+    train += fmt::format("{},{},{}\n", i * 37 % 101, i * 11 % 61, i % 2 ? "yes" : "no");
+    test += fmt::format("{},{}\n", i, i);
+    texts += fmt::format("{},The soup {} is good,{}\n", i, i, i % 2);
+    more += fmt::format("{},The soup is bad\n", i);
+  }
+  const auto read = [&](const char* task, const std::string& folder) {
+    const Recognized found = task_registry().at(task).recognize({path(folder)}).front();
+    return fmt::format("{}; {}", found.refusal, fmt::join(found.problems, "; "));
+  };
+  write("rows/train.csv", train);
+  write("rows/test.csv", test);
+  check_says(read("table", "rows"), {"test.csv has no column target, and is not the test split",
+                                     "60 rows without a target left out"});
+  write("texts/train.csv", texts);
+  write("texts/test.csv", more);
+  check_says(read("text-classification", "texts"), {"1 file not read: test.csv"});
+  write("rows/test.csv", "x,y,target\n1,2,maybe\n");
+  check_says(message_of([&] { recognize_data({path("rows")}, ""); }),
+             {"\"maybe\" is not one of the classes no, yes"});
+}
+
 TEST_CASE_FIXTURE(CommandFolder, "bug: init took columns without commas for prose or names") {
   for (const std::string form : {"{} 1.5 2.5 yes and much more of it 3 4 5 6 7 8 9 10 11 12 13 14",
                                  "Mary,F,{}", "{} 1:0.5 2:0.25", "| {} | a | b |"}) {
@@ -333,6 +419,13 @@ TEST_CASE_FIXTURE(CommandFolder, "bug: init took columns without commas for pros
                            i == 0 ? "[\n" : ",\n", i, i + 1);
   write("all.json", objects + "\n]\n");
   check_fails(run("init all.json"), {"one JSON array; write a line for each object: jq -c '.[]'"});
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "bug: init took the lines of XML for names") {
+  std::string graph = "<?xml version=\"1.0\"?>\n<graph>\n";
+  for (int i = 0; i < 100; ++i) graph += fmt::format("<node id=\"{}\"/>\n", i);
+  write("net.gexf", graph + "</graph>\n");
+  check_fails(run("init net.gexf"), {"found text that begins with ", "add --task text to train"});
 }
 
 TEST_CASE_FIXTURE(CommandFolder, "bug: init called instructions and answers labeled texts") {

@@ -279,17 +279,20 @@ void note_class_names(Recognized& found, const std::vector<std::string>& names) 
     if (const auto [same, is_new] = known.emplace(lower_case(name), name); !is_new)
       found.problems.push_back(
           printable(fmt::format("the classes {} and {} differ only in case", same->second, name)));
+  const auto bare = [](std::string_view part) {  // of a list as Python writes it: ['a', 'b']
+    const std::size_t begin = std::min(part.find_first_not_of(" ['\""), part.size());
+    return part.substr(begin, part.find_last_not_of(" ]'\"") + 1 - begin);
+  };
   for (const char mark : {'|', ',', ';'}) {
     std::map<std::string_view, int> parts;  // with the number of names that have it
     for (const std::string& name : names)
-      for (const std::string_view part : split(name, mark)) ++parts[trimmed(part)];
-    const auto joins = [&](const std::string& name) {
+      for (const std::string_view part : split(name, mark)) ++parts[bare(part)];
+    const auto joined = std::ranges::find_if(names, [&](const std::string& name) {
       return name.find(mark) != name.npos && std::ranges::all_of(split(name, mark), [&](auto part) {
-               return parts[trimmed(part)] > 1;
+               return parts[bare(part)] > 1;
              });
-    };
-    const auto joined = std::ranges::find_if(names, joins);
-    if (std::ranges::count_if(names, joins) < 2) continue;
+    });
+    if (joined == names.end()) continue;
     found.problems.push_back(printable(
         fmt::format("the class {} may be several labels; an example has one label here", *joined)));
     return;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "autograd/counted.hpp"
 #include "data/graphs/node_columns.hpp"
@@ -336,6 +337,17 @@ void detect_graphs(Config& config) {
 
 namespace {
 
+// Returns the files beside nodes.csv and edges.csv.
+std::vector<std::string> other_files(const std::string& folder) {
+  std::vector<std::string> names = file_names(folder);
+  const auto is_read = [&](const std::string& name) {
+    const std::string path = (std::filesystem::path(folder) / name).string();
+    return path == find_table(folder, "nodes.csv") || path == find_table(folder, "edges.csv");
+  };
+  std::erase_if(names, [&](const auto& name) { return name.starts_with('.') || is_read(name); });
+  return names;
+}
+
 // Sets what is found in nodes.csv and edges.csv. Throws InputError if they cannot be read, because
 // no other kind of data has files of these names.
 void recognize_tables(Recognized& found, const UserData& data) {
@@ -377,6 +389,9 @@ void recognize_tables(Recognized& found, const UserData& data) {
                     ? std::string("about 20 % of each class for validation and test")
                     : "column " + printable(options.split_column)}};
   found.problems = exceptions(tables);
+  note_class_names(found, graph.classes);
+  if (const std::vector<std::string> others = other_files(data.path); !others.empty())
+    found.problems.push_back("not used of the folder: " + printable(list_briefly(others)));
   add_column_uses(found, node_column_uses(data.path, options.tables()));
   const std::int64_t labels = graph.graph.nodes() - unlabeled(graph);
   if (std::ssize(graph.classes) > labels / 5)

@@ -94,6 +94,13 @@ std::vector<Recognized> recognize_for_vae(const UserData& data) {
     // Images with classes are meant to be classified, those with captions to be described.
     found.fit = has_captions(data.path) ? Recognized::Fit::on_request : Recognized::Fit::possible;
     found.base = "clothes-vae";
+    const std::string table = table_of_pictures(data.path);
+    if (table.empty() || found.fit == Recognized::Fit::on_request) return;
+    found.fit = Recognized::Fit::on_request;
+    found.refusal = fmt::format(
+        "{} names the pictures, but classes are read from folders: move each picture into one of "
+        "its class, or name a table of captions {}",
+        table, captions_file);
   })};
 }
 

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <map>
 
+#include "data/images/picture_folder.hpp"
 #include "data/input_file.hpp"
 #include "data/text/conversations.hpp"
 #include "data/text/labeled_texts.hpp"
@@ -122,7 +123,7 @@ bool has_columns(const TextStatistics& text) {
 bool looks_like_data(const TextStatistics& text, const std::string& path) {
   return is_named_as_table(path) || has_columns(text) || text.beginning.starts_with('{') ||
          text.beginning.starts_with('[') || text.beginning.starts_with("__label__") ||
-         (!is_folder(path) && has_fasttext_labels(path));
+         text.beginning.starts_with("<?xml") || (!is_folder(path) && has_fasttext_labels(path));
 }
 
 // Adds the settings of a small model, with 0.1 M parameters.
@@ -171,7 +172,7 @@ Fit fit_of_names(const TextStatistics& text) {
 }
 
 void recognize_text(Recognized& found, const TextStatistics& text, const std::string& path) {
-  const bool is_data = looks_like_data(text, path);
+  const bool is_data = looks_like_data(text, path) || !table_of_pictures(path).empty();
   if (!is_data) found.fit = Fit::similar;
   expect_input(text.characters >= least_characters,
                "has {} characters, expected at least {}; give a longer text", text.characters,

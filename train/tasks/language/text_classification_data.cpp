@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "autograd/counted.hpp"
+#include "data/images/picture_folder.hpp"
 #include "data/input_file.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/printable.hpp"
@@ -299,7 +300,8 @@ std::vector<Recognized> recognize_labeled_texts(const UserData& data) {
     compare_class_sizes(found, count_classes(texts.train.labels, std::ssize(classes)), classes,
                         "training text");
     note_contradictions(found, texts.train);
-    found.fit = have_letters(texts.train) ? Recognized::Fit::certain : Recognized::Fit::on_request;
+    const bool are_texts = have_letters(texts.train) && table_of_pictures(data.path).empty();
+    found.fit = are_texts ? Recognized::Fit::certain : Recognized::Fit::on_request;
     found.base = "match-reports";
     found.settings.push_back({"data.kind", std::string("text")});
     LabeledTextSettings chosen;

@@ -111,12 +111,13 @@ std::vector<Recognized> recognize_table(const UserData& data) {
     if (!data.label.empty()) given.label_field = data.label;
     given.explains = true;
     given.path = data.path;
-    const std::string name = lower_ascii(data.path);
-    const bool is_table = name.ends_with(".csv") || name.ends_with(".tsv") ||
-                          name.ends_with(".csv.gz") || name.ends_with(".tsv.gz") ||
-                          is_folder(data.path);
-    expect_input(is_table, "expected a .csv or .tsv, or a folder with train.csv");
-    if (!data.label.empty()) found.fit = Recognized::Fit::similar;
+    const std::string file = training_file(data.path), name = lower_ascii(file);
+    const bool has_folder = is_folder(data.path),
+               is_table = name.ends_with(".csv") || name.ends_with(".tsv") ||
+                          name.ends_with(".csv.gz") || name.ends_with(".tsv.gz");
+    expect_input(is_table || has_folder, "expected a .csv or .tsv, or a folder with train.csv");
+    if (!data.label.empty() || (is_table && has_folder && !may_be_labeled_table(file, {})))
+      found.fit = Recognized::Fit::similar;
     const TableSplits table = given.checked([&] { return load_table_examples(data.path, given); });
     const TargetColumn& target = table.columns.target;
     const std::int64_t train = table.train->size();
@@ -133,7 +134,6 @@ std::vector<Recognized> recognize_table(const UserData& data) {
     note_class_names(found, target.classes);
     if (table.unlabeled > 0)
       found.problems.push_back(counted(table.unlabeled, "row") + " without a target left out");
-    const std::string file = training_file(data.path);
     const auto numbers = std::ranges::count_if(
         table.columns.inputs, [](const InputColumn& input) { return !input.categories; });
     constexpr std::int64_t many_numbers = 3;
