@@ -60,9 +60,11 @@ constexpr std::pair<const char*, const char*> names_of_ends[] = {
     {"citing", "cited"},  {"sender", "receiver"},
     {"subject", "object"}};
 
-// Returns the split of the nodes that have true in a column such as train_mask, or nothing.
+// Returns the split of the nodes that have true in a column such as train_mask or is_train, or
+// nothing.
 std::optional<int> split_of_mask(const TableColumn& column) {
   const std::string name = plain(column.name);
+  if (name.starts_with("is")) return split_named(name.substr(2));
   return name.ends_with("mask") ? split_named(name.substr(0, name.size() - 4)) : std::nullopt;
 }
 

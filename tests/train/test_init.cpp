@@ -421,6 +421,25 @@ TEST_CASE_FIXTURE(CommandFolder, "bug: init took columns without commas for pros
   check_fails(run("init all.json"), {"one JSON array; write a line for each object: jq -c '.[]'"});
 }
 
+TEST_CASE_FIXTURE(CommandFolder, "bug: init took any numbers without times for time series") {
+  std::string fruits = "height,width,kind\n", load = "load\n";
+  for (int i = 0; i < 60; ++i) {
+    fruits += fmt::format("{}.5,{},{}\n", i * 7 % 13, i * 5 % 11, i % 3);
+    load += fmt::format("{}\n", i % 24);
+  }
+  write("fruits.csv", fruits);
+  write("load.csv", load);
+  const Finished asked = run("init fruits.csv");
+  CHECK(asked.status == 2);
+  check_says(asked.err, {"fruits.csv: no column has times", "--label; or add --task forecast"});
+  const auto task_of = [&](const std::string& words) {
+    return Json::parse(must(run("init " + words + " --minutes 1 --json")).out)["task"];
+  };
+  CHECK(task_of("fruits.csv --label height --out a.toml") == "table");
+  CHECK(task_of("fruits.csv --task forecast --out b.toml") == "forecast");
+  CHECK(task_of("load.csv --out c.toml") == "forecast");
+}
+
 TEST_CASE_FIXTURE(CommandFolder, "bug: init took the lines of XML for names") {
   std::string graph = "<?xml version=\"1.0\"?>\n<graph>\n";
   for (int i = 0; i < 100; ++i) graph += fmt::format("<node id=\"{}\"/>\n", i);

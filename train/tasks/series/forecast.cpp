@@ -9,7 +9,6 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
-#include "data/table/label_column.hpp"
 #include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/initialized.hpp"
@@ -158,14 +157,17 @@ std::vector<Recognized> recognize_forecast(const UserData& data) {
     const SeriesTable table = recognize_series(found, data);
     const std::int64_t steps = horizon_for(table.rows());
     expect_input(steps > 0, "has {} rows, expected at least 30; give more rows", table.rows());
-    // Numbers without times beside texts or a label may be anything.
+    // Several columns of numbers without times may be a table whose rows have no order.
     const bool has_texts = std::ranges::any_of(found.facts.items(), [](const auto& fact) {
       return fact.second.is_string() &&
              fact.second.template get<std::string>().starts_with("left out: texts");
     });
-    const bool has_label = std::ranges::any_of(table.names, is_label_name);
-    found.fit = table.has_times || !(has_texts || has_label) ? Recognized::Fit::certain
-                                                             : Recognized::Fit::on_request;
+    const bool is_doubtful = !table.has_times && (has_texts || table.names.size() > 1);
+    found.fit = is_doubtful ? Recognized::Fit::on_request : Recognized::Fit::certain;
+    if (is_doubtful && !has_texts)
+      found.refusal =
+          "no column has times; for a table without an order, choose the column to predict with "
+          "--label";
     found.base = "etth1";
     found.settings.push_back({"model.context", context_for(table.rows(), steps),
                               fmt::format("rows that the model reads, of {}", table.rows())});

@@ -144,9 +144,10 @@ std::vector<Recognized> recognize_table(const UserData& data) {
         (numbers < many_numbers || bytes_of_texts(file, table.options) > short_text);
     const bool has_times = std::ranges::any_of(table.columns.inputs, &InputColumn::is_time);
     const bool is_certain = !data.label.empty() || (is_label_name(target.name) && !has_times);
-    found.fit = has_texts    ? Recognized::Fit::on_request
-                : is_certain ? Recognized::Fit::certain
-                             : Recognized::Fit::possible;
+    const bool may_be_series = numbers == std::ssize(table.columns.inputs) && !has_times;
+    found.fit = is_certain && !has_texts     ? Recognized::Fit::certain
+                : has_texts || may_be_series ? Recognized::Fit::on_request
+                                             : Recognized::Fit::possible;
     found.base = "friedman";
     found.settings.push_back({"data.kind", std::string("csv")});
     TableSettings chosen;
