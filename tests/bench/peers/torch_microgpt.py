@@ -6,8 +6,8 @@
     tapestry train microgpt --set data.path=names.txt --out microgpt
     ~/peers/bin/python torch_microgpt.py names.txt begun.safetensors microgpt
 
-Prints the largest difference of the loss of a step to that of PyTorch in float32, in parts of the run: that of
-Tapestry, and that of PyTorch in float64, which rounding alone makes; and the time of a step of each.
+Prints, for Tapestry and for PyTorch in float64, the largest difference between the loss of a step and that of PyTorch
+in float32, in parts of the run; the mean of the last losses; and the time of a step.
 """
 
 import argparse
