@@ -64,7 +64,7 @@ constexpr std::pair<const char*, const char*> names_of_ends[] = {
 // nothing.
 std::optional<int> split_of_mask(const TableColumn& column) {
   const std::string name = plain(column.name);
-  if (name.starts_with("is")) return split_named(name.substr(2));
+  if (name == "istrain" || name == "isval" || name == "istest") return split_named(name.substr(2));
   return name.ends_with("mask") ? split_named(name.substr(0, name.size() - 4)) : std::nullopt;
 }
 

@@ -43,13 +43,13 @@ struct Texts {
   bool are_many() const { return different.size() > most_categories; }
 };
 
-// Returns whether a column has a value, and texts of which many nodes have the same.
+// Returns whether a column has a value, and texts of which some recur.
 bool is_usable(const GraphTables& nodes, std::int64_t column) {
   constexpr std::int64_t least_nodes = 20;  // fewer do not show what recurs
   const std::int64_t found = nodes.table.columns()[column].found();
   if (found == 0 || !nodes.is_text(column)) return found > 0;
   const Texts texts(nodes, column);
-  return !texts.are_many() && (found < least_nodes || 2 * std::ssize(texts.different) <= found);
+  return !texts.are_many() && (found < least_nodes || 10 * std::ssize(texts.different) < 9 * found);
 }
 
 // Returns the mean and the deviation of a column of numbers.

@@ -68,8 +68,20 @@ void divide(PictureFolder& folder, const SplitShares& shares) {
 
 bool has_captions(const std::string& folder) { return is_there(table_of(folder)); }
 
+namespace {
+
+// Returns the delimiter of a table of captions: a comma, unless that does not give two columns.
+char delimiter_of(const std::string& path) try {
+  const Records table(path, ',');
+  return table.columns() == 2 && !table.has_row_names() ? ',' : detected;
+} catch (const InputError&) {  // the next reading reports it
+  return detected;
+}
+
+}  // namespace
+
 CaptionedFolder list_captions(const std::string& folder, const SplitShares& shares, bool whole) {
-  const Records table(table_of(folder), detected);
+  const Records table(table_of(folder), delimiter_of(table_of(folder)));
   const std::int64_t first =
       table.size() > 0 && !has_picture_ending(table.raw(0, 0)) ? 1 : 0;  // below a header
   expect_input(table.columns() == 2 && !table.has_row_names() && table.size() > first,

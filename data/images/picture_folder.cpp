@@ -151,26 +151,47 @@ PictureFolder list_pictures(const std::string& path, const ClassFolderOptions& o
   return list_class_folder(path, picture_files, options);
 }
 
+namespace {
+
+// Returns whether a file names at least half of the pictures, whose names and stems are given. A
+// stem of digits counts only as the first cell of a row. A file that cannot be read names none.
+bool names_pictures(const std::string& path, const std::set<std::string>& names,
+                    const std::set<std::string>& stems) try {
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 26;
+  const std::string text = read_file(path, most_bytes) + '\n';
+  std::set<std::string> found;
+  for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+    end = text.find_first_of(" \t\r\n,;|:\"'[]{}", begin);
+    const std::filesystem::path cell = text.substr(begin, end - begin);
+    const std::string name = cell.filename().string();
+    const bool is_number = name.find_first_not_of("0123456789") == name.npos;
+    const bool is_first = begin == 0 || text[begin - 1] == '\n';
+    const bool is_stem = stems.contains(name) && (!is_number || (is_first && text[end] != '\n'));
+    if (is_stem || names.contains(name)) found.insert(cell.stem().string());
+  }
+  return 2 * found.size() >= stems.size();
+} catch (const InputError&) {
+  return false;
+}
+
+}  // namespace
+
 std::string table_of_pictures(const std::string& path) try {
   namespace fs = std::filesystem;
   constexpr std::size_t least_pictures = 10;
-  constexpr std::int64_t most_bytes = std::int64_t{1} << 26;
   if (!is_picture_folder(path)) return "";
   const PictureFolder folder = list_pictures(path, {.whole = true});
-  std::set<std::string> stems;
-  for (const PictureFolder::File& picture : folder.validation)
+  std::set<std::string> names, stems;
+  for (const PictureFolder::File& picture : folder.validation) {
+    names.insert(fs::path(picture.path).filename().string());
     stems.insert(fs::path(picture.path).stem().string());
+  }
   if (folder.classes.size() > 1 || stems.size() < least_pictures) return "";
   for (const std::string& name : folder.unused) {
-    const std::string text = read_file((fs::path(path) / name).string(), most_bytes) + '\n';
-    std::set<std::string> named;
-    for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
-      end = text.find_first_of(" \t\r\n,;|:\"'[]{}", begin);
-      const fs::path cell = text.substr(begin, end - begin);
-      for (const std::string& stem : {cell.filename().string(), cell.stem().string()})
-        if (stems.contains(stem)) named.insert(stem);
-    }
-    if (2 * named.size() >= stems.size()) return name;
+    const std::string ending = lower_ascii(fs::path(name).extension().string());
+    const bool may_be_table = ending == ".csv" || ending == ".tsv" || ending == ".txt" ||
+                              ending == ".json" || ending == ".jsonl";
+    if (may_be_table && names_pictures((fs::path(path) / name).string(), names, stems)) return name;
   }
   return "";
 } catch (const InputError&) {  // which a reader of these data reports

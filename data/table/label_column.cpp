@@ -174,6 +174,12 @@ NumberNames::NumberNames(const Table& table, std::int64_t column,
   }
 }
 
+std::vector<std::string> NumberNames::all() const {
+  std::vector<std::string> all;
+  for (const auto& [number, name] : names_) all.push_back(name);
+  return all;
+}
+
 std::string NumberNames::name_of(const std::string& label) const {
   const auto number = names_.empty() ? std::nullopt : number_in(label, table_.options());
   return number ? names_.at(*number) : label;

@@ -49,6 +49,8 @@ class NumberNames {
 
   std::string remark{};  // on the first such class
 
+  // Returns the names of all classes that are numbers.
+  std::vector<std::string> all() const;
   // Returns the name of the class of a cell of the column.
   std::string name_of(const std::string& label) const;
 

@@ -159,32 +159,29 @@ void Records::skip_separator_line() {
   beginning_ = after_line_end(content_, line.size());
 }
 
-// Sets the beginning behind the lines that begin with # or %, except those that have the cells of
-// the records below. Commas may be those of a comment: there, only the last line before digits, or
-// lines in a table whose other lines begin so, too. One line with % may be a header, unless the
-// delimiter is a space.
+// Sets the beginning behind the lines that begin with # or, if a space is the delimiter, %, except
+// those that have the cells of the records below. Commas may be those of a comment: there, only the
+// last line before digits, or lines in a table whose other lines begin with #, too.
 void Records::skip_comments() {
   std::string_view rest = std::string_view(content_).substr(beginning_);
   while (true) {
     const std::size_t mark = rest.find_first_not_of(" \t\r\n");
-    if (mark == rest.npos || (rest[mark] != '#' && rest[mark] != '%')) return;
+    const bool is_percent = mark != rest.npos && rest[mark] == '%' && delimiter_ == ' ';
+    if (!is_percent && (mark == rest.npos || rest[mark] != '#')) return;
     std::size_t end = std::min(rest.find_first_of("\r\n", mark), rest.size());
+    const std::string_view line = rest.substr(mark, end - mark);
     if (end < rest.size()) end = after_line_end(rest, end);
     const std::string_view below = rest.substr(end);
-    const bool may_be_header =
-        rest[mark] == '%' && comment_mark_ != '%' && delimiter_ != ' ' && !below.starts_with('%');
-    if (may_be_header || is_marked_record(rest.substr(mark), below)) return;
-    comment_mark_ = rest[mark];
+    const bool has_cells = line.find_first_of({delimiters, std::size(delimiters)}) != line.npos;
+    if (has_cells && is_record_with_hash(rest.substr(mark), below)) return;
     rest = below;
     beginning_ = content_.size() - rest.size();
     ++skipped_comments_;
   }
 }
 
-// Returns whether a first line with a mark of comments is a record of the table, whose other
-// records are `below`.
-bool Records::is_marked_record(std::string_view text, std::string_view below) const {
-  const char mark = text.front();
+// Returns whether a first line with # is a record of the table, whose other records are `below`.
+bool Records::is_record_with_hash(std::string_view text, std::string_view below) const {
   std::string_view rest = below, next;
   const auto go_on = [&] {
     next = rest.substr(0, rest.find_first_of("\r\n"));
@@ -193,10 +190,10 @@ bool Records::is_marked_record(std::string_view text, std::string_view below) co
   };
   while (next.empty() && !rest.empty()) go_on();
   const bool is_above_digits =
-      !next.starts_with(mark) &&
+      !next.starts_with('#') &&
       std::ranges::any_of(next, [](unsigned char c) { return std::isdigit(c); });
-  while (!rest.empty() && (next.empty() || next.starts_with(mark))) go_on();
-  const bool recurs = rest.starts_with(mark) || rest.find(std::string{'\n', mark}) != rest.npos;
+  while (!rest.empty() && (next.empty() || next.starts_with('#'))) go_on();
+  const bool recurs = rest.starts_with('#') || rest.find("\n#") != rest.npos;
   return !next.empty() && std::ranges::any_of(delimiters, [&](char delimiter) {
     const auto shape = shape_with(path_, text, delimiter);
     return shape && shape->is_even && shape->first == shape->others && shape->others >= 2 &&

@@ -34,7 +34,6 @@ class Records {
   std::int64_t size() const { return std::ssize(begins_); }
   std::int64_t columns() const { return columns_; }
   std::int64_t skipped_comments() const { return skipped_comments_; }
-  char comment_mark() const { return comment_mark_; }        // with which these lines begin
   bool has_more_fields() const { return has_more_fields_; }  // than 1000, which are left out
   // Whether the first column is one of names of rows, which the first record lacks (as R writes).
   bool has_row_names() const { return has_row_names_; }
@@ -52,12 +51,12 @@ class Records {
   void read_objects();
   void skip_separator_line();
   void skip_comments();
-  bool is_marked_record(std::string_view text, std::string_view below) const;
+  bool is_record_with_hash(std::string_view text, std::string_view below) const;
   void choose_delimiter();
   void divide();
 
   std::string path_, content_;
-  char delimiter_, comment_mark_ = '#';
+  char delimiter_;
   std::size_t beginning_ = 0;  // of the first record
   std::int64_t columns_ = 0, skipped_comments_ = 0;
   bool has_row_names_ = false, has_more_fields_ = false;

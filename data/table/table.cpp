@@ -351,9 +351,8 @@ std::optional<std::int64_t> Table::first_text_with_number(std::int64_t column) c
 std::vector<std::string> Table::remarks() const {
   std::vector<std::string> all;
   if (records_.skipped_comments() > 0)
-    all.push_back(fmt::format("{} with {} before the header are left out",
-                              counted(records_.skipped_comments(), "line"),
-                              records_.comment_mark()));
+    all.push_back(fmt::format("{} with # before the header are left out",
+                              counted(records_.skipped_comments(), "line")));
   if (records_.has_more_fields()) all.emplace_back("fields after the first 1000 are left out");
   if (options_.header == Header::absent)
     all.emplace_back("there is no header: columns are numbered");

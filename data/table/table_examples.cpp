@@ -256,20 +256,24 @@ class ExampleReader {
   // Sets the rows of the splits.
   void divide() {
     std::vector<RowPlace> open;
+    const auto may_be_target = [&](const TableColumn& column) {
+      return lower_ascii(column.name) == lower_ascii(read_.columns.target.name);
+    };
     for (std::size_t file = 0; file < files_.size(); ++file) {
       const Table& table = *files_[file].table;
       const auto label = table.find(read_.columns.target.name);
       names_.emplace_back();
-      if (!label && file > 0 && files_[file].split == 2 && !read_.options.whole) {
+      if (!label && file > 0 && files_[file].split == 2 && !read_.options.whole &&
+          std::ranges::none_of(table.columns(), may_be_target)) {
         labels_.push_back(0);  // a table that a model is to predict
-        read_.unlabeled += table.rows();
         continue;
       }
       expect_input(label.has_value(), "{}: no column is named {}, which the model predicts",
                    table.path(), shown(read_.columns.target.name));
       labels_.push_back(*label);
-      const std::vector<std::string>& classes =
+      std::vector<std::string> classes =
           trained_ ? trained_->target.classes : read_.options.classes;
+      if (classes.empty() && names_.front()) classes = names_.front()->all();
       if (read_.options.kind == TargetKind::classes || !classes.empty())
         names_.back().emplace(table, *label, classes);
       const std::vector<bool> without =

@@ -71,6 +71,9 @@ TEST_CASE_FIXTURE(CaptionFolder, "bug: captions: tabs and semicolons were no del
       table += fmt::format("even/{}.png{}number {}\n", i, delimiter, i);
     CHECK(list(table).captions[3] == Strings{"number 6"});
   }
+  std::string marks = "image,caption\n";
+  for (int i = 0; i < 30; i += 2) marks += fmt::format("even/{}.png,it is {}; red\n", i, i);
+  CHECK(list(marks).captions[3] == Strings{"it is 6; red"});
   refuses("image\tcaption\neven/0.png\ta cat, red\neven/2.png\ta dog\teven\n",
           {"captions.csv: line 3: expected 2 columns"});
 }

@@ -321,6 +321,8 @@ TEST_CASE("bug: node tables: masks were features, and the split was another") {
   CHECK(divided.without_split.count == 0);
   CHECK(Tables(masks("1", "0", "is_train,is_val,is_test"), ring(40)).load().graph.test ==
         Tables(masks("1", "0", "train_mask,val_mask,test_mask"), ring(40)).load().graph.test);
+  CHECK(names_of(Tables(masks("1", "0", "is_a,is_valid,is_dev"), ring(40)).load().columns) ==
+        Strings{"x", "is_a", "is_valid", "is_dev"});
   std::string twice = masks("1", "0", "train_mask,val_mask,test_mask");
   twice.replace(twice.find(",1,0,0"), 6, ",1,0,1");
   check_says(refusal(twice, ring(40)),

@@ -77,11 +77,7 @@ TEST_CASE_FIXTURE(TemporaryFolder,
   CHECK(table.names() == Strings{"name", "x"});
   CHECK(table.remarks() == Strings{"2 lines with # before the header are left out"});
   CHECK(table.line(0).number == 4);
-  const Table percent(write("c.csv", "% station 7\n% by hand\nname,x\na,1\nb,2\n"));
-  CHECK(percent.names() == Strings{"name", "x"});
-  CHECK(percent.remarks() == Strings{"2 lines with % before the header are left out"});
-  // A header that begins with # or %.
-  CHECK(Table(write("d.csv", "% rain\n5\n6\n")).names() == Strings{"% rain"});
+  // A header that begins with #.
   CHECK(Table(write("b.csv", "#,name,x\n1,a,5\n2,b,6\n")).names() == Strings{"#", "name", "x"});
 }
 

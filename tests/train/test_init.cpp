@@ -340,6 +340,16 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: 1 and 1.0 were two classes of tab
   check_read({"a", "b", "\"a, b\""}, {" 3; ", "the class a, b may be several labels"});
   check_read({"['a']", "['b']", "\"['a', 'b']\""},
              {" 3; ", "the class ['a', 'b'] may be several labels"});
+  std::string train = "x,class\n", test = "x,class\n";
+  for (int i = 0; i < 60; ++i) {
+    train += fmt::format("{},{}.0\n", i * 37 % 101, i % 2);
+    test += fmt::format("{},{}\n", i * 37 % 101, i % 2);
+  }
+  write("split/train.csv", train);
+  write("split/test.csv", test);
+  const Recognized found = task_registry().at("table").recognize({path("split")}).front();
+  CHECK(found.refusal == "");
+  CHECK(found.facts["test rows"] == 60);
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: init did not name the other files of a graph") {
@@ -395,8 +405,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init refused a folder with a test.csv t
   };
   write("rows/train.csv", train);
   write("rows/test.csv", test);
-  check_says(read("table", "rows"), {"test.csv has no column target, and is not the test split",
-                                     "60 rows without a target left out"});
+  check_says(read("table", "rows"), {"test.csv has no column target, and is not the test split"});
   write("texts/train.csv", texts);
   write("texts/test.csv", more);
   check_says(read("text-classification", "texts"), {"1 file not read: test.csv"});
@@ -422,8 +431,11 @@ TEST_CASE_FIXTURE(CommandFolder, "bug: init took columns without commas for pros
 }
 
 TEST_CASE_FIXTURE(CommandFolder, "bug: init took any numbers without times for time series") {
-  std::string fruits = "height,width,kind\n", load = "load\n";
+  std::string fruits = "height,width,kind\n", load = "load\n", cells = "diagnosis,a,b,c\n";
+  std::string flowers = "length,width,species\n";
   for (int i = 0; i < 60; ++i) {
+    cells += fmt::format("{},{},{},{}\n", i % 3 ? "B" : "M", i + 0.5, i * 1.5, 90.25 - i);
+    flowers += fmt::format("{},{},{}\n", i % 9, i % 7, i % 3 ? "rose" : "lily");
     fruits += fmt::format("{}.5,{},{}\n", i * 7 % 13, i * 5 % 11, i % 3);
     load += fmt::format("{}\n", i % 24);
   }
@@ -432,9 +444,13 @@ TEST_CASE_FIXTURE(CommandFolder, "bug: init took any numbers without times for t
   const Finished asked = run("init fruits.csv");
   CHECK(asked.status == 2);
   check_says(asked.err, {"fruits.csv: no column has times", "--label; or add --task forecast"});
+  write("cells.csv", cells);
+  write("flowers.csv", flowers);
+  check_says(run("init flowers.csv").err, {"choose the column to predict with --label; or add"});
   const auto task_of = [&](const std::string& words) {
     return Json::parse(must(run("init " + words + " --minutes 1 --json")).out)["task"];
   };
+  CHECK(task_of("cells.csv --out d.toml") == "table");
   CHECK(task_of("fruits.csv --label height --out a.toml") == "table");
   CHECK(task_of("fruits.csv --task forecast --out b.toml") == "forecast");
   CHECK(task_of("load.csv --out c.toml") == "forecast");
@@ -444,7 +460,8 @@ TEST_CASE_FIXTURE(CommandFolder, "bug: init took the lines of XML for names") {
   std::string graph = "<?xml version=\"1.0\"?>\n<graph>\n";
   for (int i = 0; i < 100; ++i) graph += fmt::format("<node id=\"{}\"/>\n", i);
   write("net.gexf", graph + "</graph>\n");
-  check_fails(run("init net.gexf"), {"found text that begins with ", "add --task text to train"});
+  check_fails(run("init net.gexf"),
+              {"net.gexf: this is XML; write its text", "add --task text to train"});
 }
 
 TEST_CASE_FIXTURE(CommandFolder, "bug: init called instructions and answers labeled texts") {

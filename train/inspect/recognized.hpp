@@ -39,7 +39,7 @@ struct Recognized {
   std::string kind{};  // kind of data, in messages: "a CSV of time series"
   Fit fit = Fit::refused;
   std::string refusal{};                  // why the task cannot read the data
-  bool asks = false;                      // the refusal names the settings that decide it
+  bool asks = false;                      // the refusal says what decides it
   JsonValue facts = JsonValue::object();  // numbers and texts by name: {"lines": 40000}
   std::vector<std::string> problems{};
   std::string base{};                     // the shipped config that the new config is based on

@@ -340,11 +340,11 @@ namespace {
 // Returns the files beside nodes.csv and edges.csv.
 std::vector<std::string> other_files(const std::string& folder) {
   std::vector<std::string> names = file_names(folder);
-  const auto is_read = [&](const std::string& name) {
+  const auto nodes = find_table(folder, "nodes.csv"), edges = find_table(folder, "edges.csv");
+  std::erase_if(names, [&](const std::string& name) {
     const std::string path = (std::filesystem::path(folder) / name).string();
-    return path == find_table(folder, "nodes.csv") || path == find_table(folder, "edges.csv");
-  };
-  std::erase_if(names, [&](const auto& name) { return name.starts_with('.') || is_read(name); });
+    return name.starts_with('.') || path == nodes || path == edges;
+  });
   return names;
 }
 

@@ -97,6 +97,7 @@ std::vector<Recognized> recognize_for_vae(const UserData& data) {
     const std::string table = table_of_pictures(data.path);
     if (table.empty() || found.fit == Recognized::Fit::on_request) return;
     found.fit = Recognized::Fit::on_request;
+    found.asks = true;
     found.refusal = fmt::format(
         "{} names the pictures, but classes are read from folders: move each picture into one of "
         "its class, or name a table of captions {}",

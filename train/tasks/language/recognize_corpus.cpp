@@ -183,6 +183,8 @@ void recognize_text(Recognized& found, const TextStatistics& text, const std::st
   if (text.beginning.starts_with("[{"))
     found.refusal =
         "this is one JSON array; write a line for each object: jq -c '.[]' FILE > NEW.jsonl";
+  if (text.beginning.starts_with("<?xml"))
+    found.refusal = "this is XML; write its text into a file *.txt";
   found.facts = {{"files", text.files},           {"bytes", text.bytes},
                  {"characters", text.characters}, {"different characters", text.symbols},
                  {"lines", text.lines},           {"split", "the last tenth is for validation"}};

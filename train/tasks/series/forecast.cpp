@@ -157,14 +157,14 @@ std::vector<Recognized> recognize_forecast(const UserData& data) {
     const SeriesTable table = recognize_series(found, data);
     const std::int64_t steps = horizon_for(table.rows());
     expect_input(steps > 0, "has {} rows, expected at least 30; give more rows", table.rows());
-    // Several columns of numbers without times may be a table whose rows have no order.
+    // Several columns without times may be a table whose rows have no order.
     const bool has_texts = std::ranges::any_of(found.facts.items(), [](const auto& fact) {
       return fact.second.is_string() &&
              fact.second.template get<std::string>().starts_with("left out: texts");
     });
     const bool is_doubtful = !table.has_times && (has_texts || table.names.size() > 1);
     found.fit = is_doubtful ? Recognized::Fit::on_request : Recognized::Fit::certain;
-    if (is_doubtful && !has_texts)
+    if (is_doubtful)
       found.refusal =
           "no column has times; for a table without an order, choose the column to predict with "
           "--label";

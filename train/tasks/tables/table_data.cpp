@@ -104,6 +104,27 @@ void detect_table(Config& config) {
   if (given.kind == TargetKind::classes) table_settings.detect(config, given, {"class_names"});
 }
 
+namespace {
+
+// Returns the fit of a table as a table, whose texts may be labeled texts. Numbers without times
+// may be time series, unless a column is given or named as the target, or its classes are texts.
+Recognized::Fit fit_of(const TableColumns& columns, bool is_given, bool has_texts) {
+  using enum Recognized::Fit;
+  if (has_texts) return on_request;
+  const bool has_times = std::ranges::any_of(columns.inputs, &InputColumn::is_time);
+  if (is_given || (is_label_name(columns.target.name) && !has_times)) return certain;
+  const auto is_number = [](const std::string& name) {
+    return parse_number<double>(name).has_value();
+  };
+  const bool has_categories = std::ranges::any_of(
+      columns.inputs, [](const InputColumn& input) { return input.categories.has_value(); });
+  const bool has_only_numbers =
+      !has_categories && std::ranges::all_of(columns.target.classes, is_number);
+  return has_only_numbers && !has_times ? on_request : possible;
+}
+
+}  // namespace
+
 std::vector<Recognized> recognize_table(const UserData& data) {
   return {recognized_as("table", "tables", [&](Recognized& found) {
     Given<TableSettings> given =
@@ -142,12 +163,7 @@ std::vector<Recognized> recognize_table(const UserData& data) {
     const bool has_texts =
         !file.empty() && may_be_labeled_table(file, {.label_field = data.label}) &&
         (numbers < many_numbers || bytes_of_texts(file, table.options) > short_text);
-    const bool has_times = std::ranges::any_of(table.columns.inputs, &InputColumn::is_time);
-    const bool is_certain = !data.label.empty() || (is_label_name(target.name) && !has_times);
-    const bool may_be_series = numbers == std::ssize(table.columns.inputs) && !has_times;
-    found.fit = is_certain && !has_texts     ? Recognized::Fit::certain
-                : has_texts || may_be_series ? Recognized::Fit::on_request
-                                             : Recognized::Fit::possible;
+    found.fit = fit_of(table.columns, !data.label.empty(), has_texts);
     found.base = "friedman";
     found.settings.push_back({"data.kind", std::string("csv")});
     TableSettings chosen;

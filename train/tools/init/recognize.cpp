@@ -104,16 +104,19 @@ std::string request(const std::vector<FoundData>& all, const FoundData& possible
   const auto is_similar = [](const FoundData& found) { return found.data.fit == Fit::similar; };
   const auto similar = std::ranges::find_if(all | std::views::reverse, is_similar);  // as above
   const std::string advice = fmt::format("add --task {} to train on these data as {}", name, name);
-  const auto is_doubtful = [](const FoundData& found) {
-    return found.data.fit == Fit::on_request && !found.data.refusal.empty();
+  const auto is_doubtful = [&](const FoundData& found) {
+    return found.data.fit == Fit::on_request && !found.data.refusal.empty() &&
+           (found.data.asks || &found != &possible);
   };
   if (const auto doubt = std::ranges::find_if(all, is_doubtful); doubt != all.end())
     return fmt::format("{}: {}; or {}", path, doubt->data.refusal, advice);
   if (similar != all.rend() && similar->data.asks)
     return fmt::format("{}; or {}", similar->data.refusal, advice);
-  return similar == all.rend()
+  if (similar != all.rend())
+    return fmt::format("{}: {}; or {}", path, reason(*similar, left_of(path + advice)), advice);
+  return possible.data.refusal.empty()
              ? fmt::format("{}: found {}; {}", path, appearance(path), advice)
-             : fmt::format("{}: {}; or {}", path, reason(*similar, left_of(path + advice)), advice);
+             : fmt::format("{}: {}; or {}", path, possible.data.refusal, advice);
 }
 
 // Returns whether a task has the keys that the user sets, and one for the column of the labels.
