@@ -22,8 +22,8 @@ namespace {
 // The columns of a table, by their use.
 struct Columns {
   std::int64_t text = 0, label = 0;
-  std::optional<std::int64_t> split{};
-  bool are_named = true;  // else they were found by their cells
+  std::int64_t split = -1;  // -1: there is none
+  bool are_named = true;    // else they were found by their cells
 };
 
 std::shared_ptr<const Table> open(const std::string& path, const LabeledTextOptions& options,
@@ -151,9 +151,9 @@ std::optional<std::int64_t> only_label(const Table& table, std::vector<std::int6
 
 // Returns the columns by the options, their names and their cells.
 Columns find_columns(const Table& table, const LabeledTextOptions& options) {
-  Columns columns{.split = find_split_column(table)};
+  Columns columns{.split = find_split_column(table).value_or(-1)};
   std::vector<std::int64_t> others;
-  if (columns.split) others.push_back(*columns.split);
+  if (columns.split >= 0) others.push_back(columns.split);
   std::optional<std::int64_t> text;
   if (!options.text_field.empty()) {
     text = table.column_named(options.text_field, "text_field");
@@ -180,7 +180,7 @@ Columns find_columns(const Table& table, const LabeledTextOptions& options) {
   const bool is_other = !text;  // that of the labels leaves one
   if (!text) text = 1 - *label;
   const ColumnKind kind = table.columns()[*text].kind;
-  if ((is_other && !may_have_texts(table, *text)) || columns.split == text ||
+  if ((is_other && !may_have_texts(table, *text)) || columns.split == *text ||
       kind == ColumnKind::times || kind == ColumnKind::empty ||
       (table.rows() > 2 && is_row_index(table, *text)))
     throw no_text();
@@ -264,7 +264,7 @@ std::shared_ptr<const Table> read_as_named(const std::string& path,
                                   table->line(0).number, shown(has_text ? label : text),
                                   printable(list_briefly(cells))));
   }
-  if (options.rules == 1) columns.split.reset();
+  if (options.rules == 1) columns.split = -1;
   return table;
 }
 
@@ -409,14 +409,14 @@ LabeledRows read_table_rows(const std::string& path, LabeledTextOptions& options
                    .line = i,
                    .has_label = !without[i]};
     if (names) row.label = names->name_of(row.label);
-    if (columns.split) {
-      const std::string_view cell = table.raw(i, *columns.split);
+    if (columns.split >= 0) {
+      const std::string_view cell = table.raw(i, columns.split);
       row.split = split_named(cell);
       row.is_unassigned = !row.split;
-      expect_input(row.split || table.is_missing(i, *columns.split),
+      expect_input(row.split || table.is_missing(i, columns.split),
                    "{}: \"{}\" is no split; expected train, validation or test; correct the cell, "
                    "or rename the column",
-                   table.place(i, *columns.split), shown(cell));
+                   table.place(i, columns.split), shown(cell));
     }
     rows.all.push_back(std::move(row));
   }
