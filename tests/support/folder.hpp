@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -25,7 +26,7 @@ inline std::string read_bytes(const std::string& path) {
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(const std::string& parent = default_parent()) {
-    static int made = 0;
+    static std::atomic<int> made = 0;  // tests make folders in several threads
     path_ = fs::path(parent) / fmt::format("tapestry-test-{}-{}", getpid(), made++);
     fs::create_directories(path_);
   }
