@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "autograd/check.hpp"
+#include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/table/label_column.hpp"
 #include "data/validation_split.hpp"
@@ -68,6 +69,27 @@ std::optional<int> split_of_mask(const TableColumn& column) {
   return name.ends_with("mask") ? split_named(name.substr(0, name.size() - 4)) : std::nullopt;
 }
 
+// Returns the columns whose names are those of the ends of edges; nothing if there are none.
+TableColumns ends_named(const std::vector<std::string>& names) {
+  for (const auto& [from, to] : names_of_ends) {
+    TableColumns ends;
+    for (const char* end : {from, to})
+      for (std::int64_t j = 0; j < std::ssize(names); ++j)
+        if (end_name(names[j]) == end) ends.push_back(j);
+    if (ends.size() == 2 && end_name(names[ends[0]]) == from && end_name(names[ends[1]]) == to)
+      return ends;
+  }
+  return {};
+}
+
+// Returns the form of edges: their ids may be numbers, whose marks are not decided.
+TableOptions form_of_edges() {
+  TableOptions form;
+  form.decimal = '.';
+  form.thousands = no_mark;
+  return form;
+}
+
 // Returns the two columns with the ends of the edges.
 TableColumns ends_of(const Table& table, const NodeTableOptions& options) {
   const auto& columns = table.columns();
@@ -81,15 +103,7 @@ TableColumns ends_of(const Table& table, const NodeTableOptions& options) {
     if (!from.empty() && !to.empty()) return {from.front(), to.front()};
     if (std::ssize(columns) >= first + 2) return {first, first + 1};
   } else if (options.edge_columns.empty()) {
-    for (const auto& [from, to] : names_of_ends) {
-      TableColumns ends;
-      for (const char* end : {from, to})
-        for (std::int64_t j = 0; j < std::ssize(columns); ++j)
-          if (end_name(columns[j].name) == end) ends.push_back(j);
-      if (ends.size() == 2 && end_name(columns[ends[0]].name) == from &&
-          end_name(columns[ends[1]].name) == to)
-        return ends;
-    }
+    if (const TableColumns named = ends_named(table.names()); !named.empty()) return named;
     for (std::int64_t j = 0; j < std::ssize(columns); ++j)
       if (columns.size() == 2 || !is_row_index(table, j)) found.push_back(j);
   }
@@ -115,6 +129,36 @@ std::optional<std::string> find_table(const std::string& folder, const std::stri
         has_file(path))
       return path;
   return std::nullopt;
+}
+
+bool is_edge_table(const std::string& path) try {
+  if (is_folder(path) || !has_file(path)) return false;
+  std::string line(1000, '\0');
+  line.resize(InputFile(path).read(line));
+  line.resize(std::min(line.find_first_of("\r\n"), line.size()));
+  std::vector<std::string> names;
+  for (std::size_t begin = 0, end; begin <= line.size(); begin = end + 1) {
+    end = std::min(line.find_first_of("\t;,|", begin), line.size());
+    names.push_back(plain(line.substr(begin, end - begin)));
+  }
+  constexpr std::string_view others[] = {"", "id", "type", "weight", "timeset", "label"};
+  const TableColumns named = ends_named(names);
+  if (named.empty() || std::isdigit(static_cast<unsigned char>(names[named[0]][0]))) return false;
+  const bool is_of_gephi = std::ranges::count(names, "type") > 0;
+  for (std::int64_t j = 0; j < std::ssize(names); ++j)
+    if (!has_column(named, j) &&
+        (std::ranges::count(others, names[j]) == 0 || (names[j] == "label" && !is_of_gephi)))
+      return false;
+  const Table table(path, form_of_edges());
+  const TableColumns ends = ends_named(table.names());
+  if (ends.empty()) return false;
+  std::unordered_set<std::string_view> sources;
+  for (std::int64_t row = 0; row < table.rows(); ++row) sources.insert(table.raw(row, ends[0]));
+  for (std::int64_t row = 0; row < table.rows(); ++row)
+    if (sources.contains(table.raw(row, ends[1]))) return true;
+  return false;
+} catch (const InputError&) {
+  return false;
 }
 
 void fail_cell(const Table& table, std::int64_t row, std::int64_t column, const char* option,
@@ -178,10 +222,8 @@ bool GraphTables::has_no_text(std::int64_t row, std::int64_t column) const {
 }
 
 void GraphTables::open_edges(const std::string& folder) {
-  TableOptions own;
+  TableOptions own = form_of_edges();
   own.header = options.edge_header;
-  own.decimal = '.';
-  own.thousands = no_mark;
   const std::string path = table_path(folder, "edges.csv");
   try {
     edges.emplace(path, own);
@@ -262,14 +304,56 @@ void GraphTables::find_split() {
     split = columns_called(table, {"split"});
     for (std::int64_t j = 0; j < columns() && options.rules > 1; ++j)
       if (split_of_mask(table.columns()[j])) split.push_back(j);
+    if (split.empty() && options.rules > 1) split = find_bare_masks();
     options.split_column = split.empty() ? no_column : joined_names(table, split);
   } else {
     split = columns_named(table, options.split_column, "split_column");
   }
   for (const std::int64_t j : split)
-    expect_option(split.size() == 1 || split_of_mask(table.columns()[j]), "split_column",
+    expect_option(split.size() == 1 || mask_of(j), "split_column",
                   "{}: expected one column, or masks such as train_mask, found {}", path(),
                   options.split_column);
+}
+
+// Returns the columns named as splits, such as train and test, if they are masks: each node is in
+// at most one of them.
+TableColumns GraphTables::find_bare_masks() const {
+  TableColumns found;
+  bool has_training = false;
+  for (std::int64_t j = 0; j < columns(); ++j) {
+    const auto named = split_named(plain(name(j)));
+    if (!named || j == id || name(j) == options.label_column) continue;
+    for (const auto* used : {&options.columns, &options.ignored, &options.categorical})
+      if (std::ranges::count(*used, name(j)) > 0) return {};
+    found.push_back(j);
+    has_training |= named == 0;
+  }
+  if (found.size() < 2 || !has_training) return {};
+  for (std::int64_t row = 0; row < table.rows(); ++row) {
+    std::int64_t splits = 0;
+    for (const std::int64_t j : found) {
+      const std::optional<bool> is_in = flag_in(row, j);
+      if (!is_in && !has_no_text(row, j)) return {};
+      splits += is_in.value_or(false);
+    }
+    if (splits > 1) return {};
+  }
+  return found;
+}
+
+// Returns the split of the nodes that have true in this column of `split`, if it is a mask.
+std::optional<int> GraphTables::mask_of(std::int64_t column) const {
+  const auto named = split_of_mask(table.columns()[column]);
+  return named || split.size() == 1 ? named : split_named(plain(name(column)));
+}
+
+// Returns the value of true, false, 1 or 0.
+std::optional<bool> GraphTables::flag_in(std::int64_t row, std::int64_t column) const {
+  const std::string text = plain(table.text(row, column));
+  const std::optional<double> number = number_in(table.raw(row, column), table.options());
+  if (text == "true" || number == 1.0) return true;
+  if (text == "false" || number == 0.0) return false;
+  return std::nullopt;
 }
 
 void GraphTables::find_features() {
@@ -370,20 +454,19 @@ std::optional<int> GraphTables::split_of(std::int64_t row) const {
   if (split.empty()) return 0;
   for (const std::int64_t column : split) {
     if (has_no_text(row, column) || plain(table.text(row, column)) == "none") continue;
-    const std::string text = plain(table.text(row, column));
-    const std::optional<int> of_mask = split_of_mask(table.columns()[column]);
-    const std::optional<double> number = number_in(table.raw(row, column), table.options());
-    const bool is_true = of_mask && (text == "true" || number == 1.0);
-    if (!of_mask) of = split_named(text);
-    if (of_mask ? !is_true && text != "false" && number != 0.0 : !of)
+    const std::optional<int> of_mask = mask_of(column);
+    const std::optional<bool> is_in = flag_in(row, column);
+    if (!of_mask) of = split_named(plain(table.text(row, column)));
+    if (of_mask ? !is_in : !of)
       fail_cell(table, row, column, "split_column",
                 fmt::format("expected {}, found {}",
                             of_mask ? "true or false" : "train, validation, test or nothing",
                             shown(table.raw(row, column))));
-    if (is_true && of)
+    if (!of_mask || !*is_in) continue;
+    if (of)
       fail_cell(table, row, column, "split_column",
                 "the node is in two splits; choose one of them");
-    if (is_true) of = of_mask;
+    of = of_mask;
   }
   return of;
 }

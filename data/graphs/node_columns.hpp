@@ -46,6 +46,9 @@ struct GraphTables {
   std::int64_t find_id() const;
   std::int64_t find_label() const;
   void find_split();
+  TableColumns find_bare_masks() const;
+  std::optional<int> mask_of(std::int64_t column) const;
+  std::optional<bool> flag_in(std::int64_t row, std::int64_t column) const;
   void find_features();
   void read_ids();
   void read_labels();
@@ -54,6 +57,10 @@ struct GraphTables {
 
 // Returns the path of a table in the folder, or of its gzip; nothing if neither exists.
 std::optional<std::string> find_table(const std::string& folder, const std::string& name);
+
+// Returns whether a file is a table of edges: its columns are named as their ends, and otherwise as
+// an index or those of Gephi, and a source is a target, too.
+bool is_edge_table(const std::string& path);
 
 // Throws OptionError of `option`, or InputError if it is null, for a cell.
 [[noreturn]] void fail_cell(const Table& table, std::int64_t row, std::int64_t column,

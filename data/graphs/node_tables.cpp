@@ -14,6 +14,7 @@
 #include "autograd/counted.hpp"
 #include "data/graphs/node_columns.hpp"
 #include "data/option_error.hpp"
+#include "data/text/printable.hpp"
 #include "data/validation_split.hpp"
 
 namespace tapestry {
@@ -207,6 +208,14 @@ class Encoder {
 
 // --- edges and splits ---
 
+// Returns whether the column Type has Directed in each row, as Gephi writes it.
+bool says_directed(const Table& table) {
+  const std::optional<std::int64_t> type = table.find("Type");
+  std::int64_t row = type ? 0 : table.rows() + 1;
+  while (row < table.rows() && lower_ascii(table.raw(row, *type)) == "directed") ++row;
+  return row == table.rows();
+}
+
 void read_edges(NodeTables& read, const GraphTables& nodes) {
   const Table& table = *nodes.edges;
   for (std::int64_t j = 0; j < std::ssize(table.columns()); ++j)
@@ -215,6 +224,8 @@ void read_edges(NodeTables& read, const GraphTables& nodes) {
   std::vector<Edge> edges;
   std::set<std::pair<std::int32_t, std::int32_t>> seen;
   const bool directed = nodes.options.directed;
+  if (!directed && says_directed(table))
+    read.remarks.push_back(table.path() + ": says Directed; edges are read in both directions");
   for (std::int64_t row = 0; row < table.rows(); ++row) {
     const auto node_in = [&](std::int64_t column) {
       const std::string id = table.text(row, column);

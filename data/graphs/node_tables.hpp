@@ -67,7 +67,7 @@ struct NodeTables {
   std::int64_t negative_labels = 0;        // cells with -1, which is no label
   std::vector<std::string> row_numbers{};  // columns of nodes.csv that are left out
   std::vector<std::string> unused_edge_columns{};
-  std::vector<std::string> remarks{};  // of Table::remarks()
+  std::vector<std::string> remarks{};  // of Table::remarks(), and of the edges
   // For each node, what its features have that `trained` had not: an unknown category, or a number
   // outside the range. Empty: nothing.
   std::vector<std::string> unusual{};

@@ -198,6 +198,24 @@ std::string table_of_pictures(const std::string& path) try {
   return "";
 }
 
+bool has_masks(const std::string& path) try {
+  constexpr std::string_view pictures[] = {"image", "img", "input", "picture", "photo"};
+  constexpr std::string_view others[] = {"mask",   "label", "annotation", "segmentation",
+                                         "target", "gt",    "output"};
+  if (!is_picture_folder(path)) return false;
+  const std::vector<std::string> classes = list_pictures(path, {.whole = true}).classes;
+  const auto have_one_of = [&](const auto& names) {
+    return std::ranges::any_of(classes, [&](const std::string& one) {
+      std::string name = lower_ascii(one);
+      if (name.ends_with('s')) name.pop_back();
+      return std::ranges::find(names, name) != std::end(names);
+    });
+  };
+  return classes.size() == 2 && have_one_of(pictures) && have_one_of(others);
+} catch (const InputError&) {  // which a reader of these data reports
+  return false;
+}
+
 PictureReading reading_of(const PictureOptions& options) {
   return {.size = options.size,
           .fit = options.fit,

@@ -26,6 +26,10 @@ PictureFolder list_pictures(const std::string& path, const ClassFolderOptions& o
 // none.
 std::string table_of_pictures(const std::string& path);
 
+// Returns whether a folder has two classes whose names are those of pictures and what belongs to
+// each of them, such as images and masks.
+bool has_masks(const std::string& path);
+
 struct PictureOptions {
   // Size to which pictures are fitted; height and width 0: all must have the size of the first.
   ImageSize size{};

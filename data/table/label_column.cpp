@@ -53,6 +53,27 @@ std::string with_counts(const Table& table, const std::vector<std::int64_t>& col
   return fmt::format("{}{}", fmt::join(parts, ", "), columns.size() > most ? ", ..." : "");
 }
 
+// Returns whether a column names or marks splits under another name than `split`: its cells are
+// names of two or more, as PublicTest is one, or flags below a name such as is_test.
+bool may_divide(const Table& table, std::int64_t column) {
+  constexpr std::string_view flags[] = {"0", "1", "0.0", "1.0", "false", "true"};
+  const std::string name = lower_ascii(table.columns()[column].name);
+  const bool is_mask = split_in_words(name) &&
+                       (split_named(name) || name.starts_with("is") || name.ends_with("mask"));
+  bool are_flags = is_mask && different_cells(table, column, 1) > 1;
+  bool are_names = true;
+  std::set<int> splits;
+  for (std::int64_t row = 0; row < table.rows() && (are_flags || are_names); ++row) {
+    const std::string_view cell = table.raw(row, column);
+    if (cell.empty()) continue;
+    const std::optional<int> split = split_in_words(cell);
+    if (split) splits.insert(*split);
+    are_names &= split.has_value();
+    are_flags &= std::ranges::count(flags, lower_ascii(cell)) > 0;
+  }
+  return are_flags || (are_names && splits.size() > 1);
+}
+
 }  // namespace
 
 std::size_t different_cells(const Table& table, std::int64_t column, std::size_t most) {
@@ -106,6 +127,17 @@ std::optional<std::int64_t> find_split_column(const Table& table) {
       for (std::int64_t row = 0; row < table.rows(); ++row)
         if (split_named(table.raw(row, column))) return column;
   return std::nullopt;
+}
+
+void add_split_remark(std::vector<std::string>& remarks, const Table& table,
+                      const std::vector<std::int64_t>& others) {
+  if (find_split_column(table)) return;
+  for (std::int64_t j = 0; j < std::ssize(table.columns()); ++j)
+    if (std::ranges::count(others, j) == 0 && may_divide(table, j))
+      remarks.push_back(
+          fmt::format("column {} may divide the rows into splits; for that, name it split, with "
+                      "train, validation and test",
+                      shown(table.columns()[j].name)));
 }
 
 namespace {

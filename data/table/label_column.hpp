@@ -33,6 +33,12 @@ std::int64_t find_label_column(const Table& table, const std::vector<std::int64_
 // Returns the column that is named split, in any case, and has names of splits.
 std::optional<std::int64_t> find_split_column(const Table& table);
 
+// Adds a remark on a column, except `others`, that may divide the rows into splits, if none is
+// named split: its cells are names of splits, as in "PublicTest", or flags below a name such as
+// is_test.
+void add_split_remark(std::vector<std::string>& remarks, const Table& table,
+                      const std::vector<std::int64_t>& others);
+
 // Returns for each row whether it has no label: the cell is empty or, among numbers, stands for a
 // missing one; or it is -1, and all others are two or more integers from 0 on. `classes` are those
 // of the labels, if they are known. Throws OptionError of "class_names" if all labels are -1, 0 and

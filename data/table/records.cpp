@@ -49,6 +49,36 @@ bool is_table(const Shape& shape) {
   return shape.others >= 2 && (shape.first == shape.others || shape.first + 1 == shape.others);
 }
 
+// Returns whether the first line that is not blank has digits.
+bool begins_with_digits(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  const std::string_view line = text.substr(0, text.find_first_of("\r\n"));
+  return std::ranges::any_of(line, [](unsigned char c) { return std::isdigit(c); });
+}
+
+// Returns how many of the lines with # before a table are no records of it. `text` begins with the
+// last of them, which are records if they have the cells of all others. Commas may be those of a
+// comment: there, only the last line is one, above digits, or lines of a table whose other lines
+// begin with #, too.
+std::size_t count_comments(const std::string& path, const std::vector<std::string_view>& lines,
+                           std::string_view text, char delimiter) {
+  const auto cells_of = [&](std::string_view line) {
+    const auto shape = shape_with(path, line, delimiter);
+    return shape ? shape->first : 0;
+  };
+  const std::int64_t cells = cells_of(lines.back());
+  const std::string_view below = text.substr(lines.back().size());
+  const bool is_alone = trimmed(below).empty();
+  if (cells < 2 || (delimiter == ',' && is_alone)) return lines.size();
+  const bool recurs = below.find("\n#") != below.npos || below.find("\r#") != below.npos;
+  const auto shape = shape_with(path, text, delimiter);
+  if (!is_alone && !(shape && shape->is_even && shape->first == shape->others)) return lines.size();
+  std::size_t comments = lines.size() - 1;
+  if (delimiter == ',' && !recurs) return begins_with_digits(below) ? comments : lines.size();
+  while (comments > 0 && cells_of(lines[comments - 1]) == cells) --comments;
+  return is_alone && comments + 1 == lines.size() ? lines.size() : comments;
+}
+
 std::string in_quotes(std::string_view text) {
   std::string cell = "\"";
   for (const char character : text) cell += character == '"' ? "\"\"" : std::string(1, character);
@@ -160,45 +190,29 @@ void Records::skip_separator_line() {
 }
 
 // Sets the beginning behind the lines that begin with # or, if a space is the delimiter, %, except
-// those that have the cells of the records below. Commas may be those of a comment: there, only the
-// last line before digits, or lines in a table whose other lines begin with #, too.
+// those that have the cells of the records below.
 void Records::skip_comments() {
-  std::string_view rest = std::string_view(content_).substr(beginning_);
+  const std::string_view text = std::string_view(content_).substr(beginning_);
+  std::vector<std::string_view> lines;
+  std::size_t after = 0;
   while (true) {
-    const std::size_t mark = rest.find_first_not_of(" \t\r\n");
-    const bool is_percent = mark != rest.npos && rest[mark] == '%' && delimiter_ == ' ';
-    if (!is_percent && (mark == rest.npos || rest[mark] != '#')) return;
-    std::size_t end = std::min(rest.find_first_of("\r\n", mark), rest.size());
-    const std::string_view line = rest.substr(mark, end - mark);
-    if (end < rest.size()) end = after_line_end(rest, end);
-    const std::string_view below = rest.substr(end);
-    const bool has_cells = line.find_first_of({delimiters, std::size(delimiters)}) != line.npos;
-    if (has_cells && is_record_with_hash(rest.substr(mark), below)) return;
-    rest = below;
-    beginning_ = content_.size() - rest.size();
-    ++skipped_comments_;
+    const std::size_t mark = text.find_first_not_of(" \t\r\n", after);
+    const bool is_comment =
+        mark != text.npos && (text[mark] == '#' || (text[mark] == '%' && delimiter_ == ' '));
+    if (!is_comment) break;
+    const std::size_t end = std::min(text.find_first_of("\r\n", mark), text.size());
+    lines.push_back(text.substr(mark, end - mark));
+    after = end < text.size() ? after_line_end(text, end) : end;
   }
-}
-
-// Returns whether a first line with # is a record of the table, whose other records are `below`.
-bool Records::is_record_with_hash(std::string_view text, std::string_view below) const {
-  std::string_view rest = below, next;
-  const auto go_on = [&] {
-    next = rest.substr(0, rest.find_first_of("\r\n"));
-    rest.remove_prefix(std::min(next.size() + 1, rest.size()));
-    next = trimmed(next);
-  };
-  while (next.empty() && !rest.empty()) go_on();
-  const bool is_above_digits =
-      !next.starts_with('#') &&
-      std::ranges::any_of(next, [](unsigned char c) { return std::isdigit(c); });
-  while (!rest.empty() && (next.empty() || next.starts_with('#'))) go_on();
-  const bool recurs = rest.starts_with('#') || rest.find("\n#") != rest.npos;
-  return !next.empty() && std::ranges::any_of(delimiters, [&](char delimiter) {
-    const auto shape = shape_with(path_, text, delimiter);
-    return shape && shape->is_even && shape->first == shape->others && shape->others >= 2 &&
-           (delimiter != ',' || is_above_digits || recurs);
-  });
+  if (lines.empty()) return;
+  const std::string_view from_last = text.substr(lines.back().data() - text.data());
+  std::size_t comments = lines.size();
+  for (const char delimiter : delimiters)
+    comments = std::min(comments, count_comments(path_, lines, from_last, delimiter));
+  skipped_comments_ = static_cast<std::int64_t>(comments);
+  beginning_ = comments < lines.size()
+                   ? static_cast<std::size_t>(lines[comments].data() - content_.data())
+                   : beginning_ + after;
 }
 
 void Records::choose_delimiter() {

@@ -51,7 +51,6 @@ class Records {
   void read_objects();
   void skip_separator_line();
   void skip_comments();
-  bool is_record_with_hash(std::string_view text, std::string_view below) const;
   void choose_delimiter();
   void divide();
 

@@ -284,11 +284,13 @@ class ExampleReader {
         if (column) split = split_named(table.raw(row, *column));
         if (without[row])
           ++read_.unlabeled;
+        else if (column && !split)
+          ++read_.unassigned;
         else if (read_.options.whole)
           rows_[1].push_back({file, row});
         else if (split)
           rows_[*split].push_back({file, row});
-        else if (!column)
+        else
           open.push_back({file, row});
       }
     }
@@ -477,6 +479,7 @@ class ExampleReader {
   void explain() {
     const Table& table = first();
     read_.remarks = table.remarks();
+    add_split_remark(read_.remarks, table, {label_});
     if (names_.front() && !names_.front()->remark.empty())
       read_.remarks.push_back(names_.front()->remark);
     if (!files_.back().table->find(read_.columns.target.name))

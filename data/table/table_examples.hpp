@@ -50,16 +50,16 @@ struct TableSplits {
   TableExampleOptions options{};  // with what was found
   TableColumns columns{};
   std::optional<TableDataset> train{}, validation{}, test{};
-  std::int64_t unlabeled = 0, moved = 0;
+  std::int64_t unlabeled = 0, unassigned = 0, moved = 0;  // rows without a target; without a split
   std::vector<ColumnUse> uses{};
   std::vector<std::string> remarks{};
 };
 
 // Reads a table, or a folder with train.csv, validation.csv (or val, valid, dev) and test.csv.
 // `trained` are the columns of a trained model, or null. A column `split` divides the rows; else a
-// hash of each row does. Rows without a label are left out. Throws as Table does, InputError for a
-// missing column of `trained`, and OptionError of "label_field", "classes", "columns",
-// "time_format" and "validation_fraction".
+// hash of each row does. Rows without a label or a split are left out. Throws as Table does,
+// InputError for a missing column of `trained`, and OptionError of "label_field", "classes",
+// "columns", "time_format" and "validation_fraction".
 TableSplits load_table_examples(const std::string& path, const TableExampleOptions& options,
                                 const TableColumns* trained = nullptr);
 

@@ -93,6 +93,13 @@ bool may_have_texts(const Table& table, std::int64_t column) {
   return 2 * count > table.rows() && !table.first_text_with_number(column);
 }
 
+// Returns whether a column has identifiers, by its name: id, image_id or imageID.
+bool is_named_as_id(const Table& table, std::int64_t column) {
+  const std::string& name = table.columns()[column].name;
+  const std::string lower = lower_ascii(name);
+  return lower == "id" || lower.ends_with("_id") || name.ends_with("ID") || name.ends_with("Id");
+}
+
 // Returns the column that is named text or, of those with several words in most cells, the longest;
 // nothing if there is none. Columns that may have labels are found only if all do. Throws
 // OptionError if another one is at least half as long.
@@ -180,8 +187,8 @@ Columns find_columns(const Table& table, const LabeledTextOptions& options) {
   const bool is_other = !text;  // that of the labels leaves one
   if (!text) text = 1 - *label;
   const ColumnKind kind = table.columns()[*text].kind;
-  if ((is_other && !may_have_texts(table, *text)) || columns.split == *text ||
-      kind == ColumnKind::times || kind == ColumnKind::empty ||
+  if ((is_other && (!may_have_texts(table, *text) || is_named_as_id(table, *text))) ||
+      columns.split == *text || kind == ColumnKind::times || kind == ColumnKind::empty ||
       (table.rows() > 2 && is_row_index(table, *text)))
     throw no_text();
   expect_option(text != label, "text_field", "{}: column {} is that of the labels",
@@ -351,6 +358,7 @@ void expect_no_totals(const Table& table, std::int64_t label) {
 void explain(LabeledRows& rows, const Columns& columns, const NumberNames& names) {
   const Table& table = *rows.table;
   rows.remarks = table.remarks();
+  add_split_remark(rows.remarks, table, {columns.text, columns.label});
   if (!names.remark.empty()) rows.remarks.push_back(names.remark);
   std::vector<bool> no_label, no_text;
   std::set<std::string_view> labels;

@@ -254,13 +254,17 @@ LabeledSplits read_files(const SplitFiles& files, const LabeledTextOptions& opti
     if (files[split].empty()) continue;
     std::optional<TableForm> form;
     if (!forms.empty()) form = forms.front();
+    const bool may_lack_labels = split == 2 && !files[0].empty() && !options.whole;
     LabeledRows rows;
+    bool has_labels = true;
     try {
       rows = read_rows(files[split], all.options, form);
+      has_labels = rows.all.empty() || std::ranges::any_of(rows.all, &LabeledRow::has_label);
     } catch (const OptionError& error) {
-      const bool is_unlabeled_test =
-          split == 2 && !files[0].empty() && error.option == "label_field";
-      if (!is_unlabeled_test || options.whole) throw;
+      if (!may_lack_labels || error.option != "label_field") throw;
+      has_labels = false;
+    }
+    if (may_lack_labels && !has_labels) {
       all.unused.push_back(fs::path(files[split]).filename().string());  // a model is to predict it
       ++all.unused_count;
       continue;

@@ -323,6 +323,20 @@ TEST_CASE("bug: node tables: masks were features, and the split was another") {
         Tables(masks("1", "0", "train_mask,val_mask,test_mask"), ring(40)).load().graph.test);
   CHECK(names_of(Tables(masks("1", "0", "is_a,is_valid,is_dev"), ring(40)).load().columns) ==
         Strings{"x", "is_a", "is_valid", "is_dev"});
+  const NodeTables bare = Tables(masks("1", "0", "train,val,test"), ring(40)).load();
+  CHECK(names_of(bare.columns) == Strings{"x"});
+  CHECK(bare.graph.training.size() == 20);
+  CHECK(bare.graph.test.size() == 8);
+  CHECK(detect_node_tables(Tables(masks("1", "0", "train,val,test"), ring(40)).folder.path())
+            .split_column == "train + val + test");
+  const Tables used(masks("1", "0", "train,val,test"), ring(40));
+  CHECK(detect_node_tables(used.folder.path(), {.label_column = "train"}).split_column ==
+        no_column);
+  CHECK(names_of(used.load({.ignored = {"train", "test"}}).columns) == Strings{"x", "val"});
+  CHECK(names_of(used.load({.columns = {"x", "test"}}).columns) == Strings{"x", "test"});
+  for (const char* none : {"2", "a", "1"})  // amounts, texts, and nodes in several splits
+    CHECK(names_of(Tables(masks("1", none, "train,val,test"), ring(40)).load().columns).size() ==
+          4);
   std::string twice = masks("1", "0", "train_mask,val_mask,test_mask");
   twice.replace(twice.find(",1,0,0"), 6, ",1,0,1");
   check_says(refusal(twice, ring(40)),

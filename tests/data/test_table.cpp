@@ -103,6 +103,22 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: table: first rows that begin with # wer
   CHECK(tabs.rows() == 4);
   CHECK(tabs.remarks() == Strings{"there is no header: columns are numbered"});
   CHECK(Table(write("a.csv", "#win,a\nlose,b\n#win,b\nlose,a\n")).rows() == 4);
+  CHECK(Table(write("b.tsv", "#tag\tlabel\n#win\ta\n#lose\tb\n#win\ta\n")).rows() >= 3);
+  for (const std::string end : {"\n", "\r", "\r\n"}) {
+    const std::string rows = "#tag,label,x" + end + "win,p,r" + end + "#win,n,g" + end;
+    CHECK(Table(write("c.csv", rows)).columns().size() == 3);
+    const Table below(write(
+        "d.csv", "# a, b and c" + end + "#k\tv" + end + "#id,x" + end + "1,2" + end + "3,4" + end));
+    CHECK(below.names() == Strings{"#id", "x"});
+    CHECK(below.rows() == 2);
+  }
+  for (const std::string comment : {"# key{}\tvalue\n", "# note, {}, with, commas\n", "#; {}\n"}) {
+    std::string text;
+    for (int i = 0; i < 20'000; ++i) text += fmt::format(fmt::runtime(comment), i);
+    const Table table(write("e.csv", text + "a,b\n1,2\n3,4\n"));
+    CHECK(table.names() == Strings{"a", "b"});
+    CHECK(table.rows() == 2);
+  }
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: table: Excel's first line sep=; was a row") {

@@ -409,6 +409,12 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init refused a folder with a test.csv t
   write("texts/train.csv", texts);
   write("texts/test.csv", more);
   check_says(read("text-classification", "texts"), {"1 file not read: test.csv"});
+  write("texts/test.csv",
+        texts.substr(0, texts.find('\n')) + "\n1,The soup is bad,\n2,The soup is good,\n");
+  check_says(read("text-classification", "texts"), {"1 file not read: test.csv"});
+  write("ids.csv", "image_id,label\nplate1,cat\nplate2,dog\nplate3,cat\nplate4,dog\n");
+  check_says(read("text-classification", "ids.csv"),
+             {"no column is named text or has several words"});
   write("rows/test.csv", "x,y,target\n1,2,maybe\n");
   check_says(message_of([&] { recognize_data({path("rows")}, ""); }),
              {"\"maybe\" is not one of the classes no, yes"});
@@ -485,6 +491,87 @@ TEST_CASE_FIXTURE(CommandFolder, "bug: init: UTF-16 and ZIP were called Windows-
   write("b.csv", "PK\x03\x04\xff");
   check_fails(run("init a.txt"), {"the content is UTF-16", "iconv -f UTF-16"});
   check_fails(run("init b.csv"), {"the content is a ZIP archive"});
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "bug: init took a list of edges for a table") {
+  std::string edges = "source,target\n", others = "Source;Target;Type;Id;Label;Weight\n",
+              flights = "from,to,price\n";
+  for (int i = 0; i < 60; ++i) {
+    edges += fmt::format("{},{}\n", i % 20, i * 7 % 17);
+    others += fmt::format("{};{};Undirected;{};;1\n", i % 20, i * 7 % 17, i);
+    flights += fmt::format("{},{},{}.5\n", i % 5, i * 7 % 5, i);
+  }
+  write("edges.csv", edges);
+  write("others.csv", others);
+  write("flights.csv", flights);
+  for (const std::string name : {"edges.csv", "others.csv"})
+    check_fails(run("init " + name),
+                {name + ": has the edges of a graph; to classify its nodes, "
+                        "give a folder with nodes.csv and edges.csv; or add "});
+  const Words as_number("--set data.target=number --minutes 1");
+  must(run(Words("init others.csv --task table --out a.toml") + as_number));
+  must(run(Words("init others.csv --label Target --out b.toml") + as_number));
+  std::string points = "u,v,label\n", prose = "Start End\n", plain = "1,2\n";
+  for (int i = 0; i < 100; ++i) {
+    points += fmt::format("{}.5,{}.5,{}\n", i % 7, i % 5, i % 2);
+    prose += "It begins here, and it ends there, as all of them do.\n";
+    plain += fmt::format("{},{}\n", i % 20, i * 7 % 17);
+  }
+  write("points.csv", points);
+  write("prose.txt", prose);
+  write("plain.csv", plain);
+  for (const std::string name : {"flights.csv", "points.csv", "prose.txt", "plain.csv"})
+    CHECK(run("init --out c.toml " + name).err.find("edges") == std::string::npos);
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "bug: init did not tell of a column that may name the splits") {
+  std::string rows = "Usage,is_test,last_test,x,label\n", texts = "text,Usage,label\n",
+              named = "split,x,label\n";
+  for (int i = 0; i < 80; ++i) {
+    const char* usage = i % 4 == 0 ? "PublicTest" : "Training";
+    rows += fmt::format("{},{},{},{},{}\n", usage, i % 4 == 0, i % 7, i * 37 % 101, i % 2);
+    texts += fmt::format("The soup {} is good,{},{}\n", i, usage, i % 2);
+    named += fmt::format("{},{},{}\n",
+                         i % 8 == 0   ? "extra"
+                         : i % 8 == 1 ? "val"
+                                      : "train",
+                         i * 37 % 101, i % 2);
+  }
+  write("rows.csv", rows);
+  write("texts.csv", texts);
+  write("named.csv", named);
+  const auto notes = [&](const char* task, const std::string& file) {
+    const Recognized found = task_registry().at(task).recognize({path(file)}).front();
+    CHECK(found.refusal == "");
+    return fmt::format("{}", fmt::join(found.problems, "; "));
+  };
+  const std::string of_rows = notes("table", "rows.csv");
+  check_says(of_rows, {"column Usage may divide the rows into splits; for that, name it split",
+                       "column is_test may divide"});
+  CHECK(of_rows.find("last_test") == std::string::npos);
+  check_says(notes("text-classification", "texts.csv"), {"column Usage may divide the rows"});
+  CHECK(notes("table", "named.csv") == "10 rows of no split left out");
+  const std::string flags = rows.replace(0, rows.find(",x"), "split,is_test,hiv_test");
+  CHECK(notes("table", write("flags.csv", flags)).find("may divide") == std::string::npos);
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "bug: init took pictures and their masks for two classes") {
+  const std::string picture = png(4, PNG_FORMAT_GRAY, std::vector<std::uint8_t>(16, 7));
+  const auto init = [&](const std::string& pair, const std::string& options = "") {
+    for (const std::string& folder : Words(pair))
+      for (int i = 0; i < 20; ++i)
+        write(fmt::format("{}/{}/{}.png", Words(pair)[0] + "-", folder, i), picture);
+    fs::remove(path("a.toml"));
+    return run("init --minutes 1 --out a.toml " + Words(pair)[0] + "- " + options);
+  };
+  const std::string question =
+      "its two folders may be pictures and their masks, which no task learns";
+  check_fails(init("images masks"), {question, "add --task image-classification"});
+  check_fails(init("train/Img train/labels"), {question});
+  must(init("input mask", "--task image-classification"));
+  must(init("photos gt", "--task vae"));
+  for (const std::string classes : {"photo mask chair", "with_mask without_mask", "mask no_mask"})
+    CHECK(init(classes).err.find("may be") == std::string::npos);
 }
 
 TEST_SUITE_END();

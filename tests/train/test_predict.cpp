@@ -187,6 +187,8 @@ TEST_CASE_FIXTURE(PredictFixture, "predict: pictures have classes, or codes and 
   const Finished done = must(run("predict run new"));
   check_says(done.err, {"1 example not predicted: new/b.PNG: "});
   const auto rows = predicted("new");
+  write("flawed/b.png", "no picture");
+  check_fails(run("predict run flawed"), {"1 example not predicted: flawed/b.png: "});
   REQUIRE(rows.size() == 4);
   CHECK(rows[0] == Strings{"file", "prediction", "p:dark", "p:light", "unusual"});
   CHECK(rows[1][1] == "dark");

@@ -17,6 +17,13 @@
 namespace tapestry {
 namespace {
 
+// Returns "2 examples not predicted: line 3: …; line 7: …".
+std::string flaws_of(const PredictedCount& count) {
+  return fmt::format("{} not predicted: {}{}", counted(count.flawed, "example"),
+                     fmt::join(count.flaws, "; "),
+                     count.flawed > std::ssize(count.flaws) ? "; ..." : "");
+}
+
 class Predict final : public Command {
  public:
   void declare(Arguments& arguments) override {
@@ -51,6 +58,7 @@ class Predict final : public Command {
     const auto predict = [&](std::function<bool(std::string_view)> write) {
       count = predict_all(predictor, trained.config[key::task], data_,
                           *prediction_writer(predictor.columns, as_objects, std::move(write)));
+      expect_input(count.flawed == 0 || count.flawed < count.examples, "{}", flaws_of(count));
     };
     if (out_.empty())
       predict([](std::string_view bytes) { return print_bytes(bytes); });
@@ -59,10 +67,7 @@ class Predict final : public Command {
         predict([&](std::string_view bytes) { return file.write(bytes), true; });
       });
     if (!out_.empty()) say("{}: {}\n", printable(out_), counted(count.examples, "prediction"));
-    if (count.flawed > 0)
-      complain(fmt::format("{} not predicted: {}{}", counted(count.flawed, "example"),
-                           fmt::join(count.flaws, "; "),
-                           count.flawed > std::ssize(count.flaws) ? "; ..." : ""));
+    if (count.flawed > 0) complain(flaws_of(count));
     return 0;
   }
 

@@ -416,10 +416,16 @@ void recognize_tables(Recognized& found, const UserData& data) {
 std::vector<Recognized> recognize_graphs(const UserData& data) {
   const std::string& path = data.path;
   Recognized found{.name = "graph", .kind = "a graph (nodes.csv, edges.csv)"};
-  if (is_node_table_folder(path))
+  if (is_node_table_folder(path)) {
     recognize_tables(found, data);
-  else
+  } else if (data.label.empty() && is_edge_table(path)) {
+    found.fit = Recognized::Fit::similar;
+    found.asks = true;
+    found.refusal = fmt::format("{}: has the edges of a graph; to classify its nodes, give {}",
+                                path, node_table_files);
+  } else {
     found.refusal = fmt::format("{}: no file nodes.csv; expected {}", path, node_table_files);
+  }
   return {found};
 }
 

@@ -92,7 +92,8 @@ std::vector<Recognized> recognize_for_vae(const UserData& data) {
   return {recognized_as("vae", "a folder of images", [&](Recognized& found) {
     recognize_images(found, data, false);
     // Images with classes are meant to be classified, those with captions to be described.
-    found.fit = has_captions(data.path) ? Recognized::Fit::on_request : Recognized::Fit::possible;
+    const bool has_others = has_captions(data.path) || has_masks(data.path);
+    found.fit = has_others ? Recognized::Fit::on_request : Recognized::Fit::possible;
     found.base = "clothes-vae";
     const std::string table = table_of_pictures(data.path);
     if (table.empty() || found.fit == Recognized::Fit::on_request) return;

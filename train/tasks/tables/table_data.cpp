@@ -155,6 +155,8 @@ std::vector<Recognized> recognize_table(const UserData& data) {
     note_class_names(found, target.classes);
     if (table.unlabeled > 0)
       found.problems.push_back(counted(table.unlabeled, "row") + " without a target left out");
+    if (table.unassigned > 0)
+      found.problems.push_back(counted(table.unassigned, "row") + " of no split left out");
     const auto numbers = std::ranges::count_if(
         table.columns.inputs, [](const InputColumn& input) { return !input.categories; });
     constexpr std::int64_t many_numbers = 3;
@@ -219,6 +221,8 @@ std::string TableData::remark() const {
       has_classes() ? counted(std::ssize(target().classes), "class", "classes") : "a number");
   if (splits_->unlabeled > 0)
     text += fmt::format("; {} without a target left out", counted(splits_->unlabeled, "row"));
+  if (splits_->unassigned > 0)
+    text += fmt::format("; {} of no split left out", counted(splits_->unassigned, "row"));
   return text;
 }
 

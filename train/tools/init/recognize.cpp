@@ -108,7 +108,8 @@ std::string request(const std::vector<FoundData>& all, const FoundData& possible
     return found.data.fit == Fit::on_request && !found.data.refusal.empty() &&
            (found.data.asks || &found != &possible);
   };
-  if (const auto doubt = std::ranges::find_if(all, is_doubtful); doubt != all.end())
+  const auto doubt = std::ranges::find_if(all, is_doubtful);
+  if (doubt != all.end() && possible.data.fit != Fit::certain)
     return fmt::format("{}: {}; or {}", path, doubt->data.refusal, advice);
   if (similar != all.rend() && similar->data.asks)
     return fmt::format("{}; or {}", similar->data.refusal, advice);
