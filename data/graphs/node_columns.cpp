@@ -1,6 +1,7 @@
 #include "data/graphs/node_columns.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/table/label_column.hpp"
+#include "data/text/printable.hpp"
 #include "data/validation_split.hpp"
 
 namespace tapestry {
@@ -65,7 +67,9 @@ constexpr std::pair<const char*, const char*> names_of_ends[] = {
 // nothing.
 std::optional<int> split_of_mask(const TableColumn& column) {
   const std::string name = plain(column.name);
-  if (name == "istrain" || name == "isval" || name == "istest") return split_named(name.substr(2));
+  const std::string word = name.substr(std::min<std::size_t>(2, name.size()));
+  if ((name.starts_with("is") || name.starts_with("in")) && word != "valid" && word != "dev")
+    return split_named(word);
   return name.ends_with("mask") ? split_named(name.substr(0, name.size() - 4)) : std::nullopt;
 }
 
@@ -132,31 +136,29 @@ std::optional<std::string> find_table(const std::string& folder, const std::stri
 }
 
 bool is_edge_table(const std::string& path) try {
-  if (is_folder(path) || !has_file(path)) return false;
-  std::string line(1000, '\0');
-  line.resize(InputFile(path).read(line));
-  line.resize(std::min(line.find_first_of("\r\n"), line.size()));
-  std::vector<std::string> names;
-  for (std::size_t begin = 0, end; begin <= line.size(); begin = end + 1) {
-    end = std::min(line.find_first_of("\t;,|", begin), line.size());
-    names.push_back(plain(line.substr(begin, end - begin)));
-  }
-  constexpr std::string_view others[] = {"", "id", "type", "weight", "timeset", "label"};
-  const TableColumns named = ends_named(names);
-  if (named.empty() || std::isdigit(static_cast<unsigned char>(names[named[0]][0]))) return false;
-  const bool is_of_gephi = std::ranges::count(names, "type") > 0;
-  for (std::int64_t j = 0; j < std::ssize(names); ++j)
-    if (!has_column(named, j) &&
-        (std::ranges::count(others, names[j]) == 0 || (names[j] == "label" && !is_of_gephi)))
-      return false;
+  constexpr std::size_t least_shared = 10;
+  const std::string lower = lower_ascii(path);
+  const bool may_be_table =
+      std::ranges::any_of(std::array{".csv", ".tsv", ".csv.gz", ".tsv.gz"},
+                          [&](const char* ending) { return lower.ends_with(ending); });
+  if (!may_be_table || is_folder(path) || !has_file(path)) return false;
   const Table table(path, form_of_edges());
-  const TableColumns ends = ends_named(table.names());
-  if (ends.empty()) return false;
-  std::unordered_set<std::string_view> sources;
-  for (std::int64_t row = 0; row < table.rows(); ++row) sources.insert(table.raw(row, ends[0]));
-  for (std::int64_t row = 0; row < table.rows(); ++row)
-    if (sources.contains(table.raw(row, ends[1]))) return true;
-  return false;
+  const TableColumns named = ends_named(table.names());
+  if (named.empty() || table.options().header == Header::absent) return false;
+  std::unordered_set<std::string_view> ends[2], shared;
+  for (const int end : {0, 1}) {
+    const TableColumn& column = table.columns()[named[end]];
+    if (column.kind == ColumnKind::numbers && !column.counts.are_integers) return false;
+    for (std::int64_t row = 0; row < table.rows(); ++row)
+      ends[end].insert(table.raw(row, named[end]));
+  }
+  for (std::int64_t j = 0; j < std::ssize(table.columns()); ++j)
+    if (!has_column(named, j) && is_label_name(table.columns()[j].name) &&
+        table.columns()[j].kind != ColumnKind::empty)
+      return false;
+  for (const std::string_view id : ends[1])
+    if (ends[0].contains(id)) shared.insert(id);
+  return shared.size() >= least_shared && 4 * shared.size() >= ends[1].size();
 } catch (const InputError&) {
   return false;
 }
@@ -316,7 +318,7 @@ void GraphTables::find_split() {
 }
 
 // Returns the columns named as splits, such as train and test, if they are masks: each node is in
-// at most one of them.
+// at most one of them, and in one if they are two.
 TableColumns GraphTables::find_bare_masks() const {
   TableColumns found;
   bool has_training = false;
@@ -329,16 +331,20 @@ TableColumns GraphTables::find_bare_masks() const {
     has_training |= named == 0;
   }
   if (found.size() < 2 || !has_training) return {};
+  std::int64_t in_none = 0, in_training = 0;
   for (std::int64_t row = 0; row < table.rows(); ++row) {
     std::int64_t splits = 0;
     for (const std::int64_t j : found) {
       const std::optional<bool> is_in = flag_in(row, j);
       if (!is_in && !has_no_text(row, j)) return {};
       splits += is_in.value_or(false);
+      in_training += is_in.value_or(false) && split_named(plain(name(j))) == 0;
     }
     if (splits > 1) return {};
+    in_none += splits == 0;
   }
-  return found;
+  const bool are_all = found.size() > 2 || in_none == 0;
+  return are_all && in_training > 0 ? found : TableColumns();
 }
 
 // Returns the split of the nodes that have true in this column of `split`, if it is a mask.

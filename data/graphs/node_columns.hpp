@@ -58,8 +58,8 @@ struct GraphTables {
 // Returns the path of a table in the folder, or of its gzip; nothing if neither exists.
 std::optional<std::string> find_table(const std::string& folder, const std::string& name);
 
-// Returns whether a file is a table of edges: its columns are named as their ends, and otherwise as
-// an index or those of Gephi, and a source is a target, too.
+// Returns whether a .csv or .tsv has edges: two columns are named as their ends and share ten or
+// more ids, at least a quarter of the targets, and no other column has labels.
 bool is_edge_table(const std::string& path);
 
 // Throws OptionError of `option`, or InputError if it is null, for a cell.

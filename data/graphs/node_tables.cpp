@@ -14,6 +14,7 @@
 #include "autograd/counted.hpp"
 #include "data/graphs/node_columns.hpp"
 #include "data/option_error.hpp"
+#include "data/table/label_column.hpp"
 #include "data/text/printable.hpp"
 #include "data/validation_split.hpp"
 
@@ -208,12 +209,17 @@ class Encoder {
 
 // --- edges and splits ---
 
-// Returns whether the column Type has Directed in each row, as Gephi writes it.
-bool says_directed(const Table& table) {
-  const std::optional<std::int64_t> type = table.find("Type");
-  std::int64_t row = type ? 0 : table.rows() + 1;
-  while (row < table.rows() && lower_ascii(table.raw(row, *type)) == "directed") ++row;
-  return row == table.rows();
+// Returns whether a column has Directed in each row, as Gephi writes it.
+bool says_directed(const Table& table, const TableColumns& ends) {
+  const auto is_directed = [&](std::int64_t row, std::int64_t column) {
+    return lower_ascii(table.raw(row, column)) == "directed";
+  };
+  for (std::int64_t j = 0; j < std::ssize(table.columns()); ++j) {
+    std::int64_t row = 0;
+    while (!has_column(ends, j) && row < table.rows() && is_directed(row, j)) ++row;
+    if (row == table.rows()) return true;
+  }
+  return false;
 }
 
 void read_edges(NodeTables& read, const GraphTables& nodes) {
@@ -224,8 +230,7 @@ void read_edges(NodeTables& read, const GraphTables& nodes) {
   std::vector<Edge> edges;
   std::set<std::pair<std::int32_t, std::int32_t>> seen;
   const bool directed = nodes.options.directed;
-  if (!directed && says_directed(table))
-    read.remarks.push_back(table.path() + ": says Directed; edges are read in both directions");
+  read.says_directed = says_directed(table, nodes.ends);
   for (std::int64_t row = 0; row < table.rows(); ++row) {
     const auto node_in = [&](std::int64_t column) {
       const std::string id = table.text(row, column);
@@ -391,6 +396,7 @@ NodeTables load_node_tables(const std::string& path, const NodeTableOptions& giv
                   .remarks = nodes.table.remarks()};
   read.has_features = read.columns.front().name != nodes.options.id_column;
   if (!nodes.label_remark.empty()) read.remarks.push_back(nodes.label_remark);
+  if (nodes.split.empty()) add_split_remark(read.remarks, nodes.table, {nodes.label});
   for (const std::int64_t j : nodes.row_numbers) read.row_numbers.push_back(nodes.name(j));
   read.graph = {.labels = nodes.labels, .names = nodes.ids, .classes = nodes.options.class_names};
   read_edges(read, nodes);

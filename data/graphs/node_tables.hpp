@@ -67,7 +67,8 @@ struct NodeTables {
   std::int64_t negative_labels = 0;        // cells with -1, which is no label
   std::vector<std::string> row_numbers{};  // columns of nodes.csv that are left out
   std::vector<std::string> unused_edge_columns{};
-  std::vector<std::string> remarks{};  // of Table::remarks(), and of the edges
+  std::vector<std::string> remarks{};  // of Table::remarks() and add_split_remark()
+  bool says_directed = false;          // a column of edges.csv has Directed in each row
   // For each node, what its features have that `trained` had not: an unknown category, or a number
   // outside the range. Empty: nothing.
   std::vector<std::string> unusual{};

@@ -199,19 +199,23 @@ std::string table_of_pictures(const std::string& path) try {
 }
 
 bool has_masks(const std::string& path) try {
-  constexpr std::string_view pictures[] = {"image", "img", "input", "picture", "photo"};
-  constexpr std::string_view others[] = {"mask",   "label", "annotation", "segmentation",
-                                         "target", "gt",    "output"};
+  constexpr std::string_view words[] = {"mask", "truth", "segment", "label", "annot"};
   if (!is_picture_folder(path)) return false;
-  const std::vector<std::string> classes = list_pictures(path, {.whole = true}).classes;
-  const auto have_one_of = [&](const auto& names) {
-    return std::ranges::any_of(classes, [&](const std::string& one) {
-      std::string name = lower_ascii(one);
-      if (name.ends_with('s')) name.pop_back();
-      return std::ranges::find(names, name) != std::end(names);
-    });
+  const PictureFolder folder = list_pictures(path, {.whole = true});
+  if (folder.classes.size() != 2) return false;
+  const auto is_mask = [&](const std::string& name) {
+    const std::string lower = lower_ascii(name);
+    return lower == "gt" || std::ranges::any_of(words, [&](std::string_view word) {
+             return lower.find(word) != lower.npos;
+           });
   };
-  return classes.size() == 2 && have_one_of(pictures) && have_one_of(others);
+  if (is_mask(folder.classes[0]) == is_mask(folder.classes[1])) return false;
+  std::set<std::string> stems[2];
+  for (const PictureFolder::File& picture : folder.validation)
+    stems[picture.label].insert(std::filesystem::path(picture.path).stem().string());
+  std::vector<std::string> shared;
+  std::ranges::set_intersection(stems[0], stems[1], std::back_inserter(shared));
+  return 2 * shared.size() >= std::min(stems[0].size(), stems[1].size());
 } catch (const InputError&) {  // which a reader of these data reports
   return false;
 }

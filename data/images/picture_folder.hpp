@@ -26,8 +26,8 @@ PictureFolder list_pictures(const std::string& path, const ClassFolderOptions& o
 // none.
 std::string table_of_pictures(const std::string& path);
 
-// Returns whether a folder has two classes whose names are those of pictures and what belongs to
-// each of them, such as images and masks.
+// Returns whether a folder has two classes such as images and masks: one has a name of those, and
+// at least half of its files, or of the others, have the same names but for their endings.
 bool has_masks(const std::string& path);
 
 struct PictureOptions {

@@ -229,6 +229,8 @@ Uses uses_of(const Table& table, const SeriesOptions& options) {
 // Returns the readings of each series by name, in file order.
 std::vector<OneSeries> series_of(const Table& table, const Uses& uses) {
   std::map<std::string, OneSeries> by_name;
+  const bool has_offset =
+      uses.clock.form != Clock::Form::none && uses.clock.time(table, 0).offset_s.has_value();
   for (std::int64_t row = 0; row < table.rows(); ++row) {
     std::string name;
     for (const std::int64_t column : uses.series)
@@ -238,6 +240,10 @@ std::vector<OneSeries> series_of(const Table& table, const Uses& uses) {
     Reading reading{.row = row, .clock_us = std::ssize(series.readings)};
     if (uses.clock.form != Clock::Form::none) {
       reading.time = uses.clock.time(table, row);
+      if (reading.time.offset_s.has_value() != has_offset)
+        table.line(row).fail(fmt::format(
+            "the time has {} offset from UTC, unlike that of line {}; write all times in one way",
+            has_offset ? "no" : "an", table.line(0).number));
       reading.clock_us = reading.time.utc_us();
     } else {
       reading.time.us = reading.clock_us;

@@ -56,9 +56,10 @@ std::string with_counts(const Table& table, const std::vector<std::int64_t>& col
 // Returns whether a column names or marks splits under another name than `split`: its cells are
 // names of two or more, as PublicTest is one, or flags below a name such as is_test.
 bool may_divide(const Table& table, std::int64_t column) {
-  constexpr std::string_view flags[] = {"0", "1", "0.0", "1.0", "false", "true"};
-  const std::string name = lower_ascii(table.columns()[column].name);
-  const bool is_mask = split_in_words(name) &&
+  constexpr std::string_view flags[] = {"0", "1", "0.0", "1.0", "false", "true", "no", "yes"};
+  const std::string& title = table.columns()[column].name;
+  const std::string name = lower_ascii(title);
+  const bool is_mask = split_in_words(title) &&
                        (split_named(name) || name.starts_with("is") || name.ends_with("mask"));
   bool are_flags = is_mask && different_cells(table, column, 1) > 1;
   bool are_names = true;
@@ -135,8 +136,8 @@ void add_split_remark(std::vector<std::string>& remarks, const Table& table,
   for (std::int64_t j = 0; j < std::ssize(table.columns()); ++j)
     if (std::ranges::count(others, j) == 0 && may_divide(table, j))
       remarks.push_back(
-          fmt::format("column {} may divide the rows into splits; for that, name it split, with "
-                      "train, validation and test",
+          fmt::format("column {} may divide the rows into splits, but only one named split, with "
+                      "train, validation and test, does",
                       shown(table.columns()[j].name)));
 }
 

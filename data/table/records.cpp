@@ -49,16 +49,21 @@ bool is_table(const Shape& shape) {
   return shape.others >= 2 && (shape.first == shape.others || shape.first + 1 == shape.others);
 }
 
-// Returns whether the first line that is not blank has digits.
-bool begins_with_digits(std::string_view text) {
+// Returns whether the first line that is not blank has a number: x1 is none.
+bool begins_with_numbers(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
   const std::string_view line = text.substr(0, text.find_first_of("\r\n"));
-  return std::ranges::any_of(line, [](unsigned char c) { return std::isdigit(c); });
+  unsigned char last = ' ';
+  for (const unsigned char c : line) {
+    if (std::isdigit(c) && !std::isalnum(last) && last != '_') return true;
+    last = c;
+  }
+  return false;
 }
 
 // Returns how many of the lines with # before a table are no records of it. `text` begins with the
 // last of them, which are records if they have the cells of all others. Commas may be those of a
-// comment: there, only the last line is one, above digits, or lines of a table whose other lines
+// comment: there, only the last line is one, above numbers, or lines of a table whose other lines
 // begin with #, too.
 std::size_t count_comments(const std::string& path, const std::vector<std::string_view>& lines,
                            std::string_view text, char delimiter) {
@@ -66,16 +71,18 @@ std::size_t count_comments(const std::string& path, const std::vector<std::strin
     const auto shape = shape_with(path, line, delimiter);
     return shape ? shape->first : 0;
   };
-  const std::int64_t cells = cells_of(lines.back());
+  if (lines.back().find(delimiter) == lines.back().npos) return lines.size();
   const std::string_view below = text.substr(lines.back().size());
   const bool is_alone = trimmed(below).empty();
-  if (cells < 2 || (delimiter == ',' && is_alone)) return lines.size();
   const bool recurs = below.find("\n#") != below.npos || below.find("\r#") != below.npos;
+  if (delimiter == ',' && !recurs && !begins_with_numbers(below)) return lines.size();
   const auto shape = shape_with(path, text, delimiter);
-  if (!is_alone && !(shape && shape->is_even && shape->first == shape->others)) return lines.size();
+  const bool is_record =
+      shape && shape->first >= 2 && (is_alone || (shape->is_even && shape->first == shape->others));
+  if (!is_record) return lines.size();
   std::size_t comments = lines.size() - 1;
-  if (delimiter == ',' && !recurs) return begins_with_digits(below) ? comments : lines.size();
-  while (comments > 0 && cells_of(lines[comments - 1]) == cells) --comments;
+  if (delimiter == ',' && !recurs) return comments;
+  while (comments > 0 && cells_of(lines[comments - 1]) == shape->first) --comments;
   return is_alone && comments + 1 == lines.size() ? lines.size() : comments;
 }
 

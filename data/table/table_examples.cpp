@@ -463,7 +463,7 @@ class ExampleReader {
   // Returns whether the values of an input recur, and each has one class: it may stand for the
   // target.
   bool tells_class(std::int64_t j) const {
-    constexpr std::int64_t least_rows = 10;  // of a value, on average
+    constexpr std::int64_t least_repeats = 40;  // fewer may go with one class by chance
     if (read_.columns.target.classes.empty() || j == label_ || !has_classes(first(), j))
       return false;
     std::map<std::string_view, std::string_view> classes;
@@ -473,13 +473,16 @@ class ExampleReader {
       if (classes.emplace(first().raw(row, j), label).first->second != label) return false;
     }
     return classes.size() >= read_.columns.target.classes.size() &&
-           std::ssize(classes) * least_rows <= first().rows();
+           first().rows() - std::ssize(classes) >= least_repeats;
   }
 
   void explain() {
     const Table& table = first();
     read_.remarks = table.remarks();
-    add_split_remark(read_.remarks, table, {label_});
+    std::vector<std::int64_t> others{label_};
+    for (const std::string& name : read_.options.ignored)
+      others.push_back(table.column_named(name, "ignore_columns"));
+    add_split_remark(read_.remarks, table, others);
     if (names_.front() && !names_.front()->remark.empty())
       read_.remarks.push_back(names_.front()->remark);
     if (!files_.back().table->find(read_.columns.target.name))

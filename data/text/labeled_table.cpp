@@ -93,11 +93,14 @@ bool may_have_texts(const Table& table, std::int64_t column) {
   return 2 * count > table.rows() && !table.first_text_with_number(column);
 }
 
-// Returns whether a column has identifiers, by its name: id, image_id or imageID.
+// Returns whether a column has identifiers, by the last word of its name: id, image_id or imageID.
 bool is_named_as_id(const Table& table, std::int64_t column) {
-  const std::string& name = table.columns()[column].name;
-  const std::string lower = lower_ascii(name);
-  return lower == "id" || lower.ends_with("_id") || name.ends_with("ID") || name.ends_with("Id");
+  std::string_view name = table.columns()[column].name;
+  if (!lower_ascii(name).ends_with("id")) return false;
+  const bool is_upper = std::isupper(static_cast<unsigned char>(name[name.size() - 2]));
+  name.remove_suffix(2);
+  const unsigned char last = name.empty() ? ' ' : name.back();
+  return !std::isalpha(last) || (is_upper && std::islower(last));
 }
 
 // Returns the column that is named text or, of those with several words in most cells, the longest;

@@ -264,9 +264,8 @@ LabeledSplits read_files(const SplitFiles& files, const LabeledTextOptions& opti
       if (!may_lack_labels || error.option != "label_field") throw;
       has_labels = false;
     }
-    if (may_lack_labels && !has_labels) {
-      all.unused.push_back(fs::path(files[split]).filename().string());  // a model is to predict it
-      ++all.unused_count;
+    if (may_lack_labels && !has_labels) {  // a model is to predict it
+      all.remarks.push_back(printable(files[split]) + " has no labels, and is not the test split");
       continue;
     }
     if (form) forms.push_back(*form);

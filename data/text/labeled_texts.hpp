@@ -59,9 +59,8 @@ struct LabeledSplits {
   LeftOut empty{}, unlabeled{}, unassigned{};
   std::vector<ColumnUse> columns{};    // of the training split's table, what they are taken for
   std::vector<std::string> remarks{};  // what was decided while the table was read
-  // Paths of at most ten files in a folder that are not read, or are a test split without labels.
-  std::vector<std::string> unused{};
-  std::int64_t unused_count = 0;  // number of all of them
+  std::vector<std::string> unused{};   // paths of at most ten files in a folder that are not read
+  std::int64_t unused_count = 0;       // number of all of them
 };
 
 // Describes what load_labeled_texts reads.

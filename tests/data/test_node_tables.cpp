@@ -101,6 +101,10 @@ TEST_CASE("node tables: edges are directed or not, and are read once") {
   CHECK(both.self_loops.first_line == 8);
   CHECK(directed.graph.graph.list() == std::vector<Edge>{{1, 0}, {5, 0}, {0, 1}, {1, 2}, {3, 4}});
   CHECK(directed.repeated_edges.count == 1);
+  CHECK(!both.says_directed);
+  CHECK(Tables(people, "source,target,type\nbob,ann,Directed\nann,cem,Directed\n")
+            .load()
+            .says_directed);
 }
 
 TEST_CASE("node tables: without features each id is a category that a trained model knows") {
@@ -334,6 +338,20 @@ TEST_CASE("bug: node tables: masks were features, and the split was another") {
         no_column);
   CHECK(names_of(used.load({.ignored = {"train", "test"}}).columns) == Strings{"x", "val"});
   CHECK(names_of(used.load({.columns = {"x", "test"}}).columns) == Strings{"x", "test"});
+  CHECK(Tables(masks("1", "0", "is_training,in_validation,in_test"), ring(40)).load().graph.test ==
+        bare.graph.test);
+  const auto flags = [&](const std::string& names, int train, int test) {
+    return Tables(nodes_of("label,x," + names, 40,
+                           [&](int i) {
+                             return fmt::format("{},{},{:d},{:d}", i % 2, i % 7, i % 10 < train,
+                                                i % 10 >= test);
+                           }),
+                  ring(40))
+        .load();
+  };
+  CHECK(flags("train,test", 7, 7).graph.test.size() == 12);
+  CHECK(names_of(flags("train,test", 3, 7).columns) == Strings{"x", "train", "test"});  // vehicles
+  CHECK(names_of(flags("train,test", 0, 7).columns) == Strings{"x", "train", "test"});
   for (const char* none : {"2", "a", "1"})  // amounts, texts, and nodes in several splits
     CHECK(names_of(Tables(masks("1", none, "train,val,test"), ring(40)).load().columns).size() ==
           4);

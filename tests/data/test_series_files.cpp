@@ -190,6 +190,14 @@ TEST_CASE_FIXTURE(TemporaryFolder, "series: changes of the clock are no gaps and
   CHECK(row_text(with_offsets, 3) == "2021-03-28 04:00:00+02:00");
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: local times among those with an offset were UTC") {
+  std::string text = "t,x\n";
+  for (int hour = 0; hour < 20; ++hour)
+    text += fmt::format("2024-06-10T{:02}:00:00{},{}\n", hour, hour < 12 ? "Z" : "", hour);
+  CHECK_ERROR(load_series(write("a.csv", text)),
+              "line 14: the time has no offset from UTC, unlike that of line 2");
+}
+
 TEST_CASE_FIXTURE(TemporaryFolder, "series: panels in long form, in any order of rows") {
   Strings rows;
   for (const auto& [shop, first, last] : {std::tuple("a", 0, 30), {"c", 0, 12}, {"b", 20, 30}})

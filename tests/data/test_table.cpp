@@ -104,6 +104,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: table: first rows that begin with # wer
   CHECK(tabs.remarks() == Strings{"there is no header: columns are numbered"});
   CHECK(Table(write("a.csv", "#win,a\nlose,b\n#win,b\nlose,a\n")).rows() == 4);
   CHECK(Table(write("b.tsv", "#tag\tlabel\n#win\ta\n#lose\tb\n#win\ta\n")).rows() >= 3);
+  CHECK(Table(write("b.csv", "#tag,text\n#a,\"long\nand bad\"\n#b,\"so\nlong\"\n#c,d\n")).rows() ==
+        3);
   for (const std::string end : {"\n", "\r", "\r\n"}) {
     const std::string rows = "#tag,label,x" + end + "win,p,r" + end + "#win,n,g" + end;
     CHECK(Table(write("c.csv", rows)).columns().size() == 3);
@@ -111,6 +113,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: table: first rows that begin with # wer
         "d.csv", "# a, b and c" + end + "#k\tv" + end + "#id,x" + end + "1,2" + end + "3,4" + end));
     CHECK(below.names() == Strings{"#id", "x"});
     CHECK(below.rows() == 2);
+    CHECK(Table(write("f.csv", "# Flowers, 1936" + end + "x1,class" + end + "1,2" + end)).names() ==
+          Strings{"x1", "class"});
   }
   for (const std::string comment : {"# key{}\tvalue\n", "# note, {}, with, commas\n", "#; {}\n"}) {
     std::string text;

@@ -288,7 +288,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: tables were read in part, or as a
     std::string text = header + "\n";
     for (int i = 0; i < rows; ++i)
       text += fmt::format(fmt::runtime(form + "\n"), fmt::arg("i", i), fmt::arg("half", i % 2),
-                          fmt::arg("x", i * 37 % 101), fmt::arg("five", i % 5));
+                          fmt::arg("x", i * 37 % 101), fmt::arg("five", i % 5),
+                          fmt::arg("eighth", i / 8), fmt::arg("odd", i / 8 % 2));
     const Recognized found = task_registry().at("table").recognize({write("a.csv", text)}).front();
     return fmt::format("{}; {}; {}", found.refusal, found.facts.dump(),
                        fmt::join(found.problems, "; "));
@@ -305,6 +306,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: tables were read in part, or as a
   check_says(read("x,target", "{x},{x}.5\n-999,1.5"), {"the value -999 occurs 100 times"});
   check_says(read("x,target", "{x},\"{half} \""), {"\"classes\":2"});
   check_says(read("x,code,class", "{x},{half},c{half}"), {"column code: each value goes with one"});
+  check_says(read("id,x,class", "p{eighth},{x},c{odd}"),
+             {"column id: each value goes with one class"});
   check_says(read("x,class", "{x},Yes\n{i},yes"), {"the classes Yes and yes differ only in case"});
   check_says(read("x,class", "{x},a\n1,b\n2,a|b\n3,b|a"), {"the class a|b may be several labels"});
   std::string ships = "age,fare,class,name,sank\n";
@@ -408,10 +411,12 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init refused a folder with a test.csv t
   check_says(read("table", "rows"), {"test.csv has no column target, and is not the test split"});
   write("texts/train.csv", texts);
   write("texts/test.csv", more);
-  check_says(read("text-classification", "texts"), {"1 file not read: test.csv"});
+  check_says(read("text-classification", "texts"),
+             {"test.csv has no labels, and is not the test split"});
   write("texts/test.csv",
         texts.substr(0, texts.find('\n')) + "\n1,The soup is bad,\n2,The soup is good,\n");
-  check_says(read("text-classification", "texts"), {"1 file not read: test.csv"});
+  check_says(read("text-classification", "texts"),
+             {"test.csv has no labels, and is not the test split"});
   write("ids.csv", "image_id,label\nplate1,cat\nplate2,dog\nplate3,cat\nplate4,dog\n");
   check_says(read("text-classification", "ids.csv"),
              {"no column is named text or has several words"});
@@ -525,7 +530,7 @@ TEST_CASE_FIXTURE(CommandFolder, "bug: init took a list of edges for a table") {
 }
 
 TEST_CASE_FIXTURE(CommandFolder, "bug: init did not tell of a column that may name the splits") {
-  std::string rows = "Usage,is_test,last_test,x,label\n", texts = "text,Usage,label\n",
+  std::string rows = "Usage,isTest,last_test,x,label\n", texts = "text,Usage,label\n",
               named = "split,x,label\n";
   for (int i = 0; i < 80; ++i) {
     const char* usage = i % 4 == 0 ? "PublicTest" : "Training";
@@ -546,8 +551,8 @@ TEST_CASE_FIXTURE(CommandFolder, "bug: init did not tell of a column that may na
     return fmt::format("{}", fmt::join(found.problems, "; "));
   };
   const std::string of_rows = notes("table", "rows.csv");
-  check_says(of_rows, {"column Usage may divide the rows into splits; for that, name it split",
-                       "column is_test may divide"});
+  check_says(of_rows, {"column Usage may divide the rows into splits, but only one named split",
+                       "column isTest may divide"});
   CHECK(of_rows.find("last_test") == std::string::npos);
   check_says(notes("text-classification", "texts.csv"), {"column Usage may divide the rows"});
   CHECK(notes("table", "named.csv") == "10 rows of no split left out");

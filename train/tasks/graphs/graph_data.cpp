@@ -129,8 +129,10 @@ std::string features_text(const NodeTables& tables) {
 }
 
 // Returns messages about nodes, cells, edges and columns that are not used as they are.
-std::vector<std::string> exceptions(const NodeTables& tables) {
+std::vector<std::string> exceptions(const NodeTables& tables, bool are_directed) {
   std::vector<std::string> all = tables.remarks;
+  if (tables.says_directed && !are_directed)
+    all.push_back("edges.csv says Directed; with data.directed = true they are not read backwards");
   const auto say = [&](const Found& found, const char* what, const char* why) {
     if (found.count > 0)
       all.push_back(fmt::format("{} {}, the first in line {}", counted(found.count, what), why,
@@ -171,7 +173,7 @@ std::string remark_of(const NodeTables& tables, bool are_directed) {
       counted(std::ssize(graph.classes), "class", "classes"),
       printable(list_briefly(graph.classes)), graph.training.size(), graph.validation.size(),
       graph.test.size(), unlabeled(graph));
-  for (const std::string& exception : exceptions(tables)) text += "; " + exception;
+  for (const std::string& exception : exceptions(tables, are_directed)) text += "; " + exception;
   return text;
 }
 
@@ -388,7 +390,7 @@ void recognize_tables(Recognized& found, const UserData& data) {
       {"split", options.split_column == no_column
                     ? std::string("about 20 % of each class for validation and test")
                     : "column " + printable(options.split_column)}};
-  found.problems = exceptions(tables);
+  found.problems = exceptions(tables, options.directed);
   note_class_names(found, graph.classes);
   if (const std::vector<std::string> others = other_files(data.path); !others.empty())
     found.problems.push_back("not used of the folder: " + printable(list_briefly(others)));

@@ -140,10 +140,15 @@ std::vector<Recognized> recognize_classes(const UserData& data) {
                  "{}: {} class, expected at least two; add --task vae, which needs no classes",
                  path, found.facts["classes"].integer());
     found.fit = has_captions(path) ? Recognized::Fit::on_request : Recognized::Fit::certain;
-    if (has_masks(path)) {
+    const bool has_names = std::ranges::any_of(data.overrides, [](const std::string& text) {
+      return text.starts_with(key::class_names.name);
+    });
+    if (!has_names && has_masks(path)) {
       found.fit = Recognized::Fit::on_request;
       found.asks = true;
-      found.refusal = "its two folders may be pictures and their masks, which no task learns";
+      found.refusal =
+          "its two folders may be pictures and their masks, which no task learns; add --task vae "
+          "to encode all of them";
     }
     found.base = "clothes-cnn";
     constexpr std::int64_t most_small = 50'000, most_pixels = 64 * 64;
