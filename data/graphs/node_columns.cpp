@@ -321,16 +321,12 @@ void GraphTables::find_split() {
 // at most one of them, and in one if they are two.
 TableColumns GraphTables::find_bare_masks() const {
   TableColumns found;
-  bool has_training = false;
   for (std::int64_t j = 0; j < columns(); ++j) {
-    const auto named = split_named(plain(name(j)));
-    if (!named || j == id || name(j) == options.label_column) continue;
+    if (!split_named(plain(name(j))) || j == id || name(j) == options.label_column) continue;
     for (const auto* used : {&options.columns, &options.ignored, &options.categorical})
       if (std::ranges::count(*used, name(j)) > 0) return {};
     found.push_back(j);
-    has_training |= named == 0;
   }
-  if (found.size() < 2 || !has_training) return {};
   std::int64_t in_none = 0, in_training = 0;
   for (std::int64_t row = 0; row < table.rows(); ++row) {
     std::int64_t splits = 0;
@@ -343,8 +339,8 @@ TableColumns GraphTables::find_bare_masks() const {
     if (splits > 1) return {};
     in_none += splits == 0;
   }
-  const bool are_all = found.size() > 2 || in_none == 0;
-  return are_all && in_training > 0 ? found : TableColumns();
+  const bool are_masks = found.size() > 2 || (found.size() == 2 && in_none == 0);
+  return are_masks && in_training > 0 ? found : TableColumns();
 }
 
 // Returns the split of the nodes that have true in this column of `split`, if it is a mask.

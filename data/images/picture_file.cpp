@@ -486,7 +486,10 @@ double fitting_change(const ImageSize& from, const ImageSize& to, PictureFit fit
 PictureInfo picture_info(const std::string& path) {
   const PictureStart start = start_of(path);
   expect_readable(path, start.header.size);
-  return {start.header.size, exif_orientation(start.content)};
+  constexpr std::size_t place_of_bits = 24;  // in a PNG file
+  const bool is_png = start.content.starts_with("\x89PNG") && start.content.size() > place_of_bits;
+  return {start.header.size, exif_orientation(start.content),
+          is_png && start.content[place_of_bits] == 16};
 }
 
 ImageSize picture_size(const std::string& path) { return picture_info(path).size; }

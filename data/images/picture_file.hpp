@@ -47,6 +47,7 @@ double fitting_change(const ImageSize& from, const ImageSize& to, PictureFit fit
 struct PictureInfo {
   ImageSize size{};  // of the stored pixels; the 3 channels of colors need not differ
   Orientation orientation{};
+  bool has_16_bits = false;  // of each value, of which the upper 8 are read
 };
 // Throw InputError as read_picture() does, for what the header tells.
 PictureInfo picture_info(const std::string& path);

@@ -1,7 +1,9 @@
 #include "data/images/picture_folder.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <span>
 #include <utility>
@@ -218,6 +220,28 @@ bool has_masks(const std::string& path) try {
   return 2 * shared.size() >= std::min(stems[0].size(), stems[1].size());
 } catch (const InputError&) {  // which a reader of these data reports
   return false;
+}
+
+std::vector<std::string> classes_in_names(const std::string& path) try {
+  constexpr std::int64_t least_pictures = 5;
+  const std::set<std::string> of_cameras = {"",    "img",   "image", "images",  "dsc",  "dscn",
+                                            "pxl", "photo", "pic",   "picture", "scan", "frame"};
+  if (!is_picture_folder(path)) return {};
+  const PictureFolder folder = list_pictures(path, {.whole = true});
+  std::map<std::string, std::int64_t> counts;
+  for (const PictureFolder::File& picture : folder.validation) {
+    const std::string name = lower_ascii(std::filesystem::path(picture.path).filename().string());
+    const auto is_letter = [](unsigned char c) { return c >= 128 || std::isalpha(c); };
+    ++counts[std::string(name.begin(), std::ranges::find_if_not(name, is_letter))];
+  }
+  std::vector<std::string> words;
+  for (const auto& [word, count] : counts) {
+    if (count < least_pictures || of_cameras.contains(word)) return {};
+    words.push_back(word);
+  }
+  return folder.classes.size() == 1 && words.size() > 1 ? words : std::vector<std::string>();
+} catch (const InputError&) {  // which a reader of these data reports
+  return {};
 }
 
 PictureReading reading_of(const PictureOptions& options) {

@@ -30,6 +30,11 @@ std::string table_of_pictures(const std::string& path);
 // at least half of its files, or of the others, have the same names but for their endings.
 bool has_masks(const std::string& path);
 
+// Returns the words with which the names of the pictures of a folder without classes begin, as in
+// cat.0.jpg, if they may be classes: each of two or more, for five or more pictures, and no word of
+// cameras such as IMG.
+std::vector<std::string> classes_in_names(const std::string& path);
+
 struct PictureOptions {
   // Size to which pictures are fitted; height and width 0: all must have the size of the first.
   ImageSize size{};

@@ -344,6 +344,13 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: a PNG was decoded at full size for a sm
   CHECK(peak < 6'000'000);  // the file has half a million bytes; its pixels are 4 million
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "pictures: the header tells of 16 bits a value") {
+  for (const int bits : {8, 16})
+    CHECK(picture_info(write("a.png", random_png(4, 4, {PNG_COLOR_TYPE_GRAY, bits}))).has_16_bits ==
+          (bits == 16));
+  CHECK(!picture_info(write("b.jpg", jpeg(16, 8, {255, 0, 0}))).has_16_bits);
+}
+
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: 64 decoded pictures of any size were held at a time") {
   PictureFolder folder{.classes = {"all"}};
   folder.train = folder.validation = {{write("0.png", random_png(8, 8, {})), 0}};

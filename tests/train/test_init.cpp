@@ -306,6 +306,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: tables were read in part, or as a
   check_says(read("x,target", "{x},{x}.5\n-999,1.5"), {"the value -999 occurs 100 times"});
   check_says(read("x,target", "{x},\"{half} \""), {"\"classes\":2"});
   check_says(read("x,code,class", "{x},{half},c{half}"), {"column code: each value goes with one"});
+  check_says(read("x,class", "{x},c{five}", 15), {"class has 5 classes for "});
   check_says(read("id,x,class", "p{eighth},{x},c{odd}"),
              {"column id: each value goes with one class"});
   check_says(read("x,class", "{x},Yes\n{i},yes"), {"the classes Yes and yes differ only in case"});
@@ -388,6 +389,14 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init encoded pictures whose classes a t
              {"captions.txt names the pictures", "a table of captions captions.csv"});
   write("plain/log.csv", numbers);
   CHECK(recognize_data({path("plain")}, "").task == "vae");
+  for (int i = 0; i < 10; ++i)
+    for (const std::string name : {"pets/cat.", "pets/Dog_", "roll/IMG_", "roll/dsc"})
+      write(fmt::format("{}{}.png", name, i),
+            png(4, PNG_FORMAT_RGB, std::vector<std::uint8_t>(4 * 4 * 3, i)));
+  check_says(said("pets"),
+             {"pets: the names of the pictures begin with cat, dog, but classes are"});
+  CHECK(recognize_data({path("pets")}, "vae").task == "vae");
+  CHECK(recognize_data({path("roll")}, "").task == "vae");
   write("few/best.csv", "image,label\nc1.png,cat\nc2.png,dog\n");
   CHECK(recognize_data({path("few")}, "").task == "vae");
   CHECK(recognize_data({path("ids")}, "vae").task == "vae");

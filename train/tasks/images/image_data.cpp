@@ -199,7 +199,7 @@ void set_training(Recognized& found, const std::vector<std::int64_t>& counts,
 // What the headers of the pictures of a folder tell. Those of 20,000 pictures at most are read.
 struct PictureHeaders {
   std::vector<ImageSize> upright{};  // size of each picture that can be read
-  std::int64_t tried = 0, broken = 0, turned = 0;
+  std::int64_t tried = 0, broken = 0, turned = 0, with_16_bits = 0;
   std::vector<std::int64_t> of_class{};  // numbers of pictures that can be read
   std::map<std::string, std::pair<std::int64_t, std::string>> kinds{};  // of errors: count, first
 
@@ -208,7 +208,8 @@ struct PictureHeaders {
     tried = std::min<std::int64_t>(N, 20'000);
     of_class.resize(folder.classes.size());
     for (std::int64_t i = 0; i < tried; ++i) try {
-        auto [size, orientation] = picture_info(folder.train[i * N / tried].path);
+        auto [size, orientation, has_16_bits] = picture_info(folder.train[i * N / tried].path);
+        with_16_bits += has_16_bits;
         turned += turns_upright && orientation.turns();
         if (turns_upright && orientation.transposes) std::swap(size.height, size.width);
         upright.push_back(size);
@@ -322,6 +323,9 @@ void recognize_pictures(Recognized& found, const Given<ImageSettings>& given,
       found.problems.push_back(
           fmt::format("class {}: none of the pictures that were tried can be read",
                       printable(folder.classes[i])));
+  if (headers.with_16_bits > 0)
+    found.problems.push_back(fmt::format("{} of 16 bits a value, of which the upper 8 are read",
+                                         counted(headers.with_16_bits, "picture")));
   if (headers.broken > 0)
     found.problems.push_back(fmt::format("{} left out", counted(headers.broken, "broken picture")));
   if (folder.ignored > 0) found.problems.push_back(unused_files(folder));

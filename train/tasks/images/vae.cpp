@@ -8,6 +8,8 @@
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "data/images/captions.hpp"
+#include "data/input_file.hpp"
+#include "data/text/printable.hpp"
 #include "train/config/keys.hpp"
 #include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
@@ -95,14 +97,22 @@ std::vector<Recognized> recognize_for_vae(const UserData& data) {
     const bool has_others = has_captions(data.path) || has_masks(data.path);
     found.fit = has_others ? Recognized::Fit::on_request : Recognized::Fit::possible;
     found.base = "clothes-vae";
+    if (found.fit == Recognized::Fit::on_request) return;
     const std::string table = table_of_pictures(data.path);
-    if (table.empty() || found.fit == Recognized::Fit::on_request) return;
+    const std::vector<std::string> words = classes_in_names(data.path);
+    if (table.empty() && words.empty()) return;
     found.fit = Recognized::Fit::on_request;
     found.asks = true;
-    found.refusal = fmt::format(
-        "{} names the pictures, but classes are read from folders: move each picture into one of "
-        "its class, or name a table of captions {}",
-        table, captions_file);
+    found.refusal = table.empty()
+                        ? fmt::format(
+                              "the names of the pictures begin with {}, but classes are read "
+                              "from folders: move each picture into one of its class",
+                              printable(list_briefly(words)))
+                        : fmt::format(
+                              "{} names the pictures, but classes are read from folders: "
+                              "move each picture into one of its class, or name a table of "
+                              "captions {}",
+                              table, captions_file);
   })};
 }
 

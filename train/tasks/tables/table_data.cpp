@@ -123,6 +123,23 @@ Recognized::Fit fit_of(const TableColumns& columns, bool is_given, bool has_text
   return has_only_numbers && !has_times ? on_request : possible;
 }
 
+// Notes rows that are left out, and what a reader should know of the others.
+void note_rows(Recognized& found, const TableSplits& table) {
+  constexpr std::int64_t few_rows = 5;  // of a class, on average
+  const TargetColumn& target = table.columns.target;
+  const std::int64_t train = table.train->size();
+  found.problems = table.remarks;
+  note_class_names(found, target.classes);
+  if (std::ssize(target.classes) * few_rows > train)
+    found.problems.push_back(fmt::format(
+        "{} has {} for {}; a class needs several rows", printable(target.name),
+        counted(std::ssize(target.classes), "class", "classes"), counted(train, "training row")));
+  if (table.unlabeled > 0)
+    found.problems.push_back(counted(table.unlabeled, "row") + " without a target left out");
+  if (table.unassigned > 0)
+    found.problems.push_back(counted(table.unassigned, "row") + " of no split left out");
+}
+
 }  // namespace
 
 std::vector<Recognized> recognize_table(const UserData& data) {
@@ -151,12 +168,7 @@ std::vector<Recognized> recognize_table(const UserData& data) {
       found.facts["class names"] = printable(list_briefly(target.classes));
     }
     add_column_uses(found, table.uses);
-    found.problems = table.remarks;
-    note_class_names(found, target.classes);
-    if (table.unlabeled > 0)
-      found.problems.push_back(counted(table.unlabeled, "row") + " without a target left out");
-    if (table.unassigned > 0)
-      found.problems.push_back(counted(table.unassigned, "row") + " of no split left out");
+    note_rows(found, table);
     const auto numbers = std::ranges::count_if(
         table.columns.inputs, [](const InputColumn& input) { return !input.categories; });
     constexpr std::int64_t many_numbers = 3;
