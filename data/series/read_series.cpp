@@ -240,10 +240,10 @@ std::vector<OneSeries> series_of(const Table& table, const Uses& uses) {
     Reading reading{.row = row, .clock_us = std::ssize(series.readings)};
     if (uses.clock.form != Clock::Form::none) {
       reading.time = uses.clock.time(table, row);
-      if (reading.time.offset_s.has_value() != has_offset)
-        table.line(row).fail(fmt::format(
-            "the time has {} offset from UTC, unlike that of line {}; write all times in one way",
-            has_offset ? "no" : "an", table.line(0).number));
+      expect_option(reading.time.offset_s.has_value() == has_offset, "time_column",
+                    "{}: line {}: the time has {} offset from UTC, unlike that of line {}",
+                    table.path(), table.line(row).number, has_offset ? "no" : "an",
+                    table.line(0).number);
       reading.clock_us = reading.time.utc_us();
     } else {
       reading.time.us = reading.clock_us;

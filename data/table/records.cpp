@@ -49,13 +49,14 @@ bool is_table(const Shape& shape) {
   return shape.others >= 2 && (shape.first == shape.others || shape.first + 1 == shape.others);
 }
 
-// Returns whether the first line that is not blank has a number: x1 is none.
-bool begins_with_numbers(std::string_view text) {
+// Returns whether the first line that is not blank has a digit, if not `in_words` outside of words:
+// the one of x1 is within.
+bool begins_with_digits(std::string_view text, bool in_words) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
   const std::string_view line = text.substr(0, text.find_first_of("\r\n"));
   unsigned char last = ' ';
   for (const unsigned char c : line) {
-    if (std::isdigit(c) && !std::isalnum(last) && last != '_') return true;
+    if (std::isdigit(c) && (in_words || (!std::isalnum(last) && last != '_'))) return true;
     last = c;
   }
   return false;
@@ -63,7 +64,7 @@ bool begins_with_numbers(std::string_view text) {
 
 // Returns how many of the lines with # before a table are no records of it. `text` begins with the
 // last of them, which are records if they have the cells of all others. Commas may be those of a
-// comment: there, only the last line is one, above numbers, or lines of a table whose other lines
+// comment: there, only the last line is one, above digits, or lines of a table whose other lines
 // begin with #, too.
 std::size_t count_comments(const std::string& path, const std::vector<std::string_view>& lines,
                            std::string_view text, char delimiter) {
@@ -75,7 +76,8 @@ std::size_t count_comments(const std::string& path, const std::vector<std::strin
   const std::string_view below = text.substr(lines.back().size());
   const bool is_alone = trimmed(below).empty();
   const bool recurs = below.find("\n#") != below.npos || below.find("\r#") != below.npos;
-  if (delimiter == ',' && !recurs && !begins_with_numbers(below)) return lines.size();
+  const bool may_be_names = !lines.back().starts_with("# ");  // as in "#id,name"
+  if (delimiter == ',' && !recurs && !begins_with_digits(below, may_be_names)) return lines.size();
   const auto shape = shape_with(path, text, delimiter);
   const bool is_record =
       shape && shape->first >= 2 && (is_alone || (shape->is_even && shape->first == shape->others));

@@ -113,6 +113,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: table: first rows that begin with # wer
         "d.csv", "# a, b and c" + end + "#k\tv" + end + "#id,x" + end + "1,2" + end + "3,4" + end));
     CHECK(below.names() == Strings{"#id", "x"});
     CHECK(below.rows() == 2);
+    CHECK(Table(write("g.csv", "#name,x" + end + "n0,red" + end + "n1,blue" + end)).names() ==
+          Strings{"#name", "x"});
     CHECK(Table(write("f.csv", "# Flowers, 1936" + end + "x1,class" + end + "1,2" + end)).names() ==
           Strings{"x1", "class"});
   }

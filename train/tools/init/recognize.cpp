@@ -109,7 +109,7 @@ std::string request(const std::vector<FoundData>& all, const FoundData& possible
            (found.data.asks || &found != &possible);
   };
   const auto doubt = std::ranges::find_if(all, is_doubtful);
-  if (doubt != all.end() && possible.data.fit != Fit::certain)
+  if (doubt != all.end() && possible.data.fit < Fit::possible)
     return fmt::format("{}: {}; or {}", path, doubt->data.refusal, advice);
   if (similar != all.rend() && similar->data.asks)
     return fmt::format("{}; or {}", similar->data.refusal, advice);
@@ -193,18 +193,15 @@ FoundData recognize_data(const UserData& given, const std::string& wanted) {
                            [](const FoundData& found) { return found.data.fit; });
   const Fit best = all.front().data.fit;
   std::vector<std::string> readable, equal;
+  bool is_asked = best == Fit::on_request && wanted.empty();
   for (const FoundData& found : all) {
     if (found.data.fit >= Fit::on_request) readable.push_back(found.data.name);
-    const bool may_fit = best == Fit::certain && found.data.asks && found.data.fit == Fit::similar;
-    if (found.data.fit == best || may_fit) equal.push_back("--task " + found.data.name);
+    if (found.data.fit == best) equal.push_back("--task " + found.data.name);
+    is_asked |= best >= Fit::possible && found.data.fit == Fit::similar && found.data.asks;
   }
   // Of equally similar kinds the last is the most specific: a list of names is also a text.
   if (readable.empty()) throw InputError(refusal(all[equal.size() - 1], kinds));
-  const bool is_asked =
-      equal.size() == 2 && std::ranges::any_of(all, [&](const FoundData& found) {
-        return best == Fit::certain && found.data.asks && found.data.fit == Fit::similar;
-      });
-  if ((best == Fit::on_request && wanted.empty()) || is_asked)
+  if (is_asked && (best == Fit::on_request || equal.size() == 1))
     throw InputError(request(all, all.front()));
   expect_input(equal.size() == 1, "{}: {}, which can be read in several ways; add {}", path,
                appearance(path), fmt::join(equal, " or "));
