@@ -1,7 +1,6 @@
 #include "data/graphs/node_columns.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <filesystem>
@@ -13,7 +12,6 @@
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/table/label_column.hpp"
-#include "data/text/printable.hpp"
 #include "data/validation_split.hpp"
 
 namespace tapestry {
@@ -137,11 +135,7 @@ std::optional<std::string> find_table(const std::string& folder, const std::stri
 
 bool is_edge_table(const std::string& path) try {
   constexpr std::size_t least_shared = 10;
-  const std::string lower = lower_ascii(path);
-  const bool may_be_table =
-      std::ranges::any_of(std::array{".csv", ".tsv", ".csv.gz", ".tsv.gz"},
-                          [&](const char* ending) { return lower.ends_with(ending); });
-  if (!may_be_table || is_folder(path) || !has_file(path)) return false;
+  if (!has_table_ending(path) || is_folder(path) || !has_file(path)) return false;
   const Table table(path, form_of_edges());
   const TableColumns named = ends_named(table.names());
   if (named.empty() || table.options().header == Header::absent) return false;

@@ -155,6 +155,14 @@ PictureFolder list_pictures(const std::string& path, const ClassFolderOptions& o
 
 namespace {
 
+// Lists all pictures of a folder as one split; none of other data, or of those that a reader
+// refuses.
+PictureFolder all_pictures(const std::string& path) try {
+  return is_picture_folder(path) ? list_pictures(path, {.whole = true}) : PictureFolder();
+} catch (const InputError&) {
+  return {};
+}
+
 // Returns whether a file names at least half of the pictures, whose names and stems are given. A
 // stem of digits counts only as the first cell of a row. A file that cannot be read names none.
 bool names_pictures(const std::string& path, const std::set<std::string>& names,
@@ -178,11 +186,10 @@ bool names_pictures(const std::string& path, const std::set<std::string>& names,
 
 }  // namespace
 
-std::string table_of_pictures(const std::string& path) try {
+std::string table_of_pictures(const std::string& path) {
   namespace fs = std::filesystem;
   constexpr std::size_t least_pictures = 10;
-  if (!is_picture_folder(path)) return "";
-  const PictureFolder folder = list_pictures(path, {.whole = true});
+  const PictureFolder folder = all_pictures(path);
   std::set<std::string> names, stems;
   for (const PictureFolder::File& picture : folder.validation) {
     names.insert(fs::path(picture.path).filename().string());
@@ -196,14 +203,11 @@ std::string table_of_pictures(const std::string& path) try {
     if (may_be_table && names_pictures((fs::path(path) / name).string(), names, stems)) return name;
   }
   return "";
-} catch (const InputError&) {  // which a reader of these data reports
-  return "";
 }
 
-bool has_masks(const std::string& path) try {
+bool has_masks(const std::string& path) {
   constexpr std::string_view words[] = {"mask", "truth", "segment", "label", "annot"};
-  if (!is_picture_folder(path)) return false;
-  const PictureFolder folder = list_pictures(path, {.whole = true});
+  const PictureFolder folder = all_pictures(path);
   if (folder.classes.size() != 2) return false;
   const auto is_mask = [&](const std::string& name) {
     const std::string lower = lower_ascii(name);
@@ -218,16 +222,13 @@ bool has_masks(const std::string& path) try {
   std::vector<std::string> shared;
   std::ranges::set_intersection(stems[0], stems[1], std::back_inserter(shared));
   return 2 * shared.size() >= std::min(stems[0].size(), stems[1].size());
-} catch (const InputError&) {  // which a reader of these data reports
-  return false;
 }
 
-std::vector<std::string> classes_in_names(const std::string& path) try {
+std::vector<std::string> classes_in_names(const std::string& path) {
   constexpr std::int64_t least_pictures = 5;
   const std::set<std::string> of_cameras = {"",    "img",   "image", "images",  "dsc",  "dscn",
                                             "pxl", "photo", "pic",   "picture", "scan", "frame"};
-  if (!is_picture_folder(path)) return {};
-  const PictureFolder folder = list_pictures(path, {.whole = true});
+  const PictureFolder folder = all_pictures(path);
   std::map<std::string, std::int64_t> counts;
   for (const PictureFolder::File& picture : folder.validation) {
     const std::string name = lower_ascii(std::filesystem::path(picture.path).filename().string());
@@ -240,8 +241,6 @@ std::vector<std::string> classes_in_names(const std::string& path) try {
     words.push_back(word);
   }
   return folder.classes.size() == 1 && words.size() > 1 ? words : std::vector<std::string>();
-} catch (const InputError&) {  // which a reader of these data reports
-  return {};
 }
 
 PictureReading reading_of(const PictureOptions& options) {

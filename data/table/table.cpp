@@ -99,6 +99,12 @@ bool is_typed(const TableColumn& column) {
 
 }  // namespace
 
+bool has_table_ending(const std::string& path) {
+  const std::string lower = lower_ascii(path);
+  return std::ranges::any_of(std::array{".csv", ".tsv", ".csv.gz", ".tsv.gz"},
+                             [&](const char* ending) { return lower.ends_with(ending); });
+}
+
 Table::Table(const std::string& path, const TableOptions& given)
     : records_(path, given.delimiter, given.has_objects),
       options_(given),

@@ -33,6 +33,9 @@ struct TableColumn {
   std::int64_t found() const { return counts.numbers + counts.texts; }
 };
 
+// Returns whether a path ends as that of a table does: .csv or .tsv, in any case, or a gzip of it.
+bool has_table_ending(const std::string& path);
+
 // A table in a file: its dialect, header, and the kinds of its columns. Rows are counted from 0,
 // without the header.
 class Table {

@@ -149,10 +149,8 @@ std::vector<Recognized> recognize_table(const UserData& data) {
     if (!data.label.empty()) given.label_field = data.label;
     given.explains = true;
     given.path = data.path;
-    const std::string file = training_file(data.path), name = lower_ascii(file);
-    const bool has_folder = is_folder(data.path),
-               is_table = name.ends_with(".csv") || name.ends_with(".tsv") ||
-                          name.ends_with(".csv.gz") || name.ends_with(".tsv.gz");
+    const std::string file = training_file(data.path);
+    const bool has_folder = is_folder(data.path), is_table = has_table_ending(file);
     expect_input(is_table || has_folder, "expected a .csv or .tsv, or a folder with train.csv");
     if (!data.label.empty() || (is_table && has_folder && !may_be_labeled_table(file, {})))
       found.fit = Recognized::Fit::similar;
