@@ -12,6 +12,7 @@
 #include "autograd/parallel.hpp"
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
+#include "data/text/printable.hpp"
 
 namespace tapestry {
 namespace {
