@@ -261,24 +261,55 @@ void expect_no_ragged_times(const Table& table, const std::vector<std::int64_t>&
                 shown(table.raw(0, 0)), shown(table.raw(table.rows() - 1, 0)));
 }
 
-// Throws OptionError if a column of texts may have times of an unknown format: it is so named, or
-// each of its texts is another one with the digits of a year.
+// Throws OptionError for a column of texts with times that cannot be read, as `example` cannot or,
+// if others of its cells can, with the first that cannot.
+[[noreturn]] void refuse_times(const Table& table, std::int64_t column, std::string_view example) {
+  std::int64_t unread = -1, read = -1;  // the first rows
+  for (std::int64_t row = 0; row < table.rows() && (unread < 0 || read < 0); ++row)
+    if (std::int64_t& first = time_formats_of(table.raw(row, column)).empty() ? unread : read;
+        first < 0)
+      first = row;
+  if (read >= 0 && unread >= 0)
+    throw OptionError(
+        "time_column",
+        fmt::format("{}: \"{}\" is not a time, as \"{}\" is", table.place(unread, column),
+                    shown(table.raw(unread, column)), shown(table.raw(read, column))));
+  const bool has_zone = !time_formats_of(example.substr(0, example.rfind(' '))).empty();
+  throw OptionError(
+      "time_column",
+      fmt::format("{}: column {}: \"{}\" may be a time, in a format that is not known{}",
+                  table.path(), shown(table.columns()[column].name), shown(example),
+                  has_zone ? "; write an offset, as +01:00, for the name of a zone" : ""));
+}
+
+// Returns whether most of the first cells of a column are times.
+bool begins_with_times(const Table& table, std::int64_t column) {
+  const std::int64_t first = std::min<std::int64_t>(table.rows(), 20);
+  std::int64_t times = 0;
+  for (std::int64_t row = 0; row < first; ++row)
+    times += !time_formats_of(table.raw(row, column)).empty();
+  return 2 * times > first;
+}
+
+// Throws OptionError if a column of texts may have times of an unknown format: it is so named, most
+// of its first cells are times, or each of its texts is another one with the digits of a year.
 void expect_no_unknown_times(const Table& table, const std::vector<std::int64_t>& series) {
   constexpr int digits_of_year = 4;
   for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
     const TableColumn& one = table.columns()[column];
     if (one.kind != ColumnKind::texts || is_in(series, column)) continue;
+    if (table.first_text_with_number(column)) continue;
     std::set<std::string_view> different;
     for (std::int64_t row = 0; row < table.rows(); ++row)
       if (const std::string_view cell = table.raw(row, column);
           std::ranges::count_if(cell, [](unsigned char c) { return std::isdigit(c); }) >=
           digits_of_year)
         different.insert(cell);
-    const bool may_be_times =
-        std::ssize(different) == table.rows() || (is_time_name(one.name) && !different.empty());
-    expect_option(!may_be_times, "time_column",
-                  "{}: column {}: \"{}\" may be a time, in a format that is not known",
-                  table.path(), shown(one.name), may_be_times ? shown(*different.begin()) : "");
+    const bool may_be_times = std::ssize(different) == table.rows() ||
+                              begins_with_times(table, column) ||
+                              (is_time_name(one.name) && !different.empty());
+    if (may_be_times)
+      refuse_times(table, column, different.empty() ? table.raw(0, column) : *different.begin());
   }
 }
 

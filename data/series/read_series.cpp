@@ -552,7 +552,9 @@ SeriesTable read_file_of_series(const std::string& path, const SeriesOptions& gi
   expect_input(table.rows() >= 2, "{}: the file has {} of numbers; expected at least 2; add rows",
                path, counted(table.rows(), "row"));
   table.expect_no_totals();
-  return read_by_step(table, uses_of(table, given), given);
+  SeriesTable read = read_by_step(table, uses_of(table, given), given);
+  read.remarks = table.remarks();
+  return read;
 }
 
 }  // namespace
@@ -586,6 +588,8 @@ std::vector<ColumnUse> series_column_uses(const std::string& path, const SeriesO
   const Uses uses = uses_of(table, options);
   std::vector<ColumnUse> all;
   for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
+    const bool may_be_series = uses.clock.form == Clock::Form::none && may_be_ids(table, column) &&
+                               table.columns()[column].kind == ColumnKind::texts;
     const char* use = uses.clock.reads(column)        ? "time"
                       : contains(uses.series, column) ? "names of the series"
                       : contains(uses.values, column)
@@ -593,7 +597,11 @@ std::vector<ColumnUse> series_column_uses(const std::string& path, const SeriesO
                       : is_row_index(table, column) ? "row numbers, left out"
                                                     : "left out";
     all.push_back(
-        {table.columns()[column].name, fmt::format("{}: {}", use, table.summary(column))});
+        {table.columns()[column].name,
+         fmt::format("{}: {}{}", use, table.summary(column),
+                     may_be_series
+                         ? ", one in each row; if the rows are series, transpose the table"
+                         : "")});
   }
   return all;
 }

@@ -15,17 +15,18 @@ namespace tapestry {
 
 // Several series at the same times, one row after the other at one step.
 struct SeriesTable {
-  std::string path{};                // path of the file, for messages
-  std::vector<std::string> names{};  // M
-  std::vector<Moment> times{};       // time of each row on the clock on the wall
-  Array values{};                    // (rows, M) float64; NaN where nothing was measured
-  TimeStep step{};                   // none: the rows follow no step, and have no season
-  std::int64_t next_us = 0;          // time of the row after the last, on the wall
-  bool has_times = true;             // false: the times are the numbers of the rows, from 0
-  bool was_reversed = false;         // the last row of the file is the first in time
-  std::int64_t inserted_rows = 0;    // that the file lacks; nothing is measured there
-  std::int64_t repeated_rows = 0;    // left out, at a time that a row before them has
-  std::int64_t clock_changes = 0;    // of daylight saving
+  std::string path{};                  // path of the file, for messages
+  std::vector<std::string> names{};    // M
+  std::vector<Moment> times{};         // time of each row on the clock on the wall
+  Array values{};                      // (rows, M) float64; NaN where nothing was measured
+  TimeStep step{};                     // none: the rows follow no step, and have no season
+  std::int64_t next_us = 0;            // time of the row after the last, on the wall
+  bool has_times = true;               // false: the times are the numbers of the rows, from 0
+  bool was_reversed = false;           // the last row of the file is the first in time
+  std::int64_t inserted_rows = 0;      // that the file lacks; nothing is measured there
+  std::int64_t repeated_rows = 0;      // left out, at a time that a row before them has
+  std::int64_t clock_changes = 0;      // of daylight saving
+  std::vector<std::string> remarks{};  // what was left out or decided while reading the table
   std::int64_t rows() const { return values.dim(0); }
   std::int64_t unmeasured() const;  // returns the number of values that were not measured
   bool has_step() const { return has_times && step; }

@@ -19,9 +19,13 @@ constexpr std::string_view apostrophes[] = {"'", "\u2019"};
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::string_view take_spaces(std::string_view text) {
-  text = trimmed(text);
-  while (text.starts_with("\u00A0")) text.remove_prefix(2);
-  while (text.ends_with("\u00A0")) text.remove_suffix(2);
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string_view space : group_spaces) {
+      if (text.starts_with(space)) text.remove_prefix(space.size()), found = true;
+      if (text.ends_with(space)) text.remove_suffix(space.size()), found = true;
+    }
+  }
   return text;
 }
 
@@ -192,8 +196,8 @@ std::optional<double> finite_as(std::string_view digits, bool single) {
 }  // namespace
 
 bool is_missing(std::string_view cell, const std::vector<std::string>& words) {
-  constexpr std::string_view usual[] = {"na",   "n/a", "#n/a", "nan", "<na>", "null",
-                                        "none", "nil", "-",    "--",  "?",    "missing"};
+  constexpr std::string_view usual[] = {"na",  "n/a", "#n/a", "nan", "<na>", "null",   "none",
+                                        "nil", "\\n", "-",    "--",  "?",    "missing"};
   if (cell.empty()) return true;
   if (cell.size() <= 7) {
     std::array<char, 7> lower{};
@@ -252,6 +256,9 @@ void NumberCounts::add(std::string_view cell, std::int64_t record,
   const bool is_integer = marks->commas + marks->points == 0 && !marks->has_exponent;
   are_integers &= is_integer;
   if (is_integer && found->digits.front() == '0' && found->digits.size() > 1) first(first_padded);
+  if (marks->has_exponent && marks->commas + marks->points == 0 &&
+      found->digits.rfind('E') == found->digits.size() - 2)
+    first(first_code);
   if (marks->spaces > 0) first(first_space);
   if (marks->apostrophes > 0) first(first_apostrophe);
   const bool has_other_groups = marks->spaces > 0 || marks->apostrophes > 0;

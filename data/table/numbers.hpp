@@ -46,6 +46,7 @@ struct NumberCounts {
   std::string unit{};                                        // sign of a currency, or %
   std::int64_t with_unit = 0, first_without_unit = none, first_with_other_unit = none;
   std::int64_t first_padded = none;  // an integer with a zero in front, such as "02139"
+  std::int64_t first_code = none;    // one that may be a code, such as "1E5"
   bool are_integers = true;
 
   void add(std::string_view cell, std::int64_t record, const std::vector<std::string>& words);

@@ -13,6 +13,7 @@
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
 #include "data/text/printable.hpp"
+#include "data/text/unicode.hpp"
 
 namespace tapestry {
 namespace {
@@ -337,20 +338,25 @@ std::optional<std::int64_t> Table::first_text_with_number(std::int64_t column) c
   constexpr std::size_t longest_sign = 4, longest_unit = 10;  // before and after a number
   std::optional<std::int64_t> first;
   std::int64_t found = 0, with_number = 0;
+  const auto is_number = [](std::string_view text) {  // by any marks
+    NumberCounts one;
+    one.add(text, 0, {});
+    return one.numbers == 1;
+  };
   for (std::int64_t row = 0; row < rows() && (found - with_number) * 10 <= rows(); ++row) {
     if (is_missing(row, column)) continue;
     ++found;
-    const std::string_view cell = raw(row, column);
+    const std::string cell = with_ascii_digits(raw(row, column));
     const std::size_t begin = cell.find_first_of(digits);
     if (begin > longest_sign) continue;
     const std::size_t end = cell.find_last_of(digits) + 1;
     // A letter before a number is a code, unless a space is between them: "C85", but "USD 85".
     const bool is_code = begin > 0 && std::isalpha(static_cast<unsigned char>(cell[begin - 1]));
     if (is_code || cell.size() - end > longest_unit ||
-        !number_in(cell.substr(begin, end - begin), options_))
+        !is_number(std::string_view(cell).substr(begin, end - begin)))
       continue;
     ++with_number;
-    if (!first && !number_in(cell, options_)) first = row;
+    if (!first && !is_number(raw(row, column))) first = row;
   }
   return with_number * 10 >= found * 9 ? first : std::nullopt;
 }
@@ -363,11 +369,29 @@ std::vector<std::string> Table::remarks() const {
   if (records_.has_more_fields()) all.emplace_back("fields after the first 1000 are left out");
   if (options_.header == Header::absent)
     all.emplace_back("there is no header: columns are numbered");
-  for (const TableColumn& column : columns_)
-    if (column.counts.with_unit > 0 && column.kind == ColumnKind::numbers)
-      all.push_back(fmt::format("column {}: the sign {} is left out", shown(column.name),
-                                column.counts.unit));
+  for (std::int64_t j = 0; j < std::ssize(columns_); ++j) {
+    const auto& [name, kind, counts, formats] = columns_[j];
+    const auto remark = [&](const std::string& what) {
+      all.push_back(fmt::format("column {}: {}", shown(name), what));
+    };
+    if (kind == ColumnKind::numbers && counts.with_unit > 0)
+      remark(fmt::format("the sign {} is left out", counts.unit));
+    if (kind == ColumnKind::numbers && counts.first_code != NumberCounts::none)
+      remark(fmt::format("\"{}\" is read as a number with an exponent",
+                         shown(records_.raw(counts.first_code, j))));
+    if (has_merged_cells(j))
+      remark("each text stands above empty cells, as one of merged cells does; repeat it in these");
+  }
   return all;
+}
+
+// Returns whether a column of texts begins with one, and an empty cell follows each.
+bool Table::has_merged_cells(std::int64_t column) const {
+  if (columns_[column].kind != ColumnKind::texts || columns_[column].found() < 2) return false;
+  for (std::int64_t row = 0; row < rows(); ++row)
+    if (!raw(row, column).empty() && row + 1 < rows() && !raw(row + 1, column).empty())
+      return false;
+  return !raw(0, column).empty() && rows() > 2 * columns_[column].found();
 }
 
 std::vector<std::int64_t> columns_named(const Table& table, const std::string& names,

@@ -95,6 +95,7 @@ class Table {
   bool has_words_among_numbers(std::int64_t number, std::int64_t first) const;
   void expect_one_header() const;
   bool lacks_header() const;
+  bool has_merged_cells(std::int64_t column) const;
   void name_columns();
 
   Records records_;

@@ -16,6 +16,7 @@
 #include "data/outlier.hpp"
 #include "data/table/label_column.hpp"
 #include "data/text/printable.hpp"
+#include "data/text/unicode.hpp"
 #include "data/validation_split.hpp"
 
 namespace tapestry {
@@ -441,10 +442,14 @@ class ExampleReader {
     const auto remark = [&](const std::string& what) {
       read_.remarks.push_back(fmt::format("column {}: {}", shown(column.name), what));
     };
-    if (const auto row = table.first_text_with_number(j);
-        row && column.kind == ColumnKind::texts && different_cells(table, j, few) > few)
-      remark(fmt::format("\"{}\" is read as a text; write numbers alone to have them read",
-                         shown(table.raw(*row, j))));
+    if (const auto row = table.first_text_with_number(j); row && column.kind == ColumnKind::texts) {
+      const std::string_view cell = table.raw(*row, j);
+      if (different_cells(table, j, few) > few || with_ascii_digits(cell) != cell)
+        remark(
+            fmt::format("\"{}\" is read as a text; write numbers alone, with the digits 0 to 9, to "
+                        "have them read",
+                        shown(cell)));
+    }
     if (label_ != j && has_codes(j))
       remark(fmt::format(
           "\"{}\" begins with 0: these are categories, not numbers",

@@ -467,8 +467,8 @@ bool may_be_labeled_table(const std::string& path, const LabeledTextOptions& opt
       has_labels |= text != column && (is_label_name(one.name) || has_classes(*table, column));
     }
     return text && (has_labels || !has_times);
-  } catch (const OptionError&) {  // it can be read in several ways
-    return true;
+  } catch (const OptionError& error) {  // it can be read in several ways
+    return error.option != "thousands";
   } catch (const InputError&) {
     return false;
   }

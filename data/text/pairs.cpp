@@ -87,6 +87,24 @@ std::int64_t length_of(const std::vector<std::int32_t>& tokens) { return std::ss
 
 }  // namespace
 
+std::set<std::string> parallel_languages(const std::string& folder, const std::string& split) {
+  std::set<std::string> languages;
+  if (!is_folder(folder)) return languages;
+  for (std::string name : file_names(folder)) {
+    if (name.ends_with(".gz")) name.resize(name.size() - 3);
+    const std::size_t point = name.rfind('.');
+    if (point == name.npos || !name.starts_with(split)) continue;
+    const std::string ending = name.substr(point + 1);
+    const std::size_t length = std::min(ending.find_first_of("-_"), ending.size());
+    const bool has_region = length < ending.size();
+    const auto is_letter = [](char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; };
+    if ((length == 2 || length == 3) && std::ranges::all_of(ending.substr(0, length), is_letter) &&
+        (!has_region || ending.size() == length + 3))
+      languages.insert(ending);
+  }
+  return languages;
+}
+
 ParallelText load_parallel_text(const std::string& source_path, const std::string& target_path) {
   ParallelText text{.source_path = source_path,
                     .target_path = target_path,

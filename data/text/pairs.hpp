@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,11 @@ struct ParallelFiles {
   std::string source = "de";
   std::string target = "en";
 };
+
+// Returns the endings of the files in a folder that are named <split>*.<language>, plain or .gz,
+// and that are a word of two or three letters, or of them and a region: de, pt-BR, zh_cn. None, if
+// the path is no folder.
+std::set<std::string> parallel_languages(const std::string& folder, const std::string& split);
 
 // Describes the files that load_parallel_text reads.
 inline constexpr const char* parallel_files =

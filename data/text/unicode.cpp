@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "autograd/check.hpp"
@@ -53,6 +56,45 @@ std::string lower_case(std::string_view text) {
     if (dotted) append_utf8(lower, combining_dot_above);
   }
   return lower;
+}
+
+std::string as_seen(std::string_view text) {
+  constexpr std::size_t most = 4096;  // utf8proc sorts marks in quadratic time
+  if (text.size() > most) return std::string(text);
+  utf8proc_uint8_t* mapped = nullptr;
+  const auto size = utf8proc_map(
+      reinterpret_cast<const utf8proc_uint8_t*>(text.data()), std::ssize(text), &mapped,
+      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT |
+                                     UTF8PROC_CASEFOLD | UTF8PROC_IGNORE));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, std::free);
+  require(size >= 0, "as_seen: the text is not UTF-8; expected UTF-8 text");
+  return std::string(
+      trimmed({reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(size)}));
+}
+
+std::string with_ascii_digits(std::string_view text) {
+  constexpr std::pair<char32_t, char> marks[] = {
+      {U'٫', '.'}, {U'٬', ','}, {U'．', '.'}, {U'，', ','}, {U'－', '-'}};
+  const auto is_digit = [](char32_t character) {
+    return utf8proc_get_property(number_of(character))->category == UTF8PROC_CATEGORY_ND;
+  };
+  std::string result;
+  for (std::size_t offset = 0; offset < text.size();) {
+    const CodePoint point = code_point_at(text, offset);
+    const std::size_t bytes = std::max<std::size_t>(point.bytes, 1);
+    const auto mark = std::ranges::find(marks, point.value, &std::pair<char32_t, char>::first);
+    if (bytes > 1 && is_digit(point.value)) {
+      int digit = 0;  // the digits of a script follow each other
+      while (is_digit(point.value - digit - 1)) ++digit;
+      result += static_cast<char>('0' + digit % 10);
+    } else if (bytes > 1 && mark != std::end(marks)) {
+      result += mark->second;
+    } else {
+      result += text.substr(offset, bytes);
+    }
+    offset += bytes;
+  }
+  return result;
 }
 
 void append_utf8(std::string& text, char32_t character) {

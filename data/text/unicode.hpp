@@ -22,6 +22,15 @@ std::string lower_case(std::string_view text);
 // std::invalid_argument unless the text is UTF-8.
 std::string composed(std::string_view text);
 
+// Returns what a reader takes the text for: without characters that nobody sees and white space
+// around it, in lower case, composed, and with full-width letters and other variants as the usual
+// ones. Text above 4096 bytes remains. Throws std::invalid_argument unless the text is UTF-8.
+std::string as_seen(std::string_view text);
+
+// Returns the text with the decimal digits of any script, and the marks of Arabic and full-width
+// numbers, as those of ASCII: "١٢٫٥" is "12.5". Bytes that are not UTF-8 remain.
+std::string with_ascii_digits(std::string_view text);
+
 // Returns a number of bytes of the beginning that are composed in the same way however the text
 // continues.
 std::size_t settled_composition_bytes(std::string_view text);

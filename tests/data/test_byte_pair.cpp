@@ -37,6 +37,18 @@ TEST_CASE("kind_of: tells letters, numbers, spaces and others apart") {
   }
 }
 
+TEST_CASE("unicode: texts that look alike are seen as one, and digits of all scripts read") {
+  for (const std::string text :
+       {"Café", "cafe\u0301", "CAFÉ\u200b", "\u00A0café ", "ｃａｆé", "\u200fcafé"})
+    CHECK(as_seen(text) == "café");
+  CHECK(as_seen("cafe") != "café");
+  CHECK(as_seen("") == "");
+  CHECK(as_seen(std::string(5000, 'A')).front() == 'A');
+  CHECK_THROWS_AS(as_seen("\xff"), std::invalid_argument);
+  CHECK(with_ascii_digits("١٬٢٣٤٫٥ ۷ ９．５ －１ ५ 𝟗 a1") == "1,234.5 7 9.5 -1 5 9 a1");
+  CHECK(with_ascii_digits("\xff½Ⅷ²") == "\xff½Ⅷ²");
+}
+
 TEST_CASE("lower_case: converts each character alone") {
   CHECK(lower_case("Straße ÄÖÜ ÀÉÎÕÝÞ ×÷ ŁŐŽ Ÿ ẞ") == "straße äöü àéîõýþ ×÷ łőž ÿ ß");
   CHECK(lower_case("ΑΣ ΆΏ ЖЁ ՃԱ Ế Ǆ ǅ") == "ασ άώ жё ճա ế ǆ ǆ");

@@ -444,6 +444,24 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: parts of a day were names of se
   CHECK(asked([&] { load_series(write("a.csv", text)); }) == "series_column");
 }
 
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: what hinders times was not said") {
+  std::string totals = "Month,x\n", zones = "when,x\n", wide = "name,a,b\n";
+  for (int i = 0; i < 40; ++i) {
+    totals += i % 13 == 12 ? "Total 2018,900\n"
+                           : fmt::format("20{}-{:02},{}\n", 18 + i / 13, i % 13 + 1, i);
+    zones += fmt::format("2024-03-20 {:02}:{:02}:00 CET,{}\n", i / 2, i % 2 * 30, i);
+    wide += fmt::format("shop {},{},{}\n", i, i * 5 % 7, i);
+  }
+  CHECK_ERROR(load_series(write("a.csv", totals)),
+              "line 14: column Month: \"Total 2018\" is not a time, as \"2018-01\" is");
+  CHECK_ERROR(load_series(write("b.csv", zones)),
+              "\"2024-03-20 00:00:00 CET\" may be a time, in a format that is not known; "
+              "write an offset, as +01:00");
+  CHECK(series_column_uses(write("c.csv", wide), {}).front().use ==
+        "left out: texts, 40 different, one in each row; if the rows are series, transpose the "
+        "table");
+}
+
 TEST_SUITE_END();
 
 }  // namespace

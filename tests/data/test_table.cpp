@@ -198,8 +198,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "table: marks of numbers") {
 
 TEST_CASE_FIXTURE(TemporaryFolder, "table: cells without a number") {
   Strings cells;
-  for (const char* word :
-       {"", "NA", "n/a", "#N/A", "NaN", "<NA>", "NULL", "none", "nil", "-", "--", "?", "Missing"})
+  for (const char* word : {"", "NA", "n/a", "#N/A", "NaN", "<NA>", "NULL", "none", "nil", "-", "--",
+                           "?", "Missing", "\\N"})
     cells.emplace_back(word);
   const std::size_t missing = cells.size();
   for (int i = 0; i < 400; ++i) cells.push_back(fmt::format("{}", i % 7));
@@ -295,6 +295,30 @@ TEST_CASE_FIXTURE(TemporaryFolder,
               "a.csv: line 1: has one cell, as a title has; remove the lines above");
   CHECK(Table(write("a.csv", "name,x\na,1\nname,2\n")).rows() == 2);
   CHECK(Table(write("a.csv", ",x\n0,1\n1,2\n")).rows() == 2);  // a series of pandas
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder, "bug: table: a narrow space before a unit made numbers texts") {
+  const Table table(write("a.csv", "x;y\n4\u202F286,79\u202F€;1\n1\u202F553,36\u00A0€;2\n"));
+  CHECK(numbers_of(table, 0) == std::vector<double>{4286.79, 1553.36});
+}
+
+TEST_CASE_FIXTURE(TemporaryFolder,
+                  "bug: table: numbers that are texts, and the reverse, were not told") {
+  std::string rows = "store,sku,exponent,price,full,change\n";
+  for (int i = 0; i < 40; ++i)
+    rows +=
+        fmt::format("{},{}E{},1e-05,{}٫٥,－{}．７,\"1,{:03}.5{}\"\n", i % 10 ? "" : "North", i + 1,
+                    i % 4, i % 2 ? "١٢" : "٣", i % 2 ? "４" : "１９", i, i % 3 ? "-" : "");
+  const Table table(write("a.csv", rows));
+  const Strings remarks = table.remarks();
+  REQUIRE(remarks.size() == 2);
+  CHECK(remarks[0].starts_with("column store: each text stands above empty cells"));
+  CHECK(remarks[1] == "column sku: \"1E0\" is read as a number with an exponent");
+  for (const std::int64_t column : {3, 4}) {
+    CHECK(table.columns()[column].kind == ColumnKind::texts);
+    CHECK(table.first_text_with_number(column) == 0);
+  }
+  CHECK(table.first_text_with_number(5) == 1);
 }
 
 TEST_SUITE_END();

@@ -73,14 +73,14 @@ TEST_CASE_FIXTURE(CommandFolder,
   write("shapes/train-images-idx3-ubyte", "no images");
   write("folder/binary", "\xff");
   const std::pair<const char*, Strings> rows[] = {
-      {"init names.csv", {"names.csv: as a CSV of time series: no column has numbers"}},
+      {"init names.csv", {"names.csv: as time series: no column has numbers"}},
       {"init broken.jsonl",
        {"as conversations (JSONL): line 1: ",
         "; or add --task text to train on these data as text"}},
       {"init latin.txt", {"latin.txt: as text: byte 3 (line 1): 0xe9 is not UTF-8"}},
       {"init binary", {"; found a binary file beginning with ff ff ff ff ff ff ff ff"}},
       {"init shapes",
-       {"shapes: as a folder of images: shapes/train-images-idx3-ubyte: byte 0: expected "
+       {"shapes: as images: shapes/train-images-idx3-ubyte: byte 0: expected "
         "0x00000803"}},
       {"init folder", {"; found a folder of 1 entry (binary)"}},
       {"init folder --task names", {"folder: as names: expected .txt files"}}};
@@ -310,6 +310,8 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: init: tables were read in part, or as a
   check_says(read("id,x,class", "p{eighth},{x},c{odd}"),
              {"column id: each value goes with one class"});
   check_says(read("x,class", "{x},Yes\n{i},yes"), {"the classes Yes and yes differ only in case"});
+  check_says(read("x,class", "{x},Yes\n{i},Yes\u200b"),
+             {"the classes Yes and Yes\\u200b differ only in how their characters are encoded"});
   check_says(read("x,class", "{x},a\n1,b\n2,a|b\n3,b|a"), {"the class a|b may be several labels"});
   std::string ships = "age,fare,class,name,sank\n";
   for (int i = 0; i < 90; ++i)

@@ -176,6 +176,37 @@ struct CaptioningFixture : CommandFolder {
   }
 };
 
+TEST_CASE_FIXTURE(CommandFolder, "init: sentence pairs, whose direction is asked for") {
+  for (const std::string split : {"train", "dev", "test_2016"})
+    for (const std::string language : {"de", "pt-BR", "en"}) {
+      std::string lines;
+      for (int i = 0; i < 60; ++i) lines += fmt::format("{} {} A\n", language, i * i % 37);
+      write(fmt::format("pairs/{}.{}", split, language), lines);
+    }
+  write("pairs/train.py", "import\n");
+  write("pairs/train.sh", "exit\n");
+  const std::string languages = "the training sentences are in the languages de, en, pt-BR; ";
+  check_fails(run("init pairs"), {"data.source_language", languages});
+  check_fails(run("init pairs --set data.source_language=en"), {"data.target_language", languages});
+  check_fails(run("init pairs --set data.source_language=fr"), {"\"fr\"", languages});
+  const Words to_german("--set data.source_language=en --set data.target_language=de");
+  const std::string said = must(run(Words("init pairs --minutes 1 --out a.toml") + to_german)).out;
+  check_says(said, {"pairs: translation", "train pairs            60", "test pairs             60",
+                    "translates             en to de"});
+  check_says(read("a.toml"), {"validation = \"dev\"", "test = \"test\"", "lower_case = false"});
+  must(run("train a.toml train.steps=1 --quiet --out run"));
+  for (const std::string split : {"train", "dev", "test_2016"})
+    fs::remove(path("pairs/" + split + ".pt-BR"));
+  must(run("init pairs --minutes 1 --out b.toml --set data.target_language=en"));
+  check_says(read("b.toml"), {"source_language = \"de\""});
+  write("pairs/test_2017.de", "x\n");
+  write("pairs/test_2017.en", "x\n");
+  check_fails(run(Words("init pairs") + to_german),
+              {"data.test", "found several: test_2016, test_2017"});
+  write("pairs/train.en", "only one\n");
+  check_fails(run(Words("init pairs") + to_german), {"line 2 has no translation"});
+}
+
 TEST_SUITE_BEGIN("captioning");
 
 TEST_CASE_FIXTURE(CaptioningFixture, "captioning: own pictures are trained on and described") {

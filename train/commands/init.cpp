@@ -14,7 +14,7 @@ class Init final : public Command {
   void declare(Arguments& arguments) override {
     arguments.place("DATA", data_,
                     "file or folder with text, names, conversations, labeled texts, a table, "
-                    "time series, images, images with captions or a graph");
+                    "time series, sentence pairs, images, images with captions or a graph");
     arguments.option("--out", out_, "config to write (default: mine.toml)");
     arguments.option("--minutes", minutes_, "time of the training in minutes (default: 10)",
                      {.low = 1, .high = 100000});

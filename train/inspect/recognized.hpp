@@ -36,7 +36,7 @@ struct Recognized {
     certain
   };
   std::string name{};  // kind of data, for --task: "forecast"
-  std::string kind{};  // kind of data, in messages: "a CSV of time series"
+  std::string kind{};  // kind of data, in messages: "time series"
   Fit fit = Fit::refused;
   std::string refusal{};                  // why the task cannot read the data
   bool asks = false;                      // the refusal says what decides it

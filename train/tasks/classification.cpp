@@ -276,9 +276,12 @@ void compare_class_sizes(Recognized& found, const std::vector<std::int64_t>& cou
 void note_class_names(Recognized& found, const std::vector<std::string>& names) {
   std::map<std::string, std::string> known;
   for (const std::string& name : names)
-    if (const auto [same, is_new] = known.emplace(lower_case(name), name); !is_new)
-      found.problems.push_back(
-          printable(fmt::format("the classes {} and {} differ only in case", same->second, name)));
+    if (const auto [same, is_new] = known.emplace(as_seen(name), name); !is_new)
+      found.problems.push_back(printable(
+          fmt::format("the classes {} and {} differ only in {}", same->second, name,
+                      lower_case(same->second) == lower_case(name)
+                          ? "case"
+                          : "how their characters are encoded, or in some that nobody sees")));
   const auto bare = [](std::string_view part) {  // of a list as Python writes it: ['a', 'b']
     const std::size_t begin = std::min(part.find_first_not_of(" ['\""), part.size());
     return part.substr(begin, part.find_last_not_of(" ]'\"") + 1 - begin);

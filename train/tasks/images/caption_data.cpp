@@ -44,7 +44,7 @@ void detect_captioned_images(Config& config) {
 }
 
 std::vector<Recognized> recognize_captions(const UserData& data) {
-  return {recognized_as("captioning", "a folder of images", [&](Recognized& found) {
+  return {recognized_as("captioning", "images", [&](Recognized& found) {
     expect_input(has_captions(data.path), "expected a folder with pictures and {}", captions_file);
     found.fit = Recognized::Fit::similar;
     const std::string text =

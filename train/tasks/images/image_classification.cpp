@@ -134,7 +134,7 @@ std::string image_classifier_description(const Config& config,
 
 std::vector<Recognized> recognize_classes(const UserData& data) {
   const std::string& path = data.path;
-  return {recognized_as("image-classification", "a folder of images", [&](Recognized& found) {
+  return {recognized_as("image-classification", "images", [&](Recognized& found) {
     recognize_images(found, data, true);
     expect_input(found.facts["classes"].integer() >= 2,
                  "{}: {} class, expected at least two; add --task vae, which needs no classes",

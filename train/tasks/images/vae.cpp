@@ -91,7 +91,7 @@ std::string description(const Config& config, const std::map<std::string, std::s
 }
 
 std::vector<Recognized> recognize_for_vae(const UserData& data) {
-  return {recognized_as("vae", "a folder of images", [&](Recognized& found) {
+  return {recognized_as("vae", "images", [&](Recognized& found) {
     recognize_images(found, data, false);
     // Images with classes are meant to be classified, those with captions to be described.
     const bool has_others = has_captions(data.path) || has_masks(data.path);

@@ -12,6 +12,7 @@
 #include "autograd/counted.hpp"
 #include "data/images/picture_folder.hpp"
 #include "data/input_file.hpp"
+#include "data/table/table.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/printable.hpp"
 #include "data/text/text.hpp"
@@ -235,8 +236,6 @@ bool have_letters(const LabeledTexts& texts) {
   return 2 * with > std::ssize(texts.texts);
 }
 
-bool is_csv(const std::string& path) { return path.ends_with(".csv") || path.ends_with(".csv.gz"); }
-
 // Returns the texts that a user has. Throws InputError for a CSV without texts.
 LabeledSplits load_users(Recognized& found, const UserData& data) {
   Given<LabeledTextSettings> given = labeled_text_settings.of(
@@ -244,12 +243,13 @@ LabeledSplits load_users(Recognized& found, const UserData& data) {
   if (!data.label.empty()) given.label_field = data.label;
   given.explains = true;
   const std::string file = training_file(data.path);
-  expect_input(is_csv(file) || looks_labeled(data.path), "expected {}", labeled_text_files);
-  if (!is_csv(file)) found.fit = Recognized::Fit::similar;
+  const bool is_table = has_table_ending(file);
+  expect_input(is_table || looks_labeled(data.path), "expected {}", labeled_text_files);
+  if (!is_table) found.fit = Recognized::Fit::similar;
   try {
     return given.checked([&] { return load_labeled_texts(data.path, given); });
   } catch (const InputError&) {
-    if (is_csv(file) && may_be_labeled_table(file, given)) found.fit = Recognized::Fit::similar;
+    if (is_table && may_be_labeled_table(file, given)) found.fit = Recognized::Fit::similar;
     throw;
   }
 }

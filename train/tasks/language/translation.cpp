@@ -5,8 +5,10 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "autograd/ops/losses.hpp"
+#include "data/option_error.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/pairs.hpp"
 #include "data/text/unicode.hpp"
@@ -43,9 +45,13 @@ const SettingsOf<TranslationSettings> translation_settings = [] {
           {.low = 1, .high = 1e6, .used_if = {of_dates}}),
       Row("data.source_language", &S::source_language,
           "last part of the source files' names: train.de",
-          {.may_change_on_resume = true, .used_if = {of_text}}),
+          {.may_change_on_resume = true,
+           .used_if = {of_text},
+           .advice = "set this key to the language that is translated"}),
       Row("data.target_language", &S::target_language, "last part of the target files' names",
-          {.may_change_on_resume = true, .used_if = {of_text}}),
+          {.may_change_on_resume = true,
+           .used_if = {of_text},
+           .advice = "set this key to the language of the translations"}),
       Row("data.train", &S::train, "first part of the training files' names: train.de",
           {.may_change_on_resume = true, .used_if = {of_text}}),
       Row("data.validation", &S::validation, "first part of the validation files' names",
@@ -208,12 +214,85 @@ TokenDecoder translation_decoder(Translation& task) {
   return [&task](std::span<const std::int32_t> tokens) { return task.corpus().decode(tokens); };
 }
 
+// Sets the languages and the splits that the user has not given, by the names of the files. Throws
+// OptionError for what they leave open.
+void choose_files(TranslationSettings& chosen, const std::set<std::string>& languages) {
+  const auto set_other = [&](std::string& open, const std::string& known) {
+    if (open.empty() && languages.size() == 2 && languages.contains(known))
+      open = known == *languages.begin() ? *languages.rbegin() : *languages.begin();
+  };
+  set_other(chosen.source_language, chosen.target_language);
+  set_other(chosen.target_language, chosen.source_language);
+  for (const auto& [option, language] : {std::pair("source_language", &chosen.source_language),
+                                         std::pair("target_language", &chosen.target_language)})
+    expect_option(languages.contains(*language), option,
+                  "{}: the training sentences are in the languages {}", chosen.path,
+                  fmt::join(languages, ", "));
+  const auto has = [&](const char* split) {
+    return parallel_languages(chosen.path, split).contains(chosen.source_language);
+  };
+  if (chosen.validation.empty()) chosen.validation = !has("val") && has("dev") ? "dev" : "val";
+  if (chosen.test.empty() && has("test")) chosen.test = "test";
+}
+
+std::vector<Recognized> recognize_pairs(const UserData& data) {
+  return {recognized_as("translation", "sentence pairs", [&](Recognized& found) {
+    std::set<std::string> languages = parallel_languages(data.path, "train");
+    std::erase_if(languages, [&](const std::string& language) {  // train.py and train.sh are none
+      return !parallel_languages(data.path, "val").contains(language) &&
+             !parallel_languages(data.path, "dev").contains(language);
+    });
+    expect_input(languages.size() >= 2, "expected train.LANGUAGE and val.LANGUAGE, of two each");
+    found.fit = Recognized::Fit::similar;
+    Given<TranslationSettings> given = translation_settings.of(
+        parse_config(fmt::format("task = \"translation\"\n[data]\nkind = \"text\"\npath = {}\n",
+                                 to_toml(Value(data.path))),
+                     "init", data.overrides));
+    for (const auto& [key, value] : {std::pair("data.source_language", &given.source_language),
+                                     {"data.target_language", &given.target_language},
+                                     {"data.validation", &given.validation}})
+      if (std::ranges::none_of(data.overrides, [&](const std::string& text) {
+            return parse_override(text, false).name == key;
+          }))
+        value->clear();
+    given.checked([&] { choose_files(given, languages); });
+    for (const char* split : {"train", "validation", "test"}) {
+      const bool is_left_out = split == std::string("test") && given.test.empty();
+      const std::int64_t pairs = is_left_out ? 0 : std::ssize(load(given, split).sources);
+      found.facts[fmt::format("{} pairs", split)] = pairs;
+      if (split == std::string("train")) found.examples = static_cast<double>(pairs);
+    }
+    found.facts["translates"] =
+        fmt::format("{} to {}", given.source_language, given.target_language);
+    found.fit = Recognized::Fit::certain;
+    found.base = "multi30k";
+    const auto set = [&](const char* key, Value value, const char* comment) {
+      found.settings.push_back({key, std::move(value), comment});
+    };
+    set("data.source_language", given.source_language, "translated");
+    set("data.target_language", given.target_language, "into this one");
+    set("data.validation", given.validation, "beginning of the files' names");
+    set("data.test", given.test, given.test.empty() ? "no test split" : "beginning of their names");
+    set("data.lower_case", false, "texts as they are");
+    constexpr double few = 10'000;
+    if (found.examples < few) {
+      set("data.vocabulary", std::int64_t{2000}, "byte pairs, of few sentences");
+      set("model.dropout", 0.3, "few sentences are soon memorized");
+    }
+    found.smaller = {{{"model.layers", std::int64_t{2}, "fewer, for more steps in the time"},
+                      {"model.width", std::int64_t{128}},
+                      {"model.feed_forward", std::int64_t{256}}}};
+    found.most_epochs = 20;
+  })};
+}
+
 TaskSpec translation_spec() {
   using enum MetricInfo::Better;
   return {.name = "translation",
           .help = "an encoder-decoder transformer",
           .keys = joined({transformer_keys(), translation_settings.keys()}),
           .make = make_task_of<Translation>,
+          .recognize = recognize_pairs,
           .metrics = token_metrics(
               "the target's",
               {{"exact_match", "", higher, "the share of answers that are entirely correct"},

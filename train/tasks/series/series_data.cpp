@@ -243,6 +243,7 @@ void add_columns(Recognized& found, const SeriesTable& table) {
 // Adds what was done to the rows of the file.
 void add_rows(Recognized& found, const SeriesTable& table) {
   const auto values = table.values.size(), unmeasured = table.unmeasured();
+  found.problems.insert(found.problems.end(), table.remarks.begin(), table.remarks.end());
   if (table.was_reversed) found.facts["order"] = "the rows descend in time and are read in reverse";
   if (table.clock_changes > 0)
     found.facts["changes of the clock"] = fmt::format(
