@@ -142,7 +142,9 @@ bool is_edge_table(const std::string& path) try {
   std::unordered_set<std::string_view> ends[2], shared;
   for (const int end : {0, 1}) {
     const TableColumn& column = table.columns()[named[end]];
-    if (column.kind == ColumnKind::numbers && !column.counts.are_integers) return false;
+    const bool are_ids = column.kind == ColumnKind::numbers ? column.counts.are_integers
+                                                            : column.kind == ColumnKind::texts;
+    if (!are_ids) return false;
     for (std::int64_t row = 0; row < table.rows(); ++row)
       ends[end].insert(table.raw(row, named[end]));
   }

@@ -85,11 +85,10 @@ bool is_regular(const Table& table, const Clock& clock, const std::vector<std::i
   return rows > 0 && regular * 100 >= rows * 95;
 }
 
-// Returns the line of the first row of a column that is no time in a format.
-std::int64_t first_line_without(const TimeFormat& format, const Table& table, std::int64_t column) {
+// Returns the first row of a column that is no time in a format.
+std::int64_t first_row_without(const TimeFormat& format, const Table& table, std::int64_t column) {
   for (std::int64_t row = 0; row < table.rows(); ++row)
-    if (!table.is_missing(row, column) && !format.parse(table.raw(row, column)))
-      return table.line(row).number;
+    if (!table.is_missing(row, column) && !format.parse(table.raw(row, column))) return row;
   return 0;
 }
 
@@ -107,11 +106,16 @@ TimeFormat format_of(const Table& table, std::int64_t number,
                       table.place(row, number), shown(table.raw(row, number))));
     expect_option(!of_first.empty(), "time_column", "{}: \"{}\" is not a date or time",
                   table.place(row, number), shown(table.raw(row, number)));
+    const std::int64_t other = first_row_without(of_first.front(), table, number);
+    expect_input(!time_formats_of(table.raw(other, number)).empty(),
+                 "{}: \"{}\" is not a time, as \"{}\" is; correct it, or remove the row",
+                 table.place(other, number), shown(table.raw(other, number)),
+                 shown(table.raw(row, number)));
     throw InputError(fmt::format(
         "{}: column {}: line {} is a time in the format {}, line {} is not; write all times in one "
         "format",
         table.path(), shown(column.name), table.line(row).number, of_first.front().text(),
-        first_line_without(of_first.front(), table, number)));
+        table.line(other).number));
   }
   if (column.formats.size() == 1) return column.formats.front();
   std::vector<TimeFormat> regular;
@@ -274,7 +278,8 @@ void expect_no_ragged_times(const Table& table, const std::vector<std::int64_t>&
         "time_column",
         fmt::format("{}: \"{}\" is not a time, as \"{}\" is", table.place(unread, column),
                     shown(table.raw(unread, column)), shown(table.raw(read, column))));
-  const bool has_zone = !time_formats_of(example.substr(0, example.rfind(' '))).empty();
+  const bool has_zone = example.find(' ') != example.npos &&
+                        !time_formats_of(example.substr(0, example.rfind(' '))).empty();
   throw OptionError(
       "time_column",
       fmt::format("{}: column {}: \"{}\" may be a time, in a format that is not known{}",
@@ -282,31 +287,40 @@ void expect_no_ragged_times(const Table& table, const std::vector<std::int64_t>&
                   has_zone ? "; write an offset, as +01:00, for the name of a zone" : ""));
 }
 
-// Returns whether most of the first cells of a column are times.
-bool begins_with_times(const Table& table, std::int64_t column) {
-  const std::int64_t first = std::min<std::int64_t>(table.rows(), 20);
+// Returns whether half of the cells of a column or more are times of one format, each later than
+// the one before: rows of totals are between them.
+bool has_ascending_times(const Table& table, std::int64_t column) {
+  const auto formats = time_formats_of(table.raw(0, column));
+  std::optional<Moment> last;
   std::int64_t times = 0;
-  for (std::int64_t row = 0; row < first; ++row)
-    times += !time_formats_of(table.raw(row, column)).empty();
-  return 2 * times > first;
+  for (std::int64_t row = 0; row < table.rows() && !formats.empty(); ++row) {
+    const auto time = formats.front().parse(table.raw(row, column));
+    if (!time) continue;
+    if (last && time->utc_us() <= last->utc_us()) return false;
+    last = time;
+    ++times;
+  }
+  return times >= 2 && 2 * times >= table.rows();
 }
 
 // Throws OptionError if a column of texts may have times of an unknown format: it is so named, most
-// of its first cells are times, or each of its texts is another one with the digits of a year.
+// of its cells are ascending times, or each of its texts is another one with the digits of a year.
 void expect_no_unknown_times(const Table& table, const std::vector<std::int64_t>& series) {
   constexpr int digits_of_year = 4;
   for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
     const TableColumn& one = table.columns()[column];
     if (one.kind != ColumnKind::texts || is_in(series, column)) continue;
-    if (table.first_text_with_number(column)) continue;
+    const auto digits_in = [](std::string_view cell) {
+      return std::ranges::count_if(cell, [](unsigned char c) { return std::isdigit(c); });
+    };
+    const auto number = table.first_text_with_number(column);  // a year, as in "1900 AD", or none
+    if (number && digits_in(table.raw(*number, column)) != digits_of_year) continue;
     std::set<std::string_view> different;
     for (std::int64_t row = 0; row < table.rows(); ++row)
-      if (const std::string_view cell = table.raw(row, column);
-          std::ranges::count_if(cell, [](unsigned char c) { return std::isdigit(c); }) >=
-          digits_of_year)
+      if (const std::string_view cell = table.raw(row, column); digits_in(cell) >= digits_of_year)
         different.insert(cell);
     const bool may_be_times = std::ssize(different) == table.rows() ||
-                              begins_with_times(table, column) ||
+                              has_ascending_times(table, column) ||
                               (is_time_name(one.name) && !different.empty());
     if (may_be_times)
       refuse_times(table, column, different.empty() ? table.raw(0, column) : *different.begin());

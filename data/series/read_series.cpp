@@ -210,6 +210,12 @@ Uses uses_of(const Table& table, const SeriesOptions& options) {
     uses.values = options.rules > 1 ? find_values(table, uses) : all_others(table, uses);
     if (options.rules > 1) expect_rows_of_times(table, uses.values);
   }
+  for (std::int64_t column = 0; uses.values.empty() && column < std::ssize(table.columns());
+       ++column)
+    if (const auto row = table.first_text_with_number(column); row && !uses.clock.reads(column))
+      throw InputError(
+          fmt::format("{}: \"{}\" is read as a text; write numbers alone, with the digits 0 to 9",
+                      table.place(*row, column), shown(table.raw(*row, column))));
   expect_input(!uses.values.empty(),
                "{}: no column has numbers; expected a time and at least one series, found the "
                "columns {}",

@@ -21,6 +21,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 std::string_view take_spaces(std::string_view text) {
   for (bool found = true; found;) {
     found = false;
+    text = trimmed(text);
     for (const std::string_view space : group_spaces) {
       if (text.starts_with(space)) text.remove_prefix(space.size()), found = true;
       if (text.ends_with(space)) text.remove_suffix(space.size()), found = true;
@@ -257,7 +258,8 @@ void NumberCounts::add(std::string_view cell, std::int64_t record,
   are_integers &= is_integer;
   if (is_integer && found->digits.front() == '0' && found->digits.size() > 1) first(first_padded);
   if (marks->has_exponent && marks->commas + marks->points == 0 &&
-      found->digits.rfind('E') == found->digits.size() - 2)
+      is_digit(found->digits[found->digits.find_first_of("eE") + 1]) &&
+      found->digits.find('E') != found->digits.npos)
     first(first_code);
   if (marks->spaces > 0) first(first_space);
   if (marks->apostrophes > 0) first(first_apostrophe);

@@ -336,6 +336,7 @@ void Table::expect_no_totals(std::optional<std::int64_t> of) const {
 std::optional<std::int64_t> Table::first_text_with_number(std::int64_t column) const {
   constexpr std::string_view digits = "0123456789";
   constexpr std::size_t longest_sign = 4, longest_unit = 10;  // before and after a number
+  constexpr std::size_t longest_cell = 100;
   std::optional<std::int64_t> first;
   std::int64_t found = 0, with_number = 0;
   const auto is_number = [](std::string_view text) {  // by any marks
@@ -346,7 +347,9 @@ std::optional<std::int64_t> Table::first_text_with_number(std::int64_t column) c
   for (std::int64_t row = 0; row < rows() && (found - with_number) * 10 <= rows(); ++row) {
     if (is_missing(row, column)) continue;
     ++found;
-    const std::string cell = with_ascii_digits(raw(row, column));
+    if (raw(row, column).size() > longest_cell) continue;
+    std::string cell = with_ascii_digits(raw(row, column));
+    if (cell.ends_with("m2") || cell.ends_with("m3")) cell.pop_back();  // 80 m2
     const std::size_t begin = cell.find_first_of(digits);
     if (begin > longest_sign) continue;
     const std::size_t end = cell.find_last_of(digits) + 1;
@@ -376,7 +379,8 @@ std::vector<std::string> Table::remarks() const {
     };
     if (kind == ColumnKind::numbers && counts.with_unit > 0)
       remark(fmt::format("the sign {} is left out", counts.unit));
-    if (kind == ColumnKind::numbers && counts.first_code != NumberCounts::none)
+    if (kind == ColumnKind::numbers && counts.first_code != NumberCounts::none &&
+        counts.point.first_decimal == NumberCounts::none)
       remark(fmt::format("\"{}\" is read as a number with an exponent",
                          shown(records_.raw(counts.first_code, j))));
     if (has_merged_cells(j))
@@ -385,13 +389,17 @@ std::vector<std::string> Table::remarks() const {
   return all;
 }
 
-// Returns whether a column of texts begins with one, and an empty cell follows each.
+// Returns whether a column of texts begins with one, and about as many empty cells follow each.
 bool Table::has_merged_cells(std::int64_t column) const {
-  if (columns_[column].kind != ColumnKind::texts || columns_[column].found() < 2) return false;
+  if (columns_[column].kind != ColumnKind::texts || raw(0, column).empty()) return false;
+  std::vector<std::int64_t> lengths;  // of a text and the empty cells below it
   for (std::int64_t row = 0; row < rows(); ++row)
-    if (!raw(row, column).empty() && row + 1 < rows() && !raw(row + 1, column).empty())
-      return false;
-  return !raw(0, column).empty() && rows() > 2 * columns_[column].found();
+    if (raw(row, column).empty())
+      ++lengths.back();
+    else
+      lengths.push_back(1);
+  const auto [least, most] = std::ranges::minmax(lengths);
+  return lengths.size() >= 2 && least >= 2 && most <= 2 * least;
 }
 
 std::vector<std::int64_t> columns_named(const Table& table, const std::string& names,

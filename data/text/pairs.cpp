@@ -12,12 +12,36 @@
 #include "autograd/dry_run.hpp"
 #include "data/input_file.hpp"
 #include "data/option_error.hpp"
+#include "data/text/printable.hpp"
 #include "data/text/unicode.hpp"
 
 namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Returns whether the ending of a file's name is a language: a code of ISO 639-1, src or tgt, also
+// with a region or a script; or one of three letters with a script, as FLORES has them.
+bool is_language(std::string_view ending) {
+  constexpr std::string_view codes =
+      " aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv "
+      "cy "
+      "da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht "
+      "hu "
+      "hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la "
+      "lb "
+      "lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj "
+      "om "
+      "or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv "
+      "sw "
+      "ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu src "
+      "tgt ";
+  const std::size_t length = std::min(ending.find_first_of("-_"), ending.size());
+  const std::size_t more = ending.size() - length;  // a mark and a region or a script
+  const std::string code = fmt::format(" {} ", lower_ascii(ending.substr(0, length)));
+  const bool is_listed = length >= 2 && codes.find(code) != codes.npos;
+  return (is_listed && (more == 0 || more == 3 || more == 5)) || (length == 3 && more == 5);
+}
 
 bool is_blank(std::string_view line) {
   for (std::size_t offset = 0; offset < line.size();) {
@@ -94,15 +118,22 @@ std::set<std::string> parallel_languages(const std::string& folder, const std::s
     if (name.ends_with(".gz")) name.resize(name.size() - 3);
     const std::size_t point = name.rfind('.');
     if (point == name.npos || !name.starts_with(split)) continue;
-    const std::string ending = name.substr(point + 1);
-    const std::size_t length = std::min(ending.find_first_of("-_"), ending.size());
-    const bool has_region = length < ending.size();
-    const auto is_letter = [](char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; };
-    if ((length == 2 || length == 3) && std::ranges::all_of(ending.substr(0, length), is_letter) &&
-        (!has_region || ending.size() == length + 3))
-      languages.insert(ending);
+    if (is_language(name.substr(point + 1))) languages.insert(name.substr(point + 1));
   }
   return languages;
+}
+
+bool has_texts_of_languages(const std::string& folder) {
+  if (!is_folder(folder)) return false;
+  std::set<std::string> stems;
+  for (const std::string& name : file_names(folder)) {
+    const std::string stem = fs::path(name).stem().string();
+    const std::size_t mark = std::min(stem.find_last_of("._-"), stem.size());
+    if (name.ends_with(".txt") && mark < stem.size() && is_language(stem.substr(mark + 1)) &&
+        !stems.insert(stem.substr(0, mark)).second)
+      return true;
+  }
+  return false;
 }
 
 ParallelText load_parallel_text(const std::string& source_path, const std::string& target_path) {

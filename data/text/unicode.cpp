@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -59,17 +57,20 @@ std::string lower_case(std::string_view text) {
 }
 
 std::string as_seen(std::string_view text) {
-  constexpr std::size_t most = 4096;  // utf8proc sorts marks in quadratic time
-  if (text.size() > most) return std::string(text);
-  utf8proc_uint8_t* mapped = nullptr;
-  const auto size = utf8proc_map(
-      reinterpret_cast<const utf8proc_uint8_t*>(text.data()), std::ssize(text), &mapped,
-      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT |
-                                     UTF8PROC_CASEFOLD | UTF8PROC_IGNORE));
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, std::free);
-  require(size >= 0, "as_seen: the text is not UTF-8; expected UTF-8 text");
-  return std::string(
-      trimmed({reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(size)}));
+  constexpr std::u32string_view invisible = U"\u00AD\u200B\u200E\u200F\u2060\uFEFF";
+  constexpr char32_t first_wide = U'！', last_wide = U'～', first_usual = U'!';
+  std::string seen;
+  for (std::size_t offset = 0; offset < text.size();) {
+    const CodePoint point = code_point_at(text, offset);
+    require(point.bytes > 0, "as_seen: byte {} is not UTF-8; expected UTF-8 text", offset);
+    offset += point.bytes;
+    if (invisible.find(point.value) != invisible.npos) continue;
+    const bool is_wide = point.value >= first_wide && point.value <= last_wide;
+    append_utf8(seen, kind_of(point.value) == CharacterKind::space ? U' '
+                      : is_wide ? point.value - first_wide + first_usual
+                                : point.value);
+  }
+  return composed(lower_case(trimmed(seen)));
 }
 
 std::string with_ascii_digits(std::string_view text) {

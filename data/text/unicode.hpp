@@ -23,8 +23,8 @@ std::string lower_case(std::string_view text);
 std::string composed(std::string_view text);
 
 // Returns what a reader takes the text for: without characters that nobody sees and white space
-// around it, in lower case, composed, and with full-width letters and other variants as the usual
-// ones. Text above 4096 bytes remains. Throws std::invalid_argument unless the text is UTF-8.
+// around it, in lower case, composed, each space and each full-width character as the usual one.
+// Throws std::invalid_argument unless the text is UTF-8.
 std::string as_seen(std::string_view text);
 
 // Returns the text with the decimal digits of any script, and the marks of Arabic and full-width

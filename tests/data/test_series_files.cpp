@@ -412,7 +412,7 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: a year and a label were the tim
 
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: times of unknown formats were left out") {
   for (const std::string form : {"Date,x\n\"Mon, {:02} Jan 2024\",{}\n", "a,x\n2024-W{:02},{}\n",
-                                 "Time,x\nJan {} EST 2024,{}\n"}) {
+                                 "Time,x\nJan {} EST 2024,{}\n", "a,x\n19{:02} AD,{}\n"}) {
     const std::size_t begin = form.find('\n') + 1;
     std::string text = form.substr(0, begin);
     for (int i = 1; i <= 31; ++i) text += fmt::format(fmt::runtime(form.substr(begin)), i, i % 7);
@@ -454,6 +454,19 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: what hinders times was not said
   }
   CHECK_ERROR(load_series(write("a.csv", totals)),
               "line 14: column Month: \"Total 2018\" is not a time, as \"2018-01\" is");
+  std::string many = "Month,x\n";
+  for (int i = 0; i < 50; ++i)
+    many += i == 30 ? "Sum,9\n" : fmt::format("{}-01-01,{}\n", 1950 + i, i);
+  CHECK_ERROR(load_series(write("d.csv", many)),
+              "line 32: column Month: \"Sum\" is not a time, as \"1950-01-01\" is; correct it");
+  CHECK_ERROR(load_series(write("f.csv", "date,x\n2024-01-01,١\n2024-01-02,٢\n")),
+              "line 2: column x: \"١\" is read as a text; write numbers alone, with the digits 0");
+  std::string logins = "age,last_login,label\n";
+  for (int i = 0; i < 40; ++i)
+    logins +=
+        fmt::format("{},{},{}\n", i * 7 % 31,
+                    i % 10 == 9 ? "never" : fmt::format("2020-01-{:02}", i * 7 % 28 + 1), i % 2);
+  CHECK(!load_series(write("e.csv", logins)).has_times);
   CHECK_ERROR(load_series(write("b.csv", zones)),
               "\"2024-03-20 00:00:00 CET\" may be a time, in a format that is not known; "
               "write an offset, as +01:00");

@@ -183,8 +183,9 @@ TEST_CASE_FIXTURE(CommandFolder, "init: sentence pairs, whose direction is asked
       for (int i = 0; i < 60; ++i) lines += fmt::format("{} {} A\n", language, i * i % 37);
       write(fmt::format("pairs/{}.{}", split, language), lines);
     }
-  write("pairs/train.py", "import\n");
-  write("pairs/train.sh", "exit\n");
+  for (const std::string split : {"train", "val"})  // of other data
+    for (const std::string ending : {"py", "csv", "txt", "log", "ids"})
+      write("pairs/" + split + "." + ending, "a\nb\n");
   const std::string languages = "the training sentences are in the languages de, en, pt-BR; ";
   check_fails(run("init pairs"), {"data.source_language", languages});
   check_fails(run("init pairs --set data.source_language=en"), {"data.target_language", languages});
@@ -203,8 +204,27 @@ TEST_CASE_FIXTURE(CommandFolder, "init: sentence pairs, whose direction is asked
   write("pairs/test_2017.en", "x\n");
   check_fails(run(Words("init pairs") + to_german),
               {"data.test", "found several: test_2016, test_2017"});
+  for (const std::string name : {"test_2016.de", "test_2017.de"}) fs::remove(path("pairs/" + name));
+  must(run(Words("init pairs --minutes 1 --out c.toml") +
+           to_german));  // sources alone are no test split
   write("pairs/train.en", "only one\n");
   check_fails(run(Words("init pairs") + to_german), {"line 2 has no translation"});
+}
+
+TEST_CASE_FIXTURE(CommandFolder, "init: what may be sentence pairs is asked, or told how to name") {
+  const std::string text(2000, 'a');
+  for (const char* name : {"a/book.de.txt", "a/book.en.txt", "b/up.pt_BR", "b/up.sr-Latn"})
+    write(name, text);
+  check_fails(run("init a"), {"a: may have sentence pairs; if so, name the files train.LANGUAGE",
+                              "add --task text to train on these data as text"});
+  check_fails(run("init b"),
+              {"b: as sentence pairs: expected files train.LANGUAGE and val.LANGUAGE"});
+  for (const char* name : {"b/train.pt_BR", "b/train.sr-Latn"}) write(name, "x\n");
+  check_fails(run("init b --set data.source_language=sr-Latn"),
+              {"data.validation", "expected a file val*.sr-Latn"});
+  write("c/chapter_one.txt", text);
+  write("c/chapter_two.txt", text);
+  must(run("init c --minutes 1 --out c.toml"));
 }
 
 TEST_SUITE_BEGIN("captioning");

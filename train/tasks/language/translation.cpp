@@ -229,7 +229,8 @@ void choose_files(TranslationSettings& chosen, const std::set<std::string>& lang
                   "{}: the training sentences are in the languages {}", chosen.path,
                   fmt::join(languages, ", "));
   const auto has = [&](const char* split) {
-    return parallel_languages(chosen.path, split).contains(chosen.source_language);
+    const std::set<std::string> found = parallel_languages(chosen.path, split);
+    return found.contains(chosen.source_language) && found.contains(chosen.target_language);
   };
   if (chosen.validation.empty()) chosen.validation = !has("val") && has("dev") ? "dev" : "val";
   if (chosen.test.empty() && has("test")) chosen.test = "test";
@@ -237,12 +238,15 @@ void choose_files(TranslationSettings& chosen, const std::set<std::string>& lang
 
 std::vector<Recognized> recognize_pairs(const UserData& data) {
   return {recognized_as("translation", "sentence pairs", [&](Recognized& found) {
-    std::set<std::string> languages = parallel_languages(data.path, "train");
-    std::erase_if(languages, [&](const std::string& language) {  // train.py and train.sh are none
-      return !parallel_languages(data.path, "val").contains(language) &&
-             !parallel_languages(data.path, "dev").contains(language);
-    });
-    expect_input(languages.size() >= 2, "expected train.LANGUAGE and val.LANGUAGE, of two each");
+    const std::set<std::string> languages = parallel_languages(data.path, "train");
+    if (parallel_languages(data.path, "").size() >= 2) found.fit = Recognized::Fit::similar;
+    constexpr const char* names = "train.LANGUAGE and val.LANGUAGE, such as train.de and train.en";
+    if (has_texts_of_languages(data.path)) {
+      found.fit = Recognized::Fit::similar;
+      throw Undecided(
+          fmt::format("{}: may have sentence pairs; if so, name the files {}", data.path, names));
+    }
+    expect_input(languages.size() >= 2, "expected files {}; rename the files", names);
     found.fit = Recognized::Fit::similar;
     Given<TranslationSettings> given = translation_settings.of(
         parse_config(fmt::format("task = \"translation\"\n[data]\nkind = \"text\"\npath = {}\n",

@@ -153,7 +153,7 @@ std::int64_t context_for(std::int64_t rows, std::int64_t horizon) {
 std::vector<Recognized> recognize_forecast(const UserData& data) {
   const std::string& path = data.path;
   return {recognized_as("forecast", "time series", [&](Recognized& found) {
-    if (path.ends_with(".csv") || path.ends_with(".csv.gz")) found.fit = Recognized::Fit::similar;
+    if (has_table_ending(path)) found.fit = Recognized::Fit::similar;
     const SeriesTable table = recognize_series(found, data);
     const std::int64_t steps = horizon_for(table.rows());
     expect_input(steps > 0, "has {} rows, expected at least 30; give more rows", table.rows());

@@ -152,8 +152,7 @@ std::vector<Recognized> recognize_table(const UserData& data) {
     const std::string file = training_file(data.path);
     const bool has_folder = is_folder(data.path), is_table = has_table_ending(file);
     expect_input(is_table || has_folder, "expected a .csv or .tsv, or a folder with train.csv");
-    const bool may_be_series = !has_folder && lower_ascii(file).find(".csv") != file.npos;
-    if (!data.label.empty() || (is_table && !may_be_series && !may_be_labeled_table(file, {})))
+    if (!data.label.empty() || (is_table && has_folder && !may_be_labeled_table(file, {})))
       found.fit = Recognized::Fit::similar;
     const TableSplits table = given.checked([&] { return load_table_examples(data.path, given); });
     const TargetColumn& target = table.columns.target;
