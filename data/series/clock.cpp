@@ -13,6 +13,7 @@
 #include "autograd/check.hpp"
 #include "data/option_error.hpp"
 #include "data/series/step.hpp"
+#include "data/table/label_column.hpp"
 
 namespace tapestry {
 namespace {
@@ -278,8 +279,11 @@ void expect_no_ragged_times(const Table& table, const std::vector<std::int64_t>&
         "time_column",
         fmt::format("{}: \"{}\" is not a time, as \"{}\" is", table.place(unread, column),
                     shown(table.raw(unread, column)), shown(table.raw(read, column))));
-  const bool has_zone = example.find(' ') != example.npos &&
-                        !time_formats_of(example.substr(0, example.rfind(' '))).empty();
+  const std::size_t end = std::min(example.rfind(' '), example.size());
+  const std::string_view zone = example.substr(std::min(end + 1, example.size()));
+  const bool has_zone = zone.size() >= 3 && zone.size() <= 5 &&
+                        std::ranges::all_of(zone, [](char c) { return c >= 'A' && c <= 'Z'; }) &&
+                        example.find(':') < end && !time_formats_of(example.substr(0, end)).empty();
   throw OptionError(
       "time_column",
       fmt::format("{}: column {}: \"{}\" may be a time, in a format that is not known{}",
@@ -287,7 +291,7 @@ void expect_no_ragged_times(const Table& table, const std::vector<std::int64_t>&
                   has_zone ? "; write an offset, as +01:00, for the name of a zone" : ""));
 }
 
-// Returns whether half of the cells of a column or more are times of one format, each later than
+// Returns whether eight tenths of the cells of a column are times of one format, each later than
 // the one before: rows of totals are between them.
 bool has_ascending_times(const Table& table, std::int64_t column) {
   const auto formats = time_formats_of(table.raw(0, column));
@@ -300,27 +304,33 @@ bool has_ascending_times(const Table& table, std::int64_t column) {
     last = time;
     ++times;
   }
-  return times >= 2 && 2 * times >= table.rows();
+  return times >= 2 && 10 * times >= 8 * table.rows();
 }
 
 // Throws OptionError if a column of texts may have times of an unknown format: it is so named, most
 // of its cells are ascending times, or each of its texts is another one with the digits of a year.
 void expect_no_unknown_times(const Table& table, const std::vector<std::int64_t>& series) {
   constexpr int digits_of_year = 4;
+  const bool is_labeled = std::ranges::any_of(table.names(), is_label_name);
   for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
     const TableColumn& one = table.columns()[column];
     if (one.kind != ColumnKind::texts || is_in(series, column)) continue;
     const auto digits_in = [](std::string_view cell) {
       return std::ranges::count_if(cell, [](unsigned char c) { return std::isdigit(c); });
     };
-    const auto number = table.first_text_with_number(column);  // a year, as in "1900 AD", or none
-    if (number && digits_in(table.raw(*number, column)) != digits_of_year) continue;
+    if (const auto number = table.first_text_with_number(column);
+        number && !is_time_name(one.name)) {
+      const std::string_view cell = table.raw(*number, column);  // "1900 AD", or "12.5 km"
+      const auto digits = digits_in(cell);
+      if (cell.find_first_of(",.") != cell.npos || (digits != 4 && digits != 6 && digits != 8))
+        continue;
+    }
     std::set<std::string_view> different;
     for (std::int64_t row = 0; row < table.rows(); ++row)
       if (const std::string_view cell = table.raw(row, column); digits_in(cell) >= digits_of_year)
         different.insert(cell);
     const bool may_be_times = std::ssize(different) == table.rows() ||
-                              has_ascending_times(table, column) ||
+                              (column == 0 && !is_labeled && has_ascending_times(table, column)) ||
                               (is_time_name(one.name) && !different.empty());
     if (may_be_times)
       refuse_times(table, column, different.empty() ? table.raw(0, column) : *different.begin());

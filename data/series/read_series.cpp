@@ -214,8 +214,7 @@ Uses uses_of(const Table& table, const SeriesOptions& options) {
        ++column)
     if (const auto row = table.first_text_with_number(column); row && !uses.clock.reads(column))
       throw InputError(
-          fmt::format("{}: \"{}\" is read as a text; write numbers alone, with the digits 0 to 9",
-                      table.place(*row, column), shown(table.raw(*row, column))));
+          fmt::format("{}: {}", table.place(*row, column), read_as_text(table.raw(*row, column))));
   expect_input(!uses.values.empty(),
                "{}: no column has numbers; expected a time and at least one series, found the "
                "columns {}",
@@ -594,7 +593,9 @@ std::vector<ColumnUse> series_column_uses(const std::string& path, const SeriesO
   const Uses uses = uses_of(table, options);
   std::vector<ColumnUse> all;
   for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column) {
-    const bool may_be_series = uses.clock.form == Clock::Form::none && may_be_ids(table, column) &&
+    constexpr std::size_t many = 10;
+    const bool may_be_series = uses.values.size() >= many && uses.clock.form == Clock::Form::none &&
+                               may_be_ids(table, column) &&
                                table.columns()[column].kind == ColumnKind::texts;
     const char* use = uses.clock.reads(column)        ? "time"
                       : contains(uses.series, column) ? "names of the series"

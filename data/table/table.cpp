@@ -364,6 +364,21 @@ std::optional<std::int64_t> Table::first_text_with_number(std::int64_t column) c
   return with_number * 10 >= found * 9 ? first : std::nullopt;
 }
 
+std::string read_as_text(std::string_view cell) {
+  return fmt::format("\"{}\" is read as a text; write numbers alone{}", shown(cell),
+                     with_ascii_digits(cell) == cell ? "" : ", with the digits 0 to 9");
+}
+
+bool is_table_of_numbers(const std::string& path) try {
+  const Table table(path);
+  const auto numeric = std::ranges::count_if(table.columns(), is_typed);
+  return 2 * numeric >= std::ssize(table.columns());
+} catch (const OptionError& error) {
+  return error.option == "thousands";
+} catch (const InputError&) {
+  return false;
+}
+
 std::vector<std::string> Table::remarks() const {
   std::vector<std::string> all;
   if (records_.skipped_comments() > 0)
@@ -384,22 +399,30 @@ std::vector<std::string> Table::remarks() const {
       remark(fmt::format("\"{}\" is read as a number with an exponent",
                          shown(records_.raw(counts.first_code, j))));
     if (has_merged_cells(j))
-      remark("each text stands above empty cells, as one of merged cells does; repeat it in these");
+      remark("each text stands above empty cells; if they were merged, repeat it in them");
   }
   return all;
 }
 
-// Returns whether a column of texts begins with one, and about as many empty cells follow each.
+// Returns whether a column of texts begins with one, another one follows each, and about as many
+// empty cells are below each.
 bool Table::has_merged_cells(std::int64_t column) const {
   if (columns_[column].kind != ColumnKind::texts || raw(0, column).empty()) return false;
+  constexpr std::size_t least_texts = 3;
   std::vector<std::int64_t> lengths;  // of a text and the empty cells below it
-  for (std::int64_t row = 0; row < rows(); ++row)
-    if (raw(row, column).empty())
+  std::string_view last;
+  for (std::int64_t row = 0; row < rows(); ++row) {
+    const std::string_view cell = raw(row, column);
+    if (cell == last) return false;
+    if (cell.empty()) {
       ++lengths.back();
-    else
+    } else {
       lengths.push_back(1);
+      last = cell;
+    }
+  }
   const auto [least, most] = std::ranges::minmax(lengths);
-  return lengths.size() >= 2 && least >= 2 && most <= 2 * least;
+  return lengths.size() >= least_texts && least >= 2 && most <= 2 * least;
 }
 
 std::vector<std::int64_t> columns_named(const Table& table, const std::string& names,

@@ -104,6 +104,13 @@ class Table {
   std::vector<TableColumn> columns_;
 };
 
+// Returns what to do about a text with a number in it, and that it is one.
+std::string read_as_text(std::string_view cell);
+
+// Returns whether half of the columns of a table or more have numbers or times. A file that is no
+// table has none.
+bool is_table_of_numbers(const std::string& path);
+
 // Returns the columns in "NAME" or "NAME + NAME". Throws OptionError of `option` if there are none
 // of these names.
 std::vector<std::int64_t> columns_named(const Table& table, const std::string& names,

@@ -445,10 +445,7 @@ class ExampleReader {
     if (const auto row = table.first_text_with_number(j); row && column.kind == ColumnKind::texts) {
       const std::string_view cell = table.raw(*row, j);
       if (different_cells(table, j, few) > few || with_ascii_digits(cell) != cell)
-        remark(
-            fmt::format("\"{}\" is read as a text; write numbers alone, with the digits 0 to 9, to "
-                        "have them read",
-                        shown(cell)));
+        remark(read_as_text(cell));
     }
     if (label_ != j && has_codes(j))
       remark(fmt::format(

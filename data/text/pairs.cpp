@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -112,28 +113,18 @@ std::int64_t length_of(const std::vector<std::int32_t>& tokens) { return std::ss
 }  // namespace
 
 std::set<std::string> parallel_languages(const std::string& folder, const std::string& split) {
-  std::set<std::string> languages;
-  if (!is_folder(folder)) return languages;
+  if (!is_folder(folder)) return {};
+  std::map<std::string, std::set<std::string>> all;  // by the names without them
   for (std::string name : file_names(folder)) {
     if (name.ends_with(".gz")) name.resize(name.size() - 3);
-    const std::size_t point = name.rfind('.');
-    if (point == name.npos || !name.starts_with(split)) continue;
-    if (is_language(name.substr(point + 1))) languages.insert(name.substr(point + 1));
+    const std::size_t point = std::min(name.rfind('.'), name.size());
+    if (name.starts_with(split) && point < name.size() && is_language(name.substr(point + 1)))
+      all[name.substr(0, point)].insert(name.substr(point + 1));
   }
+  std::set<std::string> languages;
+  for (const auto& [stem, of_stem] : all)
+    if (of_stem.size() > 1) languages.insert(of_stem.begin(), of_stem.end());
   return languages;
-}
-
-bool has_texts_of_languages(const std::string& folder) {
-  if (!is_folder(folder)) return false;
-  std::set<std::string> stems;
-  for (const std::string& name : file_names(folder)) {
-    const std::string stem = fs::path(name).stem().string();
-    const std::size_t mark = std::min(stem.find_last_of("._-"), stem.size());
-    if (name.ends_with(".txt") && mark < stem.size() && is_language(stem.substr(mark + 1)) &&
-        !stems.insert(stem.substr(0, mark)).second)
-      return true;
-  }
-  return false;
 }
 
 ParallelText load_parallel_text(const std::string& source_path, const std::string& target_path) {

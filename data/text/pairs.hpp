@@ -32,13 +32,9 @@ struct ParallelFiles {
   std::string target = "en";
 };
 
-// Returns the languages of the files in a folder that are named <split>*.<language>, plain or .gz:
-// endings such as de, pt-BR, zh_cn, deu_Latn, src and tgt. None, if the path is no folder.
+// Returns the languages of the files in a folder that are named <split>*.<language>, plain or .gz,
+// with the same name in two languages or more: de, pt-BR, zh_cn, deu_Latn, src and tgt.
 std::set<std::string> parallel_languages(const std::string& folder, const std::string& split);
-
-// Returns whether a folder has texts of one name and several languages: book.de.txt and
-// book.en.txt, or book_de.txt and book_en.txt.
-bool has_texts_of_languages(const std::string& folder);
 
 // Describes the files that load_parallel_text reads.
 inline constexpr const char* parallel_files =

@@ -445,12 +445,12 @@ TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: parts of a day were names of se
 }
 
 TEST_CASE_FIXTURE(TemporaryFolder, "bug: series: what hinders times was not said") {
-  std::string totals = "Month,x\n", zones = "when,x\n", wide = "name,a,b\n";
+  std::string totals = "Month,x\n", zones = "when,x\n", wide = "name,a,b,c,d,e,f,g,h,i,j\n";
   for (int i = 0; i < 40; ++i) {
     totals += i % 13 == 12 ? "Total 2018,900\n"
                            : fmt::format("20{}-{:02},{}\n", 18 + i / 13, i % 13 + 1, i);
     zones += fmt::format("2024-03-20 {:02}:{:02}:00 CET,{}\n", i / 2, i % 2 * 30, i);
-    wide += fmt::format("shop {},{},{}\n", i, i * 5 % 7, i);
+    wide += fmt::format("shop {0},{1},2,{1},3,4,5,{1},7,8,{1}\n", i, i * 5 % 7);
   }
   CHECK_ERROR(load_series(write("a.csv", totals)),
               "line 14: column Month: \"Total 2018\" is not a time, as \"2018-01\" is");

@@ -186,13 +186,15 @@ TEST_CASE_FIXTURE(CommandFolder, "init: sentence pairs, whose direction is asked
   for (const std::string split : {"train", "val"})  // of other data
     for (const std::string ending : {"py", "csv", "txt", "log", "ids"})
       write("pairs/" + split + "." + ending, "a\nb\n");
-  const std::string languages = "the training sentences are in the languages de, en, pt-BR; ";
-  check_fails(run("init pairs"), {"data.source_language", languages});
-  check_fails(run("init pairs --set data.source_language=en"), {"data.target_language", languages});
-  check_fails(run("init pairs --set data.source_language=fr"), {"\"fr\"", languages});
+  const std::string languages = "pairs: sentences in the languages de, en, pt-BR; add --set data.";
+  check_fails(run("init pairs"),
+              {languages + "source_language=LANGUAGE, that of the sentences to translate"});
+  check_fails(run("init pairs --set data.source_language=en"),
+              {languages + "target_language=LANGUAGE, that of the translations"});
+  check_fails(run("init pairs --set data.source_language=fr"), {languages + "source_language"});
   const Words to_german("--set data.source_language=en --set data.target_language=de");
   const std::string said = must(run(Words("init pairs --minutes 1 --out a.toml") + to_german)).out;
-  check_says(said, {"pairs: translation", "train pairs            60", "test pairs             60",
+  check_says(said, {"pairs: translation", "training pairs         60", "test pairs             60",
                     "translates             en to de"});
   check_says(read("a.toml"), {"validation = \"dev\"", "test = \"test\"", "lower_case = false"});
   must(run("train a.toml train.steps=1 --quiet --out run"));
@@ -211,20 +213,16 @@ TEST_CASE_FIXTURE(CommandFolder, "init: sentence pairs, whose direction is asked
   check_fails(run(Words("init pairs") + to_german), {"line 2 has no translation"});
 }
 
-TEST_CASE_FIXTURE(CommandFolder, "init: what may be sentence pairs is asked, or told how to name") {
-  const std::string text(2000, 'a');
-  for (const char* name : {"a/book.de.txt", "a/book.en.txt", "b/up.pt_BR", "b/up.sr-Latn"})
-    write(name, text);
-  check_fails(run("init a"), {"a: may have sentence pairs; if so, name the files train.LANGUAGE",
-                              "add --task text to train on these data as text"});
+TEST_CASE_FIXTURE(CommandFolder, "init: folders that may have sentence pairs, and others") {
+  for (const char* name : {"b/up.pt_BR", "b/up.sr-Latn", "c/a.cs", "c/b.ts"}) write(name, "x\n");
   check_fails(run("init b"),
               {"b: as sentence pairs: expected files train.LANGUAGE and val.LANGUAGE"});
+  check_fails(run("init c"), {"c: expected images, time series"});
   for (const char* name : {"b/train.pt_BR", "b/train.sr-Latn"}) write(name, "x\n");
   check_fails(run("init b --set data.source_language=sr-Latn"),
               {"data.validation", "expected a file val*.sr-Latn"});
-  write("c/chapter_one.txt", text);
-  write("c/chapter_two.txt", text);
-  must(run("init c --minutes 1 --out c.toml"));
+  check_fails(run("init b --set data.source_language=pt_BR --set data.target_language=pt_BR"),
+              {"add --set data.target_language=LANGUAGE"});
 }
 
 TEST_SUITE_BEGIN("captioning");

@@ -243,13 +243,14 @@ LabeledSplits load_users(Recognized& found, const UserData& data) {
   if (!data.label.empty()) given.label_field = data.label;
   given.explains = true;
   const std::string file = training_file(data.path);
-  const bool is_table = has_table_ending(file);
-  expect_input(is_table || looks_labeled(data.path), "expected {}", labeled_text_files);
-  if (!is_table) found.fit = Recognized::Fit::similar;
+  const bool is_csv = file.ends_with(".csv") || file.ends_with(".csv.gz");
+  expect_input(is_csv || looks_labeled(data.path), "expected {}", labeled_text_files);
+  const bool may_have_numbers = is_csv || (has_table_ending(file) && is_table_of_numbers(file));
+  if (!may_have_numbers) found.fit = Recognized::Fit::similar;
   try {
     return given.checked([&] { return load_labeled_texts(data.path, given); });
   } catch (const InputError&) {
-    if (is_table && may_be_labeled_table(file, given)) found.fit = Recognized::Fit::similar;
+    if (may_have_numbers && may_be_labeled_table(file, given)) found.fit = Recognized::Fit::similar;
     throw;
   }
 }

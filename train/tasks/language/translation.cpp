@@ -45,13 +45,9 @@ const SettingsOf<TranslationSettings> translation_settings = [] {
           {.low = 1, .high = 1e6, .used_if = {of_dates}}),
       Row("data.source_language", &S::source_language,
           "last part of the source files' names: train.de",
-          {.may_change_on_resume = true,
-           .used_if = {of_text},
-           .advice = "set this key to the language that is translated"}),
+          {.may_change_on_resume = true, .used_if = {of_text}}),
       Row("data.target_language", &S::target_language, "last part of the target files' names",
-          {.may_change_on_resume = true,
-           .used_if = {of_text},
-           .advice = "set this key to the language of the translations"}),
+          {.may_change_on_resume = true, .used_if = {of_text}}),
       Row("data.train", &S::train, "first part of the training files' names: train.de",
           {.may_change_on_resume = true, .used_if = {of_text}}),
       Row("data.validation", &S::validation, "first part of the validation files' names",
@@ -215,19 +211,22 @@ TokenDecoder translation_decoder(Translation& task) {
 }
 
 // Sets the languages and the splits that the user has not given, by the names of the files. Throws
-// OptionError for what they leave open.
+// Undecided if these leave the languages open.
 void choose_files(TranslationSettings& chosen, const std::set<std::string>& languages) {
+  std::string &source = chosen.source_language, &target = chosen.target_language;
   const auto set_other = [&](std::string& open, const std::string& known) {
     if (open.empty() && languages.size() == 2 && languages.contains(known))
       open = known == *languages.begin() ? *languages.rbegin() : *languages.begin();
   };
-  set_other(chosen.source_language, chosen.target_language);
-  set_other(chosen.target_language, chosen.source_language);
-  for (const auto& [option, language] : {std::pair("source_language", &chosen.source_language),
-                                         std::pair("target_language", &chosen.target_language)})
-    expect_option(languages.contains(*language), option,
-                  "{}: the training sentences are in the languages {}", chosen.path,
-                  fmt::join(languages, ", "));
+  set_other(source, target);
+  set_other(target, source);
+  const bool has_source = languages.contains(source);
+  if (!has_source || !languages.contains(target) || source == target)
+    throw Undecided(
+        fmt::format("{}: sentences in the languages {}; add --set data.{}", chosen.path,
+                    fmt::join(languages, ", "),
+                    has_source ? "target_language=LANGUAGE, that of the translations"
+                               : "source_language=LANGUAGE, that of the sentences to translate"));
   const auto has = [&](const char* split) {
     const std::set<std::string> found = parallel_languages(chosen.path, split);
     return found.contains(chosen.source_language) && found.contains(chosen.target_language);
@@ -241,11 +240,6 @@ std::vector<Recognized> recognize_pairs(const UserData& data) {
     const std::set<std::string> languages = parallel_languages(data.path, "train");
     if (parallel_languages(data.path, "").size() >= 2) found.fit = Recognized::Fit::similar;
     constexpr const char* names = "train.LANGUAGE and val.LANGUAGE, such as train.de and train.en";
-    if (has_texts_of_languages(data.path)) {
-      found.fit = Recognized::Fit::similar;
-      throw Undecided(
-          fmt::format("{}: may have sentence pairs; if so, name the files {}", data.path, names));
-    }
     expect_input(languages.size() >= 2, "expected files {}; rename the files", names);
     found.fit = Recognized::Fit::similar;
     Given<TranslationSettings> given = translation_settings.of(
@@ -259,15 +253,14 @@ std::vector<Recognized> recognize_pairs(const UserData& data) {
             return parse_override(text, false).name == key;
           }))
         value->clear();
-    given.checked([&] { choose_files(given, languages); });
-    for (const char* split : {"train", "validation", "test"}) {
-      const bool is_left_out = split == std::string("test") && given.test.empty();
-      const std::int64_t pairs = is_left_out ? 0 : std::ssize(load(given, split).sources);
-      found.facts[fmt::format("{} pairs", split)] = pairs;
-      if (split == std::string("train")) found.examples = static_cast<double>(pairs);
-    }
-    found.facts["translates"] =
-        fmt::format("{} to {}", given.source_language, given.target_language);
+    choose_files(given, languages);
+    const std::int64_t pairs = std::ssize(load(given, "train").sources);
+    found.facts = {
+        {"training pairs", pairs},
+        {"validation pairs", std::ssize(load(given, "validation").sources)},
+        {"test pairs", given.test.empty() ? 0 : std::ssize(load(given, "test").sources)},
+        {"translates", fmt::format("{} to {}", given.source_language, given.target_language)}};
+    found.examples = static_cast<double>(pairs);
     found.fit = Recognized::Fit::certain;
     found.base = "multi30k";
     const auto set = [&](const char* key, Value value, const char* comment) {

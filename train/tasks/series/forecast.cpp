@@ -153,7 +153,9 @@ std::int64_t context_for(std::int64_t rows, std::int64_t horizon) {
 std::vector<Recognized> recognize_forecast(const UserData& data) {
   const std::string& path = data.path;
   return {recognized_as("forecast", "time series", [&](Recognized& found) {
-    if (has_table_ending(path)) found.fit = Recognized::Fit::similar;
+    const bool is_csv = path.ends_with(".csv") || path.ends_with(".csv.gz");
+    if (is_csv || (has_table_ending(path) && is_table_of_numbers(path)))
+      found.fit = Recognized::Fit::similar;
     const SeriesTable table = recognize_series(found, data);
     const std::int64_t steps = horizon_for(table.rows());
     expect_input(steps > 0, "has {} rows, expected at least 30; give more rows", table.rows());
@@ -162,7 +164,7 @@ std::vector<Recognized> recognize_forecast(const UserData& data) {
       return fact.second.is_string() &&
              fact.second.template get<std::string>().starts_with("left out: texts");
     });
-    const bool is_doubtful = !table.has_times && (has_texts || table.names.size() > 1);
+    const bool is_doubtful = !table.has_times && (has_texts || table.names.size() > 1 || !is_csv);
     found.fit = is_doubtful ? Recognized::Fit::on_request : Recognized::Fit::certain;
     if (is_doubtful)
       found.refusal =
