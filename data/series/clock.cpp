@@ -266,6 +266,15 @@ void expect_no_ragged_times(const Table& table, const std::vector<std::int64_t>&
                 shown(table.raw(0, 0)), shown(table.raw(table.rows() - 1, 0)));
 }
 
+// Returns whether a text is a time of day with the name of a zone behind it, such as CET.
+bool ends_with_zone(std::string_view text) {
+  const std::size_t end = std::min(text.rfind(' '), text.size());
+  const std::string_view zone = text.substr(std::min(end + 1, text.size()));
+  const auto is_capital = [](char c) { return c >= 'A' && c <= 'Z'; };
+  return zone.size() >= 3 && zone.size() <= 5 && std::ranges::all_of(zone, is_capital) &&
+         text.find(':') < end && !time_formats_of(text.substr(0, end)).empty();
+}
+
 // Throws OptionError for a column of texts with times that cannot be read, as `example` cannot or,
 // if others of its cells can, with the first that cannot.
 [[noreturn]] void refuse_times(const Table& table, std::int64_t column, std::string_view example) {
@@ -279,16 +288,12 @@ void expect_no_ragged_times(const Table& table, const std::vector<std::int64_t>&
         "time_column",
         fmt::format("{}: \"{}\" is not a time, as \"{}\" is", table.place(unread, column),
                     shown(table.raw(unread, column)), shown(table.raw(read, column))));
-  const std::size_t end = std::min(example.rfind(' '), example.size());
-  const std::string_view zone = example.substr(std::min(end + 1, example.size()));
-  const bool has_zone = zone.size() >= 3 && zone.size() <= 5 &&
-                        std::ranges::all_of(zone, [](char c) { return c >= 'A' && c <= 'Z'; }) &&
-                        example.find(':') < end && !time_formats_of(example.substr(0, end)).empty();
   throw OptionError(
       "time_column",
-      fmt::format("{}: column {}: \"{}\" may be a time, in a format that is not known{}",
-                  table.path(), shown(table.columns()[column].name), shown(example),
-                  has_zone ? "; write an offset, as +01:00, for the name of a zone" : ""));
+      fmt::format(
+          "{}: column {}: \"{}\" may be a time, in a format that is not known{}", table.path(),
+          shown(table.columns()[column].name), shown(example),
+          ends_with_zone(example) ? "; write an offset, as +01:00, for the name of a zone" : ""));
 }
 
 // Returns whether eight tenths of the cells of a column are times of one format, each later than

@@ -170,6 +170,14 @@ std::vector<std::int64_t> find_values(const Table& table, const Uses& uses) {
   return values.empty() ? indices : values;
 }
 
+// Throws InputError for a column of texts that may be meant as numbers.
+void expect_no_texts_with_numbers(const Table& table, const Uses& uses) {
+  for (std::int64_t column = 0; column < std::ssize(table.columns()); ++column)
+    if (const auto row = table.first_text_with_number(column); row && !uses.clock.reads(column))
+      throw InputError(
+          fmt::format("{}: {}", table.place(*row, column), read_as_text(table.raw(*row, column))));
+}
+
 // Returns the columns that are series by rules 1: all that are not used otherwise.
 std::vector<std::int64_t> all_others(const Table& table, const Uses& uses) {
   std::vector<std::int64_t> values;
@@ -210,11 +218,7 @@ Uses uses_of(const Table& table, const SeriesOptions& options) {
     uses.values = options.rules > 1 ? find_values(table, uses) : all_others(table, uses);
     if (options.rules > 1) expect_rows_of_times(table, uses.values);
   }
-  for (std::int64_t column = 0; uses.values.empty() && column < std::ssize(table.columns());
-       ++column)
-    if (const auto row = table.first_text_with_number(column); row && !uses.clock.reads(column))
-      throw InputError(
-          fmt::format("{}: {}", table.place(*row, column), read_as_text(table.raw(*row, column))));
+  if (uses.values.empty()) expect_no_texts_with_numbers(table, uses);
   expect_input(!uses.values.empty(),
                "{}: no column has numbers; expected a time and at least one series, found the "
                "columns {}",

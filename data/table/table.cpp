@@ -101,10 +101,14 @@ bool is_typed(const TableColumn& column) {
 
 }  // namespace
 
+bool has_csv_ending(const std::string& path) {
+  const std::string lower = lower_ascii(path);
+  return lower.ends_with(".csv") || lower.ends_with(".csv.gz");
+}
+
 bool has_table_ending(const std::string& path) {
   const std::string lower = lower_ascii(path);
-  return std::ranges::any_of(std::array{".csv", ".tsv", ".csv.gz", ".tsv.gz"},
-                             [&](const char* ending) { return lower.ends_with(ending); });
+  return has_csv_ending(path) || lower.ends_with(".tsv") || lower.ends_with(".tsv.gz");
 }
 
 Table::Table(const std::string& path, const TableOptions& given)

@@ -34,6 +34,7 @@ struct TableColumn {
 };
 
 // Returns whether a path ends as that of a table does: .csv or .tsv, in any case, or a gzip of it.
+bool has_csv_ending(const std::string& path);
 bool has_table_ending(const std::string& path);
 
 // A table in a file: its dialect, header, and the kinds of its columns. Rows are counted from 0,
@@ -107,8 +108,8 @@ class Table {
 // Returns what to do about a text with a number in it, and that it is one.
 std::string read_as_text(std::string_view cell);
 
-// Returns whether half of the columns of a table or more have numbers or times. A file that is no
-// table has none.
+// Returns whether half of the columns of a table or more have numbers or times, or numbers whose
+// marks can be read in two ways. A file that is no table has none.
 bool is_table_of_numbers(const std::string& path);
 
 // Returns the columns in "NAME" or "NAME + NAME". Throws OptionError of `option` if there are none

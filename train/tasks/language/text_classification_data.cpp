@@ -243,7 +243,7 @@ LabeledSplits load_users(Recognized& found, const UserData& data) {
   if (!data.label.empty()) given.label_field = data.label;
   given.explains = true;
   const std::string file = training_file(data.path);
-  const bool is_csv = file.ends_with(".csv") || file.ends_with(".csv.gz");
+  const bool is_csv = has_csv_ending(file);
   expect_input(is_csv || looks_labeled(data.path), "expected {}", labeled_text_files);
   const bool may_have_numbers = is_csv || (has_table_ending(file) && is_table_of_numbers(file));
   if (!may_have_numbers) found.fit = Recognized::Fit::similar;

@@ -9,6 +9,7 @@
 #include "autograd/ops/arithmetic.hpp"
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
+#include "data/table/table.hpp"
 #include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/initialized.hpp"
@@ -153,7 +154,7 @@ std::int64_t context_for(std::int64_t rows, std::int64_t horizon) {
 std::vector<Recognized> recognize_forecast(const UserData& data) {
   const std::string& path = data.path;
   return {recognized_as("forecast", "time series", [&](Recognized& found) {
-    const bool is_csv = path.ends_with(".csv") || path.ends_with(".csv.gz");
+    const bool is_csv = has_csv_ending(path);
     if (is_csv || (has_table_ending(path) && is_table_of_numbers(path)))
       found.fit = Recognized::Fit::similar;
     const SeriesTable table = recognize_series(found, data);
