@@ -10,6 +10,7 @@
 #include "autograd/ops/losses.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "data/table/table.hpp"
+#include "data/text/labeled_table.hpp"
 #include "train/inspect/predictor.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/tasks/initialized.hpp"
@@ -155,7 +156,8 @@ std::vector<Recognized> recognize_forecast(const UserData& data) {
   const std::string& path = data.path;
   return {recognized_as("forecast", "time series", [&](Recognized& found) {
     const bool is_csv = has_csv_ending(path);
-    if (is_csv || (has_table_ending(path) && is_table_of_numbers(path)))
+    if (is_csv ||
+        (has_table_ending(path) && is_table_of_numbers(path) && !may_be_labeled_table(path, {})))
       found.fit = Recognized::Fit::similar;
     const SeriesTable table = recognize_series(found, data);
     const std::int64_t steps = horizon_for(table.rows());
