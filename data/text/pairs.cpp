@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <set>
 #include <string_view>
 
@@ -109,16 +108,20 @@ std::int64_t length_of(const std::vector<std::int32_t>& tokens) { return std::ss
 
 std::set<std::string> parallel_languages(const std::string& folder, const std::string& split) {
   if (!is_folder(folder)) return {};
-  std::map<std::string, std::set<std::string>> all;  // by the names without them
+  std::vector<std::string> files;
   for (std::string name : file_names(folder)) {
     if (name.ends_with(".gz")) name.resize(name.size() - 3);
     const std::size_t point = std::min(name.rfind('.'), name.size());
     if (name.starts_with(split) && point < name.size() && is_language(name.substr(point + 1)))
-      all[name.substr(0, point)].insert(name.substr(point + 1));
+      files.push_back(std::move(name));
   }
-  std::set<std::string> languages;
-  for (const auto& [stem, of_stem] : all)
-    if (of_stem.size() > 1) languages.insert(of_stem.begin(), of_stem.end());
+  std::set<std::string> stems, shared, languages;
+  for (const std::string& file : files)
+    if (const std::string stem = file.substr(0, file.rfind('.')); !stems.insert(stem).second)
+      shared.insert(stem);
+  for (const std::string& file : files)
+    if (const std::size_t point = file.rfind('.'); shared.contains(file.substr(0, point)))
+      languages.insert(file.substr(point + 1));
   return languages;
 }
 
