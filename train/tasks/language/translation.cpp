@@ -8,13 +8,13 @@
 #include <set>
 
 #include "autograd/ops/losses.hpp"
-#include "data/option_error.hpp"
 #include "data/text/byte_pair.hpp"
 #include "data/text/pairs.hpp"
 #include "data/text/unicode.hpp"
 #include "data/toys/dates.hpp"
 #include "train/config/keys.hpp"
 #include "train/inspect/predictor.hpp"
+#include "train/inspect/recognized.hpp"
 #include "train/inspect/report_panels.hpp"
 #include "train/run/version.hpp"
 #include "train/tasks/initialized.hpp"
