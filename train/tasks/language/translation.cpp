@@ -229,7 +229,7 @@ void choose_files(TranslationSettings& chosen, const std::set<std::string>& lang
                                : "source_language=LANGUAGE, that of the sentences to translate"));
   const auto has = [&](const char* split) {
     const std::set<std::string> found = parallel_languages(chosen.path, split);
-    return found.contains(chosen.source_language) && found.contains(chosen.target_language);
+    return found.contains(source) && found.contains(target);
   };
   if (chosen.validation.empty()) chosen.validation = !has("val") && has("dev") ? "dev" : "val";
   if (chosen.test.empty() && has("test")) chosen.test = "test";
